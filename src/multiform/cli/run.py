@@ -1,0 +1,107 @@
+"""`multiform run`: evaluate a model on tasks."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from multiform.cli import options as flags
+
+if TYPE_CHECKING:
+    from multiform.results import Results
+
+_EXAMPLES = """\
+examples:
+  multiform run --tasks quiz@all --limit 20
+  multiform run --tasks arc_easy.yaml@mcqa+cloze --model hf --model_args pretrained=path/to/model \\
+      --num_fewshot 5 --output_path results --log_samples
+
+A task may be followed by @ and a format, several formats joined by +, or @all.
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "run",
+        help="evaluate a model on tasks, each in one or several formats",
+        description="Evaluate a model on tasks, each in one or several formats.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "--tasks", "-t", nargs="+", metavar="T[@F]", help="tasks, tags, globs or YAML files, by comma or space"
+    )
+    flags.add_model(parser)
+    flags.add_prompt(parser)
+    flags.add_sources(parser)
+    which = parser.add_argument_group("documents")
+    which.add_argument("--limit", "-L", metavar="N", type=float, help="the first N documents, or a fraction below 1")
+    which.add_argument("--samples", "-E", metavar="JSON", help="chosen documents: '{\"task\": [0, 5]}', or a file")
+    output = parser.add_argument_group("output")
+    output.add_argument("--output_path", "-o", metavar="DIR", help="write results (and samples) there")
+    output.add_argument("--log_samples", "-s", action="store_true", help="write every document's prompt and answers")
+    output.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
+    output.add_argument("--config", "-C", metavar="FILE", help="YAML file of these flags; the command line wins")
+    flags.add_verbosity(parser)
+    parser.set_defaults(execute=execute, parser=parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run it: progress to standard error, the table or the JSON to standard output."""
+    from pathlib import Path
+
+    from multiform.cli.configfile import merged
+    from multiform.cli.progress import make_progress
+    from multiform.errors import UsageError
+    from multiform.evaluate import evaluate
+    from multiform.results.export import prepare_output, write_results
+
+    options = merged(options)
+    if not options.tasks:
+        raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
+    if options.log_samples and not options.output_path:
+        raise UsageError("--log_samples needs --output_path", hint="say where to write, e.g. --output_path results")
+    output = Path(options.output_path) if options.output_path else None
+    if output is not None:
+        prepare_output(output)
+    with make_progress() as progress:
+        results = evaluate(
+            tasks=options.tasks,
+            model=options.model,
+            model_args=options.model_args,
+            num_fewshot=options.num_fewshot,
+            limit=options.limit,
+            samples=flags.parse_samples(options.samples),
+            batch_size=options.batch_size,
+            device=options.device,
+            gen_kwargs=options.gen_kwargs,
+            include_path=options.include_path,
+            dataset_mirror=options.dataset_mirror,
+            apply_chat_template=options.apply_chat_template,
+            fewshot_as_multiturn=options.fewshot_as_multiturn,
+            system_instruction=options.system_instruction,
+            seeds=options.seed,
+            progress=progress,
+        )
+    _print(results, as_json=options.json)
+    if output is not None:
+        for path in write_results(results, output, samples=options.log_samples):
+            print(f"wrote {path}", file=sys.stderr)
+    return 0
+
+
+def _print(results: Results, *, as_json: bool) -> None:
+    from multiform.results.export import plain_json, to_json
+
+    if as_json:
+        print(plain_json(to_json(results)))
+        return
+    from rich.console import Console
+
+    from multiform.results.table import print_table
+
+    wide = None if sys.stdout.isatty() else 140
+    print_table(results, Console(file=sys.stdout, width=wide))

@@ -1,0 +1,162 @@
+"""`multiform show`: what exactly a model gets."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from multiform.cli import options as flags
+
+if TYPE_CHECKING:
+    from multiform.requests import Instance
+    from multiform.tasks import Task
+
+_EXAMPLES = """\
+examples:
+  multiform show quiz@mcqa                       the first document
+  multiform show quiz@cot --doc 3 --num_fewshot 2
+  multiform show quiz@all --doc 0:2 --json       one JSON object per document
+  multiform show quiz@generate --jinja           the templates that the format makes
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "show",
+        help="show the exact prompts of a task in a format",
+        description="Show the exact prompts of a task in one or several formats.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("tasks", nargs="+", metavar="T[@F]", help="a task with a format, as for run --tasks")
+    parser.add_argument("--doc", default="0", metavar="N|A:B|all", help="which documents (default: 0)")
+    parser.add_argument("--jinja", action="store_true", help="the templates instead of the prompts")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line and document")
+    flags.add_prompt(parser)
+    flags.add_model(parser)
+    flags.add_sources(parser)
+    flags.add_verbosity(parser)
+    parser.set_defaults(execute=execute)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print prompts, templates or JSON lines."""
+    from multiform.engine.progress import Silent
+    from multiform.evaluate import load_model, load_tasks
+
+    settings = flags.prompt_settings(options)
+    forms = load_tasks(
+        options.tasks, settings, include_path=options.include_path, dataset_mirror=options.dataset_mirror
+    )
+    chat = bool(options.apply_chat_template)
+    model = load_model(options.model, flags.model_arguments(options), Silent()) if chat else None
+    prompts = settings.options(model)
+    for form in forms:
+        if options.jinja:
+            _print_templates(form, as_json=options.json)
+            continue
+        wanted = _range(options.doc, len(form.eval_docs))
+        # Shots are drawn for every document in order, so that a document shows the shots that a run gives it.
+        for doc_id, doc in form.doc_iterator(limit=max(wanted) + 1):
+            instances = form.requests_of(doc_id, doc, prompts)
+            if doc_id in wanted:
+                _print_doc(form, doc_id, instances, as_json=options.json)
+    return 0
+
+
+def _range(text: str, total: int) -> Sequence[int]:
+    """The documents that ``N``, ``A:B`` or ``all`` names."""
+    from multiform.errors import UsageError
+
+    hint = f"there are documents 0 to {total - 1}; write N, A:B or all"
+    try:
+        if text == "all":
+            return range(total)
+        first, colon, last = text.partition(":")
+        start = int(first) if first else 0
+        stop = (int(last) if last else total) if colon else start + 1
+    except ValueError as error:
+        raise UsageError(f"expected N, A:B or all, got '{text}'", where="--doc", hint=hint) from error
+    wanted = range(start, min(stop, total))
+    if start < 0 or not wanted:
+        raise UsageError(f"no document {text}", where="--doc", hint=hint)
+    return wanted
+
+
+def _print_doc(form: Task, doc_id: int, instances: Sequence[Instance], *, as_json: bool) -> None:
+    described = _described(form, doc_id, instances)
+    if as_json:
+        print(json.dumps(described, ensure_ascii=False, default=str))
+        return
+    print(f"=== {form.name} · doc {doc_id} · {len(instances)} {_kind(instances)} · target {described['target']!r}")
+    contexts = list(dict.fromkeys(request.get("context", "") for request in described["requests"]))
+    for context in contexts:
+        print(context)
+        for request in described["requests"]:
+            if request.get("context", "") == context:
+                print(f"--- {_asked(request)}")
+    print()
+
+
+def _described(form: Task, doc_id: int, instances: Sequence[Instance]) -> dict[str, Any]:
+    """What the JSON line of a document says."""
+    doc = form.eval_docs[doc_id]
+    has_choices = form.config.mapping.choices is not None
+    return {
+        "form": form.name,
+        "task": form.config.base_name,
+        "format": form.config.format_label,
+        "doc_id": doc_id,
+        "doc": dict(doc),
+        "requests": [_request(instance) for instance in instances],
+        "target": form.doc_to_target(doc),
+        "choices": form.reader.raw_choices(doc) if has_choices else None,
+    }
+
+
+def _request(instance: Instance) -> dict[str, Any]:
+    from multiform.requests import GenerationRequest, LoglikelihoodRequest
+
+    request = instance.request
+    if isinstance(request, LoglikelihoodRequest):
+        return {"type": "loglikelihood", "context": request.context, "continuation": request.continuation}
+    if isinstance(request, GenerationRequest):
+        return {"type": "generate_until", "context": request.context, "gen_kwargs": request.gen_kwargs}
+    return {"type": "loglikelihood_rolling", "context": "", "continuation": request.text}
+
+
+def _kind(instances: Sequence[Instance]) -> str:
+    name = {"GenerationRequest": "generation", "RollingRequest": "whole text"}
+    kind = name.get(type(instances[0].request).__name__, "continuation")
+    return kind + ("s" if len(instances) > 1 else "")
+
+
+def _asked(request: dict[str, Any]) -> str:
+    if "gen_kwargs" in request:
+        return f"generate {json.dumps(request['gen_kwargs'], ensure_ascii=False)}"
+    return json.dumps(request["continuation"], ensure_ascii=False)
+
+
+def _print_templates(form: Task, *, as_json: bool) -> None:
+    config = form.config
+    templates = {key: config.to_dict().get(key) for key in ("doc_to_text", "doc_to_choice", "doc_to_target")}
+    layout = {
+        "description": config.description or None,
+        "gen_prefix": config.gen_prefix,
+        "target_delimiter": config.target_delimiter,
+        "fewshot_delimiter": config.fewshot_delimiter,
+    }
+    if as_json:
+        print(json.dumps({"form": form.name, "format": config.format_label, **templates, **layout}, ensure_ascii=False))
+        return
+    print(f"=== {form.name}")
+    for key, value in templates.items():
+        print(f"--- {key}\n{value}")
+    for key, value in layout.items():
+        if value is not None:
+            print(f"--- {key}: {json.dumps(value, ensure_ascii=False, default=str)}")
+    print()

@@ -1,0 +1,140 @@
+"""Checks the values of a configuration against its type annotations, in words that a user knows."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from typing_extensions import NotRequired, Required, is_typeddict
+
+from multiform.errors import ConfigError, nearest, shorten
+
+if TYPE_CHECKING:  # pydantic is imported when something is checked, which --help does not need
+    from pydantic import TypeAdapter, ValidationError
+
+_WORDS: dict[Any, str] = {
+    str: "a string",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    dict: "a mapping",
+    Mapping: "a mapping",
+    list: "a list",
+    Sequence: "a list",
+    type(None): "null",
+    Callable: "a function (!function module.name)",
+}
+
+
+def check_values(cls: type, values: Mapping[str, Any], where: Callable[..., str | None]) -> None:
+    """Raise a ConfigError for the first value that does not have its field's type."""
+    from pydantic import ValidationError
+
+    for name, adapter in _adapters(cls).items():
+        if name not in values:
+            continue
+        try:
+            adapter.validate_python(values[name], strict=True)
+        except ValidationError as error:
+            raise _translated(error, name, _hints(cls)[name], values[name], where) from error
+
+
+def check_keys(kind: str, known: Sequence[str], given: Mapping[Any, Any], where: Callable[..., str | None]) -> None:
+    """Raise a ConfigError for the first unknown key, with the nearest known one."""
+    for key in given:
+        if key not in known:
+            raise ConfigError(f"unknown key '{key}' in {kind}", where=where(str(key)), hint=nearest(str(key), known))
+
+
+def describe(hint: Any) -> str:
+    """An annotation in words.
+
+    >>> describe(str | list[str] | None)
+    'a string, a list or null'
+    """
+    words = list(dict.fromkeys(_describe_one(part) for part in _members(hint)))
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+@cache
+def _hints(cls: type) -> dict[str, Any]:
+    return get_type_hints(cls)
+
+
+@cache
+def _adapters(cls: type) -> dict[str, TypeAdapter[Any]]:
+    return {name: _adapter(hint) for name, hint in _hints(cls).items() if not name.startswith("_")}
+
+
+def _adapter(hint: Any) -> TypeAdapter[Any]:
+    from pydantic import ConfigDict, TypeAdapter
+    from pydantic.errors import PydanticUserError
+
+    try:
+        return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True))
+    except PydanticUserError:  # a type with a configuration of its own, such as a TypedDict
+        return TypeAdapter(hint)
+
+
+def _translated(
+    error: ValidationError, name: str, hint: Any, value: Any, where: Callable[..., str | None]
+) -> ConfigError:
+    """The deepest problem that pydantic found, as one message."""
+    problem = max(error.errors(include_url=False), key=lambda e: (e["type"] == "missing", len(_path(e))))
+    path = _path(problem)
+    if problem["type"] == "missing":
+        return ConfigError(f"missing key '{path[-1]}'", where=where(name, *path[:-1]), hint="add it")
+    if path and len(_members(hint)) == 1:
+        got = shorten(problem["input"])
+        what = f"{_expected(problem)}, got {got}"
+        return ConfigError(what, where=where(name, *path), hint="see docs/tasks.md")
+    return ConfigError(f"expected {describe(hint)}, got {shorten(value)}", where=where(name), hint="see docs/tasks.md")
+
+
+def _path(problem: Any) -> tuple[str | int, ...]:
+    """The keys and indexes of a location; names of union members, which pydantic adds, left out."""
+    return tuple(part for part in problem["loc"] if isinstance(part, int) or _is_key(part))
+
+
+def _is_key(part: str) -> bool:
+    return part.isidentifier() and part not in (
+        "str",
+        "int",
+        "float",
+        "bool",
+        "list",
+        "dict",
+        "callable",
+        "none",
+    )
+
+
+def _expected(problem: Any) -> str:
+    text: str = problem["msg"]
+    for theirs, ours in (
+        ("Input should be a valid dictionary", "expected a mapping"),
+        ("Input should be a valid ", "expected a "),
+        ("Input should be ", "expected "),
+    ):
+        if text.startswith(theirs):
+            return ours + text.removeprefix(theirs)
+    return text
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+
+
+def _describe_one(hint: Any) -> str:
+    origin = get_origin(hint)
+    if origin is Literal:
+        return f"one of {', '.join(map(str, get_args(hint)))}"
+    if origin in (Required, NotRequired):
+        return describe(get_args(hint)[0])
+    if origin is not None and origin.__name__ == "Callable":
+        return _WORDS[Callable]
+    if is_typeddict(hint) or (isinstance(hint, type) and origin is None and hint not in _WORDS):
+        return "a mapping"
+    return _WORDS.get(origin or hint, str(hint))

@@ -1,0 +1,94 @@
+"""How few-shot examples are chosen and written."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from multiform.config.check import check_keys, check_values
+from multiform.errors import ConfigError
+from multiform.fields import FieldSpec
+
+logger = logging.getLogger("multiform")
+
+#: Fields that a few-shot example takes from its task where it has none of its own.
+INHERITED = ("process_docs", "fewshot_delimiter", "target_delimiter", "gen_prefix",
+             "doc_to_text", "doc_to_choice", "doc_to_target")  # fmt: skip
+
+
+@dataclass
+class FewshotConfig:
+    """Configuration of few-shot examples; fields of the same name override those of the task."""
+
+    #: Registered sampler: "default" draws at random, "first_n" takes the first ones.
+    sampler: str = "default"
+    #: Split to draw from; the task's `fewshot_split` where it is not set.
+    split: str | None = None
+    process_docs: Callable[..., Any] | None = None
+    #: Documents to use, by index, instead of drawing from all.
+    fewshot_indices: list[int] | None = None
+    #: Examples given here, or a function that returns them; `split` takes precedence.
+    samples: list[dict[str, Any]] | Callable[[], list[dict[str, Any]]] | None = None
+    doc_to_text: str | int | list[Any] | Callable[..., Any] | None = None
+    doc_to_choice: str | list[Any] | dict[str, Any] | Callable[..., Any] | None = None
+    doc_to_target: str | int | float | list[Any] | Callable[..., Any] | None = None
+    gen_prefix: str | None = None
+    fewshot_delimiter: str | None = None
+    target_delimiter: str | None = None
+
+    def __post_init__(self) -> None:
+        check_values(type(self), vars(self), lambda *path: ".".join(map(str, ("fewshot_config", *path))))
+        if self.split is not None and self.samples is not None:
+            logger.warning("fewshot_config has both split and samples; the split is used")
+
+    def get_docs(self, dataset: Mapping[str, Any]) -> Any | None:
+        """The documents that examples are drawn from, or None when neither split nor samples are set."""
+        if self.split is not None:
+            docs = dataset[self.split]
+            return self.process_docs(docs) if self.process_docs is not None else docs
+        if callable(self.samples):
+            samples = self.samples()
+            if not isinstance(samples, list) or not all(isinstance(doc, dict) for doc in samples):
+                raise ConfigError(
+                    f"fewshot_config.samples returned {type(samples).__name__}, not a list of documents",
+                    hint="return a list of dicts",
+                )
+            return samples
+        return self.samples
+
+    @classmethod
+    def from_dict(
+        cls,
+        cfg: Mapping[str, Any],
+        *,
+        fewshot_split: str | None = None,
+        process_docs: Callable[[Iterable[dict[str, Any]]], Any] | None = None,
+        fewshot_delimiter: str | None = None,
+        target_delimiter: str | None = None,
+        gen_prefix: str | None = None,
+        doc_to_text: FieldSpec = None,
+        doc_to_choice: FieldSpec = None,
+        doc_to_target: FieldSpec = None,
+        **overloads: Any,
+    ) -> FewshotConfig:
+        """The configuration in `cfg`, with the task's values (the keywords) where it has none."""
+        inherited = {
+            "split": fewshot_split,
+            "process_docs": process_docs,
+            "fewshot_delimiter": fewshot_delimiter,
+            "target_delimiter": target_delimiter,
+            "gen_prefix": gen_prefix,
+            "doc_to_text": doc_to_text,
+            "doc_to_choice": doc_to_choice,
+            "doc_to_target": doc_to_target,
+        }
+        given = {**cfg, **overloads}
+        check_keys(
+            "fewshot_config",
+            list(cls.__dataclass_fields__),
+            given,
+            lambda *p: ".".join(("fewshot_config", *p)),
+        )
+        return cls(**{**inherited, **given})

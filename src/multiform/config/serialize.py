@@ -1,0 +1,21 @@
+"""Configurations as plain data, for results files and for hashing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+
+def plain(value: Any, keep_callable: bool = False) -> Any:
+    """Dataclasses, tuples and functions as what JSON and YAML can hold."""
+    if is_dataclass(value) and not isinstance(value, type) and not callable(value):
+        inner = {f.name: getattr(value, f.name) for f in fields(value) if not f.name.startswith("_")}
+        return {key: plain(item, keep_callable) for key, item in inner.items() if item is not None}
+    if isinstance(value, Mapping):
+        return {key: plain(item, keep_callable) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item, keep_callable) for item in value]
+    if callable(value) and not keep_callable:
+        return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else str(value)
+    return value

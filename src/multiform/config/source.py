@@ -1,0 +1,67 @@
+"""Where a configuration was written: the file and line of every key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+KeyPath = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in a file, lines counted from 1."""
+
+    file: Path
+    line: int
+
+    def __str__(self) -> str:
+        return f"{display(self.file)}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The positions of the keys of one configuration, whichever file each came from."""
+
+    file: Path
+    positions: Mapping[KeyPath, Position] = field(default_factory=dict)
+
+    def at(self, *path: str | int) -> Position:
+        """The position of a key, or of the nearest key around it."""
+        for length in range(len(path), -1, -1):
+            if path[:length] in self.positions:
+                return self.positions[path[:length]]
+        return Position(self.file, 1)
+
+    def under(self, *path: str | int) -> Source:
+        """The source of a part, such as one member of a list."""
+        inner = {key[len(path) :]: position for key, position in self.positions.items() if key[: len(path)] == path}
+        return Source(self.file, inner)
+
+    def over(self, others: Iterable[Source]) -> Source:
+        """This source on top of others, whose keys it hides one by one at the first level."""
+        merged: dict[KeyPath, Position] = {}
+        for source in [*others, self]:
+            names = {key[0] for key in source.positions if key}
+            merged = {key: p for key, p in merged.items() if key and key[0] not in names}
+            merged |= {key: p for key, p in source.positions.items() if key}
+        if () in self.positions:
+            merged[()] = self.positions[()]
+        return Source(self.file, merged)
+
+
+def display(path: Path) -> str:
+    """The path as a user would write it: relative to here where that is shorter."""
+    try:
+        relative = str(path.relative_to(Path.cwd()))
+    except ValueError:
+        return str(path)
+    return relative
+
+
+def where(source: Source | None, task: str | None, *path: str | int) -> str | None:
+    """How a message names the place of a key: ``file.yaml:12: key``, or ``task: key`` without a file."""
+    key = ".".join(map(str, path))
+    start = str(source.at(*path)) if source else task
+    return f"{start}: {key}" if start and key else start or key or None

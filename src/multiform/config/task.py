@@ -1,0 +1,258 @@
+"""TaskConfig: everything that a task file can say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from multiform.config.check import check_keys, check_values
+from multiform.config.fewshot import FewshotConfig
+from multiform.config.functions import resolve_functions
+from multiform.config.generation import generation_defaults
+from multiform.config.scoring import FilterPipeline, MetricConfig, ScorerConfig
+from multiform.config.serialize import plain
+from multiform.config.source import Source, where
+from multiform.errors import ConfigError, MultiformError, shorten
+from multiform.fields import Field, FieldSpec
+from multiform.formats import FieldMapping, FormatConfig, OutputType, compile_format, select_format
+from multiform.formats.raw import check_raw
+
+
+@dataclass(kw_only=True)
+class TaskConfig:
+    """Configuration of one evaluation task: every key of a task file is a field here.
+
+    >>> config = TaskConfig(task="t", doc_to_text="q", doc_to_choice="options", doc_to_target="key", formats="mcqa")
+    >>> config.output_type, config.doc_to_target
+    ('multiple_choice', "{{ key|gold_index(options, 'letters') }}")
+
+    Under a format, `doc_to_text`, `doc_to_choice` and `doc_to_target` become the format's templates;
+    `mapping` keeps what the task gave.
+    """
+
+    #: Unique name; ``name@format`` selects a format.
+    task: str
+    #: Shown in tables instead of the name.
+    task_alias: str | None = None
+    #: A format's name, a mapping with `type` and overrides, or a table of several.
+    formats: str | dict[str, Any] | FormatConfig | None = None
+    output_type: OutputType = "generate_until"
+    tag: list[str] = field(default_factory=list)
+    custom_dataset: Callable[..., Any] | None = None
+    #: Name on the hub, local folder or file, or a file type ("json") with `data_files` in `dataset_kwargs`.
+    dataset_path: str | None = None
+    dataset_name: str | None = None
+    dataset_kwargs: dict[str, Any] = field(default_factory=dict)
+    training_split: str | None = None
+    #: Evaluated when there is no test split.
+    validation_split: str | None = None
+    test_split: str | None = None
+    fewshot_split: str | None = None
+    process_docs: Callable[..., Any] | None = None
+    #: Text or Jinja template before every prompt.
+    description: str | Callable[..., str] = ""
+    doc_to_text: str | int | list[Any] | Callable[..., Any] | None = None
+    doc_to_choice: str | list[Any] | dict[str, Any] | Callable[..., Any] | None = None
+    doc_to_target: str | int | float | list[Any] | Callable[..., Any] | None = None
+    #: The beginning of the answer, put after the prompt.
+    gen_prefix: str | None = None
+    doc_to_image: str | list[str] | Callable[..., Any] | None = None
+    doc_to_audio: str | list[str] | Callable[..., Any] | None = None
+    process_results: Callable[..., Any] | None = None
+    target_delimiter: str = " "
+    fewshot_delimiter: str = "\n\n"
+    fewshot_config: dict[str, Any] | FewshotConfig | None = None
+    num_fewshot: int | None = None
+    generation_kwargs: dict[str, Any] = field(default_factory=dict)
+    metric_list: list[MetricConfig] = field(default_factory=list)
+    filter_list: list[FilterPipeline] = field(default_factory=list)
+    scorer: str | ScorerConfig | None = None
+    repeats: int = 1
+    unsafe_code: bool = False
+    use_prompt: str | None = None
+    multiple_inputs: bool = False
+    multiple_targets: bool = False
+    should_decontaminate: bool = False
+    doc_to_decontamination_query: str | Callable[..., str] | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    template: str | dict[str, Any] | None = None
+    _formats_selection: str | None = None
+    _qualified_name: str | None = None
+    _source: Source | None = field(default=None, repr=False, compare=False)
+
+    #: The fields as the task gave them, before any format.
+    mapping: FieldMapping = field(init=False, repr=False, compare=False)
+    #: The format that the task runs under, and the label by which it was selected.
+    format: FormatConfig | None = field(init=False, default=None, repr=False)
+    format_label: str | None = field(init=False, default=None, repr=False)
+    #: What the task said and the format does otherwise.
+    set_aside: tuple[str, ...] = field(init=False, default=(), repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        self._check()
+        self.mapping = FieldMapping(self.doc_to_text, self.doc_to_choice, self.doc_to_target)
+        self._resolve_formats()
+        self._compile_fields()
+        self._apply_generation_defaults()
+        self._build_fewshot_config()
+        self._normalize_scoring_config()
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, source: Source | None = None, **overrides: Any) -> TaskConfig:
+        """Build from plain data; errors name the file and line that `source` knows."""
+        values = {**data, **overrides}
+        task = str(values.get("task", ""))
+        if not task:
+            raise ConfigError("missing key 'task'", where=where(source, None), hint="give the task a name")
+        known = [f.name for f in fields(cls) if f.init]
+        check_keys("a task", known, values, lambda *path: where(source, task, *path))
+        return cls(**resolve_functions(values), _source=source)
+
+    @property
+    def base_name(self) -> str:
+        """The task's name without a format."""
+        return self.task.rpartition("@")[0] or self.task if "@" in self.task else self.task
+
+    @property
+    def form_name(self) -> str:
+        """``task@format`` where a format was asked for, the bare task otherwise."""
+        selected = self._formats_selection or ("@" in self.task and self.format_label)
+        return f"{self.base_name}@{self.format_label}" if selected else self.base_name
+
+    def where(self, *path: str | int) -> str | None:
+        """How a message names the place of a key."""
+        return where(self._source, self.form_name, *path)
+
+    def to_dict(self, keep_callable: bool = False) -> dict[str, Any]:
+        """The configuration as plain data, without empty fields; functions by name unless kept."""
+        public = [f.name for f in fields(self) if f.init and not f.name.startswith("_")]
+        values = {name: getattr(self, name) for name in public}
+        return {key: plain(value, keep_callable) for key, value in values.items() if value is not None}
+
+    def _check(self) -> None:
+        tag: Any = self.tag
+        self.tag = [tag] if isinstance(tag, str) else tag
+        for name in ("metric_list", "filter_list", "dataset_kwargs", "generation_kwargs", "metadata", "tag"):
+            if getattr(self, name) is None:  # an empty value in YAML
+                setattr(self, name, {} if name.endswith("kwargs") or name == "metadata" else [])
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        check_values(type(self), given, lambda *path: where(self._source, self.task, *path))
+        if not self.base_name:
+            raise ConfigError("the task has no name", where=self.where("task"), hint="write 'task: name'")
+        for name in ("num_fewshot", "repeats"):
+            value, least = getattr(self, name), 1 if name == "repeats" else 0
+            if value is not None and value < least:
+                what = f"expected {least} or more, got {value}"
+                raise ConfigError(what, where=self.where(name), hint="give a non-negative number")
+
+    def _resolve_formats(self) -> None:
+        """Replace the mapping by the templates of the selected format, if there is one."""
+        selection = self._formats_selection or self.task.partition("@")[2] or None
+        try:
+            selected = select_format(self.formats, selection)
+            if selected is None:
+                return
+            self.format, self.format_label = selected.format, selected.label
+            self.mapping = FieldMapping(
+                "question" if self.doc_to_text is None else self.doc_to_text,
+                self.doc_to_choice,
+                "answer" if self.doc_to_target is None else self.doc_to_target,
+            )
+            check_raw(selected.format, self.mapping)
+            templates = compile_format(selected.format, self.mapping)
+        except ConfigError as error:
+            if selection is not None and error.what.startswith("unknown format '"):
+                raise ConfigError(error.what, where=f"{self.base_name}@{selection}", hint=error.hint) from error
+            raise self._placed(error, "formats", selection) from error
+        self.doc_to_text = templates.doc_to_text  # type: ignore[assignment]
+        self.doc_to_choice = templates.doc_to_choice  # type: ignore[assignment]
+        self.doc_to_target = templates.doc_to_target  # type: ignore[assignment]
+        self._take_over(selected.format)
+
+    def _take_over(self, form: FormatConfig) -> None:
+        """A format owns layout and scoring; what the task said otherwise is set aside and reported."""
+        aside = []
+        if self.gen_prefix is not None and self.gen_prefix != form.gen_prefix:
+            aside.append(f"gen_prefix {shorten(self.gen_prefix, 40)}")
+        if self.scorer is not None and form.scorer is not None:
+            aside.append(f"scorer {shorten(self.scorer, 40)}")
+        if self.filter_list and (form.scorer is not None or form.scored != "generation"):
+            aside.append("filter_list " + ", ".join(f["name"] for f in self.filter_list))
+            self.filter_list = []
+        self.set_aside = tuple(aside)
+        self.output_type = form.output_type
+        self.gen_prefix = form.gen_prefix
+        self.target_delimiter = form.target_delimiter
+        self.fewshot_delimiter = form.fewshot_delimiter
+        self.scorer = form.scorer if form.scorer is not None else self.scorer  # type: ignore[assignment]
+
+    def _compile_fields(self) -> None:
+        """Compile every template now, so that a syntax error is an error of the file, not of a run."""
+        for name in ("doc_to_text", "doc_to_choice", "doc_to_target", "description", "gen_prefix"):
+            try:
+                Field.of(getattr(self, name))
+            except ConfigError as error:
+                raise ConfigError(error.what, where=self.where(name), hint=error.hint) from error
+
+    def _apply_generation_defaults(self) -> None:
+        try:
+            self.generation_kwargs = generation_defaults(
+                self.generation_kwargs, self.output_type, self.fewshot_delimiter, self.format
+            )
+        except ConfigError as error:
+            raise self._placed(error, "generation_kwargs") from error
+
+    def _build_fewshot_config(self) -> None:
+        if isinstance(self.fewshot_config, FewshotConfig):
+            return
+        given = dict(self.fewshot_config or {})
+        try:
+            if self.format is not None and any(
+                given.get(k) is not None for k in ("doc_to_text", "doc_to_choice", "doc_to_target")
+            ):
+                given |= self._fewshot_templates(given)
+            self.fewshot_config = FewshotConfig.from_dict(
+                given,
+                **({} if "split" in given else {"fewshot_split": self.fewshot_split}),
+                process_docs=self.process_docs,
+                fewshot_delimiter=self.fewshot_delimiter,
+                target_delimiter=self.target_delimiter,
+                gen_prefix=self.gen_prefix,
+                doc_to_text=self.doc_to_text,
+                doc_to_choice=self.doc_to_choice,
+                doc_to_target=self.doc_to_target,
+            )
+        except ConfigError as error:
+            raise self._placed(error, "fewshot_config") from error
+
+    def _fewshot_templates(self, given: Mapping[str, Any]) -> dict[str, FieldSpec]:
+        """A few-shot mapping of its own goes through the same format as the task's."""
+        assert self.format is not None
+        raw = self.mapping
+        mapping = FieldMapping(
+            given.get("doc_to_text", raw.question),
+            given.get("doc_to_choice", raw.choices),
+            given.get("doc_to_target", raw.answer),
+        )
+        made = compile_format(self.format, mapping)
+        return {
+            "doc_to_text": made.doc_to_text,
+            "doc_to_choice": made.doc_to_choice,
+            "doc_to_target": made.doc_to_target,
+        }
+
+    def _normalize_scoring_config(self) -> None:
+        if isinstance(self.scorer, str):
+            self.scorer = {"type": self.scorer}
+
+    def _placed(self, error: MultiformError, *path: str | int | None) -> ConfigError:
+        """The error at a key of this configuration, as deep as the file knows it."""
+        keys = tuple(part for part in path if part is not None)
+        what = error.what
+        inner = error.where.split(": ")[-1] if error.where else ""
+        deep = (keys[0], *inner.split(".")[1:]) if inner.startswith(f"{keys[0]}.") else keys
+        place = self._source.at(*deep) if self._source else None
+        label = ".".join(map(str, deep if inner else keys[:1]))
+        start = str(place) if place else self.form_name
+        return ConfigError(what, where=f"{start}: {label}", hint=error.hint)

@@ -1,0 +1,88 @@
+"""The exceptions that Multiform raises, as one tree.
+
+    MultiformError
+    ├── ConfigError     a task, format or group file says something that cannot be
+    ├── DataError       a dataset, split, column or document is not as the task needs it
+    ├── UsageError      a command line or function call names or combines things wrongly
+    ├── ModelError      a model could not be loaded, or failed on a request
+    └── RunInterruptedError   the user stopped the run
+
+Every message reads ``where: what; what to do``. The first three are the user's input (exit
+code 2), a ModelError is a failed run (exit code 1).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class MultiformError(Exception):
+    """Base of all errors; ``str(error)`` is the one message that a user needs."""
+
+    exit_code = 1
+
+    def __init__(self, what: str, *, where: str | None = None, hint: str | None = None) -> None:
+        self.what = what
+        self.where = where
+        self.hint = hint
+        super().__init__(what)
+
+    def __str__(self) -> str:
+        message = f"{self.where}: {self.what}" if self.where else self.what
+        return f"{message}; {self.hint}" if self.hint else message
+
+    def at(self, where: str) -> MultiformError:
+        """The same error with a wider place put in front of the one it has."""
+        place = f"{where}: {self.where}" if self.where else where
+        return type(self)(self.what, where=place, hint=self.hint)
+
+
+class ConfigError(MultiformError):
+    """A task, format or group definition is wrong."""
+
+    exit_code = 2
+
+
+class DataError(MultiformError):
+    """A dataset, split, column or document is not as the task needs it."""
+
+    exit_code = 2
+
+
+class UsageError(MultiformError):
+    """A command line or a function call is wrong."""
+
+    exit_code = 2
+
+
+class ModelError(MultiformError):
+    """A model could not be loaded or failed on a request."""
+
+
+class RunInterruptedError(MultiformError):
+    """The user stopped the run."""
+
+    exit_code = 130
+
+
+def nearest(name: str, known: Iterable[str], *, listed: str = "known") -> str:
+    """A hint that suggests the nearest known name, or lists what there is.
+
+    >>> nearest("choises", ["question", "choices"])
+    "did you mean 'choices'?"
+    >>> nearest("xyz", ["b", "a"], listed="formats")
+    'formats: a, b'
+    """
+    names = sorted(set(map(str, known)))
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if close:
+        return f"did you mean '{close[0]}'?"
+    shown = ", ".join(names[:20]) + (f" and {len(names) - 20} more" if len(names) > 20 else "")
+    return f"{listed}: {shown or 'none'}"
+
+
+def shorten(value: object, limit: int = 80) -> str:
+    """``repr(value)``, cut to a length that fits into a message."""
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -1,0 +1,152 @@
+"""A field of a document: where the question, the choices or the answer come from.
+
+A field is given as a column name, a Jinja expression or template, a callable, or a literal list
+or number. It is compiled once and then read from any number of documents.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from multiform.errors import DataError, MultiformError, nearest
+from multiform.jinja import compile_template, has_markup, render
+
+Doc: TypeAlias = Mapping[str, Any]
+FieldSpec: TypeAlias = str | int | float | list[Any] | dict[str, Any] | Callable[[Any], Any] | None
+
+#: Words that mean something else to Jinja than a column of that name.
+_RESERVED = frozenset({"and", "else", "false", "if", "in", "is", "none", "not", "or", "true"})
+_WORD = re.compile(r"[^\W\d][\w.-]*")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Field:
+    """A compiled field; `read(doc)` gives its value.
+
+    >>> Field.of("question").read({"question": "Why?"})
+    'Why?'
+    >>> Field.of("{{choices.text}}").read({"choices": {"text": ["a", "b"]}})
+    ['a', 'b']
+    >>> Field.of(["{{a}} it is", "no"]).read({"a": "yes"})
+    ['yes it is', 'no']
+    """
+
+    spec: FieldSpec
+    _read: Callable[[Doc], Any]
+
+    @classmethod
+    def of(cls, spec: FieldSpec) -> Field:
+        """Compile a specification; a template that does not parse is a ConfigError."""
+        return cls(spec, _reader(spec))
+
+    @classmethod
+    def text(cls, spec: FieldSpec) -> Field:
+        """Compile a text, in which a word that is no column stands for itself."""
+        if isinstance(spec, str) and not has_markup(spec):
+            return cls(spec, lambda doc: doc.get(spec, spec))
+        return cls.of(spec)
+
+    def read(self, doc: Doc) -> Any:
+        return self._read(doc)
+
+    def expression(self) -> str | None:
+        """A Jinja expression that gives the same value, where there is one.
+
+        >>> Field.of("choices").expression(), Field.of("{{choices.text}}").expression()
+        ('choices', 'choices.text')
+        >>> Field.of(["{{a}}", "no"]).expression()
+        "[(a)|string, 'no']"
+        """
+        return _expression(self.spec)
+
+
+def process_field(doc: Doc, field_spec: FieldSpec, default: Any = None) -> Any:
+    """The value of a field in a document; the default where no field is given or the column is missing.
+
+    >>> doc = {"a": 1, "xs": ["p", "q"]}
+    >>> process_field(doc, "{{xs}}"), process_field(doc, "{{a}}: {{xs[0]}}"), process_field(doc, "no", "-")
+    (['p', 'q'], '1: p', '-')
+    """
+    if field_spec is None:
+        return default
+    if isinstance(field_spec, str) and not has_markup(field_spec):
+        return doc.get(field_spec, default)
+    return Field.of(field_spec).read(doc)
+
+
+def _reader(spec: FieldSpec) -> Callable[[Doc], Any]:
+    if callable(spec):
+        return _calling(spec)
+    if isinstance(spec, list):
+        return _list_of([_reader(item) if _is_template(item) else _constant(item) for item in spec])
+    if isinstance(spec, dict):
+        values = _list_of([_reader(item) if _is_template(item) else _constant(item) for item in spec.values()])
+        return lambda doc: dict(zip(spec, values(doc), strict=True))
+    if not isinstance(spec, str):
+        return _constant(spec)
+    if has_markup(spec):
+        compiled = compile_template(spec)
+        return lambda doc: render(compiled, doc)
+    return _column_or_text(spec)
+
+
+def _column_or_text(name: str) -> Callable[[Doc], Any]:
+    is_word = _WORD.fullmatch(name) is not None
+
+    def read(doc: Doc) -> Any:
+        if name in doc:
+            return doc[name]
+        if is_word:
+            raise DataError(f"no column '{name}'", hint=nearest(name, doc, listed="the columns are"))
+        return name
+
+    return read
+
+
+def _calling(function: Callable[[Any], Any]) -> Callable[[Doc], Any]:
+    def read(doc: Doc) -> Any:
+        try:
+            return function(doc)
+        except MultiformError:
+            raise
+        except Exception as error:  # a user's function may raise anything
+            name = getattr(function, "__qualname__", repr(function))
+            what = f"function {name} failed: {type(error).__name__}: {error}"
+            raise DataError(what, hint="call it on this document to debug it") from error
+
+    return read
+
+
+def _constant(value: Any) -> Callable[[Doc], Any]:
+    return lambda doc: value
+
+
+def _list_of(readers: list[Callable[[Doc], Any]]) -> Callable[[Doc], list[Any]]:
+    return lambda doc: [read(doc) for read in readers]
+
+
+def _is_template(item: Any) -> bool:
+    return isinstance(item, str) and has_markup(item)
+
+
+def _expression(spec: FieldSpec) -> str | None:
+    if isinstance(spec, str):
+        if has_markup(spec):
+            return compile_template(spec).expression
+        return spec if spec.isidentifier() and spec.lower() not in _RESERVED else None
+    if isinstance(spec, list):
+        items = [_item_expression(item) for item in spec]
+        return None if None in items else f"[{', '.join(map(str, items))}]"
+    if isinstance(spec, int | float) and not isinstance(spec, bool):
+        return repr(spec)
+    return None
+
+
+def _item_expression(item: Any) -> str | None:
+    if _is_template(item):
+        expression = compile_template(item).expression
+        return f"({expression})|string" if expression else None
+    return repr(item) if isinstance(item, str | int | float) else None

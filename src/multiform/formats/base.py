@@ -1,0 +1,169 @@
+"""FormatConfig: the one description of what a prompt looks like, what is scored and how it is read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Literal, TypeVar, get_args
+
+from multiform.answers import LabelSpec
+from multiform.errors import ConfigError, nearest, shorten
+from multiform.registry import Registry
+
+OutputType = Literal["multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"]
+Scored = Literal["labels", "texts", "gold", "generation"]
+
+_OUTPUT_TYPES: dict[str, OutputType] = {
+    "labels": "multiple_choice",
+    "texts": "multiple_choice",
+    "gold": "loglikelihood",
+    "generation": "generate_until",
+}
+_TEXTS = ("question_prefix", "choice_format", "choice_delimiter", "section_separator", "answer_prompt",
+          "target_delimiter", "fewshot_delimiter")  # fmt: skip
+_OPTIONAL_TEXTS = ("instruction", "answer_instruction", "gen_prefix")
+
+formats: Registry[type[FormatConfig]] = Registry("format")
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormatConfig:
+    """A prompt format.
+
+    A prompt is laid out as ``instruction + question_prefix + question [+ section_separator + choices]
+    + section_separator + answer_instruction + answer_prompt``, then ``target_delimiter`` and the answer.
+
+    A subclass with a `format_name` is registered under that name and is what `formats:` and ``@`` find:
+
+    >>> @dataclass(frozen=True, kw_only=True)
+    ... class Brackets(FormatConfig):
+    ...     format_name = "doctest_brackets"
+    ...     choice_labels: LabelSpec | None = "letters"
+    ...     choice_format: str = "({label}) {choice}"
+    >>> FormatConfig.named("doctest_brackets").choice_format
+    '({label}) {choice}'
+    """
+
+    format_name: ClassVar[str] = ""
+
+    #: Text before every prompt; may hold Jinja, and the variables `_num_choices`, `_choice_labels`, ...
+    instruction: str | None = None
+    question_prefix: str = "Question: "
+    #: "letters", "numbers", a list of labels, or None for choices without labels.
+    choice_labels: LabelSpec | None = None
+    #: How a choice is written: ``{label}`` and ``{choice}`` are filled in.
+    choice_format: str = "{label}. {choice}"
+    choice_delimiter: str = "\n"
+    #: Whether the choices stand in the prompt; None means: when they have labels.
+    show_choices: bool | None = None
+    section_separator: str = "\n"
+    answer_instruction: str | None = None
+    answer_prompt: str = "Answer:"
+    #: The beginning of the answer, put into the model's mouth.
+    gen_prefix: str | None = None
+    target_delimiter: str = " "
+    fewshot_delimiter: str = "\n\n"
+    #: What is scored: the choices' labels, their texts, the right text alone, or what the model writes.
+    scored: Scored = "texts"
+    #: Reads and scores the answers: a scorer's name, or a dict with `type` and `kwargs`.
+    scorer: str | Mapping[str, Any] | None = None
+    #: Metrics instead of those that follow from `scored`.
+    metric_list: tuple[Mapping[str, Any], ...] | None = None
+    #: Arguments of generation, over those of the task.
+    generation_kwargs: Mapping[str, Any] | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "format_name" in cls.__dict__:
+            formats.register(cls.format_name)(cls)
+
+    def __post_init__(self) -> None:
+        for name in _TEXTS:
+            self._check(isinstance(getattr(self, name), str), name, "a string")
+        for name in _OPTIONAL_TEXTS:
+            self._check(isinstance(getattr(self, name), str | None), name, "a string or null")
+        self._check(self.scored in get_args(Scored), "scored", f"one of {', '.join(get_args(Scored))}")
+        self._check(isinstance(self.show_choices, bool | None), "show_choices", "true, false or null")
+        self._check(isinstance(self.scorer, str | Mapping | None), "scorer", "a scorer's name or a mapping")
+        self._check(isinstance(self.generation_kwargs, Mapping | None), "generation_kwargs", "a mapping")
+        self._check_labels()
+        self._check("{choice}" in self.choice_format, "choice_format", "text with {choice} in it")
+        if self.metric_list is not None:
+            metrics: Any = self.metric_list
+            self._check(isinstance(metrics, list | tuple), "metric_list", "a list of metrics")
+            named = [{"metric": m} if isinstance(m, str) else m for m in metrics]
+            object.__setattr__(self, "metric_list", tuple(named))
+
+    def _check_labels(self) -> None:
+        labels: Any = self.choice_labels
+        expected = "'letters', 'numbers', a list of labels or null"
+        if isinstance(labels, list | tuple):
+            labels = tuple(str(label) for label in labels)
+            self._check(bool(labels) and len(set(labels)) == len(labels), "choice_labels", "distinct labels")
+            object.__setattr__(self, "choice_labels", labels)
+        else:
+            self._check(labels in ("letters", "numbers", None), "choice_labels", expected)
+        if self.scored == "labels" and labels is None:
+            raise ConfigError("scored: labels needs choice_labels", hint="set choice_labels, or score texts")
+
+    def _check(self, right: bool, name: str, expected: str) -> None:
+        if not right:
+            value = shorten(getattr(self, name))
+            raise ConfigError(f"{name}: expected {expected}, got {value}", hint="see docs/formats.md")
+
+    @property
+    def output_type(self) -> OutputType:
+        """The type of request that follows from what is scored."""
+        return _OUTPUT_TYPES[self.scored]
+
+    @property
+    def shows_choices(self) -> bool:
+        return self.choice_labels is not None if self.show_choices is None else self.show_choices
+
+    @property
+    def needs_choices(self) -> bool:
+        """Whether a task without `doc_to_choice` cannot run under this format."""
+        return self.shows_choices or self.scored in ("labels", "texts")
+
+    def until(self) -> list[str]:
+        """Where a generation ends, unless `generation_kwargs` says otherwise."""
+        return [self.fewshot_delimiter]
+
+    @classmethod
+    def named(cls, name: str, overrides: Mapping[str, Any] | None = None) -> FormatConfig:
+        """The registered format of that name, with fields changed."""
+        if name not in formats:
+            raise ConfigError(f"unknown format '{name}'", hint=nearest(name, formats, listed="formats"))
+        kind = formats.get(name)
+        overrides = dict(overrides or {})
+        known = {field.name for field in fields(kind)}
+        for key in overrides:
+            if key not in known:
+                raise ConfigError(f"unknown key '{key}' in format '{name}'", hint=nearest(str(key), known))
+        return kind(**overrides)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields as plain values, as YAML would write them."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {key: _plain(value) for key, value in values.items()}
+
+
+F = TypeVar("F", bound=type[FormatConfig])
+
+
+def register_format(name: str) -> Callable[[F], F]:
+    """Register a format class, or a base class under another name."""
+    return formats.register(name)  # type: ignore[return-value]
+
+
+def variant(base: FormatConfig, **changes: Any) -> FormatConfig:
+    """The same format with some fields changed."""
+    return replace(base, **changes)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,115 @@
+"""The built-in formats. Each docstring shows what its prompt looks like, before the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from multiform.answers import LabelSpec
+from multiform.formats.base import FormatConfig, Scored
+from multiform.jinja import has_markup
+
+
+@dataclass(frozen=True, kw_only=True)
+class MCQAFormat(FormatConfig):
+    """Choices shown with labels, labels scored.
+
+    Question: What is the capital of France?
+    A. Berlin
+    B. Paris
+    Answer:
+    """
+
+    format_name = "mcqa"
+
+    choice_labels: LabelSpec | None = "letters"
+    scored: Scored = "labels"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClozeFormat(FormatConfig):
+    """Choices not shown, their texts scored.
+
+    Question: What is the capital of France?
+    Answer:
+    """
+
+    format_name = "cloze"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HybridFormat(MCQAFormat):
+    """Choices shown with labels, their texts scored: the prompt of `mcqa` with the answers of `cloze`."""
+
+    format_name = "hybrid"
+
+    scored: Scored = "texts"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GenerateFormat(FormatConfig):
+    """Choices shown with labels, the model writes, its choice is read out of the text.
+
+    Given the following question and 2 candidate answers (A and B), choose the best answer.
+    Question: What is the capital of France?
+    A. Berlin
+    B. Paris
+    Your response should end with "The best answer is [answer_letter]" where the [answer_letter] is one of A or B.
+    The best answer is
+    """
+
+    format_name = "generate"
+
+    instruction: str | None = (
+        "Given the following question and {{ _num_choices }} candidate answers ({{ _choice_list_and }}), "
+        "choose the best answer.\n"
+    )
+    choice_labels: LabelSpec | None = "letters"
+    answer_prompt: str = (
+        'Your response should end with "The best answer is [answer_letter]" '
+        "where the [answer_letter] is one of {{ _choice_list_or }}."
+    )
+    gen_prefix: str | None = "The best answer is"
+    target_delimiter: str = "\n"
+    scored: Scored = "generation"
+    scorer: str | Mapping[str, Any] | None = "choice_match"
+
+
+@dataclass(frozen=True, kw_only=True)
+class COTGenFormat(FormatConfig):
+    """The model reasons, and its final answer is read out of the reasoning.
+
+    Given the following problem, reason step by step to find the final answer.
+    Problem: What is the capital of France?
+    Your response should end with "The final answer is [answer]" where [answer] is the response to the problem.
+    """
+
+    format_name = "cot"
+
+    instruction: str | None = "Given the following problem, reason step by step to find the final answer.\n"
+    question_prefix: str = "Problem: "
+    answer_prompt: str = (
+        'Your response should end with "The final answer is [answer]" where [answer] is the response to the problem.'
+    )
+    target_delimiter: str = "\n"
+    scored: Scored = "generation"
+    scorer: str | Mapping[str, Any] | None = "final_answer"
+    generation_kwargs: Mapping[str, Any] | None = field(default_factory=lambda: {"max_gen_toks": 512})
+
+    def until(self) -> list[str]:
+        """Where the next problem would begin: reasoning itself may well hold blank lines."""
+        stops = ["\n" + self.question_prefix.rstrip()] if self.question_prefix.strip() else []
+        opening = (self.instruction or "").partition("\n")[0][:32]
+        if opening and not has_markup(opening):
+            stops.insert(0, self.fewshot_delimiter + opening)
+        return stops or [self.fewshot_delimiter]
+
+
+@dataclass(frozen=True, kw_only=True)
+class BPBFormat(FormatConfig):
+    """The prompt of `cloze`; only the right answer is scored, in bits per byte: one pass a document."""
+
+    format_name = "bpb"
+
+    scored: Scored = "gold"

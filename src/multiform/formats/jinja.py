@@ -1,0 +1,168 @@
+"""A format and a field mapping become the Jinja templates of the prompt, the choices and the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from multiform.errors import ConfigError
+from multiform.fields import Doc, Field, FieldSpec
+from multiform.formats.base import FormatConfig
+from multiform.jinja import compile_template, has_markup, render
+
+
+@dataclass(frozen=True, slots=True)
+class FieldMapping:
+    """Where a task's question, choices and answer are, before any format."""
+
+    question: FieldSpec
+    choices: FieldSpec
+    answer: FieldSpec
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundTemplate:
+    """A template in which some names stand for fields that Jinja cannot spell, such as functions."""
+
+    source: str
+    fields: Mapping[str, Field] = field(default_factory=dict)
+
+    def __call__(self, doc: Doc) -> Any:
+        values = {name: part.read(doc) for name, part in self.fields.items()}
+        return render(compile_template(self.source), {**doc, **values})
+
+    def __str__(self) -> str:
+        return self.source
+
+
+@dataclass(frozen=True, slots=True)
+class FormatTemplates:
+    """What a format makes of a mapping: each a template, a bound template, or what the task gave."""
+
+    doc_to_text: FieldSpec
+    doc_to_choice: FieldSpec
+    doc_to_target: FieldSpec
+
+
+def compile_format(form: FormatConfig, mapping: FieldMapping) -> FormatTemplates:
+    """The three templates of a format over a mapping.
+
+    >>> from multiform.formats.builtin import MCQAFormat
+    >>> mapping = FieldMapping("question", "choices", "answer")
+    >>> templates = compile_format(MCQAFormat(), mapping)
+    >>> from multiform.fields import process_field
+    >>> doc = {"question": "2 + 2?", "choices": ["3", "4"], "answer": "B"}
+    >>> print(process_field(doc, templates.doc_to_text))
+    Question: 2 + 2?
+    A. 3
+    B. 4
+    Answer:
+    >>> process_field(doc, templates.doc_to_choice), process_field(doc, templates.doc_to_target)
+    (['A', 'B'], 1)
+    """
+    if form.needs_choices and mapping.choices is None:
+        raise ConfigError(
+            f"format '{form.format_name or type(form).__name__}' needs choices but the task has no doc_to_choice",
+            hint="set doc_to_choice to the column that holds them, or use a format without choices (cot, bpb)",
+        )
+    writer = _Writer(form, mapping)
+    return FormatTemplates(
+        doc_to_text=writer.bind(writer.text()),
+        doc_to_choice=writer.choice(),
+        doc_to_target=writer.target(),
+    )
+
+
+class _Writer:
+    """Writes the templates of one format over one mapping."""
+
+    def __init__(self, form: FormatConfig, mapping: FieldMapping) -> None:
+        self.form = form
+        self.mapping = mapping
+        self.bound: dict[str, Field] = {}
+        self.choices = self._expression("_choices", mapping.choices)
+        self.answer = self._expression("_answer", mapping.answer)
+
+    def text(self) -> str:
+        form = self.form
+        sections = [form.question_prefix + self._question()]
+        if form.shows_choices and self.choices:
+            sections.append(self._choice_lines())
+        sections.append((form.answer_instruction or "") + form.answer_prompt)
+        return self._preamble() + (form.instruction or "") + form.section_separator.join(sections)
+
+    def choice(self) -> FieldSpec:
+        if self.form.scored == "labels":
+            return self.bind(f"{{{{ {self._labels()} }}}}")
+        return self.mapping.choices
+
+    def target(self) -> FieldSpec:
+        form = self.form
+        if not self.choices:
+            return self.mapping.answer
+        labels = f", {_label_argument(form)}" if form.choice_labels is not None else ""
+        if form.scored in ("labels", "texts"):
+            filter_call = f"gold_index({self.choices}{labels})"
+        elif form.scored == "generation" and form.shows_choices and form.choice_labels is not None:
+            filter_call = f"gold_label({self.choices}{labels})"
+        else:
+            filter_call = f"gold_text({self.choices})"
+        return self.bind(f"{{{{ {_operand(self.answer)}|{filter_call} }}}}")
+
+    def bind(self, source: str) -> FieldSpec:
+        """The template itself, or with the fields that it uses and Jinja cannot spell."""
+        names = compile_template(source).names
+        used = {name: part for name, part in self.bound.items() if name in names}
+        return BoundTemplate(source, used) if used else source
+
+    def _question(self) -> str:
+        spec = self.mapping.question
+        if isinstance(spec, str) and has_markup(spec):
+            return spec
+        return f"{{{{{self._expression('_question', spec)}}}}}"
+
+    def _choice_lines(self) -> str:
+        line = self.form.choice_format.replace("{choice}", "{{ choice }}")
+        line = line.replace("{label}", "{{ _choice_labels[loop.index0] }}")
+        between = f"{{% if not loop.last %}}{self.form.choice_delimiter}{{% endif %}}"
+        return f"{{% for choice in {self.choices} %}}{line}{between}{{% endfor %}}"
+
+    def _preamble(self) -> str:
+        """The variables that instructions and choices may use; nothing where none is used."""
+        if not self.choices:
+            return ""
+        sets = {"_num_choices": f"{_operand(self.choices)}|length"}
+        if self.form.choice_labels is not None:
+            sets["_choice_labels"] = self._labels()
+            sets["_choice_list_and"] = "_choice_labels|join_words('and')"
+            sets["_choice_list_or"] = "_choice_labels|join_words('or')"
+        body = "".join((self.form.instruction or "", self.form.answer_instruction or "", self.form.answer_prompt))
+        shows_labels = self.form.shows_choices and "{label}" in self.form.choice_format
+        lists = [name for name in sets if name in body]
+        if shows_labels or any(name.startswith("_choice_list") for name in lists):
+            lists.append("_choice_labels")
+        return "".join(f"{{% set {name} = {value} %}}" for name, value in sets.items() if name in lists)
+
+    def _labels(self) -> str:
+        argument = _label_argument(self.form)
+        return f"{_operand(self.choices)}|length|labels" + ("" if argument == "'letters'" else f"({argument})")
+
+    def _expression(self, name: str, spec: FieldSpec) -> str:
+        if spec is None:
+            return ""
+        part = Field.of(spec)
+        expression = part.expression()
+        if expression is None:
+            self.bound[name] = part
+            return name
+        return expression
+
+
+def _label_argument(form: FormatConfig) -> str:
+    labels = form.choice_labels
+    return repr(labels) if isinstance(labels, str) else repr(list(labels or ()))
+
+
+def _operand(expression: str) -> str:
+    return expression if expression.isidentifier() else f"({expression})"

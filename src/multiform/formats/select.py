@@ -1,0 +1,93 @@
+"""Which format a task runs under: what its `formats:` says, and what ``@`` selects at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from multiform.errors import ConfigError, nearest, shorten
+from multiform.formats.base import FormatConfig, formats
+from multiform.formats.jinja import FieldMapping
+
+FormatSpec = str | Mapping[str, Any] | FormatConfig | None
+
+
+@dataclass(frozen=True, slots=True)
+class Selected:
+    """A format under the label by which it was asked for."""
+
+    label: str
+    format: FormatConfig
+
+
+def select_format(spec: FormatSpec, selection: str | None = None) -> Selected | None:
+    """The selected format; without a selection the first of the specification, or None.
+
+    A selection is looked up in the task's own table first, then among the registered formats.
+
+    >>> select_format("mcqa", "cloze").label
+    'cloze'
+    >>> select_format({"short": {"type": "mcqa", "question_prefix": "Q: "}}).format.question_prefix
+    'Q: '
+    """
+    table = format_table(spec)
+    if selection is None:
+        if not table:
+            return None
+        selection = next(iter(table))
+    if selection in table:
+        return Selected(selection, _entry(selection, table[selection]))
+    if selection not in formats:
+        known = [*table, *formats]
+        raise ConfigError(f"unknown format '{selection}'", hint=nearest(selection, known, listed="formats"))
+    return Selected(selection, FormatConfig.named(selection))
+
+
+def supported_formats(spec: FormatSpec, mapping: FieldMapping) -> list[str]:
+    """The labels of all formats that a mapping supports: the registered ones, then the task's own."""
+    table = format_table(spec)
+    labels = dict.fromkeys([*formats, *table])
+    every = {label: _entry(label, table.get(label)) for label in labels}
+    return [label for label, form in every.items() if mapping.choices is not None or not form.needs_choices]
+
+
+def format_table(spec: FormatSpec) -> dict[str, Any]:
+    """Every way of writing `formats:` as one table of labels and their definitions."""
+    if spec is None:
+        return {}
+    if isinstance(spec, str):
+        return {spec: None}
+    if isinstance(spec, FormatConfig):
+        return {spec.format_name or type(spec).__name__: spec}
+    if not isinstance(spec, Mapping):
+        raise ConfigError(
+            f"expected a format's name or a mapping, got {shorten(spec)}", hint="write e.g. 'formats: mcqa'"
+        )
+    if "type" in spec:
+        if not isinstance(spec["type"], str):
+            raise ConfigError(f"type: expected a format's name, got {shorten(spec['type'])}", where=None)
+        return {spec["type"]: dict(spec)}
+    if not spec:
+        raise ConfigError("the table of formats is empty", hint="name at least one, e.g. 'formats: mcqa'")
+    return {str(key): value for key, value in spec.items()}
+
+
+def _entry(label: str, value: Any) -> FormatConfig:
+    if isinstance(value, FormatConfig):
+        return value
+    if value is None:
+        return FormatConfig.named(label)
+    if isinstance(value, str):
+        return FormatConfig.named(value)
+    if not isinstance(value, Mapping):
+        raise ConfigError(
+            f"{label}: expected a mapping of format fields, got {shorten(value)}",
+            hint="write e.g. '{type: mcqa, question_prefix: \"Q: \"}'",
+        )
+    overrides = dict(value)
+    name = overrides.pop("type", label)
+    if not isinstance(name, str) or name not in formats:
+        hint = nearest(str(name), formats, listed="give it a 'type', one of")
+        raise ConfigError(f"{label}: unknown format type '{name}'", hint=hint)
+    return FormatConfig.named(name, overrides)

@@ -1,0 +1,171 @@
+"""The one place that compiles Jinja: an immutable sandbox in which a missing name is an error."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError, meta, nodes
+from jinja2.exceptions import SecurityError, TemplateError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from multiform.answers import gold_index, gold_label, gold_text, join_words, label_list
+from multiform.errors import ConfigError, DataError, MultiformError, nearest, shorten
+
+Doc = Mapping[str, Any]
+
+
+def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
+    return re.sub(pattern, repl, text, count=count)
+
+
+def _answer_key_to_index(key: object, labels: Sequence[str] | None = None) -> int:
+    """The 0-based index of a key: its place in `labels`, or of a letter or 1-based digit."""
+    text = str(key).strip()
+    if labels is not None:
+        return list(map(str, labels)).index(text)
+    return int(text) - 1 if text.isdigit() else ord(text.upper()) - ord("A")
+
+
+def environment() -> ImmutableSandboxedEnvironment:
+    """A new environment with our filters; templates are shared through `compile_template`."""
+    env = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    env.filters["regex_replace"] = _regex_replace
+    env.filters["answer_key_to_index"] = _answer_key_to_index
+    env.filters["gold_index"] = gold_index
+    env.filters["gold_label"] = gold_label
+    env.filters["gold_text"] = gold_text
+    env.filters["labels"] = label_list
+    env.filters["join_words"] = join_words
+    return env
+
+
+_ENV = environment()
+
+
+def has_markup(text: str) -> bool:
+    """Whether the text holds Jinja markup at all."""
+    return "{{" in text or "{%" in text or "{#" in text
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A compiled template; `expression` is the source of its only expression, if it is just that."""
+
+    source: str
+    expression: str | None
+    names: frozenset[str]
+    render: Callable[[Doc], Any]
+
+
+@lru_cache(maxsize=4096)
+def compile_template(source: str) -> Compiled:
+    """Compile once per process. A template that is one expression keeps the value's type.
+
+    >>> compile_template("{{ xs }}").render({"xs": [1, 2]})
+    [1, 2]
+    >>> compile_template("{{ xs }}!").render({"xs": [1, 2]})
+    '[1, 2]!'
+    """
+    try:
+        tree = _ENV.parse(source)
+        expression = _single_expression(source, tree)
+        if expression is None:
+            template = _ENV.from_string(source)
+            render: Callable[[Doc], Any] = template.render
+        else:
+            render = _value_of(expression)
+    except TemplateSyntaxError as error:
+        what = f"template syntax error: {error.message} (line {error.lineno} of {shorten(source, 60)})"
+        raise ConfigError(what, hint="check the braces and quotes of the template") from error
+    return Compiled(source, expression, frozenset(meta.find_undeclared_variables(tree)), render)
+
+
+def render(compiled: Compiled, doc: Doc) -> Any:
+    """Render with a document; a missing column, a sandbox breach or a type error is a DataError."""
+    try:
+        return compiled.render(doc)
+    except UndefinedError as error:
+        raise _missing_name(compiled, doc, error) from error
+    except SecurityError as error:
+        raise ConfigError(
+            f"the template reaches outside its sandbox: {error}",
+            hint="templates may read the document's columns only; use !function for code",
+        ) from error
+    except MultiformError:
+        raise
+    except TemplateError as error:
+        raise DataError(f"the template failed: {error}", hint=_source_hint(compiled)) from error
+    except Exception as error:  # any error that user data causes inside a template
+        what = f"the template failed: {type(error).__name__}: {error}"
+        raise DataError(what, hint=_source_hint(compiled)) from error
+
+
+def parse_literal_list(text: str) -> list[Any] | None:
+    """The list that a rendered template spells out, or None when it is not one.
+
+    >>> parse_literal_list("['a', 'b']")
+    ['a', 'b']
+    >>> parse_literal_list("a, b") is None
+    True
+    """
+    stripped = text.strip()
+    if not (stripped.startswith("[") and stripped.endswith("]")):
+        return None
+    try:
+        value = ast.literal_eval(stripped)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, list) else None
+
+
+def literal_text(source: str) -> list[str]:
+    """The pieces of plain text of a template, in order, with an empty piece where a value stands.
+
+    >>> literal_text("Question: {{q}}\\nAnswer:")
+    ['Question: ', '', '\\nAnswer:']
+    """
+    pieces: list[str] = []
+    for output in _ENV.parse(source).find_all(nodes.Output):
+        for node in output.nodes:
+            pieces.append(node.data if isinstance(node, nodes.TemplateData) else "")
+    return pieces
+
+
+def _single_expression(source: str, tree: nodes.Template) -> str | None:
+    if len(tree.body) != 1 or not isinstance(tree.body[0], nodes.Output):
+        return None
+    if len(tree.body[0].nodes) != 1 or isinstance(tree.body[0].nodes[0], nodes.TemplateData):
+        return None
+    stripped = source.strip()
+    if stripped != source or not (stripped.startswith("{{") and stripped.endswith("}}")):
+        return None
+    return stripped[2:-2].strip().strip("-+").strip()
+
+
+def _value_of(expression: str) -> Callable[[Doc], Any]:
+    compiled = _ENV.compile_expression(expression, undefined_to_none=False)
+
+    def value(doc: Doc) -> Any:
+        result = compiled(doc)
+        if isinstance(result, StrictUndefined):
+            result._fail_with_undefined_error()
+        return result
+
+    return value
+
+
+def _missing_name(compiled: Compiled, doc: Doc, error: UndefinedError) -> DataError:
+    missing = sorted(compiled.names - set(doc) - set(_ENV.globals))
+    if missing:
+        hint = nearest(missing[0], doc, listed="the columns are")
+        return DataError(f"no column '{missing[0]}'", hint=hint)
+    return DataError(f"the template failed: {error.message}", hint=_source_hint(compiled))
+
+
+def _source_hint(compiled: Compiled) -> str:
+    return f"the template is {shorten(compiled.source, 120)}"

@@ -1,0 +1,48 @@
+"""A model that knows nothing and answers at once, for tests and dry runs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from multiform.errors import UsageError, nearest
+from multiform.models.base import Answer, Model
+from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
+
+
+class DummyModel(Model):
+    """Answers that depend on the request's content alone: the same in every run and order."""
+
+    name = "dummy"
+
+    def __init__(self, *, seed: int = 0, text: str | None = None, batch_size: object = None, **unknown: object) -> None:
+        for key in unknown:
+            raise UsageError(f"model 'dummy' has no argument '{key}'", hint=nearest(key, ["seed", "text"]))
+        self.seed = seed
+        self.text = text
+        self.identity = f"dummy seed={seed} text={text!r}"
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+        for position, request in enumerate(requests):
+            chance = self._chance(request.context, request.continuation)
+            yield position, LLOutput(-1 - 10 * chance, is_greedy=chance < 0.25)
+
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
+        for position, request in enumerate(requests):
+            yield position, LLOutput(-len(request.text) * (0.5 + self._chance(request.text)))
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
+        words = ("A", "B", "C", "D", "I am not sure", "The final answer is 12")
+        for position, request in enumerate(requests):
+            chance = self._chance(request.context, str(request.sample))
+            yield position, Completion(self.text or f" {words[int(chance * len(words))]}")
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+        turns = [f"<{message['role']}>{message['content']}" for message in messages]
+        return "".join(turns) + ("<assistant>" if add_generation_prompt else "")
+
+    def _chance(self, *parts: str) -> float:
+        """A number from 0 up to 1 that the texts determine."""
+        digest = hashlib.sha256("\0".join([str(self.seed), *parts]).encode("utf-8", "surrogatepass")).digest()
+        return int.from_bytes(digest[:8], "big") / 2**64

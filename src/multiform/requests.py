@@ -1,0 +1,78 @@
+"""What is asked of a model, and what it answers.
+
+A request holds content alone, so that equal requests of different forms are one request. An
+`Instance` ties a request to the document that it was made for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class LoglikelihoodRequest:
+    """How likely is this continuation after this context?"""
+
+    context: str
+    continuation: str
+
+
+@dataclass(frozen=True, slots=True)
+class RollingRequest:
+    """How likely is this whole text?"""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class GenerationRequest:
+    """What does the model write after this context?
+
+    `options` are the generation arguments as sorted pairs; `sample` tells repeats apart.
+    """
+
+    context: str
+    options: tuple[tuple[str, Any], ...] = ()
+    sample: int = 0
+
+    @classmethod
+    def of(cls, context: str, gen_kwargs: Mapping[str, Any], sample: int = 0) -> GenerationRequest:
+        frozen = {k: tuple(v) if isinstance(v, list) else v for k, v in gen_kwargs.items()}
+        return cls(context, tuple(sorted(frozen.items())), sample)
+
+    @property
+    def gen_kwargs(self) -> dict[str, Any]:
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in self.options}
+
+
+Request: TypeAlias = LoglikelihoodRequest | RollingRequest | GenerationRequest
+
+
+@dataclass(frozen=True, slots=True)
+class LLOutput:
+    """The answer to a (rolling) log-likelihood request."""
+
+    loglikelihood: float
+    is_greedy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The answer to a generation request; `truncated` when it ran into the token limit."""
+
+    text: str
+    truncated: bool = False
+
+
+Output: TypeAlias = LLOutput | Completion
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One request of one document: `idx` counts the document's requests."""
+
+    doc_id: int
+    idx: int
+    request: Request

@@ -1,0 +1,71 @@
+"""Results: the scores of every form of a run, with all that is needed to reproduce them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from multiform.scoring.statistics import Estimate
+from multiform.tasks import ScoredDoc
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormResult:
+    """The scores of one form."""
+
+    form: str
+    task: str
+    alias: str
+    #: Short hash of the resolved format, few-shot setting and overrides.
+    identity: str
+    version: Any
+    num_fewshot: int
+    total_docs: int
+    estimates: Mapping[str, Estimate]
+    higher_is_better: Mapping[str, bool]
+    config: Mapping[str, Any]
+    format: Mapping[str, Any] | None
+    set_aside: Sequence[str]
+    samples: Sequence[ScoredDoc] = field(repr=False)
+
+    @property
+    def n(self) -> int:
+        return len({sample.doc_id for sample in self.samples})
+
+    @property
+    def primary(self) -> str:
+        """The key of the form's first metric, the one that tables lead with."""
+        return next(iter(self.estimates))
+
+    def scores(self) -> dict[str, Any]:
+        """The scores as lm-eval writes them."""
+        values: dict[str, Any] = {"name": self.form, "alias": self.alias, "sample_len": self.n}
+        for key, estimate in self.estimates.items():
+            metric, _, scorer = key.partition(",")
+            values[key] = estimate.value
+            values[f"{metric}_stderr,{scorer}"] = "N/A" if estimate.stderr is None else estimate.stderr
+        return values
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Results(Mapping[str, dict[str, Any]]):
+    """All forms of a run; ``results["arc_easy@mcqa"]["acc,none"]`` is a score."""
+
+    forms: Sequence[FormResult]
+    #: What the run was asked to do: model, arguments, seeds and so on.
+    run: Mapping[str, Any]
+    #: When, where, and with what the run was done.
+    provenance: Mapping[str, Any]
+
+    def __getitem__(self, form: str) -> dict[str, Any]:
+        for result in self.forms:
+            if result.form == form:
+                return result.scores()
+        raise KeyError(form)
+
+    def __iter__(self) -> Iterator[str]:
+        return (result.form for result in self.forms)
+
+    def __len__(self) -> int:
+        return len(self.forms)

@@ -1,0 +1,1 @@
+"""Scoring: filter, read, score and aggregate what a model answered."""

@@ -1,0 +1,44 @@
+"""What a metric sees of one document: the model's answers beside what was right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChoiceOutcome:
+    """Log-likelihoods of all choices; `choices` are the bare texts, without the delimiter."""
+
+    loglikelihoods: tuple[float, ...]
+    greedy: tuple[bool, ...]
+    choices: tuple[str, ...]
+    gold: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LikelihoodOutcome:
+    """The log-likelihood of one text, exactly as it was asked for."""
+
+    loglikelihood: float
+    is_greedy: bool
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextOutcome:
+    """What the model wrote; where choices were shown, what they were and how they were labelled.
+
+    `prediction` is None when no answer could be read. `primed` is the beginning of the answer that
+    the prompt put into the model's mouth.
+    """
+
+    prediction: str | None
+    references: tuple[str, ...]
+    truncated: bool = False
+    choices: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    primed: str = ""
+
+
+Outcome: TypeAlias = ChoiceOutcome | LikelihoodOutcome | TextOutcome

@@ -1,0 +1,97 @@
+"""Reads the final answer out of a chain of reasoning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+
+from multiform.scoring.outcome import TextOutcome
+from multiform.scoring.scorers.base import ReadingScorer, register_scorer
+
+_MARKERS = (
+    re.compile(r"final\s+answer\s*(?:is|:|=)\s*:?\s*(.+)", re.IGNORECASE),
+    re.compile(r"####\s*(.+)"),
+    re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}"),
+    re.compile(r"answer\s*(?:is|:|=)\s*:?\s*(.+)", re.IGNORECASE),
+)
+#: A text of one line and at most so many words is itself the answer.
+_BARE_WORDS = 6
+_NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|-?\.\d+")
+
+
+@register_scorer("final_answer")
+class FinalAnswer(ReadingScorer):
+    """What follows the last "the final answer is"; numbers are compared as numbers."""
+
+    def read(self, outcome: TextOutcome) -> str | None:
+        assert outcome.prediction is not None
+        return read_final_answer(outcome.prediction)
+
+    def reading(self, outcome: TextOutcome) -> TextOutcome:
+        """Compare as numbers when the reference is one, as words otherwise."""
+        answer = self.read(outcome) if outcome.prediction is not None else None
+        references = tuple(_canonical(reference) for reference in outcome.references)
+        prediction = None if answer is None else _agreeing(answer, references)
+        return replace(outcome, prediction=prediction, references=references)
+
+
+def read_final_answer(text: str) -> str | None:
+    r"""The answer that a text ends in, or None when it names none.
+
+    >>> read_final_answer("2 + 2 = 4.\nThe final answer is 4.")
+    '4'
+    >>> read_final_answer(r"So \boxed{12} apples"), read_final_answer("Let me think.\nWho knows")
+    ('12', None)
+    >>> read_final_answer(" South America")  # after examples that are bare answers
+    'South America'
+    """
+    for marker in _MARKERS:
+        found = [_trimmed(match) for match in marker.findall(text)]
+        found = [answer for answer in found if answer]
+        if found:
+            return found[-1]
+    lines = text.strip().splitlines()
+    return _trimmed(lines[0]) if len(lines) == 1 and len(lines[0].split()) <= _BARE_WORDS else None
+
+
+def _trimmed(answer: str) -> str:
+    answer = answer.strip().strip("*_`$\"'“”‘’ ")
+    answer = re.sub(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}", r"\1", answer)
+    answer = re.sub(r"\\text\{([^{}]*)\}", r"\1", answer)
+    if answer.startswith("[") and answer.rstrip(".").endswith("]"):
+        answer = answer.rstrip(".")[1:-1]
+    return answer.strip().strip("*_`$\"'“”‘’ ").rstrip(".").strip()
+
+
+def _agreeing(answer: str, references: Sequence[str]) -> str:
+    """The answer in the form in which it agrees with a reference, if it agrees with one at all."""
+    candidates = [_canonical(answer), _canonical(re.split(r"[,;(]|\.\s", answer)[0])]
+    if any(_number(reference) is not None for reference in references):
+        candidates += [_canonical(number) for number in _NUMBER.findall(answer)[-1:]]
+    return next((candidate for candidate in candidates if candidate in references), candidates[0])
+
+
+def _canonical(text: str) -> str:
+    number = _number(text)
+    if number is not None:
+        return number
+    words = re.sub(r"[^\w\s%/.-]", " ", text.casefold()).split()
+    return " ".join(word for word in words if word not in ("the", "a", "an")).strip(" .")
+
+
+def _number(text: str) -> str | None:
+    """A number in its shortest form, units of money and percent signs aside.
+
+    >>> _number("$1,250.50"), _number("07"), _number("42.0"), _number("seven") is None
+    ('1250.5', '7', '42', True)
+    """
+    bare = text.strip().strip("$€£% ").rstrip(".").replace(",", "")
+    try:
+        value = Decimal(bare)
+    except InvalidOperation:
+        return None
+    if not value.is_finite() or abs(value.adjusted()) > 40:
+        return None
+    return format(value.normalize(), "f") if value else "0"

@@ -1,0 +1,21 @@
+"""Tasks: from documents over few-shot examples and prompts to requests and scores."""
+
+from multiform.tasks.fewshot import register_sampler, samplers
+from multiform.tasks.generation import GenerateTask
+from multiform.tasks.loglikelihood import LoglikelihoodTask, RollingTask
+from multiform.tasks.manager import TaskManager
+from multiform.tasks.multiple_choice import MultipleChoiceTask
+from multiform.tasks.task import PromptOptions, ScoredDoc, Task
+
+__all__ = [
+    "GenerateTask",
+    "LoglikelihoodTask",
+    "MultipleChoiceTask",
+    "PromptOptions",
+    "RollingTask",
+    "ScoredDoc",
+    "Task",
+    "TaskManager",
+    "register_sampler",
+    "samplers",
+]

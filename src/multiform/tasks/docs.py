@@ -1,0 +1,123 @@
+"""The documents of a task: its splits, processed, and which of them are evaluated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from multiform.config import FewshotConfig, TaskConfig
+from multiform.errors import DataError, MultiformError
+from multiform.tasks.dataset import Dataset, load_dataset
+
+Docs = Sequence[dict[str, Any]]
+
+
+class DocSource:
+    """Reads the splits of a task's dataset, and processes them, when they are first needed."""
+
+    def __init__(self, config: TaskConfig, mirror: Path | None) -> None:
+        self.config = config
+        self.mirror = mirror
+        self._dataset: Dataset | None = None
+        self._splits: dict[tuple[str, int], Docs] = {}
+
+    @property
+    def dataset(self) -> Dataset:
+        if self._dataset is None:
+            self._dataset = load_dataset(self.config, self.mirror)
+        return self._dataset
+
+    @property
+    def eval_split(self) -> str:
+        """The test split, or the validation split where there is none."""
+        split = self.config.test_split or self.config.validation_split
+        if split is None:
+            available = ", ".join(self.dataset)
+            raise DataError(
+                "the task names no split to evaluate",
+                where=self.config.where(),
+                hint=f"set test_split or validation_split; {self.dataset.name} has: {available}",
+            )
+        return split
+
+    def split(self, name: str) -> Docs:
+        return self._processed(name, self.config.process_docs)
+
+    def evaluated(self) -> Docs:
+        docs = self.split(self.eval_split)
+        if not docs:
+            what = f"no documents in split '{self.eval_split}' of {self.dataset.name}"
+            raise DataError(what, where=self.config.where(), hint="check the data file and process_docs")
+        return docs
+
+    def fewshot(self) -> Docs:
+        """The few-shot split or samples; without them the training, validation or test split."""
+        config = self.config.fewshot_config
+        assert isinstance(config, FewshotConfig)
+        if config.split is not None:
+            return self._processed(config.split, config.process_docs)
+        samples = config.get_docs(self.dataset) if config.samples is not None else None
+        if samples is not None:
+            return list(samples)
+        for name in (self.config.training_split, self.config.validation_split, self.config.test_split):
+            if name is not None:
+                return self.split(name)
+        raise DataError("there is no split to draw few-shot examples from", where=self.config.where("fewshot_split"))
+
+    def _processed(self, name: str, process: Callable[..., Any] | None) -> Docs:
+        key = (name, id(process))
+        if key not in self._splits:
+            try:
+                rows = self.dataset[name]
+            except DataError as error:
+                place = error.where or self.config.where(_split_key(self.config, name))
+                raise DataError(error.what, where=place, hint=error.hint) from error
+            self._splits[key] = rows if process is None else _process(process, rows, self.config)
+        return self._splits[key]
+
+
+def selected(
+    docs: Docs,
+    *,
+    limit: float | None = None,
+    samples: Sequence[int] | None = None,
+    rank: int = 0,
+    world_size: int = 1,
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The documents to evaluate with their indexes: the first `limit` (a fraction below 1), or `samples`.
+
+    >>> [i for i, _ in selected([{}] * 10, limit=0.25)], [i for i, _ in selected([{}] * 10, samples=[7, 2])]
+    ([0, 1, 2], [2, 7])
+    """
+    if samples is not None:
+        wrong = [index for index in samples if not 0 <= index < len(docs)]
+        if wrong:
+            raise DataError(f"no document {wrong[0]}", hint=f"the split has documents 0 to {len(docs) - 1}")
+        chosen: Sequence[int] = sorted(set(samples))
+    else:
+        number = len(docs) if limit is None else math.ceil(len(docs) * limit) if limit < 1 else int(limit)
+        chosen = range(min(number, len(docs)))
+    for index in chosen[rank::world_size]:
+        yield index, docs[index]
+
+
+def _process(process: Callable[..., Any], rows: Docs, config: TaskConfig) -> Docs:
+    """Apply a task's function to a split; it gets a `datasets.Dataset`, as such functions expect."""
+    import datasets
+
+    try:
+        made = process(datasets.Dataset.from_list(list(rows)))
+        docs = [dict(doc) for doc in made]
+    except MultiformError:
+        raise
+    except Exception as error:  # a user's function may raise anything
+        what = f"process_docs failed: {type(error).__name__}: {error}"
+        raise DataError(what, where=config.where("process_docs"), hint="call it on the split to debug it") from error
+    return docs
+
+
+def _split_key(config: TaskConfig, name: str) -> str:
+    keys = ("test_split", "validation_split", "training_split", "fewshot_split")
+    return next((key for key in keys if getattr(config, key) == name), "fewshot_config")

@@ -1,0 +1,86 @@
+"""Few-shot samplers: which documents stand before the one that is asked.
+
+The random numbers are those of lm-eval 0.4.13, so that the same seed gives the same shots: one
+generator for a task, advanced once for each document in order.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+from multiform.errors import DataError
+from multiform.registry import Registry
+
+DEFAULT_SEED = 1234
+
+samplers: Registry[type[Sampler]] = Registry("sampler")
+register_sampler = samplers.register
+
+
+class Sampler:
+    """Draws indexes of documents from a pool."""
+
+    def __init__(self, pool: Sequence[Any], *, seed: int | None = DEFAULT_SEED) -> None:
+        self.pool = pool
+        self.random = random.Random(seed)
+
+    def sample(self, n: int, *, exclude: Any | None = None) -> list[int]:
+        """Indexes of n documents; none of them equals the excluded one."""
+        raise NotImplementedError
+
+    def replace(self, drawn: list[int], leaked: Any, seed: str) -> list[int]:
+        """The drawn indexes, with any document that equals `leaked` replaced by another one.
+
+        The replacement has a generator of its own, so that all other draws stay what they are.
+        """
+        if all(self.pool[index] != leaked for index in drawn):
+            return drawn
+        free = [i for i in range(len(self.pool)) if i not in drawn and self.pool[i] != leaked]
+        bad = [index for index in drawn if self.pool[index] == leaked]
+        self._need(len(drawn), len(drawn) - len(bad) + len(free))
+        fresh = dict(zip(bad, random.Random(seed).sample(free, len(bad)), strict=True))
+        return [fresh.get(index, index) for index in drawn]
+
+    def _need(self, n: int, available: int) -> None:
+        if n > available:
+            raise DataError(
+                f"{n} few-shot examples asked for but only {available} documents to draw from",
+                hint="lower num_fewshot, or name a larger fewshot_split",
+            )
+
+
+@register_sampler("default")
+class RandomSampler(Sampler):
+    """Draws at random."""
+
+    def sample(self, n: int, *, exclude: Any | None = None) -> list[int]:
+        if not exclude:
+            self._need(n, len(self.pool))
+            return self.random.sample(range(len(self.pool)), n)
+        kept: list[int] = []
+        if n < len(self.pool):
+            # One more is drawn than needed, so that the excluded one can be dropped.
+            drawn = self.random.sample(range(len(self.pool)), n + 1)
+            kept = [index for index in drawn if self.pool[index] != exclude][:n]
+        if len(kept) < n:
+            others = [index for index in range(len(self.pool)) if self.pool[index] != exclude]
+            self._need(n, len(others))
+            kept = self.random.sample(others, n)
+        return kept
+
+
+@register_sampler("first_n")
+class FirstNSampler(Sampler):
+    """Takes the first ones, in order."""
+
+    def sample(self, n: int, *, exclude: Any | None = None) -> list[int]:
+        kept: list[int] = []
+        for index, doc in enumerate(self.pool):
+            if len(kept) == n:
+                break
+            if exclude is None or doc != exclude:
+                kept.append(index)
+        self._need(n, len(kept))
+        return kept

@@ -1,0 +1,84 @@
+"""Which tasks, groups and tags the task folders define."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from multiform.config import read_yaml
+from multiform.errors import ConfigError
+
+logger = logging.getLogger("multiform")
+
+LIBRARY = Path(__file__).parent / "library"
+_IGNORED = ("__pycache__", ".ipynb_checkpoints")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A name that a task file defines."""
+
+    name: str
+    kind: Literal["task", "group"]
+    path: Path
+    tags: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Index:
+    """All entries by name, and the files that could not be read."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    broken: list[ConfigError] = field(default_factory=list)
+
+    def names(self, kind: str) -> list[str]:
+        return sorted(entry.name for entry in self.entries.values() if entry.kind == kind)
+
+    def tags(self) -> dict[str, list[str]]:
+        """The tags, each with the tasks that carry it."""
+        found: dict[str, list[str]] = {}
+        for entry in self.entries.values():
+            for tag in entry.tags:
+                found.setdefault(tag, []).append(entry.name)
+        return {tag: sorted(found[tag]) for tag in sorted(found)}
+
+
+def build_index(folders: Iterable[Path]) -> Index:
+    """Read the task files below the folders; a later folder's task replaces one of the same name."""
+    index = Index()
+    for folder in folders:
+        here: dict[str, Entry] = {}
+        for path in sorted(folder.rglob("*.yaml")):
+            if any(part in _IGNORED for part in path.parts):
+                continue
+            try:
+                entry = _entry(path)
+            except ConfigError as error:
+                index.broken.append(error)
+                continue
+            if entry is None:
+                continue
+            if entry.name in here:
+                logger.warning(
+                    "task '%s' is defined twice: %s is used, %s is not", entry.name, here[entry.name].path, path
+                )
+            here.setdefault(entry.name, entry)
+        for name in here.keys() & index.entries.keys():
+            logger.warning("task '%s' of %s replaces the one of %s", name, folder, index.entries[name].path)
+        index.entries |= here
+    return index
+
+
+def _entry(path: Path) -> Entry | None:
+    """What a file defines; a file that is only there to be included defines nothing."""
+    data = read_yaml(path).data
+    tags = data.get("tag") or ()
+    tags = (tags,) if isinstance(tags, str) else tuple(map(str, tags))
+    if isinstance(data.get("group"), str):
+        return Entry(data["group"], "group", path, tags)
+    if isinstance(data.get("task"), str):
+        return Entry(data["task"].partition("@")[0], "task", path, tags)
+    return None

@@ -1,0 +1,108 @@
+"""Reads the fields of a task out of documents, with errors that name field, file and document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from multiform.config import TaskConfig
+from multiform.errors import ConfigError, DataError, MultiformError, shorten
+from multiform.fields import Doc, Field, FieldSpec
+from multiform.jinja import parse_literal_list
+
+
+class DocReader:
+    """The fields of one task, each compiled when it is first read."""
+
+    def __init__(self, config: TaskConfig) -> None:
+        self.config = config
+        self._fields: dict[int, Field] = {}
+
+    def read(self, spec: FieldSpec, doc: Doc, key: str) -> Any:
+        """The value of a field; `key` is what the task file calls it."""
+        if spec is None:
+            raise ConfigError(f"the task has no {key}", where=self.config.where(), hint=f"set {key}")
+        compiled = self._fields.get(id(spec))
+        if compiled is None:
+            compiled = self._fields[id(spec)] = Field.of(spec)
+        try:
+            return compiled.read(doc)
+        except MultiformError as error:
+            raise self._blamed(error, doc, key) from error
+
+    def text(self, spec: FieldSpec, doc: Doc, key: str) -> str:
+        """A text that may be a template; nothing where it is not set."""
+        if spec is None or spec == "":
+            return ""
+        try:
+            return str(Field.text(spec).read(doc))
+        except MultiformError as error:
+            raise type(error)(error.what, where=self.config.where(key), hint=error.hint) from error
+
+    def target(self, spec: FieldSpec, doc: Doc) -> Any:
+        """The answer. Without a format, digits are an index of a choice and a spelled-out list is a list."""
+        value = self.read(spec, doc, "doc_to_target")
+        if not isinstance(value, str) or self.config.format is not None:
+            return value
+        if value.isdigit() and self.config.doc_to_choice is not None:
+            return int(value)
+        listed = parse_literal_list(value)
+        return value if listed is None else listed
+
+    def choices(self, spec: FieldSpec, doc: Doc) -> list[str]:
+        """The choices as a list of texts; anything else is an error."""
+        value = self.read(spec, doc, "doc_to_choice")
+        if isinstance(value, dict):
+            value = list(value.values())
+        if isinstance(value, str):
+            value = parse_literal_list(value) or value
+        if not isinstance(value, list | tuple):
+            raise self._bad_choices(f"expected a list of choices, got {shorten(value)}")
+        if not value:
+            raise self._bad_choices("the list of choices is empty")
+        for choice in value:
+            if not isinstance(choice, str | int | float):
+                raise self._bad_choices(f"a choice is {shorten(choice)}, not text or a number")
+        return [choice if isinstance(choice, str) else str(choice) for choice in value]
+
+    def raw_choices(self, doc: Doc) -> list[str]:
+        """The choices as the task gives them, whatever its format does with them."""
+        return self.choices(self.config.mapping.choices, doc)
+
+    def check(self, doc: Doc) -> None:
+        """Check what a format renders before it renders it: a string would pass for a list of letters."""
+        if self.config.format is not None and self.config.mapping.choices is not None:
+            self.raw_choices(doc)
+
+    def _bad_choices(self, what: str) -> DataError:
+        hint = "name the column that holds the list, e.g. doc_to_choice: choices"
+        return DataError(what, where=self.config.where("doc_to_choice"), hint=hint)
+
+    def _blamed(self, error: MultiformError, doc: Doc, key: str) -> MultiformError:
+        """The error at the field of the task that causes it, where a format's template holds several."""
+        mapping = self.config.mapping
+        parts = {"doc_to_text": mapping.question, "doc_to_choice": mapping.choices, "doc_to_target": mapping.answer}
+        if self.config.format is not None:
+            for name, spec in parts.items():
+                try:
+                    Field.of(spec).read(doc)
+                except MultiformError as cause:
+                    return self._at(cause, name)
+        return self._at(error, key)
+
+    def _at(self, error: MultiformError, key: str) -> MultiformError:
+        what = error.what
+        if what.startswith("no column") and self.config.dataset_path:
+            what = f"{what} in {self.config.dataset_path}"
+        return type(error)(what, where=self.config.where(key), hint=error.hint)
+
+
+@contextmanager
+def placing(place: str) -> Iterator[None]:
+    """Adds a place, such as the document, to the errors of a block."""
+    try:
+        yield
+    except (DataError, ConfigError) as error:
+        where = f"{error.where}: {place}" if error.where else place
+        raise type(error)(error.what, where=where, hint=error.hint) from error

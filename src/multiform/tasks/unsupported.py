@@ -1,0 +1,32 @@
+"""Fields that are read and checked but do not work yet: using one is an error, not a surprise."""
+
+from __future__ import annotations
+
+from multiform.config import TaskConfig
+from multiform.errors import ConfigError
+
+_LATER = {
+    "doc_to_image": "images do not reach the model",
+    "doc_to_audio": "audio does not reach the model",
+    "use_prompt": "prompt libraries are not read",
+    "template": "templates are not applied",
+    "unsafe_code": "code that a model wrote is not run",
+    "should_decontaminate": "nothing is checked for contamination",
+    "multiple_inputs": "several inputs per document are not scored",
+    "process_results": "results are not handed to task code",
+}
+
+
+def refuse_unsupported(config: TaskConfig) -> None:
+    """Raise a ConfigError for a field whose behaviour is not there yet."""
+    for name, why in _LATER.items():
+        if getattr(config, name):
+            what = f"'{name}' is not supported yet: {why}"
+            raise ConfigError(what, where=config.where(name), hint="remove it, or run this task with lm-eval")
+    if config.repeats > 1:
+        what = "'repeats' is not supported yet: each request is asked once"
+        raise ConfigError(what, where=config.where("repeats"), hint="set repeats: 1")
+    indices = config.fewshot_config is not None and getattr(config.fewshot_config, "fewshot_indices", None)
+    if indices:
+        what = "'fewshot_indices' is not supported yet: examples are drawn from the whole split"
+        raise ConfigError(what, where=config.where("fewshot_config"), hint="remove it")
