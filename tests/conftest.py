@@ -1,0 +1,25 @@
+"""What all tests share: the real rows, where they are, and a clean working folder."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session")
+def mirror() -> Path:
+    """The folder of real benchmark rows; tests that need it are skipped where it is absent."""
+    path = Path(os.environ.get("MULTIFORM_DATASET_MIRROR") or ROOT.parent / "shared" / "data")
+    if not path.is_dir():
+        pytest.skip(f"no benchmark rows at {path}: set MULTIFORM_DATASET_MIRROR")
+    return path
+
+
+@pytest.fixture(scope="session")
+def examples() -> Path:
+    """The folder of example tasks."""
+    return ROOT / "examples"
