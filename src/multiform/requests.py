@@ -52,10 +52,11 @@ Request: TypeAlias = LoglikelihoodRequest | RollingRequest | GenerationRequest
 
 @dataclass(frozen=True, slots=True)
 class LLOutput:
-    """The answer to a (rolling) log-likelihood request."""
+    """The answer to a (rolling) log-likelihood request; `tokens` is the length of what was scored."""
 
     loglikelihood: float
     is_greedy: bool = False
+    tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ def _indexed(options: argparse.Namespace) -> list[dict[str, Any]]:
     from multiform.tasks import TaskManager
 
     index = TaskManager(options.include_path).index
-    for error in index.broken:
+    for error in index.broken.values():
         logging.getLogger("multiform").warning("%s", error)
     if options.kind == "tags":
         return [{"name": tag, "about": ", ".join(tasks), "tasks": tasks} for tag, tasks in index.tags().items()]

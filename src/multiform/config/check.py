@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -26,6 +26,22 @@ _WORDS: dict[Any, str] = {
     type(None): "null",
     Callable: "a function (!function module.name)",
 }
+#: How a field is written, where its type alone does not say it.
+_WRITTEN = {
+    "formats": "formats: mcqa",
+    "metric_list": "metric_list: [{metric: acc}]",
+    "filter_list": "filter_list: [{name: strict, filter: [{function: take_first}]}]",
+    "generation_kwargs": "generation_kwargs: {max_gen_toks: 64}",
+    "fewshot_config": "fewshot_config: {sampler: first_n}",
+    "dataset_kwargs": "dataset_kwargs: {data_files: rows.jsonl}",
+    "doc_to_text": "doc_to_text: question",
+    "doc_to_choice": "doc_to_choice: choices",
+    "doc_to_target": "doc_to_target: answer",
+    "process_docs": "process_docs: !function utils.process_docs",
+    "metadata": "metadata: {version: 1.0}",
+    "scorer": "scorer: choice_match",
+    "tag": "tag: [science, english]",
+}
 
 
 def check_values(cls: type, values: Mapping[str, Any], where: Callable[..., str | None]) -> None:
@@ -45,7 +61,9 @@ def check_keys(kind: str, known: Sequence[str], given: Mapping[Any, Any], where:
     """Raise a ConfigError for the first unknown key, with the nearest known one."""
     for key in given:
         if key not in known:
-            raise ConfigError(f"unknown key '{key}' in {kind}", where=where(str(key)), hint=nearest(str(key), known))
+            shown = [name for name in known if not name.startswith("_")]
+            hint = nearest(str(key), shown, listed="the keys are")
+            raise ConfigError(f"unknown key '{key}' in {kind}", where=where(str(key)), hint=hint)
 
 
 def describe(hint: Any) -> str:
@@ -82,20 +100,32 @@ def _translated(
     error: ValidationError, name: str, hint: Any, value: Any, where: Callable[..., str | None]
 ) -> ConfigError:
     """The deepest problem that pydantic found, as one message."""
-    problem = max(error.errors(include_url=False), key=lambda e: (e["type"] == "missing", len(_path(e))))
-    path = _path(problem)
+    members = {getattr(part, "__name__", "") for part in _members(hint)}
+    problem = max(error.errors(include_url=False), key=lambda e: (e["type"] == "missing", len(_path(e, members))))
+    path = _path(problem, members)
+    example = _WRITTEN.get(name)
+    remedy = f"write e.g. {example}" if example else "see docs/tasks.md"
     if problem["type"] == "missing":
-        return ConfigError(f"missing key '{path[-1]}'", where=where(name, *path[:-1]), hint="add it")
+        return ConfigError(f"missing key '{path[-1]}'", where=where(name, *path[:-1]), hint=f"add it; {remedy}")
     if path and len(_members(hint)) == 1:
-        got = shorten(problem["input"])
-        what = f"{_expected(problem)}, got {got}"
-        return ConfigError(what, where=where(name, *path), hint="see docs/tasks.md")
-    return ConfigError(f"expected {describe(hint)}, got {shorten(value)}", where=where(name), hint="see docs/tasks.md")
+        what = f"{_expected(problem)}, got {_shown(problem['input'])}"
+        return ConfigError(what, where=where(name, *path), hint=remedy)
+    return ConfigError(f"expected {describe(hint)}, got {_shown(value)}", where=where(name), hint=remedy)
 
 
-def _path(problem: Any) -> tuple[str | int, ...]:
+def _shown(value: Any) -> str:
+    """A value as YAML writes it.
+
+    >>> _shown(None), _shown(True), _shown("five")
+    ('null', 'true', "'five'")
+    """
+    words = {None: "null", True: "true", False: "false"}
+    return words[value] if value is None or isinstance(value, bool) else shorten(value)
+
+
+def _path(problem: Any, members: Collection[str] = ()) -> tuple[str | int, ...]:
     """The keys and indexes of a location; names of union members, which pydantic adds, left out."""
-    return tuple(part for part in problem["loc"] if isinstance(part, int) or _is_key(part))
+    return tuple(part for part in problem["loc"] if isinstance(part, int) or (_is_key(part) and part not in members))
 
 
 def _is_key(part: str) -> bool:
@@ -115,6 +145,8 @@ def _expected(problem: Any) -> str:
     text: str = problem["msg"]
     for theirs, ours in (
         ("Input should be a valid dictionary", "expected a mapping"),
+        ("Input should be a valid boolean", "expected true or false"),
+        ("Input should be a valid integer", "expected a whole number"),
         ("Input should be a valid ", "expected a "),
         ("Input should be ", "expected "),
     ):

@@ -6,10 +6,12 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from multiform.config.source import Position
@@ -30,40 +32,44 @@ class FunctionRef:
         file = self.folder.joinpath(*module_name.split(".")).with_suffix(".py")
         module = self._from_file(file) if file.is_file() else self._from_path(module_name)
         if not hasattr(module, attribute):
-            known = [name for name in vars(module) if not name.startswith("_")]
-            raise self._error(f"no '{attribute}' in {module_name}", nearest(attribute, known, listed="it has"))
+            known = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+            raise self._error(f"no '{attribute}' in {module_name}", nearest(attribute, known, listed="its functions"))
         function = getattr(module, attribute)
         if not callable(function):
-            raise self._error(f"{self.name} is a {type(function).__name__}, not a function", "name a function")
+            raise self._error(f"it is of type {type(function).__name__}, not a function", "name a function")
         return function  # type: ignore[no-any-return]
 
     def _from_file(self, file: Path) -> ModuleType:
         """Load a file as a module of its own; a file that changed since is loaded anew."""
-        stamp = f"{file}:{file.stat().st_mtime_ns}"
-        name = f"_multiform_task_{file.stem}_{hashlib.sha256(stamp.encode()).hexdigest()[:12]}"
+        stamp = hashlib.sha256(str(file).encode() + b"\0" + file.read_bytes()).hexdigest()[:12]
+        name = f"_multiform_task_{file.stem}_{stamp}"
         if name in sys.modules:
             return sys.modules[name]
-        spec = importlib.util.spec_from_file_location(name, file)
-        if spec is None or spec.loader is None:
-            raise self._error(f"{file.name} cannot be loaded as Python", "check the file")
+        spec = importlib.util.spec_from_file_location(name, file, loader=_SourceLoader(name, str(file)))
+        assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:
             spec.loader.exec_module(module)
-        except Exception as error:  # whatever the user's module raises while it loads
+        except (Exception, SystemExit) as error:  # whatever the user's module raises while it loads
             del sys.modules[name]
-            raise self._error(f"{file.name} failed to load: {type(error).__name__}: {error}", "fix it") from error
+            what = f"{file.name} failed to load: {type(error).__name__}: {error}"
+            raise self._error(what, f"fix {file.name}{_line(error, file)}") from error
         return module
 
     def _from_path(self, module_name: str) -> ModuleType:
         try:
             return importlib.import_module(module_name)
-        except ImportError as error:
-            hint = f"put {module_name}.py beside the YAML file, or install the module"
-            raise self._error(f"no module '{module_name}' beside the file or installed ({error})", hint) from error
+        except (Exception, SystemExit) as error:  # an installed module may fail in any way, too
+            missing = isinstance(error, ModuleNotFoundError) and module_name.startswith(error.name or "?")
+            what = f"no module '{module_name}' beside the file or installed"
+            if not missing:
+                what = f"module '{module_name}' failed to load: {type(error).__name__}: {error}"
+            hint = f"put {module_name.replace('.', '/')}.py beside the YAML file, or install the module"
+            raise self._error(what, hint) from error
 
     def _error(self, what: str, hint: str) -> ConfigError:
-        return ConfigError(f"!function {self.name}: {what}", where=str(self.position), hint=hint)
+        return ConfigError(what, where=f"{self.position}: {self}", hint=hint)
 
     def __str__(self) -> str:
         return f"!function {self.name}"
@@ -78,3 +84,19 @@ def resolve_functions(value: Any) -> Any:
     if isinstance(value, list):
         return [resolve_functions(item) for item in value]
     return value
+
+
+class _SourceLoader(SourceFileLoader):
+    """Compiles the source each time: cached bytecode tells changes apart by the second only."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
+
+
+def _line(error: BaseException, file: Path) -> str:
+    """``:12`` where the error came from a line of the file."""
+    if isinstance(error, SyntaxError) and error.filename == str(file):
+        return f":{error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    return f":{lines[-1]}" if lines else ""

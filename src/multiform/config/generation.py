@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from multiform.errors import ConfigError, shorten
@@ -23,6 +24,7 @@ def generation_defaults(
     if form is not None:
         greedy = {"temperature": 0.0, "do_sample": False, "max_gen_toks": 256}
         own = dict(form.generation_kwargs or {})
+        check_generation(own)
         kept = {key: value for key, value in given.items() if key != "until"}
         return _typed({**greedy, **kept, "until": form.until(), **own})
     if not given:
@@ -31,18 +33,41 @@ def generation_defaults(
 
 
 def check_generation(given: Mapping[str, Any]) -> None:
-    """Refuse values that no model could use."""
-    until = given.get("until")
-    texts = until if isinstance(until, list | tuple) else [until]
-    if until is not None and not all(isinstance(text, str) for text in texts):
-        raise ConfigError(f"until: expected a string or a list of strings, got {shorten(until)}")
-    for name in ("max_gen_toks", "max_new_tokens", "max_tokens"):
+    """Refuse values that no model could use.
+
+    >>> check_generation({"max_gen_toks": 0})
+    Traceback (most recent call last):
+    multiform.errors.ConfigError: generation_kwargs.max_gen_toks: max_gen_toks is 0; give a whole number of 1 or more
+    """
+    for name, (right, expected) in _CHECKS.items():
         value = given.get(name)
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise ConfigError(f"{name}: expected a whole number of 1 or more, got {shorten(value)}")
-    temperature = given.get("temperature")
-    if temperature is not None and (not isinstance(temperature, int | float) or temperature < 0):
-        raise ConfigError(f"temperature: expected a number of 0 or more, got {shorten(temperature)}")
+        if value is not None and not right(value):
+            what = f"{name} is {shorten(value)}"
+            raise ConfigError(what, where=f"generation_kwargs.{name}", hint=f"give {expected}")
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _is_temperature(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def _are_stops(value: Any) -> bool:
+    texts = value if isinstance(value, list | tuple) else [value]
+    return all(isinstance(text, str) and text != "" for text in texts)
+
+
+_COUNT = (_is_count, "a whole number of 1 or more")
+_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "until": (_are_stops, "a string or a list of strings, none of them empty"),
+    "max_gen_toks": _COUNT,
+    "max_new_tokens": _COUNT,
+    "max_tokens": _COUNT,
+    "temperature": (_is_temperature, "a number of 0 or more"),
+    "do_sample": (lambda value: value in (True, False), "true or false"),
+}
 
 
 def _typed(kwargs: dict[str, Any]) -> dict[str, Any]:

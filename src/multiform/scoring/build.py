@@ -12,12 +12,12 @@ from multiform.scoring.filters import Pipeline, build_pipeline
 from multiform.scoring.metrics import Metric, build_metric, metrics
 from multiform.scoring.scorers import Scorer, scorers
 
-#: Metrics of a task or format that names none.
+#: Metrics of a task that names none.
 DEFAULT_METRICS: Mapping[str, Sequence[str]] = {
     "multiple_choice": ("acc", "acc_norm"),
     "generate_until": ("exact_match",),
-    "loglikelihood": ("bits_per_byte",),
-    "loglikelihood_rolling": ("bits_per_byte",),
+    "loglikelihood": ("perplexity", "acc"),
+    "loglikelihood_rolling": ("word_perplexity", "byte_perplexity", "bits_per_byte"),
 }
 
 
@@ -29,25 +29,35 @@ class Scoring:
     set_aside: tuple[str, ...] = ()
 
 
-def build_scoring(config: TaskConfig) -> Scoring:
-    """One scorer for each filter pipeline, or the scorer that the task or its format names."""
-    own = [_placed(config, "metric_list", i, metric) for i, metric in enumerate(config.metric_list)]
-    fitting = [metric for metric in own if config.output_type in metric.output_types]
+def build_scoring(config: TaskConfig, *, own_results: bool = False, only: bool = False) -> Scoring:
+    """One scorer for each filter pipeline, or the scorer that the task or its format names.
+
+    With `own_results` the task's code gives the values, and its metrics only say how to aggregate them.
+    With `only` a format adds none of its own metrics.
+    """
+    own = [_metric(config, ("metric_list", i), spec, own_results) for i, spec in enumerate(config.metric_list)]
+    fitting = [metric for metric in own if own_results or config.output_type in metric.output_types]
     aside = tuple(f"metric {metric.name}" for metric in own if metric not in fitting)
     if aside and config.format is None:
+        known = [name for name in metrics if config.output_type in metrics.get(name).output_types]
         raise ConfigError(
             f"{aside[0]} does not fit output_type {config.output_type}",
             where=config.where("metric_list"),
-            hint=nearest(
-                "", [m for m in metrics if config.output_type in metrics.get(m).output_types], listed="fitting"
-            ),
+            hint=f"fitting metrics: {', '.join(known)}",
         )
     kind = _scorer_class(config)
-    chosen = _chosen(config, kind, fitting)
-    if config.filter_list and config.scorer is None:
-        return Scoring(tuple(_of_pipeline(config, i, chosen) for i in range(len(config.filter_list))), aside)
-    pipeline = Pipeline("none", ())
-    return Scoring((_construct(config, kind, pipeline, chosen),), aside)
+    chosen = fitting if only or (own_results and not own) else _chosen(config, kind, fitting)
+    if not config.filter_list:
+        pipeline = _pipeline(config, "none", kind.default_filter, ("scorer",))
+        return Scoring((_construct(config, kind, pipeline, chosen),), aside)
+    made = []
+    for index, entry in enumerate(config.filter_list):
+        path = ("filter_list", index)
+        pipeline = _pipeline(config, entry["name"], entry["filter"], path)
+        specs = entry.get("metric_list", ())
+        mine = [_metric(config, (*path, "metric_list", i), spec, own_results) for i, spec in enumerate(specs)]
+        made.append(_construct(config, kind, pipeline, mine or chosen))
+    return Scoring(tuple(made), aside)
 
 
 def _chosen(config: TaskConfig, kind: type[Scorer], own: Sequence[Metric]) -> list[Metric]:
@@ -55,19 +65,26 @@ def _chosen(config: TaskConfig, kind: type[Scorer], own: Sequence[Metric]) -> li
     if own and config.format is None:
         return list(own)
     given = config.format.metric_list if config.format is not None else None
-    specs = given or [{"metric": name} for name in kind.default_metrics or DEFAULT_METRICS[config.output_type]]
+    specs: Sequence[Mapping[str, Any]] = given or [
+        {"metric": name} for name in kind.default_metrics or _defaults(config)
+    ]
     named = {metric.name: metric for metric in (build_metric(spec) for spec in specs)}
     return list({**named, **{metric.name: metric for metric in own}}.values())
 
 
-def _of_pipeline(config: TaskConfig, index: int, chosen: Sequence[Metric]) -> Scorer:
-    entry = config.filter_list[index]
+def _defaults(config: TaskConfig) -> Sequence[str]:
+    if config.format is not None and config.output_type == "loglikelihood":
+        return ("bits_per_byte",)
+    return DEFAULT_METRICS[config.output_type]
+
+
+def _pipeline(
+    config: TaskConfig, name: str, steps: Sequence[Mapping[str, Any]], path: tuple[str | int, ...]
+) -> Pipeline:
     try:
-        pipeline = build_pipeline(entry["name"], entry["filter"])
-        own = [build_metric(spec) for spec in entry.get("metric_list", ())]
+        return build_pipeline(name, steps) if steps else Pipeline(name, ())
     except MultiformError as error:
-        raise ConfigError(error.what, where=config.where("filter_list", index), hint=error.hint) from error
-    return Scorer(pipeline=pipeline, metrics=own or chosen)
+        raise ConfigError(error.what, where=config.where(*path), hint=error.hint) from error
 
 
 def _scorer_class(config: TaskConfig) -> type[Scorer]:
@@ -89,14 +106,8 @@ def _construct(config: TaskConfig, kind: type[Scorer], pipeline: Pipeline, chose
         raise ConfigError(f"{kind.__name__}: {error}", where=config.where("scorer"), hint="check its kwargs") from error
 
 
-def _placed(config: TaskConfig, key: str, index: int, spec: Any) -> Metric:
-    if callable(spec.get("metric")):
-        raise ConfigError(
-            "metrics that are functions are not supported yet",
-            where=config.where(key, index),
-            hint="use a registered metric: multiform ls metrics",
-        )
+def _metric(config: TaskConfig, path: tuple[str | int, ...], spec: Mapping[str, Any], own_results: bool) -> Metric:
     try:
-        return build_metric(spec)
+        return build_metric(spec, computed=not own_results)
     except MultiformError as error:
-        raise ConfigError(error.what, where=config.where(key, index), hint=error.hint) from error
+        raise ConfigError(error.what, where=config.where(*path), hint=error.hint) from error

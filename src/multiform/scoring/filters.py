@@ -24,10 +24,14 @@ register_filter = filters.register
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Filters in a row, under the name that results are keyed by."""
+    """Filters in a row, under the name that results are keyed by.
+
+    `single` says that one output is left of all repeats, which is then handed on by itself.
+    """
 
     name: str
     steps: tuple[Filter, ...]
+    single: bool = True
 
     def __call__(self, outputs: Sequence[Any], doc: Doc) -> list[Any]:
         for step in self.steps:
@@ -37,7 +41,8 @@ class Pipeline:
 
 def build_pipeline(name: str, steps: Sequence[Mapping[str, Any]]) -> Pipeline:
     """The filters that a `filter_list` entry names, with their arguments."""
-    return Pipeline(name, tuple(_build_step(step) for step in steps))
+    single = any(step["function"] in ("take_first", "majority_vote") for step in steps)
+    return Pipeline(name, tuple(_build_step(step) for step in steps), single)
 
 
 def _build_step(step: Mapping[str, Any]) -> Filter:

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceOutcome:
-    """Log-likelihoods of all choices; `choices` are the bare texts, without the delimiter."""
+    """Log-likelihoods of all choices; `choices` are the bare texts, without the delimiter.
+
+    `tokens` are the lengths of what was scored, `unconditional` the log-likelihoods without the prompt;
+    both are empty where they are not known.
+    """
 
     loglikelihoods: tuple[float, ...]
     greedy: tuple[bool, ...]
     choices: tuple[str, ...]
     gold: tuple[int, ...]
+    tokens: tuple[int, ...] = ()
+    unconditional: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +29,7 @@ class LikelihoodOutcome:
     loglikelihood: float
     is_greedy: bool
     text: str
+    words: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +40,7 @@ class TextOutcome:
     the prompt put into the model's mouth.
     """
 
-    prediction: str | None
+    prediction: Any
     references: tuple[str, ...]
     truncated: bool = False
     choices: tuple[str, ...] = ()

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
 
 LEVEL = 0.95
 
@@ -87,6 +86,9 @@ def t_interval(value: float, stderr: float, n: int, level: float = LEVEL) -> tup
     return value - half, value + half
 
 
-def estimate_of(value: float, items: Sequence[Any]) -> Estimate:
-    """An aggregate whose uncertainty is not known."""
-    return Estimate(value=float(value), n=len(items))
+def normal_estimate(value: float, stderr: float | None, n: int) -> Estimate:
+    """An aggregate whose standard error is known, or not, with a normal interval."""
+    if stderr is None:
+        return Estimate(value=value, n=n)
+    half = NormalDist().inv_cdf((1 + LEVEL) / 2) * stderr
+    return Estimate(value=value, n=n, stderr=stderr, low=value - half, high=value + half)

@@ -5,9 +5,12 @@ from multiform.tasks.generation import GenerateTask
 from multiform.tasks.loglikelihood import LoglikelihoodTask, RollingTask
 from multiform.tasks.manager import TaskManager
 from multiform.tasks.multiple_choice import MultipleChoiceTask
-from multiform.tasks.task import PromptOptions, ScoredDoc, Task
+from multiform.tasks.records import Answered, ChatTemplate, PromptOptions, ScoredDoc
+from multiform.tasks.task import Task
 
 __all__ = [
+    "Answered",
+    "ChatTemplate",
     "GenerateTask",
     "LoglikelihoodTask",
     "MultipleChoiceTask",

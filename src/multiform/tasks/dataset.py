@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from multiform.config import TaskConfig
-from multiform.errors import DataError, nearest
+from multiform.config.source import display
+from multiform.errors import DataError, MultiformError, nearest, shorten
 from multiform.tasks.files import READERS, Rows, read_rows
 
 #: Values of `dataset_path` that name a kind of file; the files are in `dataset_kwargs`.
@@ -48,7 +49,9 @@ def load_dataset(config: TaskConfig, mirror: Path | None = None) -> Dataset:
     if config.custom_dataset is not None:
         return _custom(config)
     if not config.dataset_path:
-        raise DataError("the task names no dataset", where=config.where(), hint="set dataset_path")
+        raise DataError(
+            "the task names no dataset", where=config.where(), hint="set dataset_path, e.g. to a .jsonl file"
+        )
     try:
         found = _mirrored(config, mirror) or _local(config)
         return found or _from_hub(config)
@@ -59,10 +62,10 @@ def load_dataset(config: TaskConfig, mirror: Path | None = None) -> Dataset:
 def _mirrored(config: TaskConfig, mirror: Path | None) -> Dataset | None:
     if mirror is None:
         return None
-    if not mirror.is_dir():
-        raise DataError(f"the dataset mirror {mirror} is not a folder", where="--dataset_mirror", hint="check the path")
+    if not _is_dir(mirror):
+        raise DataError(f"no folder '{mirror}'", where="--dataset_mirror", hint="check the path")
     folder = mirror / str(config.dataset_path) / (config.dataset_name or "default")
-    return _folder(folder, _title(config)) if folder.is_dir() else None
+    return _folder(folder, _title(config)) if _is_dir(folder) else None
 
 
 def _local(config: TaskConfig) -> Dataset | None:
@@ -72,30 +75,47 @@ def _local(config: TaskConfig) -> Dataset | None:
         return _data_files(config)
     for base in _bases(config):
         target = base / path
-        if target.is_file():
+        if _is_file(target):
             return Dataset(path, {"train": _reading([target])}, any_split=True)
         named = target / config.dataset_name if config.dataset_name else target
-        if named.is_dir():
+        if _is_dir(named):
             return _folder(named, _title(config))
+        if _is_dir(target) and not _describes_itself(target):
+            raise _no_such_name(target, config)
     if path.startswith((".", "/")) or Path(path).suffix in READERS:
-        tried = " and ".join(str(base / path) for base in _bases(config))
-        raise DataError(f"no such file or folder '{path}'", hint=f"looked for {tried}")
+        tried = " and ".join(dict.fromkeys(display(base / path) for base in _bases(config)))
+        raise DataError(f"no such file or folder '{path}'", hint=f"check the name; looked for {tried}")
     return None
 
 
-def _folder(folder: Path, title: str) -> Dataset | None:
-    files = {path.stem: path for path in sorted(folder.iterdir()) if path.suffix.lower() in READERS}
+def _describes_itself(folder: Path) -> bool:
+    """Whether the folder is a dataset's repository, whose names and splits `datasets` knows how to read."""
+    return _is_file(folder / "README.md") or _is_file(folder / f"{folder.name}.py")
+
+
+def _no_such_name(folder: Path, config: TaskConfig) -> DataError:
+    names = [path.name for path in folder.iterdir() if path.is_dir()]
+    hint = nearest(str(config.dataset_name), names, listed="the folders there are")
+    what = f"no folder '{config.dataset_name}' in {display(folder)}"
+    return DataError(what, where=config.where("dataset_name"), hint=hint)
+
+
+def _folder(folder: Path, title: str) -> Dataset:
+    try:
+        files = {path.stem: path for path in sorted(folder.iterdir()) if path.suffix.lower() in READERS}
+    except OSError as error:
+        raise DataError(f"{display(folder)} cannot be read: {error.strerror}", hint="check its rights") from error
     if not files:
-        raise DataError(f"no data files in {folder}", hint=f"expected <split>{{{','.join(READERS)}}}")
+        endings = ", ".join(f"test{ending}" for ending in READERS)
+        raise DataError(f"no data files in {display(folder)}", hint=f"put a file for each split there: {endings}")
     return Dataset(title, {split: _reading([path]) for split, path in files.items()})
 
 
 def _data_files(config: TaskConfig) -> Dataset:
     given = config.dataset_kwargs.get("data_files")
     if not given:
-        raise DataError(
-            f"dataset_path: {config.dataset_path} needs data_files", hint="set dataset_kwargs: {data_files: my.jsonl}"
-        )
+        what = f"'{config.dataset_path}' is a kind of file, and no file is named"
+        raise DataError(what, hint="write e.g. dataset_kwargs: {data_files: rows.jsonl}")
     table = given if isinstance(given, dict) else {"train": given}
     splits = {}
     for split, names in table.items():
@@ -105,15 +125,36 @@ def _data_files(config: TaskConfig) -> Dataset:
 
 
 def _found(config: TaskConfig, name: Any) -> Path:
+    place = config.where("dataset_kwargs", "data_files")
+    if not isinstance(name, str):
+        what = f"expected the name of a file, got {shorten(name)}"
+        raise DataError(what, where=place, hint="write e.g. dataset_kwargs: {data_files: rows.jsonl}")
     for base in _bases(config):
-        if (base / str(name)).is_file():
-            return base / str(name)
-    raise DataError(f"no data file '{name}'", where=config.where("dataset_kwargs", "data_files"), hint="check the path")
+        if _is_file(base / name):
+            return base / name
+    tried = " and ".join(dict.fromkeys(display(base / name) for base in _bases(config)))
+    raise DataError(f"no data file '{name}'", where=place, hint=f"check the name; looked for {tried}")
 
 
 def _bases(config: TaskConfig) -> list[Path]:
     beside = [config._source.file.parent] if config._source else []
     return [*beside, Path.cwd()]
+
+
+def _is_dir(path: Path) -> bool:
+    return _holds(path.is_dir)
+
+
+def _is_file(path: Path) -> bool:
+    return _holds(path.is_file)
+
+
+def _holds(test: Callable[[], bool]) -> bool:
+    """Whether it is so; a name that no file can have, such as one that is too long, is none."""
+    try:
+        return test()
+    except (OSError, ValueError):
+        return False
 
 
 def _reading(paths: list[Path]) -> Callable[[], Rows]:
@@ -122,11 +163,18 @@ def _reading(paths: list[Path]) -> Callable[[], Rows]:
 
 def _custom(config: TaskConfig) -> Dataset:
     assert config.custom_dataset is not None
-    made = config.custom_dataset(**config.metadata)
+    place = config.where("custom_dataset")
+    try:
+        made = config.custom_dataset(**config.metadata)
+    except MultiformError:
+        raise
+    except Exception as error:  # a user's function may raise anything
+        what = f"custom_dataset failed: {type(error).__name__}: {error}"
+        raise DataError(what, where=place, hint="call it with the task's metadata to debug it") from error
     if not isinstance(made, Mapping):
         what = f"custom_dataset returned {type(made).__name__}, not a mapping of splits"
-        raise DataError(what, where=config.where("custom_dataset"), hint='return {"test": [...]} or a DatasetDict')
-    return Dataset(config.task, {str(split): _listing(docs) for split, docs in made.items()})
+        raise DataError(what, where=place, hint='return {"test": [...]} or a DatasetDict')
+    return Dataset(config.task, {str(split): _listing(docs, place) for split, docs in made.items()})
 
 
 def _from_hub(config: TaskConfig) -> Dataset:
@@ -142,11 +190,21 @@ def _from_hub(config: TaskConfig) -> Dataset:
             f"dataset '{_title(config)}' could not be loaded: {type(error).__name__}: {reason}",
             hint="check the name and the network, or give --dataset_mirror DIR",
         ) from error
-    return Dataset(_title(config), {str(split): _listing(rows) for split, rows in loaded.items()})
+    place = config.where("dataset_path")
+    if not isinstance(loaded, Mapping):  # a `split` in dataset_kwargs: one table, whatever split is asked for
+        return Dataset(_title(config), {str(loaded.split or "train"): _listing(loaded, place)}, any_split=True)
+    return Dataset(_title(config), {str(split): _listing(rows, place) for split, rows in loaded.items()})
 
 
-def _listing(rows: Any) -> Callable[[], Rows]:
-    return lambda: [dict(row) for row in rows]
+def _listing(rows: Any, place: str | None) -> Callable[[], Rows]:
+    def read() -> Rows:
+        try:
+            return [dict(row) for row in rows]
+        except (TypeError, ValueError) as error:
+            what = f"the rows are not mappings of columns: {error}"
+            raise DataError(what, where=place, hint="give a list of dicts for each split") from error
+
+    return read
 
 
 def _title(config: TaskConfig) -> str:

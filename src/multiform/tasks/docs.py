@@ -17,9 +17,12 @@ Docs = Sequence[dict[str, Any]]
 class DocSource:
     """Reads the splits of a task's dataset, and processes them, when they are first needed."""
 
-    def __init__(self, config: TaskConfig, mirror: Path | None) -> None:
+    def __init__(
+        self, config: TaskConfig, mirror: Path | None, *, transform: Callable[[Any], Any] | None = None
+    ) -> None:
         self.config = config
         self.mirror = mirror
+        self.transform = transform
         self._dataset: Dataset | None = None
         self._splits: dict[tuple[str, int], Docs] = {}
 
@@ -27,6 +30,12 @@ class DocSource:
     def dataset(self) -> Dataset:
         if self._dataset is None:
             self._dataset = load_dataset(self.config, self.mirror)
+        return self._dataset
+
+    def open(self) -> Dataset:
+        """Open the dataset anew."""
+        self._splits.clear()
+        self._dataset = load_dataset(self.config, self.mirror)
         return self._dataset
 
     @property
@@ -74,7 +83,8 @@ class DocSource:
             except DataError as error:
                 place = error.where or self.config.where(_split_key(self.config, name))
                 raise DataError(error.what, where=place, hint=error.hint) from error
-            self._splits[key] = rows if process is None else _process(process, rows, self.config)
+            docs = rows if process is None else _process(process, rows, self.config)
+            self._splits[key] = docs if self.transform is None else [self.transform(doc) for doc in docs]
         return self._splits[key]
 
 

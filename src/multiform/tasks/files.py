@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from multiform.config.source import display
 from multiform.errors import DataError, shorten
 
 Rows = list[dict[str, Any]]
+
+_BOM = "\ufeff"
 
 
 def read_rows(path: Path) -> Rows:
@@ -25,10 +28,12 @@ def read_rows(path: Path) -> Rows:
     except FileNotFoundError as error:
         raise DataError("no such data file", where=display(path), hint="check the path") from error
     except UnicodeDecodeError as error:
-        what = f"not UTF-8: byte 0x{error.object[error.start]:02x}"
-        raise DataError(what, where=display(path), hint="save the file as UTF-8") from error
+        raise _not_utf8(path) from error
     except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", where=display(path), hint="check its rights") from error
+        reason = error.strerror or _flat(error, path)
+        raise DataError(
+            f"cannot be read: {reason}", where=display(path), hint="check the file and its rights"
+        ) from error
 
 
 def _read_jsonl(path: Path) -> Rows:
@@ -36,21 +41,41 @@ def _read_jsonl(path: Path) -> Rows:
     # Split at newlines only: other line separators may stand inside strings.
     with path.open(encoding="utf-8", newline="\n") as file:
         for number, line in enumerate(file, start=1):
+            line = line.removeprefix(_BOM) if number == 1 else line
             if line.strip():
-                rows.append(_row(_parse(line, path, number), path, number))
+                rows.append(_row(_parse(line, path, number), f"{display(path)}:{number}"))
     return rows
 
 
 def _read_json(path: Path) -> Rows:
-    data = _parse(path.read_text(encoding="utf-8"), path, None)
+    data = _parse(path.read_text(encoding="utf-8").removeprefix(_BOM), path, None)
     if not isinstance(data, list):
-        raise DataError("expected a list of objects", where=display(path), hint="or save it as .jsonl")
-    return [_row(row, path, number) for number, row in enumerate(data, start=1)]
+        what = f"expected a list of objects, got {shorten(data)}"
+        raise DataError(what, where=display(path), hint='write [{"column": value, ...}, ...], or save it as .jsonl')
+    return [_row(row, f"{display(path)}: item {index}") for index, row in enumerate(data)]
 
 
 def _read_csv(path: Path) -> Rows:
+    csv.field_size_limit(sys.maxsize)  # a passage may well be longer than the 128 KB that csv allows
     with path.open(encoding="utf-8-sig", newline="") as file:
-        return list(csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
+        lines = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
+        try:
+            columns = next(lines, [])
+            twice = [name for name in columns if columns.count(name) > 1]
+            if twice:
+                what = f"the column '{twice[0]}' is there twice"
+                raise DataError(what, where=f"{display(path)}:1", hint="rename one of the two")
+            return [_csv_row(columns, values, f"{display(path)}:{lines.line_num}") for values in lines if values]
+        except csv.Error as error:
+            what = f"not valid CSV: {error}"
+            raise DataError(what, where=f"{display(path)}:{lines.line_num}", hint="check the quotes") from error
+
+
+def _csv_row(columns: list[str], values: list[str], place: str) -> dict[str, Any]:
+    if len(values) != len(columns):
+        what = f"{len(values)} values for {len(columns)} columns"
+        raise DataError(what, where=place, hint="quote a value that holds the delimiter or a line break")
+    return dict(zip(columns, values, strict=True))
 
 
 def _read_parquet(path: Path) -> Rows:
@@ -59,24 +84,49 @@ def _read_parquet(path: Path) -> Rows:
 
     try:
         rows: Rows = pyarrow.parquet.read_table(path).to_pylist()
-    except pyarrow.lib.ArrowException as error:
-        raise DataError(f"not a Parquet file: {error}", where=display(path), hint="write it anew") from error
+    except (pyarrow.lib.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise
+        what = f"not a Parquet file, or damaged: {_flat(error, path)}"
+        raise DataError(what, where=display(path), hint="write it anew") from error
     return rows
 
 
 def _parse(text: str, path: Path, number: int | None) -> Any:
     try:
         return json.loads(text)
-    except (json.JSONDecodeError, RecursionError) as error:
-        line = number if number is not None else getattr(error, "lineno", 1)
-        raise DataError(f"not valid JSON: {error}", where=f"{display(path)}:{line}", hint="fix this line") from error
+    except json.JSONDecodeError as error:
+        line = error.lineno if number is None else number
+        what = f"not valid JSON: {error.msg} at column {error.pos + 1 if number else error.colno}"
+        raise DataError(what, where=f"{display(path)}:{line}", hint="fix this line") from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or brackets without end
+        what = f"not valid JSON: {str(error).partition(';')[0]}"
+        raise DataError(what, where=f"{display(path)}:{number or 1}", hint="fix this line") from error
 
 
-def _row(value: Any, path: Path, number: int) -> dict[str, Any]:
+def _row(value: Any, place: str) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     what = f"expected an object with columns, got {shorten(value)}"
-    raise DataError(what, where=f"{display(path)}:{number}", hint='write {"column": value, ...}')
+    raise DataError(what, where=place, hint='write {"column": value, ...}')
+
+
+def _not_utf8(path: Path) -> DataError:
+    """Where the first byte is that is not UTF-8."""
+    before = path.read_bytes()
+    try:
+        before.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = before[: error.start].count(b"\n") + 1
+        what = f"not UTF-8: byte 0x{before[error.start]:02x} at offset {error.start}"
+        return DataError(what, where=f"{display(path)}:{line}", hint="save the file as UTF-8")
+    return DataError("not UTF-8", where=display(path), hint="save the file as UTF-8")
+
+
+def _flat(error: Exception, path: Path) -> str:
+    """The reason in one line, without the path, which the message names already."""
+    text = " ".join(str(error).split()).replace(f"Could not open Parquet input source '{path}': ", "")
+    return shorten(text, 160).strip("'\"").rstrip(".")
 
 
 READERS: dict[str, Callable[[Path], Rows]] = {

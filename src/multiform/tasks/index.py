@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from multiform.config import read_yaml
-from multiform.errors import ConfigError
+from multiform.config import YamlFile, read_yaml
+from multiform.errors import ConfigError, shorten
 
 logger = logging.getLogger("multiform")
 
@@ -32,7 +32,7 @@ class Index:
     """All entries by name, and the files that could not be read."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
-    broken: list[ConfigError] = field(default_factory=list)
+    broken: dict[Path, ConfigError] = field(default_factory=dict)
 
     def names(self, kind: str) -> list[str]:
         return sorted(entry.name for entry in self.entries.values() if entry.kind == kind)
@@ -52,12 +52,12 @@ def build_index(folders: Iterable[Path]) -> Index:
     for folder in folders:
         here: dict[str, Entry] = {}
         for path in sorted(folder.rglob("*.yaml")):
-            if any(part in _IGNORED for part in path.parts):
+            if any(part in _IGNORED for part in path.parts) or not path.is_file():
                 continue
             try:
                 entry = _entry(path)
             except ConfigError as error:
-                index.broken.append(error)
+                index.broken[path] = error
                 continue
             if entry is None:
                 continue
@@ -74,11 +74,20 @@ def build_index(folders: Iterable[Path]) -> Index:
 
 def _entry(path: Path) -> Entry | None:
     """What a file defines; a file that is only there to be included defines nothing."""
-    data = read_yaml(path).data
-    tags = data.get("tag") or ()
-    tags = (tags,) if isinstance(tags, str) else tuple(map(str, tags))
-    if isinstance(data.get("group"), str):
-        return Entry(data["group"], "group", path, tags)
-    if isinstance(data.get("task"), str):
-        return Entry(data["task"].partition("@")[0], "task", path, tags)
-    return None
+    file = read_yaml(path)
+    kind: Literal["task", "group"] = "group" if "group" in file.data else "task"
+    name = file.data.get(kind)
+    if name is None or name == "" or isinstance(name, list):
+        return None
+    if not isinstance(name, str):
+        what = f"expected a name, got {shorten(name)}"
+        raise ConfigError(what, where=f"{file.source.at(kind)}: {kind}", hint=f"write {kind}: '{name}' if it is one")
+    return Entry(name if kind == "group" else name.partition("@")[0], kind, path, _tags(file))
+
+
+def _tags(file: YamlFile) -> tuple[str, ...]:
+    tags = file.data.get("tag") or ()
+    if not isinstance(tags, str | list | tuple):
+        what = f"expected a tag or a list of them, got {shorten(tags)}"
+        raise ConfigError(what, where=f"{file.source.at('tag')}: tag", hint="write e.g. tag: [science, english]")
+    return (tags,) if isinstance(tags, str) else tuple(map(str, tags))

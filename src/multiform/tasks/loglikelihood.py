@@ -8,26 +8,29 @@ from typing import Any, ClassVar
 from multiform.errors import DataError
 from multiform.fields import Doc
 from multiform.formats import OutputType
-from multiform.requests import Instance, LLOutput, LoglikelihoodRequest, RollingRequest
-from multiform.scoring.outcome import LikelihoodOutcome
-from multiform.tasks.task import ChatTemplate, Task
+from multiform.requests import Instance, LoglikelihoodRequest, RollingRequest
+from multiform.scoring.filters import Pipeline
+from multiform.scoring.outcome import LikelihoodOutcome, Outcome
+from multiform.tasks.records import Answered, ChatTemplate
+from multiform.tasks.task import Task
 
 
 class LoglikelihoodTask(Task):
-    """One request for each document: how likely is the right answer after the prompt?"""
+    """How likely is the right answer after the prompt?"""
 
     OUTPUT_TYPE: ClassVar[OutputType] = "loglikelihood"
 
     def construct_requests(
         self,
         doc: dict[str, Any],
-        ctx: str,
+        ctx: str | list[str],
         *,
         doc_id: int,
         metadata: dict[str, Any] | None = None,
         apply_chat_template: bool = False,
         chat_template: ChatTemplate | None = None,
     ) -> list[Instance]:
+        assert isinstance(ctx, str)
         # Without a format, the target's own text carries the delimiter, as in lm-eval.
         delimiter = self.answer_delimiter(apply_chat_template) if self.config.format is not None else ""
         return [Instance(doc_id, 0, LoglikelihoodRequest(ctx, delimiter + self.target_text(doc)))]
@@ -40,23 +43,23 @@ class LoglikelihoodTask(Task):
             raise DataError("there is no answer to score", where=self.config.where("doc_to_target"), hint="check it")
         return str(target)
 
-    def outcome(self, doc: Doc, instances: Sequence[Instance], outputs: Sequence[LLOutput]) -> LikelihoodOutcome:
-        request = instances[0].request
+    def outcomes(self, doc: Doc, answered: Answered, results: Sequence[Any]) -> list[Outcome]:
+        request = answered.instances[0].request
         assert isinstance(request, LoglikelihoodRequest)
-        return LikelihoodOutcome(
-            loglikelihood=outputs[0].loglikelihood, is_greedy=outputs[0].is_greedy, text=request.continuation
-        )
+        ll, greedy = results[0]
+        text = request.continuation
+        return [LikelihoodOutcome(loglikelihood=ll, is_greedy=greedy, text=text, words=self.count_words(text))]
 
 
 class RollingTask(LoglikelihoodTask):
-    """One request for each document: how likely is its whole text?"""
+    """How likely is a document's whole text?"""
 
-    OUTPUT_TYPE = "loglikelihood_rolling"
+    OUTPUT_TYPE: ClassVar[OutputType] = "loglikelihood_rolling"
 
     def construct_requests(
         self,
         doc: dict[str, Any],
-        ctx: str,
+        ctx: str | list[str],
         *,
         doc_id: int,
         metadata: dict[str, Any] | None = None,
@@ -65,7 +68,9 @@ class RollingTask(LoglikelihoodTask):
     ) -> list[Instance]:
         return [Instance(doc_id, 0, RollingRequest(self.target_text(doc)))]
 
-    def outcome(self, doc: Doc, instances: Sequence[Instance], outputs: Sequence[LLOutput]) -> LikelihoodOutcome:
-        request = instances[0].request
-        assert isinstance(request, RollingRequest)
-        return LikelihoodOutcome(loglikelihood=outputs[0].loglikelihood, is_greedy=False, text=request.text)
+    def filtered(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Any]) -> list[Any]:
+        return [output.loglikelihood for output in outputs]
+
+    def outcomes(self, doc: Doc, answered: Answered, results: Sequence[Any]) -> list[Outcome]:
+        text = self.target_text(doc)
+        return [LikelihoodOutcome(loglikelihood=results[0], is_greedy=False, text=text, words=self.count_words(text))]

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 import fnmatch
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from multiform.config import TaskConfig, YamlFile, read_yaml
 from multiform.config.source import display
-from multiform.errors import ConfigError, UsageError, nearest
-from multiform.formats import FieldMapping, supported_formats
+from multiform.errors import ConfigError, MultiformError, UsageError, nearest, shorten
+from multiform.formats import FieldMapping, formats, supported_formats
 from multiform.tasks.index import LIBRARY, Index, build_index
+
+_ENDINGS = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A task file, and what follows the ``@``: the labels of formats, ``all``, or nothing."""
+
+    path: Path
+    selection: tuple[str, ...] = ()
 
 
 class TaskManager:
@@ -22,8 +34,8 @@ class TaskManager:
         given = [include_path] if isinstance(include_path, str | Path) else list(include_path or ())
         self.folders = [LIBRARY, *(Path(folder) for folder in given)]
         for folder in self.folders:
-            if not folder.is_dir():
-                raise UsageError(f"no folder {folder}", where="--include_path", hint="check the path")
+            if not _exists(folder, Path.is_dir):
+                raise UsageError(f"no folder {shorten(str(folder))}", where="--include_path", hint="check the path")
 
     @cached_property
     def index(self) -> Index:
@@ -35,35 +47,44 @@ class TaskManager:
         >>> [config.form_name for config in TaskManager().load("quiz@mcqa+cloze")]
         ['quiz@mcqa', 'quiz@cloze']
         """
+        found: dict[str, TaskConfig] = {}
+        for target in self.targets(specs):
+            for label in self.labels(target):
+                config = self.config(target, label, overrides)
+                _check_unique(config, found.setdefault(config.form_name, config))
+        return list(found.values())
+
+    def targets(self, specs: str | Sequence[str]) -> list[Target]:
+        """The task files that the specifications stand for; none of them is read yet."""
         names = [specs] if isinstance(specs, str) else list(specs)
         names = [name.strip() for spec in names for name in spec.split(",") if name.strip()]
         if not names:
             raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
-        found: dict[str, TaskConfig] = {}
-        for name in names:
-            for config in self._forms(name, dict(overrides or {})):
-                found.setdefault(config.form_name, config)
-        return list(found.values())
+        return [target for name in names for target in self._targets(name)]
 
-    def _forms(self, spec: str, overrides: dict[str, Any]) -> list[TaskConfig]:
-        """The forms of one specification: ``name``, ``name@format``, ``name@a+b`` or ``name@all``."""
-        base, _, selection = spec.rpartition("@") if "@" in spec and not Path(spec).is_file() else (spec, "", "")
-        files = [self._file(path) for path in self._paths(base, spec)]
-        return [config for file in files for config in self._configs(file, selection, overrides)]
+    def labels(self, target: Target) -> list[str | None]:
+        """The formats that the target asks for, or None for the task's own."""
+        labels: list[str | None] = []
+        for label in target.selection:
+            labels += self._supported(_read(target.path)) if label == "all" else [label]
+        return list(dict.fromkeys(labels)) or [None]
 
-    def _configs(self, file: YamlFile, selection: str, overrides: dict[str, Any]) -> list[TaskConfig]:
-        if "group" in file.data:
-            raise ConfigError("groups are not supported yet", where=str(file.source.at("group")), hint="name its tasks")
-        labels: list[str | None] = [label for label in selection.split("+") if label] or [None]
-        if labels == ["all"]:
-            labels = list(self._supported(file))
-        made = []
-        for label in labels:
-            data = {**file.data, **overrides}
-            if label is not None:
-                data["_formats_selection"] = label
-            made.append(TaskConfig.from_dict(data, source=file.source))
-        return made
+    def config(self, target: Target, label: str | None, overrides: Mapping[str, Any] | None = None) -> TaskConfig:
+        """The configuration of one form."""
+        file = _read(target.path)
+        selected = {} if label is None else {"_formats_selection": label}
+        return TaskConfig.from_dict({**file.data, **(overrides or {}), **selected}, source=file.source)
+
+    def _targets(self, spec: str) -> list[Target]:
+        """The files of ``name``, ``name@format``, ``name@a+b`` or ``name@all``."""
+        if "@" not in spec or _exists(Path(spec), Path.is_file):
+            return [Target(path) for path in self._paths(spec, spec)]
+        base, _, selection = spec.rpartition("@")
+        labels = tuple(label.strip() for label in selection.split("+") if label.strip())
+        if not labels:
+            hint = f"name one: {', '.join(formats)}, or all"
+            raise UsageError("no format after the '@'", where=shorten(spec), hint=hint)
+        return [Target(path, labels) for path in self._paths(base, spec)]
 
     def _supported(self, file: YamlFile) -> list[str]:
         data = file.data
@@ -71,11 +92,12 @@ class TaskManager:
         try:
             return supported_formats(data.get("formats"), mapping)
         except ConfigError as error:
-            raise ConfigError(error.what, where=str(file.source.at("formats")), hint=error.hint) from error
+            place = f"{file.source.at('formats')}: formats"
+            raise ConfigError(error.what, where=place, hint=error.hint) from error
 
     def _paths(self, base: str, spec: str) -> list[Path]:
         """The task files that a name, tag, glob or path stands for."""
-        if base.endswith((".yaml", ".yml")):
+        if base.endswith(_ENDINGS):
             return [Path(base)]
         entries = self.index.entries
         if base in entries:
@@ -89,15 +111,57 @@ class TaskManager:
         raise self._unknown(base, spec)
 
     def _unknown(self, base: str, spec: str) -> UsageError:
-        hint = nearest(base, [*self.index.entries, *self.index.tags()], listed="tasks")
-        broken = [error for error in self.index.broken if base in str(error)]
-        if broken:
-            hint = f"a file that could define it is broken: {broken[0]}"
-        elif self.index.broken:
-            hint += f" ({len(self.index.broken)} task files could not be read: multiform validate says why)"
-        return UsageError(f"no task, tag or file '{base}'", where=spec if spec != base else None, hint=hint)
+        """What a name that stands for nothing may have been meant to be."""
+        what = f"no task, tag or file {shorten(base)}"
+        if not base:
+            what, hint = "no task before the '@'", "write e.g. quiz@mcqa"
+        elif _exists(Path(base), Path.is_dir):
+            what, hint = "it is a folder", f"give it as --include_path {base} and name its tasks"
+        elif _exists(Path(base), Path.is_file):
+            what, hint = "it is not a task file", f"a task file ends in {' or '.join(_ENDINGS)}"
+        elif broken := self._broken(base):
+            hint = f"its file cannot be read: {broken}"
+        else:
+            hint = nearest(base, [*self.index.entries, *self.index.tags()], listed="tasks and tags")
+            if self.index.broken:
+                first = next(iter(self.index.broken.values()))
+                hint += f" ({len(self.index.broken)} task files cannot be read, the first: {first})"
+        return UsageError(what, where=spec if len(spec) < 200 else "--tasks", hint=hint)
 
-    def _file(self, path: Path) -> YamlFile:
-        if path.is_dir():
-            raise UsageError(f"{display(path)} is a folder", hint="give it as --include_path and name its tasks")
-        return read_yaml(path)
+    def _broken(self, name: str) -> MultiformError | None:
+        """Why the file that seems to define the name cannot be read."""
+        defined = re.compile(rf"^task:\s*['\"]?{re.escape(name)}['\"]?\s*(#|$)", re.MULTILINE)
+        for path, error in self.index.broken.items():
+            if path.stem == name or defined.search(path.read_text(encoding="utf-8", errors="replace")):
+                return error
+        return None
+
+
+def _read(path: Path) -> YamlFile:
+    if _exists(path, Path.is_dir):
+        raise UsageError("it is a folder", where=display(path), hint="give it as --include_path and name its tasks")
+    file = read_yaml(path)
+    if "group" in file.data:
+        place = f"{file.source.at('group')}: group"
+        raise ConfigError("groups are not supported yet", where=place, hint="name its tasks")
+    for key in file.data:
+        if str(key).startswith("_"):
+            place = f"{file.source.at(str(key))}: {key}"
+            raise ConfigError(f"unknown key '{key}' in a task", where=place, hint="remove it")
+    return file
+
+
+def _exists(path: Path, test: Any) -> bool:
+    """Whether there is such a file; a name that no file can have, such as one that is too long, is none."""
+    try:
+        return bool(test(path))
+    except (OSError, ValueError):
+        return False
+
+
+def _check_unique(config: TaskConfig, first: TaskConfig) -> None:
+    """Refuse two files that define one form: the results of one would replace those of the other."""
+    files = [made._source.file for made in (first, config) if made._source is not None]
+    if len(set(files)) > 1:
+        what = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"
+        raise ConfigError(what, where=config.where("task"), hint="rename one of the two tasks, or run them one by one")

@@ -3,25 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from multiform.answers import gold_index
-from multiform.errors import DataError
+from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc
 from multiform.requests import Instance, LLOutput, LoglikelihoodRequest
-from multiform.scoring.outcome import ChoiceOutcome
-from multiform.tasks.task import ChatTemplate, Task
+from multiform.scoring.outcome import ChoiceOutcome, Outcome
+from multiform.tasks.records import Answered, ChatTemplate
+from multiform.tasks.task import Task
 
 
 class MultipleChoiceTask(Task):
-    """One request for each choice: how likely is it after the prompt?"""
+    """One request for each choice: how likely is it after the prompt?
+
+    With several inputs it is the other way round: the choices are prompts that share one ending.
+    """
 
     OUTPUT_TYPE = "multiple_choice"
+
+    @cached_property
+    def has_multiple_inputs(self) -> bool:  # type: ignore[override]
+        """Said so by the task, or found out as lm-eval does: the question of the first document is an index."""
+        if self.config.multiple_inputs:
+            return True
+        if self.config.format is not None or self.config.doc_to_choice is None:
+            return False
+        return isinstance(self.doc_to_text(self.eval_docs[0]), int)
+
+    def questions(self, doc: Doc) -> list[str]:
+        if not self.has_multiple_inputs:
+            return super().questions(doc)
+        if not self.config.multiple_inputs:
+            return self.doc_to_choice(doc)
+        inputs = self.doc_to_text(doc)
+        if not isinstance(inputs, list) or not inputs:
+            what = f"multiple_inputs needs a list of inputs, got {shorten(inputs)}"
+            raise DataError(what, where=self.config.where("doc_to_text"), hint="return one text for each choice")
+        return [str(text) for text in inputs]
+
+    def ending(self, doc: Doc) -> str:
+        """What all inputs share: the task's only choice, or its target where the choices are the inputs."""
+        return self.doc_to_choice(doc)[0] if self.config.multiple_inputs else str(self.doc_to_target(doc))
+
+    def shot_question(self, doc: Doc) -> str:
+        if not self.has_multiple_inputs:
+            return super().shot_question(doc)
+        if self.config.multiple_inputs:
+            return self.questions(doc)[self.gold(doc)[0]]
+        index: int = self.doc_to_text(doc, self._fewshot.doc_to_text)
+        return self.doc_to_choice(doc, self._fewshot.doc_to_choice)[index]
+
+    def shot_answer(self, doc: Doc) -> str:
+        return self.ending(doc) if self.has_multiple_inputs else super().shot_answer(doc)
 
     def construct_requests(
         self,
         doc: dict[str, Any],
-        ctx: str,
+        ctx: str | list[str],
         *,
         doc_id: int,
         metadata: dict[str, Any] | None = None,
@@ -30,14 +70,27 @@ class MultipleChoiceTask(Task):
     ) -> list[Instance]:
         delimiter = self.answer_delimiter(apply_chat_template)
         self.gold(doc)  # a document whose answer does not resolve is an error before the model is asked
-        return [
-            Instance(doc_id, idx, LoglikelihoodRequest(ctx, delimiter + choice))
-            for idx, choice in enumerate(self.doc_to_choice(doc))
-        ]
+        if isinstance(ctx, list):
+            pairs = [(context, delimiter + self.ending(doc)) for context in ctx]
+        else:
+            pairs = [(ctx, delimiter + choice) for choice in self.doc_to_choice(doc)]
+        if self._wants_mutual_info:
+            pairs += [("", continuation) for _, continuation in pairs]
+        return [Instance(doc_id, idx, LoglikelihoodRequest(*pair)) for idx, pair in enumerate(pairs)]
+
+    @property
+    def _wants_mutual_info(self) -> bool:
+        wanted = any(metric.name == "acc_mutual_info" for scorer in self.scoring.scorers for metric in scorer.metrics)
+        if wanted and self.has_multiple_inputs:
+            what = "acc_mutual_info is not defined for several inputs"
+            raise ConfigError(what, where=self.config.where("metric_list"), hint="use acc")
+        return wanted
 
     def gold(self, doc: Doc) -> tuple[int, ...]:
         """The indexes of the right choices."""
-        target, choices = self.doc_to_target(doc), self.doc_to_choice(doc)
+        choices: Sequence[str] = self.questions(doc) if self.has_multiple_inputs else self.doc_to_choice(doc)
+        by_question = self.has_multiple_inputs and not self.config.multiple_inputs
+        target = self.doc_to_text(doc) if by_question else self.doc_to_target(doc)
         if isinstance(target, str) and target in choices:
             return (choices.index(target),)
         try:
@@ -46,10 +99,17 @@ class MultipleChoiceTask(Task):
             raise DataError(error.what, where=self.config.where("doc_to_target"), hint=error.hint) from error
         return tuple(index) if isinstance(index, list) else (index,)
 
-    def outcome(self, doc: Doc, instances: Sequence[Instance], outputs: Sequence[LLOutput]) -> ChoiceOutcome:
-        return ChoiceOutcome(
-            loglikelihoods=tuple(output.loglikelihood for output in outputs),
-            greedy=tuple(output.is_greedy for output in outputs),
-            choices=tuple(self.doc_to_choice(doc)),
-            gold=self.gold(doc),
-        )
+    def outcomes(self, doc: Doc, answered: Answered, results: Sequence[Any]) -> list[Outcome]:
+        choices = self.questions(doc) if self.has_multiple_inputs else self.doc_to_choice(doc)
+        number = len(choices)
+        lengths = [output.tokens for output in answered.outputs[:number] if isinstance(output, LLOutput)]
+        return [
+            ChoiceOutcome(
+                loglikelihoods=tuple(ll for ll, _ in results[:number]),
+                greedy=tuple(greedy for _, greedy in results[:number]),
+                choices=tuple(choices),
+                gold=self.gold(doc),
+                tokens=tuple(n for n in lengths if n is not None) if None not in lengths else (),
+                unconditional=tuple(ll for ll, _ in results[number:]),
+            )
+        ]

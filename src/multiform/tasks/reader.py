@@ -9,7 +9,7 @@ from typing import Any
 from multiform.config import TaskConfig
 from multiform.errors import ConfigError, DataError, MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.jinja import parse_literal_list
+from multiform.jinja import has_markup, parse_literal_list
 
 
 class DocReader:
@@ -39,6 +39,20 @@ class DocReader:
             return str(Field.text(spec).read(doc))
         except MultiformError as error:
             raise type(error)(error.what, where=self.config.where(key), hint=error.hint) from error
+
+    def question(self, spec: FieldSpec, doc: Doc) -> Any:
+        """The question as text. Without a format, it may be a list of inputs, or the index of the right one."""
+        value = self.read(spec, doc, "doc_to_text")
+        if self.config.format is not None or not isinstance(value, list | int | str) or isinstance(value, bool):
+            return str(value)
+        if (
+            isinstance(value, str)
+            and value.isdigit()
+            and has_markup(str(spec))
+            and self.config.doc_to_choice is not None
+        ):
+            return int(value)
+        return value
 
     def target(self, spec: FieldSpec, doc: Doc) -> Any:
         """The answer. Without a format, digits are an index of a choice and a spelled-out list is a list."""

@@ -2,70 +2,40 @@
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from multiform.config import FewshotConfig, TaskConfig
-from multiform.errors import ConfigError, DataError, nearest, shorten
-from multiform.fields import Doc, FieldSpec
+from multiform.config import TaskConfig
+from multiform.errors import DataError, MultiformError
+from multiform.fields import Doc
 from multiform.formats import OutputType
-from multiform.requests import Instance, Output
+from multiform.requests import Instance
+from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.build import Scoring, build_scoring
+from multiform.scoring.filters import Pipeline
+from multiform.scoring.metrics import Metric, value_metric
 from multiform.scoring.outcome import Outcome
+from multiform.scoring.scorers import Scorer
 from multiform.scoring.statistics import Estimate
-from multiform.tasks import prompt
-from multiform.tasks.docs import Docs, DocSource, selected
-from multiform.tasks.fewshot import DEFAULT_SEED, Sampler, samplers
-from multiform.tasks.reader import DocReader, placing
+from multiform.tasks.prompting import TaskPrompts
+from multiform.tasks.reader import placing
+from multiform.tasks.records import Answered, ChatTemplate, PromptOptions, ScoredDoc
 from multiform.tasks.unsupported import refuse_unsupported
-
-ChatTemplate = Callable[..., str]
 
 _KINDS: dict[str, type[Task]] = {}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptOptions:
-    """How a run wants its prompts, beside what the task and its format say."""
-
-    system_instruction: str | None = None
-    apply_chat_template: bool = False
-    fewshot_as_multiturn: bool = False
-    chat_template: ChatTemplate | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScoredDoc:
-    """What one document came to under one scorer."""
-
-    doc_id: int
-    doc: Doc
-    target: Any
-    instances: tuple[Instance, ...]
-    outputs: tuple[Output, ...]
-    scorer: str
-    filtered: tuple[Any, ...]
-    values: Mapping[str, Any]
-
-
-class Task(ABC):
+class Task(TaskPrompts, ABC):
     """A benchmark under one format. `from_config` gives the subclass that fits the output type."""
 
     OUTPUT_TYPE: ClassVar[OutputType]
 
     def __init__(self, config: TaskConfig | dict[str, Any], *, dataset_mirror: Path | None = None) -> None:
-        self.config = config if isinstance(config, TaskConfig) else TaskConfig.from_dict(config)
+        super().__init__(config, dataset_mirror=dataset_mirror)
         refuse_unsupported(self.config)
-        self.source = DocSource(self.config, dataset_mirror)
-        self.scoring: Scoring = build_scoring(self.config)
-        self._seed: int | None = DEFAULT_SEED
-        self.reader = DocReader(self.config)
-        self._shots: dict[int, list[prompt.Message]] = {}
+        self.scoring: Scoring = build_scoring(self.config, own_results=self._scores_itself)
         self._instances: list[Instance] = []
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -79,138 +49,11 @@ class Task(ABC):
         made = config if isinstance(config, TaskConfig) else TaskConfig.from_dict(config)
         return _KINDS[made.output_type](made, dataset_mirror=dataset_mirror)
 
-    # Documents
-
-    @property
-    def name(self) -> str:
-        """The form's name, ``task@format`` where a format was asked for."""
-        return self.config.form_name
-
-    @property
-    def eval_docs(self) -> Docs:
-        return self.source.evaluated()
-
-    def doc_iterator(
-        self, *, rank: int = 0, limit: float | None = None, world_size: int = 1, samples: Sequence[int] | None = None
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The documents to evaluate, with their index in the split."""
-        try:
-            yield from selected(self.eval_docs, rank=rank, limit=limit, world_size=world_size, samples=samples)
-        except DataError as error:
-            raise DataError(error.what, where=error.where or self.name, hint=error.hint) from error
-
-    # Fields
-
-    def doc_to_text(self, doc: Doc, doc_to_text: FieldSpec = None) -> str:
-        spec = self.config.doc_to_text if doc_to_text is None else doc_to_text
-        return str(self.reader.read(spec, doc, "doc_to_text"))
-
-    def doc_to_choice(self, doc: Doc, doc_to_choice: FieldSpec = None) -> list[str]:
-        spec = self.config.doc_to_choice if doc_to_choice is None else doc_to_choice
-        return self.reader.choices(spec, doc)
-
-    def doc_to_target(self, doc: Doc, doc_to_target: FieldSpec = None) -> Any:
-        """The answer as the task's fields give it; a spelled-out list is a list."""
-        spec = self.config.doc_to_target if doc_to_target is None else doc_to_target
-        return self.reader.target(spec, doc)
-
-    def doc_to_prefix(self, doc: Doc) -> str:
-        return self.reader.text(self.config.gen_prefix, doc, "gen_prefix")
-
-    # Prompts
-
-    @property
-    def num_fewshot(self) -> int:
-        return self.config.num_fewshot or 0
-
-    def set_num_fewshot(self, num_fewshot: int) -> None:
-        """Override the number of examples; a task that sets 0 keeps it."""
-        if self.config.num_fewshot != 0 or num_fewshot == 0:
-            self.config.num_fewshot = num_fewshot
-
-    def set_fewshot_seed(self, seed: int | None = None) -> None:
-        self._seed = seed
-        self.__dict__.pop("sampler", None)
-
-    @cached_property
-    def sampler(self) -> Sampler:
-        """Draws the few-shot examples; made on first use, when the dataset is read."""
-        config = self._fewshot
-        if config.sampler not in samplers:
-            hint = nearest(config.sampler, samplers, listed="samplers")
-            what = f"unknown sampler '{config.sampler}'"
-            raise ConfigError(what, where=self.config.where("fewshot_config", "sampler"), hint=hint)
-        return samplers.get(config.sampler)(self.source.fewshot(), seed=self._seed)
-
-    def fewshot_context(
-        self,
-        doc: dict[str, Any],
-        num_fewshot: int,
-        system_instruction: str | None = None,
-        apply_chat_template: bool = False,
-        fewshot_as_multiturn: bool = False,
-        chat_template: ChatTemplate | None = None,
-        gen_prefix: str | None = None,
-    ) -> str:
-        """The whole prompt of a document: system text, examples, question, beginning of the answer."""
-        layout = prompt.Layout(self.config.target_delimiter, self.config.fewshot_delimiter)
-        description = self.reader.text(self.config.description, doc, "description")
-        messages = prompt.system_message(system_instruction, description, layout)
-        for index in self._draw(doc, num_fewshot):
-            messages += self._shot(index)
-        messages += prompt.query(self.doc_to_text(doc), gen_prefix or "", layout)
-        if not apply_chat_template or chat_template is None:
-            return prompt.plain_text(messages)
-        chat = prompt.chat_messages(messages, multiturn=fewshot_as_multiturn)
-        return chat_template(chat, add_generation_prompt=not gen_prefix)
-
-    def _draw(self, doc: dict[str, Any], number: int) -> list[int]:
-        if number == 0:
-            return []
-        try:
-            # lm-eval 0.4.13 leaves the document out only where these two are equal; see docs/fewshot.md.
-            excluded = doc if self._fewshot.split == self.config.test_split else None
-            drawn = self.sampler.sample(number, exclude=excluded)
-            return self.sampler.replace(drawn, doc, seed=f"{self._seed} {shorten(doc, 500)}")
-        except DataError as error:
-            raise DataError(
-                error.what, where=error.where or self.config.where("num_fewshot"), hint=error.hint
-            ) from error
-
-    def _shot(self, index: int) -> list[prompt.Message]:
-        """An example, rendered when it is first drawn."""
-        if index not in self._shots:
-            with placing(f"{self.name}: few-shot doc {index}"):
-                self._shots[index] = self._render_shot(self.sampler.pool[index])
-        return self._shots[index]
-
-    def _render_shot(self, doc: Doc) -> list[prompt.Message]:
-        config = self._fewshot
-        layout = prompt.Layout(config.target_delimiter or "", config.fewshot_delimiter or "")
-        question = self.doc_to_text(doc, config.doc_to_text)
-        prefix = self.reader.text(config.gen_prefix, doc, "gen_prefix")
-        return prompt.shot(question, self._shot_answer(doc), prefix, layout)
-
-    def _shot_answer(self, doc: Doc) -> str:
-        """The answer of an example as text: the first of several, a choice for an index."""
-        target = self.doc_to_target(doc, self._fewshot.doc_to_target)
-        target = target[0] if isinstance(target, list) else target
-        if isinstance(target, int) and not isinstance(target, bool) and self._fewshot.doc_to_choice is not None:
-            choices = self.doc_to_choice(doc, self._fewshot.doc_to_choice)
-            if not 0 <= target < len(choices):
-                raise DataError(
-                    f"the answer {target} is not between 0 and {len(choices) - 1}", hint="check doc_to_target"
-                )
-            return choices[target]
-        return str(target)
-
-    # Requests
-
     @abstractmethod
     def construct_requests(
         self,
         doc: dict[str, Any],
-        ctx: str,
+        ctx: str | list[str],
         *,
         doc_id: int,
         metadata: dict[str, Any] | None = None,
@@ -269,62 +112,121 @@ class Task(ABC):
             return ""
         return self.config.target_delimiter
 
-    # Scores
-
     @abstractmethod
-    def outcome(self, doc: Doc, instances: Sequence[Instance], outputs: Sequence[Any]) -> Outcome:
-        """What the metrics see of a document."""
+    def outcomes(self, doc: Doc, answered: Answered, results: Sequence[Any]) -> list[Outcome]:
+        """What the metrics see of a document, once for each repeat that is left after filtering."""
 
-    def process_instances(
-        self, doc_id: int, instances: Sequence[Instance], outputs: Sequence[Output]
-    ) -> list[ScoredDoc]:
-        """Filter and score one document, once for each scorer."""
-        doc = self.eval_docs[doc_id]
-        return [
-            ScoredDoc(
-                doc_id=doc_id,
-                doc=doc,
-                target=self.doc_to_target(doc),
-                instances=tuple(instances),
-                outputs=tuple(outputs),
-                scorer=scorer.name,
-                filtered=tuple(filtered),
-                values=scorer.score(self.outcome(doc, instances, filtered)),
-            )
-            for scorer in self.scoring.scorers
-            for filtered in [self._filtered(scorer.pipeline, doc, outputs)]
-        ]
+    def process_results(self, doc: Doc, results: Sequence[Any]) -> Mapping[str, Any] | None:
+        """The values of a document by the task's own code, or None to have the metrics compute them.
 
-    def _filtered(self, pipeline: Callable[..., list[Any]], doc: Doc, outputs: Sequence[Output]) -> list[Any]:
-        return list(outputs)
+        `results` are pairs of log-likelihood and greedy flag, log-likelihoods of whole texts, or texts.
+        """
+        function = self.config.process_results
+        if function is None:
+            return None
+        try:
+            made = function(doc, results)
+        except MultiformError:
+            raise
+        except Exception as error:  # a user's function may raise anything
+            what = f"process_results failed: {type(error).__name__}: {error}"
+            raise DataError(what, where=self.config.where("process_results"), hint="call it to debug it") from error
+        if not isinstance(made, Mapping):
+            what = f"process_results returned {type(made).__name__}, not a mapping of metrics"
+            raise DataError(what, where=self.config.where("process_results"), hint='return e.g. {"acc": 1.0}')
+        return made
 
-    def aggregate(self, scored: Iterable[ScoredDoc]) -> dict[str, Estimate]:
+    def process_instances(self, answered: Answered) -> list[ScoredDoc]:
+        """Filter and score one document, once for each scorer that does not wait for all documents."""
+        with placing(f"doc {answered.doc_id}"):
+            return [self._scored(scorer, answered) for scorer in self.scoring.scorers if not scorer.deferred]
+
+    def process_deferred(self, answered: Sequence[Answered]) -> list[ScoredDoc]:
+        """Score all documents at once with the scorers that want that."""
+        made: list[ScoredDoc] = []
+        for scorer in self.scoring.scorers:
+            if scorer.deferred:
+                docs = [self.eval_docs[one.doc_id] for one in answered]
+                outcomes = [
+                    self.outcomes(doc, one, self.filtered(scorer.pipeline, doc, one.outputs))
+                    for doc, one in zip(docs, answered, strict=True)
+                ]
+                every = scorer.score_all(outcomes, docs)
+                made += [self._scored(scorer, one, values) for one, values in zip(answered, every, strict=True)]
+        return made
+
+    def _scored(self, scorer: Scorer, answered: Answered, values: Mapping[str, Any] | None = None) -> ScoredDoc:
+        doc = self.eval_docs[answered.doc_id]
+        results = self.filtered(scorer.pipeline, doc, answered.outputs)
+        if values is None:
+            values = self.process_results(doc, results)
+        if values is None:
+            values = scorer.score_repeats(self.outcomes(doc, answered, results))
+        return ScoredDoc(
+            doc_id=answered.doc_id,
+            doc=doc,
+            target=self.doc_to_target(doc),
+            instances=answered.instances,
+            outputs=answered.outputs,
+            scorer=scorer.name,
+            filtered=tuple(results),
+            values=values,
+        )
+
+    def filtered(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Any]) -> list[Any]:
+        """The outputs as filters and task code want them, filtered."""
+        return [(output.loglikelihood, output.is_greedy) for output in outputs]
+
+    def aggregate(self, scored: Iterable[ScoredDoc], bootstrap_iters: int = DEFAULT_ITERATIONS) -> dict[str, Estimate]:
         """All scores of a form, keyed ``metric,scorer``."""
         docs = list(scored)
         found: dict[str, Estimate] = {}
         for scorer in self.scoring.scorers:
             values = [doc.values for doc in docs if doc.scorer == scorer.name]
-            for metric in scorer.metrics:
-                items = [value[metric.name] for value in values]
-                if items:
-                    found[f"{metric.name},{scorer.name}"] = metric.aggregation(items)
+            for key in dict.fromkeys(key for value in values for key in value):
+                items = [value[key] for value in values if key in value]
+                metric = scorer.metric(key) or value_metric(key)
+                found[f"{key},{scorer.name}"] = metric.aggregation(items, bootstrap_iters)
         return found
 
+    def apply_filters(self, answered: Answered) -> dict[str, list[Any]]:
+        """What each scorer's filters leave of a document's answers."""
+        doc = self.eval_docs[answered.doc_id]
+        return {scorer.name: self.filtered(scorer.pipeline, doc, answered.outputs) for scorer in self.scoring.scorers}
+
+    def aggregation(self) -> dict[str, Callable[[Sequence[Any]], float]]:
+        """The function that aggregates each metric."""
+        return {metric.name: _value_of(metric) for metric in self._metrics()}
+
     def higher_is_better(self) -> dict[str, bool]:
-        return {metric.name: metric.higher_is_better for scorer in self.scoring.scorers for metric in scorer.metrics}
+        return {metric.name: metric.higher_is_better for metric in self._metrics()}
 
-    def dump_config(self) -> dict[str, Any]:
-        return self.config.to_dict()
+    def override_metric(self, metric_name: str) -> None:
+        """Compute this metric instead of all others; the task's own code does not score any more."""
+        self.config.metric_list = [{"metric": metric_name}]
+        self.config.filter_list = []
+        self.config.scorer = None
+        self.config.process_results = None
+        self.scoring = build_scoring(self.config, own_results=False, only=True)
 
-    @staticmethod
-    def count_bytes(text: str) -> int:
-        return len(text.encode("utf-8"))
+    def set_config(self, key: str, value: Any, update: bool = False) -> None:
+        super().set_config(key, value, update)
+        if key in ("metric_list", "filter_list", "scorer", "process_results"):
+            self.scoring = build_scoring(self.config, own_results=self._scores_itself)
 
-    @staticmethod
-    def count_words(text: str) -> int:
-        return len(re.split(r"\s+", text))
+    def set_repeats(self, repeats: int) -> None:
+        """Ask each generation so many times."""
+        self.config.repeats = repeats
 
     @property
-    def _fewshot(self) -> FewshotConfig:
-        assert isinstance(self.config.fewshot_config, FewshotConfig)
-        return self.config.fewshot_config
+    def _scores_itself(self) -> bool:
+        """Whether the task's own code gives the values of its metrics."""
+        overridden = type(self).process_results is not Task.process_results
+        return overridden or self.config.process_results is not None
+
+    def _metrics(self) -> list[Metric]:
+        return [metric for scorer in self.scoring.scorers for metric in scorer.metrics]
+
+
+def _value_of(metric: Metric) -> Callable[[Sequence[Any]], float]:
+    return lambda items: metric.aggregation(items, 0).value

@@ -12,8 +12,6 @@ _LATER = {
     "template": "templates are not applied",
     "unsafe_code": "code that a model wrote is not run",
     "should_decontaminate": "nothing is checked for contamination",
-    "multiple_inputs": "several inputs per document are not scored",
-    "process_results": "results are not handed to task code",
 }
 
 
@@ -23,9 +21,6 @@ def refuse_unsupported(config: TaskConfig) -> None:
         if getattr(config, name):
             what = f"'{name}' is not supported yet: {why}"
             raise ConfigError(what, where=config.where(name), hint="remove it, or run this task with lm-eval")
-    if config.repeats > 1:
-        what = "'repeats' is not supported yet: each request is asked once"
-        raise ConfigError(what, where=config.where("repeats"), hint="set repeats: 1")
     indices = config.fewshot_config is not None and getattr(config.fewshot_config, "fewshot_indices", None)
     if indices:
         what = "'fewshot_indices' is not supported yet: examples are drawn from the whole split"

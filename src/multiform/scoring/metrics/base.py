@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,14 +9,17 @@ from typing import Any
 from multiform.errors import ConfigError, nearest
 from multiform.formats import OutputType
 from multiform.registry import Registry
+from multiform.scoring.aggregations import Aggregation, aggregations, plain_aggregation
 from multiform.scoring.outcome import Outcome
-from multiform.scoring.statistics import Estimate, estimate_of, mean_estimate, ratio_estimate
+from multiform.scoring.reductions import Reduction, build_reduction, take_first
 
 MetricFn = Callable[..., Any]
-Aggregation = Callable[[Sequence[Any]], Estimate]
 
-aggregations: Registry[Aggregation] = Registry("aggregation")
 metrics: Registry[Metric] = Registry("metric")
+
+#: Keys of a `metric_list` entry that are not arguments of the metric.
+_OWN_KEYS = ("metric", "aggregation", "reduction", "higher_is_better", "kwargs", "hf_evaluate")
+_ALL_TYPES = frozenset(("multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +28,13 @@ class Metric:
 
     name: str
     fn: MetricFn
-    output_types: frozenset[str]
+    output_types: frozenset[str] = _ALL_TYPES
     aggregation: Aggregation
+    reduction: Reduction = take_first
     higher_is_better: bool = True
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    #: Whether it takes all repeats of a document at once, as a list.
+    whole: bool = False
 
     def __call__(self, outcome: Outcome) -> Any:
         return self.fn(outcome, **self.kwargs)
@@ -40,6 +45,7 @@ def register_metric(
     *,
     output_type: OutputType | Sequence[OutputType],
     aggregation: str = "mean",
+    reduction: str | Reduction | None = None,
     higher_is_better: bool = True,
 ) -> Callable[[MetricFn], MetricFn]:
     """Register a function of an outcome as a metric.
@@ -57,6 +63,7 @@ def register_metric(
             fn=fn,
             output_types=frozenset(types),
             aggregation=aggregations.get(aggregation),
+            reduction=build_reduction(reduction),
             higher_is_better=higher_is_better,
         )
         metrics.register(metric)(entry)
@@ -65,23 +72,46 @@ def register_metric(
     return decorate
 
 
-def build_metric(spec: Mapping[str, Any]) -> Metric:
-    """A registered metric with what a `metric_list` entry says about it."""
-    name = spec["metric"]
-    if name not in metrics:
-        raise ConfigError(f"unknown metric '{name}'", hint=nearest(str(name), metrics, listed="metrics"))
-    base = metrics.get(name)
-    known = ("metric", "aggregation", "reduction", "higher_is_better", "kwargs")
-    kwargs = {**(spec.get("kwargs") or {}), **{key: value for key, value in spec.items() if key not in known}}
+def build_metric(spec: Mapping[str, Any], *, computed: bool = True) -> Metric:
+    """The metric of a `metric_list` entry: registered, or a function.
+
+    With `computed` false a task's own code gives the values, and only name and aggregation matter.
+    """
+    base = _base(spec["metric"], computed)
+    kwargs = {**(spec.get("kwargs") or {}), **{key: value for key, value in spec.items() if key not in _OWN_KEYS}}
     better = spec.get("higher_is_better")
     return Metric(
-        name=name,
+        name=base.name,
         fn=base.fn,
         output_types=base.output_types,
         aggregation=_aggregation(spec.get("aggregation"), base.aggregation),
+        reduction=base.reduction if spec.get("reduction") is None else build_reduction(spec["reduction"]),
         higher_is_better=base.higher_is_better if better is None else better,
         kwargs=kwargs,
+        whole=base.whole,
     )
+
+
+def value_metric(name: str) -> Metric:
+    """A metric whose values a task's own code gives; their mean is taken."""
+
+    def given(outcome: Outcome, **kwargs: Any) -> Any:
+        raise ConfigError(f"metric '{name}' is not registered", hint="return it from process_results")
+
+    return Metric(name=name, fn=given, aggregation=aggregations.get("mean"))
+
+
+def _base(given: Any, computed: bool) -> Metric:
+    from multiform.scoring.metrics.callables import callable_metric
+
+    if callable(given):
+        name = getattr(given, "__name__", type(given).__name__)
+        return Metric(name=name, fn=callable_metric(given, name), aggregation=aggregations.get("mean"), whole=True)
+    if given in metrics:
+        return metrics.get(given)
+    if computed:
+        raise ConfigError(f"unknown metric '{given}'", hint=nearest(str(given), metrics, listed="metrics"))
+    return value_metric(str(given))
 
 
 def _aggregation(given: str | Callable[..., Any] | None, default: Aggregation) -> Aggregation:
@@ -89,16 +119,7 @@ def _aggregation(given: str | Callable[..., Any] | None, default: Aggregation) -
         return default
     if isinstance(given, str):
         if given not in aggregations:
-            raise ConfigError(f"unknown aggregation '{given}'", hint=nearest(given, aggregations))
+            hint = nearest(given, aggregations, listed="aggregations")
+            raise ConfigError(f"unknown aggregation '{given}'", hint=hint)
         return aggregations.get(given)
-    function = given
-    return lambda items: estimate_of(function(items), items)
-
-
-aggregations.register("mean")(mean_estimate)
-
-
-@aggregations.register("bits_per_byte")
-def bits_per_byte(items: Sequence[tuple[float, float]]) -> Estimate:
-    """Bits per byte over all documents, from pairs of log-likelihood and number of bytes."""
-    return ratio_estimate(items, scale=-1 / math.log(2))
+    return plain_aggregation(given)

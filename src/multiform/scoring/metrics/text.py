@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from multiform.errors import UsageError
 from multiform.scoring.metrics.base import register_metric
-from multiform.scoring.outcome import TextOutcome
+from multiform.scoring.outcome import ChoiceOutcome, TextOutcome
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _DIGITS = str.maketrans("", "", string.digits)
 
 
-@register_metric("exact_match", output_type="generate_until")
+@register_metric("exact_match", output_type=["generate_until", "multiple_choice"])
 def exact_match(
-    outcome: TextOutcome,
+    outcome: TextOutcome | ChoiceOutcome,
     *,
     regexes_to_ignore: Sequence[str] = (),
     ignore_case: bool = False,
     ignore_punctuation: bool = False,
     ignore_numbers: bool = False,
 ) -> float:
-    """Whether the text equals one of the references."""
+    """Whether the text equals one of the references; of choices, whether greedy decoding gives a right one."""
+    if isinstance(outcome, ChoiceOutcome):
+        return float(any(outcome.greedy[index] for index in outcome.gold))
 
     def clean(text: str) -> str:
         for pattern in regexes_to_ignore:
@@ -46,3 +49,28 @@ def invalid(outcome: TextOutcome) -> float:
 def truncated(outcome: TextOutcome) -> float:
     """Whether the text ran into the limit of tokens."""
     return float(outcome.truncated)
+
+
+def _pair(outcome: TextOutcome) -> tuple[list[str], str]:
+    return list(outcome.references), outcome.prediction or ""
+
+
+for _name, _better in (("bleu", True), ("chrf", True), ("chrf++", True), ("ter", False)):
+    register_metric(_name, output_type="generate_until", aggregation=_name, higher_is_better=_better)(_pair)
+
+
+def _rouge(kind: str) -> Callable[[TextOutcome], float]:
+    def rouge(outcome: TextOutcome) -> float:
+        """The F-measure of ROUGE against the best reference."""
+        try:
+            from rouge_score import rouge_scorer
+        except ImportError as error:
+            raise UsageError(f"metric '{kind}' needs rouge-score", hint="pip install 'multiform[metrics]'") from error
+        scorer = rouge_scorer.RougeScorer([kind], use_stemmer=False)
+        return max(float(scorer.score(ref, outcome.prediction or "")[kind].fmeasure) for ref in outcome.references)
+
+    return rouge
+
+
+for _kind in ("rouge1", "rouge2", "rougeL", "rougeLsum"):
+    register_metric(_kind, output_type="generate_until")(_rouge(_kind))

@@ -1,25 +1,35 @@
-"""Scorers: filter, read and score the answers of a form."""
+"""Scorers: filter, read and score the answers of a form.
+
+There are three ways to make one, each a subclass with `register_scorer`: name default metrics and
+filters, override `score` for one answer, or override `score_all` for all of them at once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
+from multiform.fields import Doc
 from multiform.registry import Registry
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import Metric
 from multiform.scoring.outcome import Outcome, TextOutcome
+from multiform.scoring.reductions import take_first
 
 scorers: Registry[type[Scorer]] = Registry("scorer")
 register_scorer = scorers.register
 
 
 class Scorer:
-    """Scores one document with a list of metrics, after one pipeline of filters."""
+    """Scores answers with a list of metrics, after one pipeline of filters."""
 
     #: Metrics of this scorer where neither the task nor the format names any.
     default_metrics: ClassVar[Sequence[str]] = ()
+    #: Filters of this scorer where the task names none, as `filter_list` writes them.
+    default_filter: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    #: Whether it scores all documents together, after the last answer.
+    deferred: ClassVar[bool] = False
 
     def __init__(self, *, pipeline: Pipeline, metrics: Sequence[Metric]) -> None:
         self.pipeline = pipeline
@@ -31,8 +41,35 @@ class Scorer:
         return self.pipeline.name
 
     def score(self, outcome: Outcome) -> dict[str, Any]:
-        """The value of each metric for one document."""
+        """The value of each metric for one answer."""
         return {metric.name: metric(outcome) for metric in self.metrics}
+
+    def score_all(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
+        """The values of each document, from the outcomes of its repeats."""
+        return [self.score_repeats(repeats) for repeats in outcomes]
+
+    def score_repeats(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
+        """The values of one document, its repeats reduced to one value for each metric."""
+        scored = [self.score(outcome) for outcome in outcomes]
+        values: dict[str, Any] = {}
+        for key in scored[0]:
+            made = [one[key] for one in scored]
+            values |= self._reduced(key, made)
+        return values
+
+    def _reduced(self, key: str, made: Sequence[Any]) -> dict[str, Any]:
+        metric = self.metric(key)
+        value = made[0] if len(made) == 1 else (metric.reduction if metric else take_first)(made)
+        if not isinstance(value, Mapping):
+            return {key: value}
+        # Several numbers from one metric: repeats reduced to pass@1, pass@3, or a function that returns a dict.
+        return {f"{name}({key})" if len(made) > 1 else str(name): number for name, number in value.items()}
+
+    def metric(self, key: str) -> Metric | None:
+        """The metric that a key of the values comes from: its own, or the one in brackets."""
+        names = (key, key.rpartition("(")[2].removesuffix(")"))
+        found = [metric for metric in self.metrics if metric.name in names]
+        return found[0] if found else self.metrics[0] if len(self.metrics) == 1 else None
 
 
 class ReadingScorer(Scorer):

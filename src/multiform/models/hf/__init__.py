@@ -1,0 +1,17 @@
+"""Local models through transformers: the one folder that imports torch.
+
+load      a model and its tokenizer, from a folder or the hub
+tokens    text to token ids, split into context and continuation
+score     log-likelihoods of continuations
+generate  text after a prompt
+model     HFModel, which ties these together
+bundled   the small model that comes with Multiform
+"""
+
+from importlib.util import find_spec
+
+from multiform.errors import ModelError
+
+for _package in ("torch", "transformers"):
+    if find_spec(_package) is None:
+        raise ModelError(f"local models need the package '{_package}'", hint="run: pip install 'multiform[hf]'")

@@ -1,0 +1,34 @@
+"""Where a model runs, and in which number type."""
+
+from __future__ import annotations
+
+import torch
+
+from multiform.errors import UsageError, nearest
+
+DTYPES = ("auto", "float32", "float16", "bfloat16", "float64")
+
+
+def pick_device(name: str | None) -> torch.device:
+    """The device of that name, or the fastest one that this machine has."""
+    if name is None:
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        reason = str(error).splitlines()[0]
+        raise UsageError(f"device '{name}' cannot be used: {reason}", hint="try device=cpu") from error
+    return device
+
+
+def pick_dtype(name: str, device: torch.device) -> torch.dtype | str:
+    """The number type of that name; "auto" is the checkpoint's own, and float32 on a CPU."""
+    name = str(name).removeprefix("torch.")
+    if name == "auto":
+        # CPUs without half-precision units run bfloat16 many times slower than float32.
+        return torch.float32 if device.type == "cpu" else "auto"
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
+        raise UsageError(f"unknown dtype '{name}'", hint=nearest(name, DTYPES, listed="dtypes"))
+    return dtype

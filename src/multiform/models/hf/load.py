@@ -1,0 +1,215 @@
+"""Load a model and its tokenizer, from a folder or from the hub."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from multiform.errors import ModelError, UsageError
+from multiform.models.hf.device import pick_device, pick_dtype
+from multiform.models.hf.identity import fingerprint
+
+logger = logging.getLogger("multiform")
+
+#: The context length of a model whose configuration names none.
+DEFAULT_MAX_LENGTH = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Which model to load, and how; the names are those of lm-eval's `hf` model."""
+
+    pretrained: str
+    revision: str = "main"
+    subfolder: str = ""
+    gguf_file: str | None = None
+    dtype: str = "auto"
+    device: str | None = None
+    tokenizer: str | None = None
+    trust_remote_code: bool = False
+    peft: str | None = None
+    parallelize: bool = False
+    device_map: str | dict[str, Any] | None = None
+    attn_implementation: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """A model that is ready to answer; `sha` stands for the content of its files."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    device: torch.device
+    name: str
+    sha: str
+
+
+def load(source: Source) -> Loaded:
+    """The model and the tokenizer of a source, in evaluation mode on their device."""
+    device = pick_device(source.device)
+    dtype = pick_dtype(source.dtype, device)
+    folder = local_folder(source.pretrained)
+    with without_progress_bars(), _model_errors(source, folder):
+        config = transformers.AutoConfig.from_pretrained(source.pretrained, **_files(source, folder))
+        if getattr(config, "is_encoder_decoder", False):
+            raise ModelError(
+                f"'{config.model_type}' is an encoder-decoder model",
+                where=source.pretrained,
+                hint="use a decoder-only (causal) model",
+            )
+        tokenizer = _load_tokenizer(source, folder)
+        model = _load_weights(source, folder, dtype, device)
+        if source.peft:
+            model = _with_adapter(model, tokenizer, source)
+    model.eval()
+    return Loaded(
+        model=model,
+        tokenizer=tokenizer,
+        device=model.device,
+        name=folder.name if folder else source.pretrained,
+        sha=_sha(source, folder, config),
+    )
+
+
+def local_folder(pretrained: str) -> Path | None:
+    """The folder that the name means, or None where it is a name on the hub."""
+    path = Path(pretrained).expanduser()
+    if path.is_dir():
+        return path.resolve()
+    if path.is_absolute() or pretrained.startswith((".", "~")) or path.exists() or pretrained.count("/") > 1:
+        what = "is a file" if path.exists() else "does not exist"
+        raise ModelError(
+            f"folder '{pretrained}' {what}",
+            where="pretrained",
+            hint="give a folder with config.json and weights, or a hub name like 'org/name'",
+        )
+    return None
+
+
+def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+    """How many tokens the model can read, as its configuration or its tokenizer says."""
+    config = getattr(model.config, "text_config", None) or model.config
+    for name in ("n_positions", "max_position_embeddings", "n_ctx"):
+        value = getattr(config, name, None)
+        if value is not None:
+            return int(value)
+    # Tokenizers say "no limit" with a number of thirty digits.
+    limit = getattr(tokenizer, "model_max_length", None)
+    return int(limit) if limit is not None and limit < 10**12 else DEFAULT_MAX_LENGTH
+
+
+def _files(source: Source, folder: Path | None) -> dict[str, Any]:
+    options: dict[str, Any] = {"trust_remote_code": source.trust_remote_code, "subfolder": source.subfolder}
+    if folder:
+        options["local_files_only"] = True
+    else:
+        options["revision"] = source.revision
+    if source.gguf_file:
+        options["gguf_file"] = source.gguf_file
+    return options
+
+
+def _load_tokenizer(source: Source, folder: Path | None) -> PreTrainedTokenizerBase:
+    if source.tokenizer:
+        other = local_folder(source.tokenizer)
+        options: dict[str, Any] = {"trust_remote_code": source.trust_remote_code}
+        if other:
+            options["local_files_only"] = True
+        tokenizer = transformers.AutoTokenizer.from_pretrained(other or source.tokenizer, **options)
+    else:
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder or source.pretrained, **_files(source, folder))
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.unk_token or tokenizer.eos_token
+    return tokenizer
+
+
+def _load_weights(
+    source: Source, folder: Path | None, dtype: torch.dtype | str, device: torch.device
+) -> PreTrainedModel:
+    options = _files(source, folder)
+    placed = source.device_map or ("auto" if source.parallelize else None)
+    if placed:
+        options["device_map"] = placed
+    if source.attn_implementation:
+        options["attn_implementation"] = source.attn_implementation
+    model, report = transformers.AutoModelForCausalLM.from_pretrained(
+        folder or source.pretrained, dtype=dtype, output_loading_info=True, **options
+    )
+    missing = sorted(report["missing_keys"])
+    if missing:
+        # transformers fills these with random numbers and goes on; the scores would mean nothing.
+        raise ModelError(
+            f"the checkpoint lacks {len(missing)} of the model's weights, for example '{missing[0]}'",
+            where=source.pretrained,
+            hint="check that the weights belong to config.json",
+        )
+    return model if placed else model.to(device)
+
+
+def _with_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, source: Source) -> PreTrainedModel:
+    try:
+        import peft
+    except ImportError as error:
+        raise ModelError("an adapter needs the package 'peft'", hint="run: pip install peft") from error
+    assert source.peft
+    adapter = local_folder(source.peft)
+    if model.config.get_text_config().vocab_size < len(tokenizer):
+        model.resize_token_embeddings(len(tokenizer))
+    wrapped = peft.PeftModel.from_pretrained(model, str(adapter or source.peft))
+    if wrapped.active_peft_config.is_prompt_learning:
+        raise ModelError(
+            "adapters that add prompt tokens are not supported",
+            where=source.peft,
+            hint="use an adapter that changes weights, such as LoRA",
+        )
+    # The layers are adapted in place: the inner model is a plain one, and answers as the wrapper does.
+    return wrapped.get_base_model()
+
+
+def _sha(source: Source, folder: Path | None, config: transformers.PretrainedConfig) -> str:
+    revision = getattr(config, "_commit_hash", None) or source.revision
+    parts = [fingerprint(folder / source.subfolder) if folder else revision]
+    for other in (source.tokenizer, source.peft):
+        if other:
+            place = local_folder(other)
+            parts.append(fingerprint(place) if place else other)
+    return "+".join(parts)
+
+
+@contextmanager
+def _model_errors(source: Source, folder: Path | None) -> Iterator[None]:
+    """Any failure of a loader as a ModelError that says what was tried."""
+    try:
+        yield
+    except (ModelError, UsageError):
+        raise
+    except Exception as error:  # loaders raise almost every kind, down to KeyError
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if folder and not (folder / source.subfolder / "config.json").exists() and not source.gguf_file:
+            reason = "the folder has no config.json"
+        tried = f"folder {folder}" if folder else f"hub name '{source.pretrained}' at '{source.revision}'"
+        raise ModelError(
+            f"cannot load the model: {reason}",
+            where=source.pretrained,
+            hint=f"tried {tried} with transformers {transformers.__version__}",
+        ) from error
+
+
+@contextmanager
+def without_progress_bars() -> Iterator[None]:
+    """No progress bars of transformers; ours is the one that a user sees."""
+    shown = transformers.utils.logging.is_progress_bar_enabled()
+    transformers.utils.logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            transformers.utils.logging.enable_progress_bar()

@@ -1,0 +1,217 @@
+"""HFModel: a causal language model that transformers loads and this machine runs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import jinja2
+
+from multiform.errors import ModelError, UsageError, nearest
+from multiform.models.base import Answer, Model
+from multiform.models.hf import generate as generation
+from multiform.models.hf.head import Head
+from multiform.models.hf.identity import identity
+from multiform.models.hf.limits import generation_limits, scoring_limits
+from multiform.models.hf.load import Source, load
+from multiform.models.hf.load import max_length as longest_input
+from multiform.models.hf.options import generation_options
+from multiform.models.hf.sampling import random_numbers, sampling
+from multiform.models.hf.score import score
+from multiform.models.hf.tokens import Encoder, Pair, fit, rolling_windows
+from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
+
+logger = logging.getLogger("multiform")
+
+
+class HFModel(Model):
+    """A causal model from a folder or the hub; the arguments have lm-eval's names.
+
+    `batch_size` is a number of rows, or "auto" for as many as fit. `max_length` is how many
+    tokens the model reads; by default what its configuration says.
+    """
+
+    def __init__(
+        self,
+        pretrained: str = "",
+        *,
+        revision: str = "main",
+        subfolder: str = "",
+        gguf_file: str | None = None,
+        dtype: str = "auto",
+        device: str | None = None,
+        batch_size: int | str = 8,
+        max_batch_size: int = 64,
+        max_length: int | None = None,
+        add_bos_token: bool | None = None,
+        prefix_token_id: int | None = None,
+        tokenizer: str | None = None,
+        truncation: bool = False,
+        trust_remote_code: bool = False,
+        peft: str | None = None,
+        parallelize: bool = False,
+        device_map: str | dict[str, Any] | None = None,
+        attn_implementation: str | None = None,
+        **unknown: Any,
+    ) -> None:
+        for argument in unknown:
+            known = [name for name in HFModel.__init__.__annotations__ if name not in ("unknown", "return")]
+            hint = nearest(argument, known, listed="arguments")
+            raise UsageError(f"unknown model argument '{argument}'", hint=hint)
+        if not pretrained:
+            hint = "give a folder or a hub name: --model_args pretrained=DIR"
+            raise UsageError("the model 'hf' needs the argument 'pretrained'", hint=hint)
+        source = Source(
+            pretrained=str(pretrained),
+            revision=str(revision or "main"),
+            subfolder=subfolder,
+            gguf_file=gguf_file,
+            dtype=dtype,
+            device=device,
+            tokenizer=tokenizer,
+            trust_remote_code=trust_remote_code,
+            peft=peft,
+            parallelize=parallelize,
+            device_map=device_map,
+            attn_implementation=attn_implementation,
+        )
+        loaded = load(source)
+        self.source = source
+        self.model = loaded.model
+        self.tokenizer = loaded.tokenizer
+        self.name = loaded.name
+        self.sha = loaded.sha
+        self.truncation = truncation
+        self.max_length = int(max_length or longest_input(self.model, self.tokenizer))
+        self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
+        self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length)
+        self.head = Head(self.model)
+        self.encoder = Encoder(
+            tokenizer=self.tokenizer,
+            prefix_token_id=self._prefix_token_id(prefix_token_id),
+            add_bos_token=add_bos_token,
+        )
+        self.identity = identity(
+            self.name,
+            sha=self.sha,
+            gguf_file=gguf_file,
+            dtype=str(self.model.dtype),
+            max_length=self.max_length,
+            add_bos_token=add_bos_token,
+            prefix_token_id=self.encoder.prefix_token_id,
+            truncation=truncation,
+        )
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+        texts = [(request.context, request.continuation) for request in requests]
+        whole = list(self.encoder.pairs(texts))
+        pairs = [fit(pair, self.max_length, text) for pair, (_, text) in zip(whole, texts, strict=True)]
+        self._warn_about(whole, pairs)
+        yield from score(self.head, pairs, self.limits)
+
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
+        encoded = self.encoder.encode(request.text for request in requests)
+        windows: list[Pair] = []
+        owners: list[int] = []
+        for index, request in enumerate(requests):
+            tokens = encoded[request.text]
+            windows += rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length)
+            owners += [index] * (len(windows) - len(owners))
+            if not tokens:
+                yield index, LLOutput(0.0)
+        missing = {index: owners.count(index) for index in set(owners)}
+        totals = dict.fromkeys(missing, 0.0)
+        for position, output in score(self.head, windows, self.limits):
+            owner = owners[position]
+            totals[owner] += output.loglikelihood
+            missing[owner] -= 1
+            if not missing[owner]:
+                yield owner, LLOutput(totals[owner])
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
+        prompts = self.encoder.prompts((request.context for request in requests), truncation=self.truncation)
+        rows = [self._row(index, request, prompts[request.context].tolist()) for index, request in enumerate(requests)]
+        whole = (len(prompts[request.context]) for request in requests)
+        self._warn_about_cuts(sum(len(row.prompt) < length for row, length in zip(rows, whole, strict=True)))
+        yield from generation.generate(self.model, self.tokenizer, rows, self.generation_limits)
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+        if not self.tokenizer.chat_template:
+            return super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+        chat = [dict(message) for message in messages]
+        try:
+            return self._chat(chat, add_generation_prompt)
+        except jinja2.TemplateError as error:
+            # Templates of models that were trained without a system role refuse one.
+            others = [message for message in chat if message["role"] != "system"]
+            if len(others) == len(chat):
+                raise ModelError(f"the chat template fails: {error}", where=self.name) from error
+            logger.warning("%s: the chat template fails (%s); left out the system message", self.name, error)
+            return self._chat(others, add_generation_prompt)
+
+    def chat_template_name(self) -> str:
+        return str(self.tokenizer.name_or_path).replace("/", "__")
+
+    def info(self) -> dict[str, Any]:
+        tokenizer = self.tokenizer
+        return {
+            "model_num_parameters": self.model.num_parameters(),
+            "model_dtype": str(self.model.dtype),
+            "model_revision": self.source.revision,
+            "model_sha": self.sha,
+            "tokenizer_pad_token": [tokenizer.pad_token, str(tokenizer.pad_token_id)],
+            "tokenizer_eos_token": [tokenizer.eos_token, str(tokenizer.eos_token_id)],
+            "tokenizer_bos_token": [tokenizer.bos_token, str(tokenizer.bos_token_id)],
+            "eot_token_id": tokenizer.eos_token_id,
+            "max_length": self.max_length,
+        }
+
+    def _prefix_token_id(self, given: int | None) -> int:
+        for token in (given, self.tokenizer.bos_token_id, self.tokenizer.eos_token_id):
+            if token is not None:
+                return int(token)
+        raise ModelError(
+            "the tokenizer has no token for the beginning or the end of a text",
+            where=self.name,
+            hint="name one with prefix_token_id",
+        )
+
+    def _row(self, index: int, request: GenerationRequest, prompt: list[int]) -> generation.Row:
+        options = generation_options(request.gen_kwargs)
+        room = self.max_length - options.max_gen_toks
+        if room < 1:
+            raise UsageError(
+                f"max_gen_toks is {options.max_gen_toks} and the model reads {self.max_length} tokens in all",
+                where=self.name,
+                hint="set a smaller max_gen_toks",
+            )
+        end = self.tokenizer.eos_token
+        return generation.Row(
+            index=index,
+            prompt=prompt[-room:],
+            limit=options.max_gen_toks,
+            stops=(*options.until, end) if isinstance(end, str) and end else options.until,
+            sampling=sampling(options, self.model.generation_config),
+            numbers=random_numbers(request),
+        )
+
+    def _chat(self, messages: list[dict[str, Any]], add_generation_prompt: bool) -> str:
+        return str(
+            self.tokenizer.apply_chat_template(
+                messages,
+                tokenize=False,
+                add_generation_prompt=add_generation_prompt,
+                continue_final_message=not add_generation_prompt,
+            )
+        )
+
+    def _warn_about_cuts(self, count: int) -> None:
+        if count:
+            logger.warning("%d contexts lose their beginning: the model reads %d tokens", count, self.max_length)
+
+    def _warn_about(self, whole: Sequence[Pair], pairs: Sequence[Pair]) -> None:
+        self._warn_about_cuts(sum(a is not b for a, b in zip(whole, pairs, strict=True)))
+        empty = sum(pair.start == len(pair.tokens) for pair in pairs)
+        if empty:
+            logger.warning("%d continuations are empty; their log-likelihood is 0", empty)

@@ -1,0 +1,159 @@
+"""Aggregations: how the values of many documents become one number with its uncertainty.
+
+The values are those of lm-eval 0.4.13, and so are the standard errors where it has them: the sample
+standard error of a mean, and the bootstrap for a fixed list of others, capped for the slow ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from multiform.errors import UsageError
+from multiform.registry import Registry
+from multiform.scoring.bootstrap import bootstrap_mean_stderr, bootstrap_stderr
+from multiform.scoring.statistics import Estimate, mean_estimate, normal_estimate, ratio_estimate
+
+#: Takes the values of all documents and the number of bootstrap resamples.
+Aggregation = Callable[[Sequence[Any], int], Estimate]
+
+DEFAULT_ITERATIONS = 100_000
+#: Metrics of whole corpora are too slow for more.
+SLOW_ITERATIONS = 100
+
+aggregations: Registry[Aggregation] = Registry("aggregation")
+
+
+def register_aggregation(name: str) -> Callable[[Callable[[Sequence[Any]], float]], Callable[[Sequence[Any]], float]]:
+    """Register a plain function of all values; its standard error is not known."""
+
+    def decorate(function: Callable[[Sequence[Any]], float]) -> Callable[[Sequence[Any]], float]:
+        aggregations.register(name)(plain_aggregation(function))
+        return function
+
+    return decorate
+
+
+def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation:
+    """An aggregation of a function that gives the value alone."""
+    return lambda items, iterations: Estimate(value=float(function(items)), n=len(items))
+
+
+def _bootstrapped(function: Callable[[Sequence[Any]], float], cap: int = DEFAULT_ITERATIONS) -> Aggregation:
+    def aggregate(items: Sequence[Any], iterations: int) -> Estimate:
+        draws = min(iterations, cap)
+        known = draws > 0 and len(items) > 1
+        stderr = bootstrap_stderr(function, items, draws) if known else None
+        return normal_estimate(float(function(items)), stderr, len(items))
+
+    return aggregate
+
+
+@aggregations.register("mean")
+def mean(items: Sequence[Any], iterations: int) -> Estimate:
+    """The mean over documents."""
+    return mean_estimate([float(item) for item in items])
+
+
+@aggregations.register("nanmean")
+def nanmean(items: Sequence[Any], iterations: int) -> Estimate:
+    """The mean over the documents that have a value."""
+    values = [float(item) for item in items]
+    known = [value for value in values if not math.isnan(value)]
+    if not known:
+        return Estimate(value=math.nan, n=0)
+    sure = iterations > 0 and len(known) > 1
+    stderr = bootstrap_mean_stderr(lambda means: means, values, iterations) if sure else None
+    return normal_estimate(math.fsum(known) / len(known), stderr, len(known))
+
+
+@aggregations.register("perplexity")
+def perplexity(items: Sequence[Any], iterations: int) -> Estimate:
+    """exp of the negative mean log-likelihood."""
+    import numpy as np
+
+    value = math.exp(-math.fsum(items) / len(items))
+    known = iterations > 0 and len(items) > 1
+    stderr = bootstrap_mean_stderr(lambda means: np.exp(-means), items, iterations) if known else None
+    return normal_estimate(value, stderr, len(items))
+
+
+@aggregations.register("weighted_perplexity")
+def weighted_perplexity(items: Sequence[tuple[float, float]], iterations: int) -> Estimate:
+    """exp of the negative log-likelihood per word or byte of all documents together."""
+    rate = ratio_estimate(items, scale=-1.0)
+    return Estimate(value=math.exp(rate.value), n=rate.n)
+
+
+@aggregations.register("bits_per_byte")
+def bits_per_byte(items: Sequence[tuple[float, float]], iterations: int) -> Estimate:
+    """Bits per byte of all documents together."""
+    return ratio_estimate(items, scale=-1 / math.log(2))
+
+
+@aggregations.register("brier_score")
+def brier_score(items: Sequence[float], iterations: int) -> Estimate:
+    """The mean squared error of the probabilities."""
+    return mean_estimate(items)
+
+
+@aggregations.register("bypass")
+def bypass(items: Sequence[Any], iterations: int) -> Estimate:
+    """Stands for a score that is not computed."""
+    return Estimate(value=999.0, n=len(items))
+
+
+def _median(items: Sequence[float]) -> float:
+    """The middle value, the upper one of two."""
+    return sorted(items)[len(items) // 2]
+
+
+def _f1(items: Sequence[tuple[int, int]]) -> float:
+    """F1 of the class 1, from pairs of gold and prediction."""
+    both = sum(1 for gold, pred in items if gold == 1 and pred == 1)
+    either = sum((gold == 1) + (pred == 1) for gold, pred in items)
+    return 2 * both / either if either else 0.0
+
+
+def _matthews(items: Sequence[tuple[int, int]]) -> float:
+    """Matthews' correlation of gold and prediction, for any number of classes."""
+    import numpy as np
+
+    golds, preds = (np.asarray(side) for side in zip(*items, strict=True))
+    classes = np.union1d(golds, preds)
+    t = np.array([(golds == c).sum() for c in classes], dtype=np.float64)
+    p = np.array([(preds == c).sum() for c in classes], dtype=np.float64)
+    n = float(len(golds))
+    covariance = float((golds == preds).sum()) * n - float(t @ p)
+    scale = math.sqrt(n * n - float(p @ p)) * math.sqrt(n * n - float(t @ t))
+    return covariance / scale if scale else 0.0
+
+
+def _corpus(name: str) -> Callable[[Sequence[Any]], float]:
+    """A score of sacrebleu over pairs of references and predictions."""
+
+    def score(items: Sequence[Any]) -> float:
+        try:
+            import sacrebleu
+        except ImportError as error:
+            what = f"metric '{name}' needs sacrebleu"
+            raise UsageError(what, hint="pip install 'multiform[metrics]'") from error
+        references = [item[0] if isinstance(item[0], list | tuple) else [item[0]] for item in items]
+        predictions = [str(item[1]) for item in items]
+        most = max(len(refs) for refs in references)
+        streams: list[Any] = [[str(refs[i]) if i < len(refs) else None for refs in references] for i in range(most)]
+        if name == "bleu":
+            return float(sacrebleu.corpus_bleu(predictions, streams).score)
+        if name == "ter":
+            return float(sacrebleu.corpus_ter(predictions, streams).score)
+        return float(sacrebleu.corpus_chrf(predictions, streams, word_order=2 if name == "chrf++" else 0).score)
+
+    return score
+
+
+aggregations.register("median")(_bootstrapped(_median))
+aggregations.register("f1")(_bootstrapped(_f1))
+aggregations.register("matthews_corrcoef")(_bootstrapped(_matthews))
+for _name in ("bleu", "chrf", "chrf++", "ter"):
+    aggregations.register(_name)(_bootstrapped(_corpus(_name), cap=SLOW_ITERATIONS))

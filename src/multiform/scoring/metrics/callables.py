@@ -1,0 +1,51 @@
+"""Metrics that a task brings along as functions, in the calling styles of lm-eval and of HF evaluate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from multiform.errors import DataError, MultiformError
+from multiform.scoring.metrics.base import MetricFn
+from multiform.scoring.outcome import Outcome, TextOutcome
+
+
+def callable_metric(function: Callable[..., Any], name: str) -> MetricFn:
+    """A metric function that calls ``function(references=[...], predictions=[...])``, or with a pair.
+
+    With several references the document counts as right if any of them does.
+    """
+
+    def score(outcome: Outcome, **kwargs: Any) -> Any:
+        if not isinstance(outcome, TextOutcome):
+            return _guarded(name, lambda: function(outcome, **kwargs))
+        found = [_called(function, name, ref, outcome.prediction, kwargs) for ref in outcome.references]
+        if len(found) == 1:
+            return found[0]
+        values = [value.get(name) if isinstance(value, Mapping) else value for value in found]
+        return 1.0 if any(values) else 0.0
+
+    return score
+
+
+def _called(function: Callable[..., Any], name: str, reference: Any, prediction: Any, kwargs: Mapping[str, Any]) -> Any:
+    def attempt() -> Any:
+        try:
+            return function(references=[reference], predictions=[prediction], **kwargs)
+        except TypeError as first:
+            try:
+                return function([reference, prediction], **kwargs)
+            except TypeError:
+                raise first from None
+
+    return _guarded(name, attempt)
+
+
+def _guarded(name: str, call: Callable[[], Any]) -> Any:
+    try:
+        return call()
+    except MultiformError:
+        raise
+    except Exception as error:  # a user's function may raise anything
+        what = f"metric '{name}' failed: {type(error).__name__}: {error}"
+        raise DataError(what, hint="call it with this document's reference and prediction to debug it") from error

@@ -1,0 +1,151 @@
+"""The prompts of a task: its fields, its few-shot examples, and what they are put together to."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from multiform.config import FewshotConfig, TaskConfig
+from multiform.errors import ConfigError, DataError, nearest, shorten
+from multiform.fields import Doc, FieldSpec
+from multiform.tasks import prompt
+from multiform.tasks.documents import TaskDocuments
+from multiform.tasks.fewshot import DEFAULT_SEED, Sampler, samplers
+from multiform.tasks.reader import DocReader, placing
+from multiform.tasks.records import ChatTemplate
+
+
+class TaskPrompts(TaskDocuments):
+    """Reads the fields of documents and builds their prompts."""
+
+    def __init__(self, config: TaskConfig | dict[str, Any], *, dataset_mirror: Path | None = None) -> None:
+        super().__init__(config, dataset_mirror=dataset_mirror)
+        self.reader = DocReader(self.config)
+        self._seed: int | None = DEFAULT_SEED
+        self._shots: dict[int, list[prompt.Message]] = {}
+
+    def doc_to_text(self, doc: Doc, doc_to_text: FieldSpec = None) -> Any:
+        """The question; the inputs, or the index of the right one, of a task with several inputs."""
+        spec = self.config.doc_to_text if doc_to_text is None else doc_to_text
+        return self.reader.question(spec, doc)
+
+    def doc_to_choice(self, doc: Doc, doc_to_choice: FieldSpec = None) -> list[str]:
+        spec = self.config.doc_to_choice if doc_to_choice is None else doc_to_choice
+        return self.reader.choices(spec, doc)
+
+    def doc_to_target(self, doc: Doc, doc_to_target: FieldSpec = None) -> Any:
+        """The answer as the task's fields give it; a spelled-out list is a list."""
+        spec = self.config.doc_to_target if doc_to_target is None else doc_to_target
+        return self.reader.target(spec, doc)
+
+    def doc_to_prefix(self, doc: Doc) -> str:
+        return self.reader.text(self.config.gen_prefix, doc, "gen_prefix")
+
+    @property
+    def num_fewshot(self) -> int:
+        return self.config.num_fewshot or 0
+
+    def set_num_fewshot(self, num_fewshot: int) -> None:
+        """Override the number of examples; a task that sets 0 keeps it."""
+        if self.config.num_fewshot != 0 or num_fewshot == 0:
+            self.config.num_fewshot = num_fewshot
+
+    def set_fewshot_seed(self, seed: int | None = None) -> None:
+        self._seed = seed
+        self.__dict__.pop("sampler", None)
+
+    @cached_property
+    def sampler(self) -> Sampler:
+        """Draws the few-shot examples; made on first use, when the dataset is read."""
+        config = self._fewshot
+        if config.sampler not in samplers:
+            hint = nearest(config.sampler, samplers, listed="samplers")
+            what = f"unknown sampler '{config.sampler}'"
+            raise ConfigError(what, where=self.config.where("fewshot_config", "sampler"), hint=hint)
+        return samplers.get(config.sampler)(self.source.fewshot(), seed=self._seed)
+
+    def fewshot_context(
+        self,
+        doc: dict[str, Any],
+        num_fewshot: int,
+        system_instruction: str | None = None,
+        apply_chat_template: bool = False,
+        fewshot_as_multiturn: bool = False,
+        chat_template: ChatTemplate | None = None,
+        gen_prefix: str | None = None,
+    ) -> str | list[str]:
+        """The whole prompt of a document: system text, examples, question, beginning of the answer.
+
+        A list of prompts where the document has several inputs, one for each.
+        """
+        layout = prompt.Layout(self.config.target_delimiter, self.config.fewshot_delimiter)
+        description = self.reader.text(self.config.description, doc, "description")
+        messages = prompt.system_message(system_instruction, description, layout)
+        for index in self._draw(doc, num_fewshot):
+            messages += self._shot(index)
+        questions = self.questions(doc)
+        prompts = []
+        for question in questions:
+            turns = messages + prompt.query(question, gen_prefix or "", layout)
+            if apply_chat_template and chat_template is not None:
+                chat = prompt.chat_messages(turns, multiturn=fewshot_as_multiturn)
+                prompts.append(chat_template(chat, add_generation_prompt=not gen_prefix))
+            else:
+                prompts.append(prompt.plain_text(turns))
+        return prompts if self.has_multiple_inputs else prompts[0]
+
+    #: Whether a document asks several questions that share one answer.
+    has_multiple_inputs: bool = False
+
+    def questions(self, doc: Doc) -> list[str]:
+        """The question of a document, or its several inputs."""
+        return [str(self.doc_to_text(doc))]
+
+    def _draw(self, doc: dict[str, Any], number: int) -> list[int]:
+        if number == 0:
+            return []
+        try:
+            # lm-eval 0.4.13 leaves the document out only where these two are equal; see docs/fewshot.md.
+            excluded = doc if self._fewshot.split == self.config.test_split else None
+            drawn = self.sampler.sample(number, exclude=excluded)
+            return self.sampler.replace(drawn, doc, seed=f"{self._seed} {shorten(doc, 500)}")
+        except DataError as error:
+            raise DataError(
+                error.what, where=error.where or self.config.where("num_fewshot"), hint=error.hint
+            ) from error
+
+    def _shot(self, index: int) -> list[prompt.Message]:
+        """An example, rendered when it is first drawn."""
+        if index not in self._shots:
+            with placing(f"{self.name}: few-shot doc {index}"):
+                self._shots[index] = self._render_shot(self.sampler.pool[index])
+        return self._shots[index]
+
+    def _render_shot(self, doc: Doc) -> list[prompt.Message]:
+        config = self._fewshot
+        layout = prompt.Layout(config.target_delimiter or "", config.fewshot_delimiter or "")
+        prefix = self.reader.text(config.gen_prefix, doc, "gen_prefix")
+        return prompt.shot(self.shot_question(doc), self.shot_answer(doc), prefix, layout)
+
+    def shot_question(self, doc: Doc) -> str:
+        """The question of an example."""
+        return str(self.doc_to_text(doc, self._fewshot.doc_to_text))
+
+    def shot_answer(self, doc: Doc) -> str:
+        """The answer of an example as text: the first of several, a choice for an index."""
+        target = self.doc_to_target(doc, self._fewshot.doc_to_target)
+        target = target[0] if isinstance(target, list) else target
+        if isinstance(target, int) and not isinstance(target, bool) and self._fewshot.doc_to_choice is not None:
+            choices = self.doc_to_choice(doc, self._fewshot.doc_to_choice)
+            if not 0 <= target < len(choices):
+                raise DataError(
+                    f"the answer {target} is not between 0 and {len(choices) - 1}", hint="check doc_to_target"
+                )
+            return choices[target]
+        return str(target)
+
+    @property
+    def _fewshot(self) -> FewshotConfig:
+        assert isinstance(self.config.fewshot_config, FewshotConfig)
+        return self.config.fewshot_config
