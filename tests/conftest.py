@@ -23,3 +23,16 @@ def mirror() -> Path:
 def examples() -> Path:
     """The folder of example tasks."""
     return ROOT / "examples"
+
+
+@pytest.fixture(scope="session")
+def bundled_path() -> Path:
+    """The bundled model, converted; tests that need it are skipped without the `hf` extra."""
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'multiform[hf]'")
+    from multiform.errors import ModelError
+    from multiform.models.hf.bundled import bundled_folder
+
+    try:
+        return bundled_folder()
+    except ModelError as error:
+        pytest.skip(str(error))

@@ -64,6 +64,7 @@ def gold_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str] 
     >>> gold_index(["A", "y"], ["x", "y"])
     [0, 1]
     """
+    answer = answer.tolist() if hasattr(answer, "tolist") else answer  # numpy's scalars and arrays
     if not choices:
         raise DataError("there are no choices", hint="check doc_to_choice, or drop the document in process_docs")
     if isinstance(answer, list | tuple | set):
@@ -100,8 +101,8 @@ def _one_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str])
         return _bool_index(answer, choices)
     if isinstance(answer, float) and answer.is_integer():
         answer = int(answer)
-    if hasattr(answer, "__index__"):  # int, numpy integers
-        return _in_range(int(answer), choices)
+    if isinstance(answer, int):
+        return _in_range(answer, choices)
     if not isinstance(answer, str):
         raise _unresolved(answer, choices, "it is no index, label or text")
     found = _readings(answer, choices, labels)
@@ -134,7 +135,7 @@ def _readings(answer: str, choices: Sequence[Any], labels: str | Sequence[str]) 
 
 
 def _bool_index(answer: bool, choices: Sequence[Any]) -> int:
-    words = [str(choice).strip().lower() for choice in choices]
+    words = [str(choice).strip(" .!").lower() for choice in choices]
     for true, false in (("true", "false"), ("yes", "no")):
         if {true, false} <= set(words):
             return words.index(true if answer else false)

@@ -18,8 +18,9 @@ from multiform.formats.identity import short_hash
 from multiform.models import Model, models
 from multiform.requests import Instance, Output, Request
 from multiform.results import FormResult, Results
+from multiform.results.groups import group_results
 from multiform.results.provenance import provenance
-from multiform.tasks import Answered, PromptOptions, ScoredDoc, Task, TaskManager
+from multiform.tasks import Answered, Group, Node, PromptOptions, ScoredDoc, Task, TaskManager
 
 DEFAULT_MODEL = "bundled"
 DEFAULT_SEEDS = (0, 1234, 1234, 1234)
@@ -89,7 +90,8 @@ def evaluate(
         fewshot_seed=seeds[3] if seeds[3] is not None else DEFAULT_SEEDS[3],
     )
     check_selection(limit, samples)
-    forms = load_tasks(tasks, settings, include_path=include_path, dataset_mirror=dataset_mirror)
+    groups: list[Group] = []
+    forms = load_tasks(tasks, settings, include_path=include_path, dataset_mirror=dataset_mirror, groups=groups)
     arguments = parse_arguments(model_args, where="model_args")
     arguments |= {k: v for k, v in {"batch_size": batch_size, "device": device}.items() if v is not None}
     # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
@@ -111,8 +113,10 @@ def evaluate(
         "gen_kwargs": dict(settings.gen_kwargs) or None,
         **dict(zip(("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"), seeds, strict=True)),
     }
+    results = [_form_result(form, scored[form.name], settings, loaded) for form in forms]
     return Results(
-        forms=[_form_result(form, scored[form.name], settings, loaded) for form in forms],
+        forms=results,
+        groups=[made for group in groups for made in group_results(group, {form.form: form for form in results})],
         run=run,
         provenance=provenance(
             model=loaded,
@@ -130,8 +134,9 @@ def load_tasks(
     *,
     include_path: str | Path | Sequence[str | Path] | None = None,
     dataset_mirror: str | Path | None = None,
+    groups: list[Group] | None = None,
 ) -> list[Task]:
-    """The forms that are named or given, with the settings of this run."""
+    """The forms that are named or given, with the settings of this run; groups are added to `groups`."""
     manager = TaskManager(include_path)
     mirror = Path(dataset_mirror) if dataset_mirror else None
     made: list[Task] = []
@@ -141,13 +146,21 @@ def load_tasks(
         elif isinstance(item, TaskConfig):
             made.append(Task.from_config(item, dataset_mirror=mirror))
         else:
-            made += [Task.from_config(config, dataset_mirror=mirror) for config in manager.load(item)]
+            nodes = manager.tree(item)
+            configs = {config.form_name: config for node in nodes for config in _leaves(node)}
+            made += [Task.from_config(config, dataset_mirror=mirror) for config in configs.values()]
+            if groups is not None:
+                groups += [node for node in nodes if isinstance(node, Group)]
     forms = list({task.name: task for task in made}.values())
     if not forms:
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
     for form in forms:
         _apply(settings, form)
     return forms
+
+
+def _leaves(node: Node) -> list[TaskConfig]:
+    return list(node.tasks()) if isinstance(node, Group) else [node]
 
 
 def load_model(model: str | Model, arguments: Mapping[str, Any], progress: Progress) -> Model:

@@ -18,7 +18,7 @@ Doc: TypeAlias = Mapping[str, Any]
 FieldSpec: TypeAlias = str | int | float | list[Any] | dict[str, Any] | Callable[[Any], Any] | None
 
 #: Words that mean something else to Jinja than a column of that name.
-_RESERVED = frozenset({"and", "else", "false", "if", "in", "is", "none", "not", "or", "true"})
+_RESERVED = frozenset({"and", "else", "false", "if", "in", "is", "none", "not", "or", "self", "true"})
 _WORD = re.compile(r"[^\W\d][\w.-]*")
 
 
@@ -74,6 +74,8 @@ def process_field(doc: Doc, field_spec: FieldSpec, default: Any = None) -> Any:
         return default
     if isinstance(field_spec, str) and not has_markup(field_spec):
         return doc.get(field_spec, default)
+    if isinstance(field_spec, str) and compile_template(field_spec.strip()).expression:
+        field_spec = field_spec.strip()  # white space around a single expression does not make it text
     return Field.of(field_spec).read(doc)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateSyntaxError, UndefinedError, meta, nodes
+from jinja2 import StrictUndefined, TemplateSyntaxError, Undefined, UndefinedError, meta, nodes
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -31,14 +31,29 @@ def _answer_key_to_index(key: object, labels: Sequence[str] | None = None) -> in
     return int(text) - 1 if text.isdigit() else ord(text.upper()) - ord("A")
 
 
+def _choice_list(choices: Any) -> Any:
+    """Choices as a list: the values of a mapping, or the items of a list that is spelled out as text."""
+    if isinstance(choices, Mapping):
+        return list(choices.values())
+    listed = parse_literal_list(choices) if isinstance(choices, str) else choices
+    if listed is None:
+        raise DataError(f"expected a list of choices, got {shorten(choices)}", hint="check doc_to_choice")
+    return listed
+
+
+def _over_choices(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda answer, choices, *labels: function(answer, _choice_list(choices), *labels)
+
+
 def environment() -> ImmutableSandboxedEnvironment:
     """A new environment with our filters; templates are shared through `compile_template`."""
     env = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
     env.filters["regex_replace"] = _regex_replace
     env.filters["answer_key_to_index"] = _answer_key_to_index
-    env.filters["gold_index"] = gold_index
-    env.filters["gold_label"] = gold_label
-    env.filters["gold_text"] = gold_text
+    env.filters["choice_list"] = _choice_list
+    env.filters["gold_index"] = _over_choices(gold_index)
+    env.filters["gold_label"] = _over_choices(gold_label)
+    env.filters["gold_text"] = _over_choices(gold_text)
     env.filters["labels"] = label_list
     env.filters["join_words"] = join_words
     return env
@@ -144,7 +159,9 @@ def _single_expression(source: str, tree: nodes.Template) -> str | None:
     stripped = source.strip()
     if stripped != source or not (stripped.startswith("{{") and stripped.endswith("}}")):
         return None
-    return stripped[2:-2].strip().strip("-+").strip()
+    # Only what touches the braces is white-space control: "{{ -x }}" is a negative value.
+    inner = stripped[2:-2].removeprefix("-").removeprefix("+").removesuffix("-").strip()
+    return f"({inner})" if isinstance(tree.body[0].nodes[0], nodes.Tuple) else inner
 
 
 def _value_of(expression: str) -> Callable[[Doc], Any]:
@@ -154,7 +171,7 @@ def _value_of(expression: str) -> Callable[[Doc], Any]:
         result = compiled(doc)
         if isinstance(result, StrictUndefined):
             result._fail_with_undefined_error()
-        return result
+        return "" if isinstance(result, Undefined) else result  # "{{ x if y }}" without else is empty, as in Jinja
 
     return value
 

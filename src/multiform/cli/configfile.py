@@ -7,9 +7,13 @@ from pathlib import Path
 from typing import Any
 
 from multiform.config.yaml import parse_yaml, read_text
-from multiform.errors import ConfigError, nearest
+from multiform.errors import ConfigError, UsageError, nearest, shorten
 
-_NOT_IN_FILES = ("command", "execute", "parser", "config", "version")
+_NOT_IN_FILES = ("config", "help")
+#: Flags whose value may be a mapping as well as text.
+_MAPPINGS = ("model_args", "gen_kwargs", "samples")
+#: Flags that take several values.
+_LISTS = ("tasks", "include_path")
 
 
 def merged(options: argparse.Namespace) -> argparse.Namespace:
@@ -20,25 +24,56 @@ def merged(options: argparse.Namespace) -> argparse.Namespace:
     data, positions = parse_yaml(read_text(path), path)
     if not isinstance(data, dict):
         raise ConfigError("expected a mapping of flags", where=f"{path}:1", hint="write e.g. 'tasks: quiz@all'")
-    known = [name for name in vars(options) if name not in _NOT_IN_FILES]
+    actions = {action.dest: action for action in options.parser._actions if action.dest not in _NOT_IN_FILES}
+    values = {}
     for key, value in data.items():
-        if key not in known:
-            raise ConfigError(
-                f"unknown flag '{key}'", where=str(positions[(key,)]), hint=nearest(str(key), known, listed="flags")
-            )
-        if getattr(options, key) == options.parser.get_default(key):
-            setattr(options, key, _converted(options.parser, key, value, str(positions[(key,)])))
-    return options
+        place = str(positions.get((str(key),), f"{path}:1"))
+        if key not in actions:
+            hint = nearest(str(key), actions, listed="flags")
+            raise ConfigError(f"unknown flag '{key}'", where=place, hint=hint)
+        if value is not None:
+            values[key] = _converted(actions[key], value, f"{place}: {key}")
+    # What the file says takes the place of the defaults, which the command line overrides.
+    options.parser.set_defaults(**values)
+    made: argparse.Namespace = options.parser.parse_args(options.arguments)
+    return made
 
 
-def _converted(parser: argparse.ArgumentParser, key: str, value: Any, where: str) -> Any:
+def _converted(action: argparse.Action, value: Any, where: str) -> Any:
     """The value as the command line would have read it."""
-    if key in ("tasks", "include_path"):
-        return value if isinstance(value, list) else [value]
-    action = next(action for action in parser._actions if action.dest == key)
-    if isinstance(value, dict | list) or value is None or not callable(action.type):
+    if action.dest in _LISTS:
+        return [_text(item, where) for item in (value if isinstance(value, list) else [value])]
+    if action.dest in _MAPPINGS:
+        return _mapping(value, where)
+    if action.nargs == 0:
+        return _boolean(value, where)
+    if action.dest == "seed" and isinstance(value, list):
+        value = ",".join(map(str, value))
+    if action.const is True and isinstance(value, bool):  # a flag that may also stand alone
         return value
+    text = _text(value, where)
     try:
-        return action.type(str(value))
-    except (argparse.ArgumentTypeError, ValueError) as error:
-        raise ConfigError(f"{key}: {error}", where=where, hint="see multiform run --help") from error
+        return action.type(text) if callable(action.type) else text
+    except UsageError as error:
+        raise ConfigError(error.what, where=where, hint=error.hint) from error
+
+
+def _text(value: Any, where: str) -> str:
+    """A word or number as the command line would have it."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ConfigError(
+            f"expected text or a number, got {shorten(value)}", where=where, hint="see multiform run --help"
+        )
+    return str(value)
+
+
+def _mapping(value: Any, where: str) -> Any:
+    if not isinstance(value, str | dict):
+        raise ConfigError(f"expected a mapping, got {shorten(value)}", where=where, hint="write e.g. {key: value}")
+    return value
+
+
+def _boolean(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise ConfigError(f"expected true or false, got {shorten(value)}", where=where, hint="write true or false")
+    return value

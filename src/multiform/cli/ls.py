@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from multiform.cli import options as flags
+from multiform.cli.parser import one_of
 
 KINDS = ("tasks", "groups", "tags", "formats", "models", "metrics", "filters", "scorers", "samplers")
 
@@ -28,11 +29,11 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("kind", choices=KINDS, metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("kind", type=one_of(KINDS, "ls"), metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("--json", action="store_true", help="as JSON")
     flags.add_sources(parser)
     flags.add_verbosity(parser)
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(execute=execute, parser=parser)
 
 
 def execute(options: argparse.Namespace) -> int:

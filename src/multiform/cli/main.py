@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import logging
 import os
 import sys
 from collections.abc import Sequence
 
 from multiform.cli import ls, run, show, validate
+from multiform.cli.parser import Parser
+from multiform.errors import MultiformError, UsageError, nearest
 
 _EXAMPLES = """\
 examples:
@@ -20,11 +24,14 @@ examples:
 
 'multiform COMMAND --help' explains a command.
 """
+_COMMANDS = {"run": run, "show": show, "ls": ls, "validate": validate}
+
+logger = logging.getLogger("multiform")
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Parser:
     """The parser of the whole command line."""
-    top = argparse.ArgumentParser(
+    top = Parser(
         prog="multiform",
         description="Evaluate language models: one dataset, every prompt form.",
         epilog=_EXAMPLES,
@@ -33,19 +40,48 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="store_true", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for module in (run, show, ls, validate):
+    for module in _COMMANDS.values():
         module.add_parser(commands)
     return top
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code is 0, 1 (failed), 2 (wrong input) or 130 (interrupted)."""
-    arguments = list(sys.argv[1:] if argv is None else argv)
+    try:
+        try:
+            return _command(list(sys.argv[1:] if argv is None else argv))
+        finally:
+            sys.stdout.flush()  # while it can still be told that nobody reads, or that the disk is full
+    except MultiformError as error:
+        return _fail(str(error), error.exit_code)
+    except KeyboardInterrupt:
+        print("interrupted: run the same command again to start over", file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
+        _abandon_stdout()
+        return 0
+    except OSError as error:
+        _abandon_stdout()
+        place = error.filename or "standard output"
+        return _fail(f"{place}: {error.strerror or error}; check its rights and the space on the disk", 1)
+    except Exception as error:  # a mistake of ours must not look like one of the user's
+        logger.debug("the traceback", exc_info=True)
+        what = f"multiform: {type(error).__name__}: {error}"
+        return _fail(f"{what}; this is a bug: please report it with the output of --verbosity DEBUG", 1)
+
+
+def _command(arguments: list[str]) -> int:
+    """Parse the arguments and run the sub-command that they name."""
     top = parser()
+    first = arguments[0] if arguments else "--help"
     # As with lm-eval, flags without a command mean `run`.
-    if arguments and arguments[0].startswith("-") and arguments[0] not in ("-h", "--help", "--version"):
+    if first.startswith("-") and first not in ("-h", "--help", "--version"):
         arguments.insert(0, "run")
-    options = top.parse_args(arguments)
+    elif not first.startswith("-") and first not in _COMMANDS:
+        raise UsageError(f"no command '{first}'", where="multiform", hint=nearest(first, _COMMANDS, listed="commands"))
+    options, unknown = top.parse_known_args(arguments, argparse.Namespace(arguments=arguments[1:]))
+    if unknown:
+        getattr(options, "parser", top).refuse(unknown)
     if options.version:
         from importlib.metadata import version
 
@@ -54,31 +90,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.command is None:
         top.print_help()
         return 0
-    _log_to_stderr(getattr(options, "verbosity", None) or "INFO")
-    return _guarded(options)
+    _log_to_stderr(options.verbosity)
+    _escape_on_stdout(as_json=getattr(options, "json", False))
+    code: int = options.execute(options)
+    return code
 
 
-def _guarded(options: argparse.Namespace) -> int:
-    """Run the command; what goes wrong becomes one line on standard error."""
-    from multiform.errors import MultiformError
+def _fail(message: str, code: int) -> int:
+    """Print the one line that a user gets, and return the exit code."""
+    line = " ".join(message.splitlines())
+    print(f"error: {line}", file=sys.stderr)
+    return code
 
-    try:
-        code: int = options.execute(options)
-        sys.stdout.flush()
-        return code
-    except MultiformError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:
-        print("interrupted: nothing was written; run the same command again", file=sys.stderr)
-        return 130
-    except BrokenPipeError:  # the reader of our output, such as `head`, has gone
+
+def _abandon_stdout() -> None:
+    """Let what is still unwritten go nowhere, or Python would complain about it when it ends."""
+    with contextlib.suppress(OSError, io.UnsupportedOperation):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+
+
+def _escape_on_stdout(*, as_json: bool) -> None:
+    r"""Print what no encoding has, such as half a surrogate pair, as ``\ud800``, which is also how JSON has it."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8" if as_json else None, errors="backslashreplace")
 
 
 def _log_to_stderr(level: str) -> None:
-    logger = logging.getLogger("multiform")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s".lower()))
     logger.handlers = [handler]

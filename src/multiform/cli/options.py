@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from multiform.cli.parser import one_of
+from multiform.errors import ConfigError, UsageError, nearest, shorten
 
 if TYPE_CHECKING:
     from multiform.evaluate import PromptSettings
@@ -82,12 +86,18 @@ def add_model(parser: argparse.ArgumentParser) -> None:
 def add_verbosity(parser: argparse.ArgumentParser) -> None:
     """How much is logged."""
     levels = ["CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG"]
-    parser.add_argument("--verbosity", "-v", type=str.upper, choices=levels, default="INFO", help="what is logged")
+    parser.add_argument(
+        "--verbosity",
+        "-v",
+        metavar="LEVEL",
+        type=one_of(levels, "--verbosity"),
+        default="INFO",
+        help=f"what is logged: {', '.join(levels)} (default: %(default)s)",
+    )
 
 
 def prompt_settings(options: argparse.Namespace) -> PromptSettings:
     """The settings of the prompt flags."""
-    from multiform.arguments import parse_arguments
     from multiform.evaluate import PromptSettings
 
     return PromptSettings(
@@ -95,9 +105,31 @@ def prompt_settings(options: argparse.Namespace) -> PromptSettings:
         apply_chat_template=options.apply_chat_template,
         fewshot_as_multiturn=options.fewshot_as_multiturn,
         system_instruction=options.system_instruction,
-        gen_kwargs=parse_arguments(options.gen_kwargs, where="--gen_kwargs"),
+        gen_kwargs=generation_arguments(options),
         fewshot_seed=options.seed[3],
     )
+
+
+def generation_arguments(options: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of generation, checked even where no task of the run generates."""
+    from multiform.arguments import parse_arguments
+    from multiform.config.generation import check_generation
+
+    given = parse_arguments(options.gen_kwargs, where="--gen_kwargs")
+    try:
+        check_generation(given)
+    except ConfigError as error:
+        raise UsageError(error.what, where="--gen_kwargs", hint=error.hint) from error
+    return given
+
+
+def check_model(options: argparse.Namespace) -> None:
+    """Refuse a model that there is not, before anything is read."""
+    from multiform.models import models
+
+    if options.model not in models:
+        hint = nearest(str(options.model), models, listed="models")
+        raise UsageError(f"no model '{options.model}'", where="--model", hint=hint)
 
 
 def model_arguments(options: argparse.Namespace) -> dict[str, Any]:
@@ -109,46 +141,76 @@ def model_arguments(options: argparse.Namespace) -> dict[str, Any]:
     return given | {key: value for key, value in more.items() if value is not None}
 
 
-def parse_samples(text: str | None) -> dict[str, list[int]] | None:
+def parse_samples(given: str | Mapping[str, Any] | None) -> dict[str, list[int]] | None:
     """``--samples``: a JSON object, or the path of one, of task names and document indexes."""
-    from multiform.errors import UsageError
-
-    if text is None:
+    if given is None:
         return None
     hint = "write e.g. --samples '{\"quiz\": [0, 5]}'"
+    made = _read_samples(given, hint) if isinstance(given, str) else given
+    if not isinstance(made, Mapping) or not made:
+        what = f"expected an object of task names and lists of indexes, got {shorten(made)}"
+        raise UsageError(what, where="--samples", hint=hint)
+    for task, indexes in made.items():
+        if not _are_indexes(indexes):
+            what = f"expected a list of indexes for '{task}', got {shorten(indexes)}"
+            raise UsageError(what, where="--samples", hint=hint)
+    return {str(task): list(indexes) for task, indexes in made.items()}
+
+
+def _read_samples(text: str, hint: str) -> Any:
+    inline = text.lstrip().startswith(("{", "["))
+    source = "" if inline else f"{text}: "
     try:
-        content = Path(text).read_text(encoding="utf-8") if not text.lstrip().startswith("{") else text
-        made = json.loads(content)
+        return json.loads(text if inline else Path(text).read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"cannot read '{text}': {error.strerror}", where="--samples", hint=hint) from error
-    except ValueError as error:
-        raise UsageError(f"not valid JSON: {error}", where="--samples", hint=hint) from error
-    right = isinstance(made, dict) and all(_are_indexes(value) for value in made.values())
-    if not right:
-        raise UsageError("expected an object of task names and lists of indexes", where="--samples", hint=hint)
-    return dict(made)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{source}not valid JSON: {error}", where="--samples", hint=hint) from error
 
 
 def _are_indexes(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(i, int) and not isinstance(i, bool) for i in value)
+    """Whether it is a list of whole numbers, not empty."""
+    return isinstance(value, list) and bool(value) and all(type(index) is int for index in value)
+
+
+def limit(text: str) -> float:
+    """``--limit``: a whole number of documents, or a fraction below 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (0 < number < 1 or (number >= 1 and number.is_integer())):
+        what = f"expected a whole number of 1 or more, or a fraction below 1, got '{text}'"
+        raise UsageError(what, where="--limit", hint="give e.g. --limit 100 or --limit 0.1")
+    return number
 
 
 def _count(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"expected a whole number of 0 or more, got '{text}'")
-    return int(text)
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if number < 0:
+        what = f"expected a whole number of 0 or more, got {shorten(text)}"
+        raise UsageError(what, where="--num_fewshot", hint="give e.g. --num_fewshot 5")
+    return number
 
 
 def _flag(text: str) -> bool:
     words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
     if text.lower() not in words:
-        raise argparse.ArgumentTypeError(f"expected true or false, got '{text}'")
+        what = f"expected true or false, got '{text}'"
+        raise UsageError(what, where="--fewshot_as_multiturn", hint="leave the value out for true")
     return words[text.lower()]
 
 
 def _seeds(text: str) -> Sequence[int | None]:
-    parts = [None if part.strip().lower() == "none" else part.strip() for part in text.split(",")]
-    if len(parts) not in (1, 4) or not all(part is None or part.lstrip("-").isdigit() for part in parts):
-        raise argparse.ArgumentTypeError(f"expected one or four whole numbers, got '{text}'")
-    numbers = [None if part is None else int(part) for part in parts]
+    parts = [part.strip() for part in text.split(",")]
+    try:
+        numbers = [None if part.lower() == "none" else int(part) for part in parts]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 4):
+        what = f"expected one or four whole numbers, got {shorten(text)}"
+        raise UsageError(what, where="--seed", hint="give e.g. --seed 1234 or --seed 0,1234,1234,1234")
     return numbers * 4 if len(numbers) == 1 else numbers

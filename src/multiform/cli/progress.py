@@ -90,7 +90,7 @@ class TerminalProgress(_Counted):
             TimeElapsedColumn(),
             TextColumn("left"),
             TimeRemainingColumn(),
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
         ]
         self._bar = Bar(*columns, console=Console(file=self.out), transient=True)
         self._job = self._bar.add_task("", total=requests)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
@@ -38,7 +40,9 @@ def add_parser(commands: Any) -> None:
     flags.add_prompt(parser)
     flags.add_sources(parser)
     which = parser.add_argument_group("documents")
-    which.add_argument("--limit", "-L", metavar="N", type=float, help="the first N documents, or a fraction below 1")
+    which.add_argument(
+        "--limit", "-L", metavar="N", type=flags.limit, help="the first N documents, or a fraction below 1"
+    )
     which.add_argument("--samples", "-E", metavar="JSON", help="chosen documents: '{\"task\": [0, 5]}', or a file")
     output = parser.add_argument_group("output")
     output.add_argument("--output_path", "-o", metavar="DIR", help="write results (and samples) there")
@@ -51,33 +55,28 @@ def add_parser(commands: Any) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Run it: progress to standard error, the table or the JSON to standard output."""
-    from pathlib import Path
-
     from multiform.cli.configfile import merged
     from multiform.cli.progress import make_progress
     from multiform.errors import UsageError
     from multiform.evaluate import evaluate
-    from multiform.results.export import prepare_output, write_results
 
     options = merged(options)
+    logging.getLogger("multiform").setLevel(options.verbosity)
     if not options.tasks:
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
-    if options.log_samples and not options.output_path:
-        raise UsageError("--log_samples needs --output_path", hint="say where to write, e.g. --output_path results")
-    output = Path(options.output_path) if options.output_path else None
-    if output is not None:
-        prepare_output(output)
+    flags.check_model(options)
+    output = _output(options)
     with make_progress() as progress:
         results = evaluate(
-            tasks=options.tasks,
+            tasks=",".join(options.tasks),
             model=options.model,
-            model_args=options.model_args,
+            model_args=flags.model_arguments(options),
             num_fewshot=options.num_fewshot,
             limit=options.limit,
             samples=flags.parse_samples(options.samples),
             batch_size=options.batch_size,
             device=options.device,
-            gen_kwargs=options.gen_kwargs,
+            gen_kwargs=flags.generation_arguments(options),
             include_path=options.include_path,
             dataset_mirror=options.dataset_mirror,
             apply_chat_template=options.apply_chat_template,
@@ -86,11 +85,38 @@ def execute(options: argparse.Namespace) -> int:
             seeds=options.seed,
             progress=progress,
         )
-    _print(results, as_json=options.json)
-    if output is not None:
-        for path in write_results(results, output, samples=options.log_samples):
-            print(f"wrote {path}", file=sys.stderr)
+    try:
+        _write(results, output, samples=options.log_samples)
+    finally:  # whatever the disk says, what was computed is shown
+        _print(results, as_json=options.json)
     return 0
+
+
+def _output(options: argparse.Namespace) -> Path | None:
+    """Where results go, checked before a model is asked anything."""
+    from multiform.errors import UsageError
+    from multiform.results.export import prepare_output
+
+    if options.output_path is None:
+        if options.log_samples:
+            what = "there is no --output_path to write samples to"
+            raise UsageError(what, where="--log_samples", hint="add e.g. --output_path results")
+        return None
+    if not options.output_path:
+        raise UsageError(
+            "the name of the folder is empty", where="--output_path", hint="give e.g. --output_path results"
+        )
+    path = Path(options.output_path)
+    prepare_output(path)
+    return path
+
+
+def _write(results: Results, output: Path | None, *, samples: bool) -> None:
+    from multiform.results.export import write_results
+
+    if output is not None:
+        for path in write_results(results, output, samples=samples):
+            print(f"wrote {path}", file=sys.stderr)
 
 
 def _print(results: Results, *, as_json: bool) -> None:
@@ -103,5 +129,6 @@ def _print(results: Results, *, as_json: bool) -> None:
 
     from multiform.results.table import print_table
 
-    wide = None if sys.stdout.isatty() else 140
-    print_table(results, Console(file=sys.stdout, width=wide))
+    # In a file or pipe nothing is cut; names are printed as they are, brackets and colons too.
+    wide = None if sys.stdout.isatty() else 1000
+    print_table(results, Console(file=sys.stdout, width=wide, markup=False, emoji=False, highlight=False))

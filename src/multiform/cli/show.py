@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
+from multiform.errors import UsageError, shorten
 
 if TYPE_CHECKING:
     from multiform.requests import Instance
@@ -40,7 +41,7 @@ def add_parser(commands: Any) -> None:
     flags.add_model(parser)
     flags.add_sources(parser)
     flags.add_verbosity(parser)
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(execute=execute, parser=parser)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -48,9 +49,10 @@ def execute(options: argparse.Namespace) -> int:
     from multiform.engine.progress import Silent
     from multiform.evaluate import load_model, load_tasks
 
+    flags.check_model(options)
     settings = flags.prompt_settings(options)
     forms = load_tasks(
-        options.tasks, settings, include_path=options.include_path, dataset_mirror=options.dataset_mirror
+        ",".join(options.tasks), settings, include_path=options.include_path, dataset_mirror=options.dataset_mirror
     )
     chat = bool(options.apply_chat_template)
     model = load_model(options.model, flags.model_arguments(options), Silent()) if chat else None
@@ -68,19 +70,15 @@ def execute(options: argparse.Namespace) -> int:
     return 0
 
 
-def _range(text: str, total: int) -> Sequence[int]:
+def _range(text: str, total: int) -> range:
     """The documents that ``N``, ``A:B`` or ``all`` names."""
-    from multiform.errors import UsageError
-
-    hint = f"there are documents 0 to {total - 1}; write N, A:B or all"
+    hint = f"write N, A:B or all; there are documents 0 to {total - 1}"
+    first, colon, last = text.partition(":")
     try:
-        if text == "all":
-            return range(total)
-        first, colon, last = text.partition(":")
-        start = int(first) if first else 0
-        stop = (int(last) if last else total) if colon else start + 1
+        start = int(first or 0) if colon else 0 if text == "all" else int(first)
+        stop = total if text == "all" or (colon and not last) else int(last) if colon else start + 1
     except ValueError as error:
-        raise UsageError(f"expected N, A:B or all, got '{text}'", where="--doc", hint=hint) from error
+        raise UsageError(f"expected N, A:B or all, got {shorten(text)}", where="--doc", hint=hint) from error
     wanted = range(start, min(stop, total))
     if start < 0 or not wanted:
         raise UsageError(f"no document {text}", where="--doc", hint=hint)
@@ -88,9 +86,11 @@ def _range(text: str, total: int) -> Sequence[int]:
 
 
 def _print_doc(form: Task, doc_id: int, instances: Sequence[Instance], *, as_json: bool) -> None:
+    from multiform.results.export import json_line
+
     described = _described(form, doc_id, instances)
     if as_json:
-        print(json.dumps(described, ensure_ascii=False, default=str))
+        print(json_line(described))
         return
     print(f"=== {form.name} · doc {doc_id} · {len(instances)} {_kind(instances)} · target {described['target']!r}")
     contexts = list(dict.fromkeys(request.get("context", "") for request in described["requests"]))
@@ -142,21 +142,23 @@ def _asked(request: dict[str, Any]) -> str:
 
 
 def _print_templates(form: Task, *, as_json: bool) -> None:
-    config = form.config
-    templates = {key: config.to_dict().get(key) for key in ("doc_to_text", "doc_to_choice", "doc_to_target")}
+    from multiform.results.export import json_line
+
+    config = form.config.to_dict()
+    templates = {key: config.get(key) for key in ("doc_to_text", "doc_to_choice", "doc_to_target")}
     layout = {
-        "description": config.description or None,
-        "gen_prefix": config.gen_prefix,
-        "target_delimiter": config.target_delimiter,
-        "fewshot_delimiter": config.fewshot_delimiter,
+        "description": config.get("description") or None,
+        "gen_prefix": config.get("gen_prefix"),
+        "target_delimiter": config.get("target_delimiter"),
+        "fewshot_delimiter": config.get("fewshot_delimiter"),
     }
     if as_json:
-        print(json.dumps({"form": form.name, "format": config.format_label, **templates, **layout}, ensure_ascii=False))
+        print(json_line({"form": form.name, "format": form.config.format_label, **templates, **layout}))
         return
     print(f"=== {form.name}")
     for key, value in templates.items():
         print(f"--- {key}\n{value}")
     for key, value in layout.items():
         if value is not None:
-            print(f"--- {key}: {json.dumps(value, ensure_ascii=False, default=str)}")
+            print(f"--- {key}: {json.dumps(value, ensure_ascii=False)}")
     print()

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
+from multiform.errors import MultiformError, UsageError
 
 if TYPE_CHECKING:
+    from multiform.config import TaskConfig
     from multiform.evaluate import PromptSettings
+    from multiform.tasks import Group, TaskManager
 
 _EXAMPLES = """\
 examples:
@@ -32,51 +35,74 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for run --tasks")
     parser.add_argument("--tasks", "-t", nargs="+", metavar="T[@F]", default=[], help="the same, as lm-eval has it")
     parser.add_argument(
-        "--limit", "-L", metavar="N", type=float, default=100, help="documents to render (default: %(default)s)"
+        "--limit", "-L", metavar="N", type=flags.limit, default=100, help="documents to render (default: %(default)s)"
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
     flags.add_prompt(parser)
     flags.add_sources(parser)
     flags.add_verbosity(parser)
-    parser.set_defaults(execute=execute)
+    parser.set_defaults(execute=execute, parser=parser)
 
 
 def execute(options: argparse.Namespace) -> int:
     """Check every form, and say all that is wrong before failing."""
-    from multiform.errors import UsageError
-    from multiform.evaluate import check_selection
+    from multiform.results.export import plain_json
+    from multiform.tasks import TaskManager
 
-    check_selection(options.limit, None)
-    names = [name for spec in [*options.names, *options.tasks] for name in spec.split(",") if name]
+    names = [name for spec in [*options.names, *options.tasks] for name in spec.split(",") if name.strip()]
     if not names:
-        raise UsageError("no tasks named", hint="name some, e.g. multiform validate my_task.yaml")
+        raise UsageError("no tasks named", where="validate", hint="name some, e.g. multiform validate my_task.yaml")
     settings = flags.prompt_settings(options)
-    checked = [row for name in names for row in _check(name, settings, options)]
+    manager = TaskManager(options.include_path)
+    checked = [row for name in names for row in _checked(name, manager, settings, options)]
     if options.json:
-        print(json.dumps(checked, indent=2, ensure_ascii=False))
+        print(plain_json(checked))
     else:
         for row in checked:
             print(f"error: {row['error']}" if row["error"] else f"ok: {row['form']}: {row['docs']} documents rendered")
     return 2 if any(row["error"] for row in checked) else 0
 
 
-def _check(name: str, settings: PromptSettings, options: argparse.Namespace) -> list[dict[str, Any]]:
-    from multiform.errors import MultiformError
+def _checked(
+    name: str, manager: TaskManager, settings: PromptSettings, options: argparse.Namespace
+) -> Iterator[dict[str, Any]]:
+    """A row for each form that the name stands for; one that is broken does not hide the others."""
+    try:
+        targets = manager.targets(name)
+    except MultiformError as error:
+        yield _row(name, error=error)
+        return
+    for target in targets:
+        shown = name if len(targets) == 1 else target.path.stem
+        try:
+            labels = manager.labels(target)
+        except MultiformError as error:
+            yield _row(shown, error=error)
+            continue
+        for label in labels:
+            try:
+                node = manager.node(target, label)
+            except MultiformError as error:
+                yield _row(shown, error=error)
+                continue
+            for config in node.tasks() if isinstance(node, Group) else [node]:
+                yield _rendered(config, settings, options)
+
+
+def _rendered(config: TaskConfig, settings: PromptSettings, options: argparse.Namespace) -> dict[str, Any]:
+    """The row of a form whose configuration is right: are its data and its prompts, too?"""
     from multiform.evaluate import load_tasks
 
-    rows = []
+    count = 0
     try:
-        forms = load_tasks([name], settings, include_path=options.include_path, dataset_mirror=options.dataset_mirror)
-    except MultiformError as error:
-        return [{"form": name, "docs": 0, "error": str(error)}]
-    for form in forms:
-        count = 0
-        try:
+        for form in load_tasks([config], settings, dataset_mirror=options.dataset_mirror):
             for doc_id, doc in form.doc_iterator(limit=options.limit):
                 form.requests_of(doc_id, doc, settings.options(None))
                 count += 1
-        except MultiformError as error:
-            rows.append({"form": form.name, "docs": count, "error": str(error)})
-            continue
-        rows.append({"form": form.name, "docs": count, "error": None})
-    return rows
+    except MultiformError as error:
+        return _row(config.form_name, docs=count, error=error)
+    return _row(config.form_name, docs=count)
+
+
+def _row(form: str, *, docs: int = 0, error: MultiformError | None = None) -> dict[str, Any]:
+    return {"form": form, "docs": docs, "error": None if error is None else str(error)}

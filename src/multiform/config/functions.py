@@ -46,7 +46,8 @@ class FunctionRef:
         if name in sys.modules:
             return sys.modules[name]
         spec = importlib.util.spec_from_file_location(name, file, loader=_SourceLoader(name, str(file)))
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         try:

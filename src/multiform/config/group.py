@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from multiform.config.check import check_values
+from multiform.config.check import check_keys, check_values
+from multiform.config.functions import resolve_functions
 from multiform.config.source import Source, where
+from multiform.errors import ConfigError
+
+#: Keys of a group file that are about the group; all others are handed to its members.
+_KEYS = ("group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag")
+_AGGREGATE_KEYS = ("metric", "aggregation", "weight_by_size", "filter_list", "higher_is_better")
 
 
 @dataclass(kw_only=True)
@@ -15,11 +22,43 @@ class GroupConfig:
 
     group: str
     group_alias: str | None = None
+    #: Names of tasks, groups or tags, or mappings with a `task` or `group` and what to change in it.
     task: str | list[str | dict[str, Any]] = field(default_factory=list)
-    include: str | dict[str, Any] | list[Any] | None = None
+    #: Scores of the whole group: each entry names a metric, and how it is aggregated.
     aggregate_metric_list: list[dict[str, Any]] | dict[str, Any] | None = None
     metadata: dict[str, Any] | None = None
+    tag: str | list[str] | None = None
     _source: Source | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_values(type(self), vars(self), lambda *path: where(self._source, self.group, *path))
+        check_values(type(self), vars(self), self.where)
+        for index, entry in enumerate(self.aggregates()):
+            if "metric" not in entry:
+                place = self.where("aggregate_metric_list", index)
+                raise ConfigError("missing key 'metric'", where=place, hint="name a metric of the tasks")
+            check_keys(
+                "aggregate_metric_list",
+                _AGGREGATE_KEYS,
+                entry,
+                lambda *path, i=index: self.where("aggregate_metric_list", i, *path),
+            )
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, source: Source | None = None) -> tuple[GroupConfig, dict[str, Any]]:
+        """The group of a file's data, and the keys that it hands to its members."""
+        own = {key: value for key, value in data.items() if key in _KEYS}
+        handed = {key: value for key, value in data.items() if key not in _KEYS}
+        return cls(**resolve_functions(own), _source=source), handed
+
+    def aggregates(self) -> list[dict[str, Any]]:
+        """The entries of `aggregate_metric_list`, of which there may be one without a list."""
+        given = self.aggregate_metric_list
+        return given if isinstance(given, list) else [given] if given else []
+
+    def members(self) -> list[str | dict[str, Any]]:
+        """The members, of which there may be one without a list."""
+        return [self.task] if isinstance(self.task, str) else self.task
+
+    def where(self, *path: str | int) -> str | None:
+        """How a message names the place of a key."""
+        return where(self._source, self.group, *path)

@@ -30,7 +30,11 @@ class YamlFile:
 
 def read_yaml(path: Path) -> YamlFile:
     """Read a task file with its includes: later includes win over earlier ones, the file over all."""
-    return _read(path.resolve(), chain=())
+    try:
+        resolved = path.resolve()
+    except (OSError, ValueError):  # no file can have that name, which reading it says
+        resolved = path
+    return _read(resolved, chain=())
 
 
 def parse_yaml(text: str, path: Path) -> tuple[Any, dict[KeyPath, Position]]:
@@ -47,7 +51,7 @@ def parse_yaml(text: str, path: Path) -> tuple[Any, dict[KeyPath, Position]]:
     except yaml.YAMLError as error:
         raise explained(error, text, path) from error
     except (ValueError, AttributeError) as error:  # a date or number that there is not, such as 2024-13-45
-        place = Position(path, _unreadable(loader, node) or 1)
+        place = Position(path, _unreadable(_loader_class(path)(""), node) or 1)
         what = f"a value cannot be read: {' '.join(str(error).split())}"
         raise ConfigError(what, where=str(place), hint="quote it to make it a string") from error
     except RecursionError as error:

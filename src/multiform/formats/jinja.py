@@ -126,13 +126,13 @@ class _Writer:
         line = self.form.choice_format.replace("{choice}", "{{ choice }}")
         line = line.replace("{label}", "{{ _choice_labels[loop.index0] }}")
         between = f"{{% if not loop.last %}}{self.form.choice_delimiter}{{% endif %}}"
-        return f"{{% for choice in {self.choices} %}}{line}{between}{{% endfor %}}"
+        return f"{{% for choice in {_operand(self.choices)}|choice_list %}}{line}{between}{{% endfor %}}"
 
     def _preamble(self) -> str:
         """The variables that instructions and choices may use; nothing where none is used."""
         if not self.choices:
             return ""
-        sets = {"_num_choices": f"{_operand(self.choices)}|length"}
+        sets = {"_num_choices": f"{_operand(self.choices)}|choice_list|length"}
         if self.form.choice_labels is not None:
             sets["_choice_labels"] = self._labels()
             sets["_choice_list_and"] = "_choice_labels|join_words('and')"
@@ -146,7 +146,7 @@ class _Writer:
 
     def _labels(self) -> str:
         argument = _label_argument(self.form)
-        return f"{_operand(self.choices)}|length|labels" + ("" if argument == "'letters'" else f"({argument})")
+        return f"{_operand(self.choices)}|choice_list|length|labels" + ("" if argument == "'letters'" else f"({argument})")
 
     def _expression(self, name: str, spec: FieldSpec) -> str:
         if spec is None:

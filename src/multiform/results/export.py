@@ -4,33 +4,50 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import MultiformError, UsageError
+from multiform.errors import MultiformError, UsageError, shorten
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
 from multiform.results.results import FormResult, Results
+from multiform.scoring.statistics import Estimate
 from multiform.tasks import ScoredDoc
+
+#: Bytes of a name in a path; with a date and an ending it stays below the 255 that file systems allow.
+_LONGEST_NAME = 180
+#: What `str.splitlines` and others take for the end of a line and JSON leaves as it is.
+_LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 
 def to_json(results: Results) -> dict[str, Any]:
     """The results object; `intervals` and `forms` are ours, the other keys lm-eval's."""
-    forms = results.forms
+    forms, groups = results.forms, results.groups
     return {
-        "results": {form.form: form.scores() for form in forms},
-        "group_subtasks": {form.form: [] for form in forms},
+        "results": {name: results[name] for name in results},
+        **({"groups": {group.name: group.scores() for group in groups}} if groups else {}),
+        "group_subtasks": {
+            **{group.name: list(group.members) for group in groups},
+            **{form.form: [] for form in forms},
+        },
         "configs": {form.form: dict(form.config) for form in forms},
-        "versions": {form.form: form.version for form in forms},
-        "n-shot": {form.form: form.num_fewshot for form in forms},
-        "higher_is_better": {form.form: dict(form.higher_is_better) for form in forms},
+        "versions": {**{g.name: g.version for g in groups}, **{form.form: form.version for form in forms}},
+        "n-shot": {**{g.name: g.num_fewshot for g in groups}, **{form.form: form.num_fewshot for form in forms}},
+        "higher_is_better": {
+            **{group.name: dict(group.higher_is_better) for group in groups},
+            **{form.form: dict(form.higher_is_better) for form in forms},
+        },
         "n-samples": {form.form: {"original": form.total_docs, "effective": form.n} for form in forms},
         "config": dict(results.run),
         **results.provenance,
         "task_hashes": {form.form: _task_hash(form) for form in forms},
-        "intervals": {form.form: _intervals(form) for form in forms},
+        "intervals": {
+            **{group.name: _intervals(group.estimates) for group in groups},
+            **{form.form: _intervals(form.estimates) for form in forms},
+        },
         "forms": {form.form: _form(form) for form in forms},
     }
 
@@ -63,8 +80,11 @@ def prepare_output(path: Path) -> None:
         probe = folder / f".multiform-{os.getpid()}"
         probe.write_text("", encoding="utf-8")
         probe.unlink()
-    except OSError as error:
-        what = f"cannot write to {folder}: {error.strerror}"
+    except (OSError, ValueError) as error:  # a ValueError for a name that no folder can have
+        reason = getattr(error, "strerror", None) or error
+        if isinstance(error, FileExistsError | NotADirectoryError):
+            reason = "a file is in the way"
+        what = f"cannot write to {shorten(str(folder))}: {reason}"
         raise UsageError(what, where="--output_path", hint="choose a folder that can be written") from error
 
 
@@ -76,23 +96,55 @@ def write_results(results: Results, path: Path, *, samples: bool) -> list[Path]:
     else:
         folder = path / str(results.provenance["model_name_sanitized"])
         main = folder / f"results_{stamp}.json"
-    document = json.dumps(to_json(results), indent=2, ensure_ascii=False, default=str)
-    written = [_write(main, [document, "\n"])]
-    if samples:
-        for form in results.forms:
-            name = folder / f"samples_{sanitized(form.form)}_{stamp}.jsonl"
-            lines = (json.dumps(line, ensure_ascii=False, default=str) + "\n" for line in sample_lines(form))
-            written.append(_write(name, lines))
+    written = [_write(main, [plain_json(to_json(results)), "\n"])]
+    for form in results.forms if samples else ():
+        name = sanitized(form.form)
+        # Different forms may be alike once sanitized; none may replace another.
+        taken = (folder / f"samples_{name}_{stamp}.jsonl") in written
+        file = folder / f"samples_{f'{name}_{form.identity}' if taken else name}_{stamp}.jsonl"
+        written.append(_write(file, (json_line(line) + "\n" for line in sample_lines(form))))
     return written
 
 
 def sanitized(name: str) -> str:
-    """A name that is safe in a path; ``@`` stays.
+    """A name that is safe in a path, of at most 180 bytes; ``@`` stays.
 
-    >>> sanitized("org/model:1"), sanitized("arc_easy@mcq::gpqa")
-    ('org__model_1', 'arc_easy@mcq__gpqa')
+    >>> sanitized("org/model:1"), sanitized("arc_easy@mcq::gpqa"), sanitized("..")
+    ('org__model_1', 'arc_easy@mcq__gpqa', '__')
     """
-    return re.sub(r"[\"<>:|\\?*\[\]\s]", "_", name.replace("/", "__"))
+    safe = re.sub(r"[\x00-\x1f\x7f\"<>:|\\?*\[\]\s]", "_", name.replace("/", "__"))
+    safe = safe.encode("utf-8", "backslashreplace").decode("utf-8").replace("\\", "_")
+    if not safe.strip("."):
+        return "_" * len(safe)
+    if len(safe.encode()) <= _LONGEST_NAME:
+        return safe
+    return safe.encode()[: _LONGEST_NAME - 9].decode("utf-8", "ignore") + "_" + _sha256(name)[:8]
+
+
+def plain_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
+    """A JSON document for standard output or a file."""
+    return json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False, default=str)
+
+
+def json_line(value: Mapping[str, Any]) -> str:
+    r"""A JSON document on one line, whatever a reader takes for the end of a line.
+
+    >>> json_line({"text": "one\u2028two", "score": float("nan")})
+    '{"text": "one\\u2028two", "score": null}'
+    """
+    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=str)
+    return text.translate(_LINE_ENDS)
+
+
+def _finite(value: Any) -> Any:
+    """The value with names for keys, and null for the numbers that JSON does not have."""
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
 
 
 def _write(path: Path, parts: Iterable[str]) -> Path:
@@ -100,18 +152,21 @@ def _write(path: Path, parts: Iterable[str]) -> Path:
     partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", encoding="utf-8", errors="surrogateescape") as file:
+        # Half a surrogate pair, which UTF-8 does not have, becomes the escape that JSON has for it.
+        with partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
             file.writelines(parts)
         partial.replace(path)
     except OSError as error:
+        what = f"could not be written: {error.strerror or error}"
+        hint = "free some space or choose another --output_path"
+        raise MultiformError(what, where=str(path), hint=hint) from error
+    finally:
         partial.unlink(missing_ok=True)
-        what = f"could not write {path}: {error.strerror}"
-        raise MultiformError(what, hint="free some space or choose another --output_path") from error
     return path
 
 
-def _intervals(form: FormResult) -> dict[str, list[float | None]]:
-    return {key: [estimate.low, estimate.high] for key, estimate in form.estimates.items()}
+def _intervals(estimates: Mapping[str, Estimate]) -> dict[str, list[float | None]]:
+    return {key: [estimate.low, estimate.high] for key, estimate in estimates.items()}
 
 
 def _form(form: FormResult) -> dict[str, Any]:
@@ -156,8 +211,3 @@ def _response(output: Any) -> Any:
 
 def _sha256(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def plain_json(value: Mapping[str, Any]) -> str:
-    """A JSON document for standard output."""
-    return json.dumps(value, indent=2, ensure_ascii=False, default=str)

@@ -40,32 +40,62 @@ class FormResult:
 
     def scores(self) -> dict[str, Any]:
         """The scores as lm-eval writes them."""
-        values: dict[str, Any] = {"name": self.form, "alias": self.alias, "sample_len": self.n}
-        for key, estimate in self.estimates.items():
-            metric, _, scorer = key.partition(",")
-            values[key] = estimate.value
-            values[f"{metric}_stderr,{scorer}"] = "N/A" if estimate.stderr is None else estimate.stderr
-        return values
+        return _scores(self.form, self.alias, self.n, self.estimates)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupResult:
+    """The scores of a group of forms."""
+
+    name: str
+    alias: str
+    #: How deep the group is below the one that was asked for.
+    depth: int
+    #: Names of the tasks and groups in it.
+    members: Sequence[str]
+    version: Any
+    num_fewshot: Any
+    estimates: Mapping[str, Estimate]
+    higher_is_better: Mapping[str, bool]
+    n: int
+
+    def scores(self) -> dict[str, Any]:
+        """The scores as lm-eval writes them."""
+        return _scores(self.name, self.alias, self.n, self.estimates)
+
+
+def _scores(name: str, alias: str, n: int, estimates: Mapping[str, Estimate]) -> dict[str, Any]:
+    values: dict[str, Any] = {"name": name, "alias": alias, "sample_len": n}
+    for key, estimate in estimates.items():
+        metric, _, scorer = key.partition(",")
+        values[key] = estimate.value
+        values[f"{metric}_stderr,{scorer}"] = "N/A" if estimate.stderr is None else estimate.stderr
+    return values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results(Mapping[str, dict[str, Any]]):
-    """All forms of a run; ``results["arc_easy@mcqa"]["acc,none"]`` is a score."""
+    """All forms and groups of a run; ``results["arc_easy@mcqa"]["acc,none"]`` is a score."""
 
     forms: Sequence[FormResult]
     #: What the run was asked to do: model, arguments, seeds and so on.
     run: Mapping[str, Any]
     #: When, where, and with what the run was done.
     provenance: Mapping[str, Any]
+    groups: Sequence[GroupResult] = ()
 
-    def __getitem__(self, form: str) -> dict[str, Any]:
-        for result in self.forms:
-            if result.form == form:
-                return result.scores()
-        raise KeyError(form)
+    def __getitem__(self, name: str) -> dict[str, Any]:
+        for form in self.forms:
+            if form.form == name:
+                return form.scores()
+        for group in self.groups:
+            if group.name == name:
+                return group.scores()
+        raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        return (result.form for result in self.forms)
+        yield from (group.name for group in self.groups)
+        yield from (form.form for form in self.forms)
 
     def __len__(self) -> int:
-        return len(self.forms)
+        return len(self.forms) + len(self.groups)

@@ -2,6 +2,7 @@
 
 from multiform.tasks.fewshot import register_sampler, samplers
 from multiform.tasks.generation import GenerateTask
+from multiform.tasks.group import Group, Node, node_name
 from multiform.tasks.loglikelihood import LoglikelihoodTask, RollingTask
 from multiform.tasks.manager import TaskManager
 from multiform.tasks.multiple_choice import MultipleChoiceTask
@@ -12,13 +13,16 @@ __all__ = [
     "Answered",
     "ChatTemplate",
     "GenerateTask",
+    "Group",
     "LoglikelihoodTask",
     "MultipleChoiceTask",
+    "Node",
     "PromptOptions",
     "RollingTask",
     "ScoredDoc",
     "Task",
     "TaskManager",
+    "node_name",
     "register_sampler",
     "samplers",
 ]

@@ -62,9 +62,20 @@ class DocSource:
         return docs
 
     def fewshot(self) -> Docs:
-        """The few-shot split or samples; without them the training, validation or test split."""
+        """The documents to draw examples from: those that `fewshot_indices` names, or all."""
         config = self.config.fewshot_config
         assert isinstance(config, FewshotConfig)
+        pool = self._fewshot_pool(config)
+        if config.fewshot_indices is None:
+            return pool
+        wrong = [index for index in config.fewshot_indices if not 0 <= index < len(pool)]
+        if wrong:
+            place = self.config.where("fewshot_config", "fewshot_indices")
+            raise DataError(f"no document {wrong[0]} to draw from", where=place, hint=f"there are {len(pool)}")
+        return [pool[index] for index in config.fewshot_indices]
+
+    def _fewshot_pool(self, config: FewshotConfig) -> Docs:
+        """The few-shot split or samples; without them the training, validation or test split."""
         if config.split is not None:
             return self._processed(config.split, config.process_docs)
         samples = config.get_docs(self.dataset) if config.samples is not None else None

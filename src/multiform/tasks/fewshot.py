@@ -7,7 +7,7 @@ generator for a task, advanced once for each document in order.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from multiform.errors import DataError
@@ -20,11 +20,14 @@ register_sampler = samplers.register
 
 
 class Sampler:
-    """Draws indexes of documents from a pool."""
+    """Draws indexes of documents from a pool; `label_of` gives the answer of a document."""
 
-    def __init__(self, pool: Sequence[Any], *, seed: int | None = DEFAULT_SEED) -> None:
+    def __init__(
+        self, pool: Sequence[Any], *, seed: int | None = DEFAULT_SEED, label_of: Callable[[Any], Any] = repr
+    ) -> None:
         self.pool = pool
         self.random = random.Random(seed)
+        self.label_of = label_of
 
     def sample(self, n: int, *, exclude: Any | None = None) -> list[int]:
         """Indexes of n documents; none of them equals the excluded one."""
@@ -84,3 +87,24 @@ class FirstNSampler(Sampler):
                 kept.append(index)
         self._need(n, len(kept))
         return kept
+
+
+@register_sampler("balanced")
+class BalancedSampler(Sampler):
+    """Draws at random so that every answer comes up as often as any other, give or take one."""
+
+    def sample(self, n: int, *, exclude: Any | None = None) -> list[int]:
+        by_label: dict[str, list[int]] = {}
+        for index, doc in enumerate(self.pool):
+            if exclude is None or doc != exclude:
+                by_label.setdefault(repr(self.label_of(doc)), []).append(index)
+        self._need(n, sum(map(len, by_label.values())))
+        for indexes in by_label.values():
+            self.random.shuffle(indexes)
+        drawn: list[int] = []
+        while len(drawn) < n:
+            left = [label for label, indexes in by_label.items() if indexes]
+            self.random.shuffle(left)
+            drawn += [by_label[label].pop() for label in left[: n - len(drawn)]]
+        self.random.shuffle(drawn)
+        return drawn

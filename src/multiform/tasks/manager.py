@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from multiform.config import TaskConfig, YamlFile, read_yaml
-from multiform.config.source import display
+from multiform.config.source import Source, display
 from multiform.errors import ConfigError, MultiformError, UsageError, nearest, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
+from multiform.tasks.group import Group, Node, build_group
 from multiform.tasks.index import LIBRARY, Index, build_index
 
 _ENDINGS = (".yaml", ".yml")
@@ -48,11 +49,19 @@ class TaskManager:
         ['quiz@mcqa', 'quiz@cloze']
         """
         found: dict[str, TaskConfig] = {}
-        for target in self.targets(specs):
-            for label in self.labels(target):
-                config = self.config(target, label, overrides)
+        for node in self.tree(specs, overrides):
+            for config in node.tasks() if isinstance(node, Group) else [node]:
                 _check_unique(config, found.setdefault(config.form_name, config))
         return list(found.values())
+
+    def tree(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
+        """The tasks and groups that the specifications name, groups with their members."""
+        return [
+            node
+            for target in self.targets(specs)
+            for label in self.labels(target)
+            for node in [self.node(target, label, overrides)]
+        ]
 
     def targets(self, specs: str | Sequence[str]) -> list[Target]:
         """The task files that the specifications stand for; none of them is read yet."""
@@ -66,14 +75,30 @@ class TaskManager:
         """The formats that the target asks for, or None for the task's own."""
         labels: list[str | None] = []
         for label in target.selection:
-            labels += self._supported(_read(target.path)) if label == "all" else [label]
+            labels += self._supported(target) if label == "all" else [label]
         return list(dict.fromkeys(labels)) or [None]
 
-    def config(self, target: Target, label: str | None, overrides: Mapping[str, Any] | None = None) -> TaskConfig:
-        """The configuration of one form."""
+    def node(
+        self,
+        target: Target,
+        label: str | None,
+        overrides: Mapping[str, Any] | None = None,
+        chain: tuple[str, ...] = (),
+    ) -> Node:
+        """The task or group of a file, under one format."""
         file = _read(target.path)
-        selected = {} if label is None else {"_formats_selection": label}
-        return TaskConfig.from_dict({**file.data, **(overrides or {}), **selected}, source=file.source)
+        changes = {**(overrides or {}), **({} if label is None else {"_formats_selection": label})}
+        if "group" in file.data:
+            return build_group(file, self._members, changes, chain)
+        return TaskConfig.from_dict({**file.data, **changes}, source=file.source)
+
+    def _members(self, name: str, overrides: Mapping[str, Any], chain: tuple[str, ...]) -> list[Node]:
+        """The nodes of a group's member."""
+        return [
+            self.node(target, label, overrides, chain)
+            for target in self._targets(name)
+            for label in self.labels(target)
+        ]
 
     def _targets(self, spec: str) -> list[Target]:
         """The files of ``name``, ``name@format``, ``name@a+b`` or ``name@all``."""
@@ -83,17 +108,18 @@ class TaskManager:
         labels = tuple(label.strip() for label in selection.split("+") if label.strip())
         if not labels:
             hint = f"name one: {', '.join(formats)}, or all"
-            raise UsageError("no format after the '@'", where=shorten(spec), hint=hint)
+            raise UsageError("no format after the '@'", where=_shown(spec), hint=hint)
         return [Target(path, labels) for path in self._paths(base, spec)]
 
-    def _supported(self, file: YamlFile) -> list[str]:
-        data = file.data
-        mapping = FieldMapping(data.get("doc_to_text"), data.get("doc_to_choice"), data.get("doc_to_target"))
-        try:
-            return supported_formats(data.get("formats"), mapping)
-        except ConfigError as error:
-            place = f"{file.source.at('formats')}: formats"
-            raise ConfigError(error.what, where=place, hint=error.hint) from error
+    def _supported(self, target: Target) -> list[str]:
+        """The formats that a task supports, or all tasks of a group do."""
+        file = _read(target.path)
+        if "group" not in file.data:
+            return _supported_by(file.data, file.source)
+        node = self.node(target, None)
+        assert isinstance(node, Group)
+        each = [supported_formats(task.formats, task.mapping) for task in node.tasks()]
+        return [label for label in each[0] if all(label in other for other in each)]
 
     def _paths(self, base: str, spec: str) -> list[Path]:
         """The task files that a name, tag, glob or path stands for."""
@@ -112,7 +138,7 @@ class TaskManager:
 
     def _unknown(self, base: str, spec: str) -> UsageError:
         """What a name that stands for nothing may have been meant to be."""
-        what = f"no task, tag or file {shorten(base)}"
+        what = "no task, tag or file of that name" if base == spec else f"no task, tag or file {shorten(base)}"
         if not base:
             what, hint = "no task before the '@'", "write e.g. quiz@mcqa"
         elif _exists(Path(base), Path.is_dir):
@@ -125,8 +151,8 @@ class TaskManager:
             hint = nearest(base, [*self.index.entries, *self.index.tags()], listed="tasks and tags")
             if self.index.broken:
                 first = next(iter(self.index.broken.values()))
-                hint += f" ({len(self.index.broken)} task files cannot be read, the first: {first})"
-        return UsageError(what, where=spec if len(spec) < 200 else "--tasks", hint=hint)
+                hint += f" (task files that cannot be read: {len(self.index.broken)}, the first: {first})"
+        return UsageError(what, where=_shown(spec), hint=hint)
 
     def _broken(self, name: str) -> MultiformError | None:
         """Why the file that seems to define the name cannot be read."""
@@ -141,14 +167,15 @@ def _read(path: Path) -> YamlFile:
     if _exists(path, Path.is_dir):
         raise UsageError("it is a folder", where=display(path), hint="give it as --include_path and name its tasks")
     file = read_yaml(path)
-    if "group" in file.data:
-        place = f"{file.source.at('group')}: group"
-        raise ConfigError("groups are not supported yet", where=place, hint="name its tasks")
     for key in file.data:
         if str(key).startswith("_"):
             place = f"{file.source.at(str(key))}: {key}"
             raise ConfigError(f"unknown key '{key}' in a task", where=place, hint="remove it")
     return file
+
+
+def _shown(spec: str) -> str:
+    return spec if len(spec) < 100 else spec[:99] + "…"
 
 
 def _exists(path: Path, test: Any) -> bool:
@@ -165,3 +192,11 @@ def _check_unique(config: TaskConfig, first: TaskConfig) -> None:
     if len(set(files)) > 1:
         what = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"
         raise ConfigError(what, where=config.where("task"), hint="rename one of the two tasks, or run them one by one")
+
+
+def _supported_by(data: Mapping[str, Any], source: Source) -> list[str]:
+    mapping = FieldMapping(data.get("doc_to_text"), data.get("doc_to_choice"), data.get("doc_to_target"))
+    try:
+        return supported_formats(data.get("formats"), mapping)
+    except ConfigError as error:
+        raise ConfigError(error.what, where=f"{source.at('formats')}: formats", hint=error.hint) from error

@@ -59,11 +59,15 @@ class TaskPrompts(TaskDocuments):
     def sampler(self) -> Sampler:
         """Draws the few-shot examples; made on first use, when the dataset is read."""
         config = self._fewshot
-        if config.sampler not in samplers:
-            hint = nearest(config.sampler, samplers, listed="samplers")
-            what = f"unknown sampler '{config.sampler}'"
-            raise ConfigError(what, where=self.config.where("fewshot_config", "sampler"), hint=hint)
-        return samplers.get(config.sampler)(self.source.fewshot(), seed=self._seed)
+        # Named documents are taken in order; everything else is up to the sampler.
+        name = "first_n" if config.fewshot_indices is not None else config.sampler
+        if name not in samplers:
+            what, place = f"unknown sampler '{name}'", self.config.where("fewshot_config", "sampler")
+            raise ConfigError(what, where=place, hint=nearest(name, samplers, listed="samplers"))
+        return samplers.get(name)(self.fewshot_docs(), seed=self._seed, label_of=self._shot_label)
+
+    def _shot_label(self, doc: Doc) -> Any:
+        return self.doc_to_target(doc, self._fewshot.doc_to_target)
 
     def fewshot_context(
         self,

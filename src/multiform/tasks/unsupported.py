@@ -11,7 +11,6 @@ _LATER = {
     "use_prompt": "prompt libraries are not read",
     "template": "templates are not applied",
     "unsafe_code": "code that a model wrote is not run",
-    "should_decontaminate": "nothing is checked for contamination",
 }
 
 
@@ -21,7 +20,3 @@ def refuse_unsupported(config: TaskConfig) -> None:
         if getattr(config, name):
             what = f"'{name}' is not supported yet: {why}"
             raise ConfigError(what, where=config.where(name), hint="remove it, or run this task with lm-eval")
-    indices = config.fewshot_config is not None and getattr(config.fewshot_config, "fewshot_indices", None)
-    if indices:
-        what = "'fewshot_indices' is not supported yet: examples are drawn from the whole split"
-        raise ConfigError(what, where=config.where("fewshot_config"), hint="remove it")

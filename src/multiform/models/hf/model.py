@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -120,7 +121,7 @@ class HFModel(Model):
             owners += [index] * (len(windows) - len(owners))
             if not tokens:
                 yield index, LLOutput(0.0)
-        missing = {index: owners.count(index) for index in set(owners)}
+        missing = Counter(owners)
         totals = dict.fromkeys(missing, 0.0)
         for position, output in score(self.head, windows, self.limits):
             owner = owners[position]

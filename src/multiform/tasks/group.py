@@ -1,0 +1,97 @@
+"""Groups: a tree of tasks, from what group files say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from multiform.config import GroupConfig, TaskConfig, YamlFile
+from multiform.errors import ConfigError, MultiformError, UsageError
+
+#: Gives the nodes that a name stands for, with overrides; raises where the name is not known.
+Resolve = Callable[[str, Mapping[str, Any], tuple[str, ...]], list["Node"]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Group:
+    """A group with its members, under the format that was asked for, if any."""
+
+    config: GroupConfig
+    members: tuple[Node, ...]
+    label: str | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.config.group}@{self.label}" if self.label else self.config.group
+
+    def tasks(self) -> Iterator[TaskConfig]:
+        """All tasks below the group, each once."""
+        seen = set()
+        for member in self.members:
+            for task in member.tasks() if isinstance(member, Group) else [member]:
+                if task.form_name not in seen:
+                    seen.add(task.form_name)
+                    yield task
+
+
+Node = TaskConfig | Group
+
+
+def node_name(node: Node) -> str:
+    """The name by which results know a task or group."""
+    return node.name if isinstance(node, Group) else node.form_name
+
+
+def build_group(file: YamlFile, resolve: Resolve, overrides: Mapping[str, Any], chain: tuple[str, ...] = ()) -> Group:
+    """The group of a file: its keys below the overrides of the caller, those below a member's own."""
+    config, handed = GroupConfig.from_dict(file.data, source=file.source)
+    if config.group in chain:
+        loop = " -> ".join((*chain[chain.index(config.group) :], config.group))
+        raise ConfigError(f"the group contains itself: {loop}", where=config.where("group"), hint="remove one of them")
+    label = overrides.get("_formats_selection")
+    if not config.members():
+        raise ConfigError("the group has no members", where=config.where("task"), hint="list tasks under 'task:'")
+    members: list[Node] = []
+    for index, member in enumerate(config.members()):
+        try:
+            members += _member(member, index, file, resolve, {**handed, **overrides}, (*chain, config.group))
+        except UsageError as error:
+            raise ConfigError(error.what, where=config.where("task", index), hint=error.hint) from error
+    return Group(config, tuple(members), label)
+
+
+def _member(
+    member: str | dict[str, Any],
+    index: int,
+    file: YamlFile,
+    resolve: Resolve,
+    overrides: dict[str, Any],
+    chain: tuple[str, ...],
+) -> list[Node]:
+    if isinstance(member, str):
+        return resolve(_selected(member, overrides), overrides, chain)
+    source = file.source.under("task", index)
+    changes = {key: value for key, value in member.items() if key not in ("task", "group")}
+    if "group" in member and "task" in member:
+        return [build_group(YamlFile({**overrides, **member}, source), resolve, _selection(overrides), chain)]
+    name = member.get("task", member.get("group"))
+    if not isinstance(name, str):
+        where = str(source.at())
+        raise ConfigError("a member needs a 'task' or a 'group'", where=where, hint="write e.g. - task: my_task")
+    try:
+        return resolve(_selected(name, overrides), {**overrides, **changes}, chain)
+    except MultiformError:
+        if "dataset_path" not in {**overrides, **changes} and "custom_dataset" not in changes:
+            raise  # neither a task that is known nor one that is defined here
+    inline = {**overrides, **member}
+    return [TaskConfig.from_dict(inline, source=source)]
+
+
+def _selected(name: str, overrides: Mapping[str, Any]) -> str:
+    """A member's own format gives way to the one that was asked for at run time."""
+    return name.partition("@")[0] if overrides.get("_formats_selection") else name
+
+
+def _selection(overrides: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in overrides.items() if key == "_formats_selection"}
