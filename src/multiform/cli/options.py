@@ -14,7 +14,7 @@ from multiform.cli.parser import one_of
 from multiform.errors import ConfigError, UsageError, nearest, shorten
 
 if TYPE_CHECKING:
-    from multiform.evaluate import PromptSettings
+    from multiform.engine.setup import PromptSettings
 
 
 def add_sources(parser: argparse.ArgumentParser) -> None:
@@ -98,7 +98,7 @@ def add_verbosity(parser: argparse.ArgumentParser) -> None:
 
 def prompt_settings(options: argparse.Namespace) -> PromptSettings:
     """The settings of the prompt flags."""
-    from multiform.evaluate import PromptSettings
+    from multiform.engine.setup import PromptSettings
 
     return PromptSettings(
         num_fewshot=options.num_fewshot,

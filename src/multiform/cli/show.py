@@ -47,7 +47,7 @@ def add_parser(commands: Any) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Print prompts, templates or JSON lines."""
     from multiform.engine.progress import Silent
-    from multiform.evaluate import load_model, load_tasks
+    from multiform.engine.setup import load_model, load_tasks
 
     flags.check_model(options)
     settings = flags.prompt_settings(options)

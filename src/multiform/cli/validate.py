@@ -11,7 +11,7 @@ from multiform.errors import MultiformError, UsageError
 
 if TYPE_CHECKING:
     from multiform.config import TaskConfig
-    from multiform.evaluate import PromptSettings
+    from multiform.engine.setup import PromptSettings
     from multiform.tasks import Group, TaskManager
 
 _EXAMPLES = """\
@@ -91,7 +91,7 @@ def _checked(
 
 def _rendered(config: TaskConfig, settings: PromptSettings, options: argparse.Namespace) -> dict[str, Any]:
     """The row of a form whose configuration is right: are its data and its prompts, too?"""
-    from multiform.evaluate import load_tasks
+    from multiform.engine.setup import load_tasks
 
     count = 0
     try:

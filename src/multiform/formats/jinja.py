@@ -146,7 +146,9 @@ class _Writer:
 
     def _labels(self) -> str:
         argument = _label_argument(self.form)
-        return f"{_operand(self.choices)}|choice_list|length|labels" + ("" if argument == "'letters'" else f"({argument})")
+        return f"{_operand(self.choices)}|choice_list|length|labels" + (
+            "" if argument == "'letters'" else f"({argument})"
+        )
 
     def _expression(self, name: str, spec: FieldSpec) -> str:
         if spec is None:

@@ -33,17 +33,18 @@ class Sampler:
         """Indexes of n documents; none of them equals the excluded one."""
         raise NotImplementedError
 
-    def replace(self, drawn: list[int], leaked: Any, seed: str) -> list[int]:
+    def replace(self, drawn: list[int], leaked: Any, seed: int | None) -> list[int]:
         """The drawn indexes, with any document that equals `leaked` replaced by another one.
 
-        The replacement has a generator of its own, so that all other draws stay what they are.
+        The replacement has a generator of its own, made from the document, so that all other draws stay
+        what they are.
         """
         if all(self.pool[index] != leaked for index in drawn):
             return drawn
         free = [i for i in range(len(self.pool)) if i not in drawn and self.pool[i] != leaked]
         bad = [index for index in drawn if self.pool[index] == leaked]
         self._need(len(drawn), len(drawn) - len(bad) + len(free))
-        fresh = dict(zip(bad, random.Random(seed).sample(free, len(bad)), strict=True))
+        fresh = dict(zip(bad, random.Random(f"{seed} {leaked}").sample(free, len(bad)), strict=True))
         return [fresh.get(index, index) for index in drawn]
 
     def _need(self, n: int, available: int) -> None:

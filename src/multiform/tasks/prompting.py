@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.config import FewshotConfig, TaskConfig
-from multiform.errors import ConfigError, DataError, nearest, shorten
+from multiform.errors import ConfigError, DataError, nearest
 from multiform.fields import Doc, FieldSpec
 from multiform.tasks import prompt
 from multiform.tasks.documents import TaskDocuments
@@ -113,7 +113,7 @@ class TaskPrompts(TaskDocuments):
             # lm-eval 0.4.13 leaves the document out only where these two are equal; see docs/fewshot.md.
             excluded = doc if self._fewshot.split == self.config.test_split else None
             drawn = self.sampler.sample(number, exclude=excluded)
-            return self.sampler.replace(drawn, doc, seed=f"{self._seed} {shorten(doc, 500)}")
+            return self.sampler.replace(drawn, doc, seed=self._seed)
         except DataError as error:
             raise DataError(
                 error.what, where=error.where or self.config.where("num_fewshot"), hint=error.hint

@@ -8,8 +8,13 @@ from collections.abc import Sequence
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers.base import ReadingScorer, register_scorer
 
-_STATED = r"answer\s*(?:is|was|would\s+be|:|=)\s*:?\s*(?:option|choice|letter)?\s*"
+_STATED = r"(?:answer|option|choice)[\s*_`]*+(?:is|was|would\s+be|:|=)[\s*_`:]*+(?:option|choice|letter)?"
 _SKIPPED = r"[\s*_`\"'“‘$\[(]*"
+_CLOSING = r"[).\]:*_`\"'”’$]"
+#: "A" and "I" are words as well: before another word they are labels only where a reason or verdict follows.
+_NO_WORD = r"(?:(?<!\b[AI])|(?!\s+(?!(?:and|as|because|but|due|for|is|not|or|since|which)\b)[a-z]))"
+#: Choices that are common words count only where an answer begins.
+_PLAIN_WORDS = ("a", "i", "no")
 
 
 @register_scorer("choice_match")
@@ -18,14 +23,22 @@ class ChoiceMatch(ReadingScorer):
 
     def read(self, outcome: TextOutcome) -> str | None:
         assert outcome.prediction is not None
-        return read_choice(outcome.prediction, outcome.labels, outcome.choices, primed=bool(outcome.primed))
+        return read_choice(
+            outcome.prediction,
+            outcome.labels,
+            outcome.choices,
+            primed=bool(outcome.primed),
+            finished=not outcome.truncated,
+        )
 
 
-def read_choice(text: str, labels: Sequence[str], choices: Sequence[str], *, primed: bool = False) -> str | None:
+def read_choice(
+    text: str, labels: Sequence[str], choices: Sequence[str], *, primed: bool = False, finished: bool = True
+) -> str | None:
     r"""The label that a text settles on, or None when that is not clear.
 
     A primed text goes on where the prompt ended ("The best answer is"), so what it says first counts;
-    otherwise the last statement counts.
+    otherwise the last statement counts. What an unfinished text mentions is no statement yet.
 
     >>> xs = (["A", "B", "C"], ["Berlin", "Paris", "Rome"])
     >>> read_choice(" B. Paris", *xs, primed=True), read_choice("(b)", *xs), read_choice("Paris.", *xs)
@@ -37,7 +50,7 @@ def read_choice(text: str, labels: Sequence[str], choices: Sequence[str], *, pri
     """
     label = _label_pattern(labels)
     if primed:
-        first = _first_line(text)
+        first = text.lstrip(": \t\n").partition("\n")[0]
         return (
             _leading(first, label, labels, loose=True)
             or _spelled(first, labels, choices)
@@ -45,16 +58,25 @@ def read_choice(text: str, labels: Sequence[str], choices: Sequence[str], *, pri
         )
     return (
         _stated(text, label, labels)
-        or _leading(text, label, labels, loose=False)
         or _boxed(text, labels, choices)
-        or _spelled(text, labels, choices)
-        or _only_marked(text, label, labels)
+        or (None if _restates(text, labels) else _leading(text, label, labels, loose=False))
+        or (_spelled(text, labels, choices) if finished else None)
+        or (_only_marked(text, label, labels) if finished else None)
     )
 
 
 def _label_pattern(labels: Sequence[str]) -> str:
+    """Any of the labels; only of single letters does the case matter, so that "a" is no label."""
     longest_first = sorted(labels, key=len, reverse=True)
-    return "|".join(re.escape(label) for label in longest_first) or r"(?!)"
+    parts = [re.escape(label) if len(label) == 1 else f"(?i:{re.escape(label)})" for label in longest_first]
+    return "|".join(parts) or r"(?!)"
+
+
+def _settled(label: str) -> str:
+    """What must not follow a label: the rest of a word or number, or other labels as in "A, B or C"."""
+    other = rf"[(\[]?(?:{label})[)\]]?(?!\w)"
+    others = rf"(?:\s*,\s*{other})*\s*,?\s*(?:or\b|and\b|/|&)\s*{other}|\s*,\s*{other}\s*(?:[,.]|$)"
+    return rf"(?!\w|\.\d|['’]\w)(?![)\].*]*(?:{others}))"
 
 
 def _exact(found: str, labels: Sequence[str]) -> str | None:
@@ -63,20 +85,33 @@ def _exact(found: str, labels: Sequence[str]) -> str | None:
 
 
 def _stated(text: str, label: str, labels: Sequence[str]) -> str | None:
-    """The label in the last "the answer is X"; a bare lower-case "a" is an article, not a label."""
-    found = re.findall(rf"(?i:{_STATED}){_SKIPPED}((?:{label})(?!\w)|(?i:{label})(?=[).\]*]))", text)
+    """The label in the last "the answer is X"; a lower-case "a" before a word is an article, not a label."""
+    found = re.findall(
+        rf"(?i:{_STATED}){_SKIPPED}((?:{label})|(?i:{label})(?={_CLOSING}|\s*(?m:$))){_settled(label)}", text
+    )
     return _exact(found[-1], labels) if found else None
 
 
 def _leading(text: str, label: str, labels: Sequence[str], *, loose: bool) -> str | None:
-    """The label at the very beginning; not loosely, only where punctuation or the end follows it."""
-    ahead = r"(?!\w)" if loose else r"(?=\s*(?:[).\]:,;*]|$|\n))"
-    match = re.match(rf"{_SKIPPED}(?:({label}){ahead}|((?i:{label}))(?=[).\]:*]))", text)
+    """The label at the very beginning; not loosely, only where punctuation, a verdict or the end follows it."""
+    ahead = (
+        _NO_WORD if loose else rf"(?=\s*(?:{_CLOSING}|[,;]|$|\n)|\s+-\s|\s+is\s+(?:the\s+)?(?:correct|right|best)\b)"
+    )
+    match = re.match(
+        rf"{_SKIPPED}(?i:(?:option|choice)\s+)?(?:({label}){ahead}|((?i:{label}))(?={_CLOSING}|\s*$)){_settled(label)}",
+        text,
+    )
     return _exact(match[1] or match[2], labels) if match else None
 
 
+def _restates(text: str, labels: Sequence[str]) -> bool:
+    """Whether the text begins by listing the choices, as the question does."""
+    lines = [rf"[\s(\[*]*{re.escape(label)}[).\]:*]" for label in labels[:2]]
+    return len(lines) == 2 and re.match(rf"{lines[0]}.*\n{lines[1]}", text) is not None
+
+
 def _boxed(text: str, labels: Sequence[str], choices: Sequence[str]) -> str | None:
-    found = re.findall(r"\\boxed\{(?:\\text\{)?([^{}]*)\}?\}", text)
+    found = re.findall(r"\\boxed\{(?:\\[a-z]+\{)?([^{}]*)\}?\}", text)
     if not found:
         return None
     inner = found[-1].strip().strip("().")
@@ -84,23 +119,23 @@ def _boxed(text: str, labels: Sequence[str], choices: Sequence[str]) -> str | No
 
 
 def _spelled(text: str, labels: Sequence[str], choices: Sequence[str]) -> str | None:
-    """The label of the one choice whose text is there; of one inside another, the longer counts."""
+    """The label of the one choice whose text is there and not denied; inside a longer one it does not count."""
     plain = _plain(text)
     texts = [_plain(choice) for choice in choices]
-    present = [i for i, choice in enumerate(texts) if choice and re.search(rf"(?<!\w){re.escape(choice)}(?!\w)", plain)]
-    outer = [i for i in present if not any(i != j and texts[i] in texts[j] for j in present)]
-    return labels[outer[0]] if len(outer) == 1 and len(labels) == len(choices) else None
+    present = []
+    for choice in sorted(filter(None, texts), key=len, reverse=True):
+        before = r"(?:^|\banswer (?:is )?)" if choice in _PLAIN_WORDS else r"(?<!\w)(?<!\bnot )(?<!n t )"
+        plain, times = re.subn(rf"{before}{re.escape(choice)}(?!\w)", " ", plain)
+        present += [choice] * bool(times)
+    unique = len(present) == 1 and texts.count(present[0]) == 1 and len(labels) == len(choices)
+    return labels[texts.index(present[0])] if unique else None
 
 
 def _only_marked(text: str, label: str, labels: Sequence[str]) -> str | None:
     """The only label that stands somewhere in brackets or with its own punctuation."""
-    found = set(re.findall(rf"(?:[(\[*]({label})[)\]*])|(?:(?:^|\n)({label})[.):])", text))
+    found = set(re.findall(rf"(?:(?<!not )[(\[*]({label})[)\]*])|(?:(?:^|\n)({label})(?:[.):]|\s*(?m:$)))", text))
     names = {one or other for one, other in found}
     return _exact(names.pop(), labels) if len(names) == 1 else None
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0]
 
 
 def _plain(text: str) -> str:

@@ -10,11 +10,14 @@ from decimal import Decimal, InvalidOperation
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers.base import ReadingScorer, register_scorer
 
+_IS = r"[\s*_`]*+(?:is|was|would\s+be|:|=)[\s*_`:]*+"
 _MARKERS = (
-    re.compile(r"final\s+answer\s*(?:is|:|=)\s*:?\s*(.+)", re.IGNORECASE),
+    # From the beginning of a line to the last marker in it, so that a correction counts.
+    re.compile(rf"^.*final\s+answer{_IS}(.+)", re.IGNORECASE | re.MULTILINE),
+    re.compile(r"^[#*_ ]*final\s+answer[*_: ]*\n+(.+)", re.IGNORECASE | re.MULTILINE),
     re.compile(r"####\s*(.+)"),
     re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}"),
-    re.compile(r"answer\s*(?:is|:|=)\s*:?\s*(.+)", re.IGNORECASE),
+    re.compile(rf"^.*answer{_IS}(.+)", re.IGNORECASE | re.MULTILINE),
 )
 #: A text of one line and at most so many words is itself the answer.
 _BARE_WORDS = 6
@@ -49,11 +52,12 @@ def read_final_answer(text: str) -> str | None:
     """
     for marker in _MARKERS:
         found = [_trimmed(match) for match in marker.findall(text)]
-        found = [answer for answer in found if answer]
+        found = [answer for answer in found if answer and answer != "answer"]  # "[answer]" is the prompt's own
         if found:
             return found[-1]
     lines = text.strip().splitlines()
-    return _trimmed(lines[0]) if len(lines) == 1 and len(lines[0].split()) <= _BARE_WORDS else None
+    bare = len(lines) == 1 and len(lines[0].split()) <= _BARE_WORDS and not re.search(r"\banswer\b", lines[0], re.I)
+    return (_trimmed(lines[0]) or None) if bare else None
 
 
 def _trimmed(answer: str) -> str:
@@ -62,14 +66,15 @@ def _trimmed(answer: str) -> str:
     answer = re.sub(r"\\text\{([^{}]*)\}", r"\1", answer)
     if answer.startswith("[") and answer.rstrip(".").endswith("]"):
         answer = answer.rstrip(".")[1:-1]
-    return answer.strip().strip("*_`$\"'“”‘’ ").rstrip(".").strip()
+    return answer.strip("*_`$\"'“”‘’ \n").rstrip("*_`$\"'“”‘’ .\n").replace("−", "-")
 
 
 def _agreeing(answer: str, references: Sequence[str]) -> str:
     """The answer in the form in which it agrees with a reference, if it agrees with one at all."""
-    candidates = [_canonical(answer), _canonical(re.split(r"[,;(]|\.\s", answer)[0])]
+    candidates = [_canonical(answer), _canonical(re.split(r",(?!\d)|[;(]|\.\s", answer)[0])]
     if any(_number(reference) is not None for reference in references):
-        candidates += [_canonical(number) for number in _NUMBER.findall(answer)[-1:]]
+        numbers = {_canonical(number) for number in _NUMBER.findall(answer.rpartition("=")[2])}
+        candidates += numbers if len(numbers) == 1 else ()  # of several, it is not clear which is meant
     return next((candidate for candidate in candidates if candidate in references), candidates[0])
 
 
@@ -78,7 +83,8 @@ def _canonical(text: str) -> str:
     if number is not None:
         return number
     words = re.sub(r"[^\w\s%/.-]", " ", text.casefold()).split()
-    return " ".join(word for word in words if word not in ("the", "a", "an")).strip(" .")
+    telling = [word for word in words if word not in ("the", "a", "an")]
+    return " ".join(telling or words).strip(" .") or text.strip()
 
 
 def _number(text: str) -> str | None:
@@ -87,9 +93,11 @@ def _number(text: str) -> str | None:
     >>> _number("$1,250.50"), _number("07"), _number("42.0"), _number("seven") is None
     ('1250.5', '7', '42', True)
     """
-    bare = text.strip().strip("$€£% ").rstrip(".").replace(",", "")
+    bare = re.sub(r"^([-+]?)[$€£¥]\s*", r"\1", text.strip().strip("$€£¥% ").rstrip("."))
+    if "," in bare and not re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?", bare):
+        return None
     try:
-        value = Decimal(bare)
+        value = Decimal(bare.replace(",", ""))
     except InvalidOperation:
         return None
     if not value.is_finite() or abs(value.adjusted()) > 40:

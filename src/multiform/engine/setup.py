@@ -1,0 +1,119 @@
+"""What a run starts from: its settings, its forms and its model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from multiform.config import TaskConfig
+from multiform.config.generation import check_generation
+from multiform.engine.progress import Progress
+from multiform.errors import ConfigError, UsageError
+from multiform.models import Model, models
+from multiform.tasks import Group, Node, PromptOptions, Task, TaskManager
+
+DEFAULT_MODEL = "bundled"
+#: Seeds of python, numpy, torch and the few-shot sampler.
+DEFAULT_SEEDS = (0, 1234, 1234, 1234)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptSettings:
+    """What decides a prompt beside the task: the same for `run`, `show` and `validate`."""
+
+    num_fewshot: int | None = None
+    apply_chat_template: bool | str = False
+    fewshot_as_multiturn: bool | None = None
+    system_instruction: str | None = None
+    gen_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    fewshot_seed: int = DEFAULT_SEEDS[3]
+
+    @property
+    def multiturn(self) -> bool:
+        """Examples are turns of their own in a chat, unless that is turned off."""
+        return bool(self.apply_chat_template) if self.fewshot_as_multiturn is None else self.fewshot_as_multiturn
+
+    def options(self, model: Model | None) -> PromptOptions:
+        chat = bool(self.apply_chat_template)
+        return PromptOptions(
+            system_instruction=self.system_instruction,
+            apply_chat_template=chat,
+            fewshot_as_multiturn=self.multiturn,
+            chat_template=model.apply_chat_template if chat and model is not None else None,
+        )
+
+
+def load_tasks(
+    tasks: str | Sequence[str | TaskConfig | Task],
+    settings: PromptSettings,
+    *,
+    include_path: str | Path | Sequence[str | Path] | None = None,
+    dataset_mirror: str | Path | None = None,
+    groups: list[Group] | None = None,
+) -> list[Task]:
+    """The forms that are named or given, with the settings of this run; groups are added to `groups`."""
+    manager = TaskManager(include_path)
+    mirror = Path(dataset_mirror) if dataset_mirror else None
+    made: list[Task] = []
+    for item in [tasks] if isinstance(tasks, str) else tasks:
+        if isinstance(item, Task):
+            made.append(item)
+        elif isinstance(item, TaskConfig):
+            made.append(Task.from_config(item, dataset_mirror=mirror))
+        else:
+            nodes = manager.tree(item)
+            configs = {config.form_name: config for node in nodes for config in _leaves(node)}
+            made += [Task.from_config(config, dataset_mirror=mirror) for config in configs.values()]
+            if groups is not None:
+                groups += [node for node in nodes if isinstance(node, Group)]
+    forms = list({task.name: task for task in made}.values())
+    if not forms:
+        raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
+    for form in forms:
+        _apply(settings, form)
+    return forms
+
+
+def _leaves(node: Node) -> list[TaskConfig]:
+    return list(node.tasks()) if isinstance(node, Group) else [node]
+
+
+def load_model(model: str | Model, arguments: Mapping[str, Any], progress: Progress) -> Model:
+    """The model itself, or the registered one of that name."""
+    if isinstance(model, Model):
+        return model
+    if model not in models:
+        models.get(model)  # raises, with the nearest name
+    progress.message(f"loading model '{model}'")
+    try:
+        kind = models.get(model)
+    except ImportError as error:
+        what = f"model '{model}' needs a package that is not installed: {error}"
+        raise UsageError(what, where="--model", hint="pip install 'multiform[hf]'") from error
+    return kind(**arguments)
+
+
+def check_selection(limit: float | None, samples: Mapping[str, Sequence[int]] | None) -> None:
+    """Refuse a choice of documents that cannot be meant."""
+    if limit is not None and samples is not None:
+        raise UsageError("limit and samples exclude each other", where="--samples", hint="give one of them")
+    if limit is not None and (limit <= 0 or (limit > 1 and limit != int(limit))):
+        what = f"expected a whole number of documents or a fraction below 1, got {limit}"
+        raise UsageError(what, where="--limit", hint="give e.g. --limit 100 or --limit 0.1")
+
+
+def _apply(settings: PromptSettings, task: Task) -> None:
+    if settings.num_fewshot is not None:
+        task.set_num_fewshot(settings.num_fewshot)
+    task.set_fewshot_seed(settings.fewshot_seed)
+    if settings.gen_kwargs and task.OUTPUT_TYPE == "generate_until":
+        given = dict(settings.gen_kwargs)
+        try:
+            check_generation(given)
+        except ConfigError as error:
+            raise UsageError(error.what, where="--gen_kwargs", hint=error.hint) from error
+        if isinstance(given.get("until"), str):
+            given["until"] = [given["until"]]
+        task.config.generation_kwargs = {**task.config.generation_kwargs, **given}
