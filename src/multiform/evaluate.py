@@ -9,12 +9,13 @@ from typing import Any
 
 from multiform.arguments import parse_arguments
 from multiform.config import TaskConfig
-from multiform.engine.forms import run_works, works_of
+from multiform.engine.forms import Work, run_works, works_of, written_out
 from multiform.engine.progress import Progress, Silent
 from multiform.engine.setup import (
     DEFAULT_MODEL,
     DEFAULT_SEEDS,
     PromptSettings,
+    check_consent,
     check_selection,
     load_model,
     load_tasks,
@@ -24,6 +25,8 @@ from multiform.models import Model
 from multiform.results import FormResult, Results
 from multiform.results.groups import group_results
 from multiform.results.provenance import provenance
+from multiform.scoring.aggregations import DEFAULT_ITERATIONS
+from multiform.scoring.decontamination import contaminated
 from multiform.tasks import Group, ScoredDoc, Task
 
 
@@ -44,6 +47,11 @@ def evaluate(
     fewshot_as_multiturn: bool | None = None,
     system_instruction: str | None = None,
     seeds: Sequence[int | None] = DEFAULT_SEEDS,
+    bootstrap_iters: int = DEFAULT_ITERATIONS,
+    predict_only: bool = False,
+    write_out: bool = False,
+    confirm_run_unsafe_code: bool = False,
+    decontamination_corpus: Sequence[str | Path] = (),
     progress: Progress | None = None,
 ) -> Results:
     """Run forms on a model and score them.
@@ -67,11 +75,18 @@ def evaluate(
     check_selection(limit, samples)
     groups: list[Group] = []
     forms = load_tasks(tasks, settings, include_path=include_path, dataset_mirror=dataset_mirror, groups=groups)
+    check_consent(forms, confirm_run_unsafe_code)
+    if predict_only:
+        for form in forms:
+            form.override_metric("bypass")
     arguments = parse_arguments(model_args, where="model_args")
     arguments |= {k: v for k, v in {"batch_size": batch_size, "device": device}.items() if v is not None}
     # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
     loaded = load_model(model, arguments, progress) if apply_chat_template else None
     works = [work for form in forms for work in works_of(form, limit, samples, settings.options(loaded))]
+    if write_out:
+        progress.message(written_out(works))
+    dirty = {form.name: contaminated_docs(form, works, decontamination_corpus) for form in forms}
     loaded = loaded or load_model(model, arguments, progress)
     scored = run_works(loaded, works, progress)
     run = {
@@ -84,11 +99,13 @@ def evaluate(
         "use_cache": None,
         "limit": limit,
         "samples": None if samples is None else {task: list(ids) for task, ids in samples.items()},
-        "bootstrap_iters": 0,
+        "bootstrap_iters": bootstrap_iters,
         "gen_kwargs": dict(settings.gen_kwargs) or None,
         **dict(zip(("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"), seeds, strict=True)),
     }
-    results = [_form_result(form, scored[form.name], settings, loaded) for form in forms]
+    results = [
+        _form_result(form, scored[form.name], settings, loaded, dirty[form.name], bootstrap_iters) for form in forms
+    ]
     return Results(
         forms=results,
         groups=[made for group in groups for made in group_results(group, {form.form: form for form in results})],
@@ -103,8 +120,28 @@ def evaluate(
     )
 
 
-def _form_result(task: Task, scored: list[ScoredDoc], settings: PromptSettings, model: Model) -> FormResult:
+def contaminated_docs(task: Task, works: Sequence[Work], corpus: Sequence[str | Path]) -> set[int] | None:
+    """The documents of a form that the corpus contains; None where nothing is to be checked."""
+    if not corpus or not task.config.should_decontaminate:
+        return None
+    ids = [work.doc_id for work in works if work.task is task]
+    queries = {doc_id: task.doc_to_decontamination_query(task.eval_docs[doc_id]) for doc_id in ids}
+    return contaminated(queries, [Path(path) for path in corpus])
+
+
+def _form_result(
+    task: Task,
+    scored: list[ScoredDoc],
+    settings: PromptSettings,
+    model: Model,
+    dirty: set[int] | None,
+    bootstrap_iters: int,
+) -> FormResult:
     config = task.config
+    estimates = task.aggregate(scored, bootstrap_iters)
+    if dirty is not None:
+        clean = task.aggregate([doc for doc in scored if doc.doc_id not in dirty], bootstrap_iters)
+        estimates |= {key.replace(",", "_decontaminate,", 1): estimate for key, estimate in clean.items()}
     form = config.format.to_dict() if config.format is not None else None
     described = task.dump_config()
     shots = task.num_fewshot
@@ -124,9 +161,9 @@ def _form_result(task: Task, scored: list[ScoredDoc], settings: PromptSettings, 
         alias=config.task_alias or task.name,
         identity=identity,
         version=config.metadata.get("version", "N/A"),
-        num_fewshot=shots,
+        num_fewshot=config.metadata.get("num_fewshot", shots),
         total_docs=len(task.eval_docs),
-        estimates=task.aggregate(scored),
+        estimates=estimates,
         higher_is_better=task.higher_is_better(),
         config=described,
         format=form,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from multiform.engine.progress import Progress
 from multiform.engine.run import answers
 from multiform.models import Model
-from multiform.requests import Instance, Output, Request
+from multiform.requests import Instance, Output, Request, RollingRequest
 from multiform.tasks import Answered, PromptOptions, ScoredDoc, Task
 
 
@@ -83,3 +83,13 @@ class _Running:
         self.total += float(value)
         self.n += 1
         progress.scored(form, metric, self.total / self.n, self.n)
+
+
+def written_out(works: Sequence[Work]) -> str:
+    """The first prompt of each form, for the log."""
+    shown: dict[str, str] = {}
+    for work in works:
+        request = work.instances[0].request
+        text = request.text if isinstance(request, RollingRequest) else request.context
+        shown.setdefault(work.task.name, f"=== {work.task.name}, doc {work.doc_id}\n{text}")
+    return "\n".join(shown.values())

@@ -95,6 +95,17 @@ def load_model(model: str | Model, arguments: Mapping[str, Any], progress: Progr
     return kind(**arguments)
 
 
+def check_consent(forms: Sequence[Task], confirmed: bool) -> None:
+    """Refuse tasks that run what a model wrote, unless the user has agreed to that."""
+    unsafe = [form for form in forms if form.config.unsafe_code]
+    if unsafe and not confirmed:
+        raise UsageError(
+            "the task runs code that the model writes",
+            where=unsafe[0].config.where("unsafe_code"),
+            hint="add --confirm_run_unsafe_code if that is what you want, best in a container",
+        )
+
+
 def check_selection(limit: float | None, samples: Mapping[str, Sequence[int]] | None) -> None:
     """Refuse a choice of documents that cannot be meant."""
     if limit is not None and samples is not None:

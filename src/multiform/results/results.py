@@ -20,7 +20,8 @@ class FormResult:
     #: Short hash of the resolved format, few-shot setting and overrides.
     identity: str
     version: Any
-    num_fewshot: int
+    #: As shown: a task's metadata may say otherwise than was asked for.
+    num_fewshot: Any
     total_docs: int
     estimates: Mapping[str, Estimate]
     higher_is_better: Mapping[str, bool]

@@ -48,20 +48,14 @@ class TaskManager:
         >>> [config.form_name for config in TaskManager().load("quiz@mcqa+cloze")]
         ['quiz@mcqa', 'quiz@cloze']
         """
-        found: dict[str, TaskConfig] = {}
-        for node in self.tree(specs, overrides):
-            for config in node.tasks() if isinstance(node, Group) else [node]:
-                _check_unique(config, found.setdefault(config.form_name, config))
-        return list(found.values())
+        return list(_by_name(self.tree(specs, overrides)).values())
 
     def tree(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
         """The tasks and groups that the specifications name, groups with their members."""
-        return [
-            node
-            for target in self.targets(specs)
-            for label in self.labels(target)
-            for node in [self.node(target, label, overrides)]
-        ]
+        wanted = [(target, label) for target in self.targets(specs) for label in self.labels(target)]
+        nodes = [self.node(target, label, overrides) for target, label in wanted]
+        _by_name(nodes)  # two files that define one form are an error
+        return nodes
 
     def targets(self, specs: str | Sequence[str]) -> list[Target]:
         """The task files that the specifications stand for; none of them is read yet."""
@@ -184,6 +178,15 @@ def _exists(path: Path, test: Any) -> bool:
         return bool(test(path))
     except (OSError, ValueError):
         return False
+
+
+def _by_name(nodes: Iterable[Node]) -> dict[str, TaskConfig]:
+    """The tasks of the nodes by the names of their forms."""
+    found: dict[str, TaskConfig] = {}
+    for node in nodes:
+        for config in node.tasks() if isinstance(node, Group) else [node]:
+            _check_unique(config, found.setdefault(config.form_name, config))
+    return found
 
 
 def _check_unique(config: TaskConfig, first: TaskConfig) -> None:

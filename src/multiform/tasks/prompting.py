@@ -39,6 +39,13 @@ class TaskPrompts(TaskDocuments):
         spec = self.config.doc_to_target if doc_to_target is None else doc_to_target
         return self.reader.target(spec, doc)
 
+    def doc_to_decontamination_query(self, doc: Doc) -> str:
+        """The text that is looked up in a training corpus: the task's query, or the question."""
+        spec = self.config.doc_to_decontamination_query
+        return (
+            str(self.doc_to_text(doc)) if spec is None else self.reader.text(spec, doc, "doc_to_decontamination_query")
+        )
+
     def doc_to_prefix(self, doc: Doc) -> str:
         return self.reader.text(self.config.gen_prefix, doc, "gen_prefix")
 

@@ -10,7 +10,6 @@ _LATER = {
     "doc_to_audio": "audio does not reach the model",
     "use_prompt": "prompt libraries are not read",
     "template": "templates are not applied",
-    "unsafe_code": "code that a model wrote is not run",
 }
 
 

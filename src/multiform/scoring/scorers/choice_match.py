@@ -75,7 +75,7 @@ def _label_pattern(labels: Sequence[str]) -> str:
 def _settled(label: str) -> str:
     """What must not follow a label: the rest of a word or number, or other labels as in "A, B or C"."""
     other = rf"[(\[]?(?:{label})[)\]]?(?!\w)"
-    others = rf"(?:\s*,\s*{other})*\s*,?\s*(?:or\b|and\b|/|&)\s*{other}|\s*,\s*{other}\s*(?:[,.]|$)"
+    others = rf"(?:\s*+,\s*+{other})*\s*+,?\s*+(?:or\b|and\b|/|&)\s*{other}|\s*,\s*{other}\s*(?:[,.]|$)"
     return rf"(?!\w|\.\d|['’]\w)(?![)\].*]*(?:{others}))"
 
 
