@@ -9,6 +9,7 @@ from typing import Any
 
 from multiform.arguments import parse_arguments
 from multiform.config import TaskConfig
+from multiform.config.serialize import plain
 from multiform.engine.forms import Work, run_works, works_of, written_out
 from multiform.engine.progress import Progress, Silent
 from multiform.engine.setup import (
@@ -143,8 +144,8 @@ def _form_result(
         clean = task.aggregate([doc for doc in scored if doc.doc_id not in dirty], bootstrap_iters)
         estimates |= {key.replace(",", "_decontaminate,", 1): estimate for key, estimate in clean.items()}
     form = config.format.to_dict() if config.format is not None else None
-    described = task.dump_config()
-    shots = task.num_fewshot
+    described = {**task.dump_config(), **config.templates()}
+    raw, shots = config.mapping, task.num_fewshot
     identity = short_hash(
         {
             "config": {key: value for key, value in described.items() if key not in ("task", "tag", "metadata")},
@@ -158,7 +159,7 @@ def _form_result(
     return FormResult(
         form=task.name,
         task=config.base_name,
-        alias=config.task_alias or task.name,
+        alias=task.name.replace(config.base_name, config.task_alias, 1) if config.task_alias else task.name,
         identity=identity,
         version=config.metadata.get("version", "N/A"),
         num_fewshot=config.metadata.get("num_fewshot", shots),
@@ -167,6 +168,7 @@ def _form_result(
         higher_is_better=task.higher_is_better(),
         config=described,
         format=form,
+        mapping=plain({"question": raw.question, "choices": raw.choices, "answer": raw.answer}),
         set_aside=(*config.set_aside, *task.scoring.set_aside),
         samples=scored,
     )

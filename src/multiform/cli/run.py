@@ -131,4 +131,7 @@ def _print(results: Results, *, as_json: bool) -> None:
 
     # In a file or pipe nothing is cut; names are printed as they are, brackets and colons too.
     wide = None if sys.stdout.isatty() else 1000
-    print_table(results, Console(file=sys.stdout, width=wide, markup=False, emoji=False, highlight=False))
+    console = Console(file=sys.stdout, width=wide, markup=False, emoji=False, highlight=False)
+    with console.capture() as table:  # rich would end the process where nobody reads
+        print_table(results, console)
+    print(table.get(), end="")

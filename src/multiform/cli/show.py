@@ -142,16 +142,13 @@ def _asked(request: dict[str, Any]) -> str:
 
 
 def _print_templates(form: Task, *, as_json: bool) -> None:
+    from multiform.config.serialize import plain
     from multiform.results.export import json_line
 
-    config = form.config.to_dict()
-    templates = {key: config.get(key) for key in ("doc_to_text", "doc_to_choice", "doc_to_target")}
-    layout = {
-        "description": config.get("description") or None,
-        "gen_prefix": config.get("gen_prefix"),
-        "target_delimiter": config.get("target_delimiter"),
-        "fewshot_delimiter": config.get("fewshot_delimiter"),
-    }
+    templates = {key: plain(getattr(form.config, key)) for key in ("doc_to_text", "doc_to_choice", "doc_to_target")}
+    names = ("description", "gen_prefix", "target_delimiter", "fewshot_delimiter")
+    layout = {key: plain(getattr(form.config, key)) for key in names}
+    layout["description"] = layout["description"] or None
     if as_json:
         print(json_line({"form": form.name, "format": form.config.format_label, **templates, **layout}))
         return

@@ -12,7 +12,7 @@ from multiform.errors import MultiformError, UsageError
 if TYPE_CHECKING:
     from multiform.config import TaskConfig
     from multiform.engine.setup import PromptSettings
-    from multiform.tasks import Group, TaskManager
+    from multiform.tasks import TaskManager
 
 _EXAMPLES = """\
 examples:
@@ -67,6 +67,8 @@ def _checked(
     name: str, manager: TaskManager, settings: PromptSettings, options: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
     """A row for each form that the name stands for; one that is broken does not hide the others."""
+    from multiform.tasks import Group
+
     try:
         targets = manager.targets(name)
     except MultiformError as error:

@@ -22,9 +22,10 @@ def generation_defaults(
         return dict(given)
     check_generation(given)
     if form is not None:
-        greedy = {"temperature": 0.0, "do_sample": False, "max_gen_toks": 256}
+        greedy = {"temperature": 0.0, "do_sample": False, "max_gen_toks": form.default_max_gen_toks}
         own = dict(form.generation_kwargs or {})
         check_generation(own)
+        # Where a task's own prompt ends says nothing about where this format's does.
         kept = {key: value for key, value in given.items() if key != "until"}
         return _typed({**greedy, **kept, "until": form.until(), **own})
     if not given:

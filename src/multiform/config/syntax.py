@@ -37,6 +37,8 @@ def _explained(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
     here = _line(text, line)
     if "end of stream" in problem and "quoted scalar" in context:
         return opened.line + 1, "the quote that opens here is not closed", "add the closing quote"
+    if "found a tab" in problem:
+        return line, "a tab stands where only spaces may", "indent with spaces"
     if "cannot start any token" in problem:
         return line, *_bad_start(here, mark.column)
     if "'}'" in problem or "']'" in problem:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
 from multiform.config.check import check_keys, check_values
 from multiform.config.fewshot import FewshotConfig
 from multiform.config.functions import resolve_functions
 from multiform.config.generation import generation_defaults
+from multiform.config.prompts import load_prompt
 from multiform.config.scoring import FilterPipeline, MetricConfig, ScorerConfig
 from multiform.config.serialize import plain
 from multiform.config.source import Source, where
@@ -17,6 +19,11 @@ from multiform.errors import ConfigError, MultiformError, shorten
 from multiform.fields import Field, FieldSpec
 from multiform.formats import FieldMapping, FormatConfig, OutputType, compile_format, select_format
 from multiform.formats.raw import check_raw
+
+_TEMPLATES = ("output_type", "description", "doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix",
+              "target_delimiter", "fewshot_delimiter")  # fmt: skip
+#: Fields that a format or prompt replaces; `to_dict` gives them as the task did.
+_MADE_BY_FORMAT = (*_TEMPLATES, "fewshot_config", "filter_list", "scorer")
 
 
 @dataclass(kw_only=True)
@@ -80,7 +87,9 @@ class TaskConfig:
     _formats_selection: str | None = None
     _qualified_name: str | None = None
     _source: Source | None = field(default=None, repr=False, compare=False)
+    _task_class: type | None = field(default=None, repr=False, compare=False)
 
+    _given: dict[str, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
     #: The fields as the task gave them, before any format.
     mapping: FieldMapping = field(init=False, repr=False, compare=False)
     #: The format that the task runs under, and the label by which it was selected.
@@ -91,6 +100,8 @@ class TaskConfig:
 
     def __post_init__(self) -> None:
         self._check()
+        self._given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        self._apply_prompt()
         self.mapping = FieldMapping(self.doc_to_text, self.doc_to_choice, self.doc_to_target)
         self._resolve_formats()
         self._compile_fields()
@@ -109,6 +120,20 @@ class TaskConfig:
         check_keys("a task", known, values, lambda *path: where(source, task, *path))
         return cls(**resolve_functions(values), _source=source)
 
+    def _apply_prompt(self) -> None:
+        """Take the fields of the prompt that `use_prompt` names."""
+        if self.use_prompt is None:
+            return
+        folder = self._source.file.parent if self._source else Path()
+        try:
+            found = load_prompt(
+                self.use_prompt, folder=folder, dataset_path=self.dataset_path, dataset_name=self.dataset_name
+            )
+        except ConfigError as error:
+            raise ConfigError(error.what, where=error.where or self.where("use_prompt"), hint=error.hint) from error
+        for key, value in found.items():
+            setattr(self, key, value)
+
     @property
     def base_name(self) -> str:
         """The task's name without a format."""
@@ -125,10 +150,21 @@ class TaskConfig:
         return where(self._source, self.form_name, *path)
 
     def to_dict(self, keep_callable: bool = False) -> dict[str, Any]:
-        """The configuration as plain data, without empty fields; functions by name unless kept."""
+        """The configuration as plain data, without empty fields; functions by name unless kept.
+
+        What a format or prompt made of the task's fields is not in it, so that the same configuration can be
+        built from it again; `templates` has that.
+        """
         public = [f.name for f in fields(self) if f.init and not f.name.startswith("_")]
-        values = {name: getattr(self, name) for name in public}
+        made = _MADE_BY_FORMAT if self.format is not None or self.use_prompt is not None else ("fewshot_config",)
+        values = {name: self._given[name] if name in made else getattr(self, name) for name in public}
+        if self._formats_selection is not None:
+            values["task"] = self.form_name
         return {key: plain(value, keep_callable) for key, value in values.items() if value is not None}
+
+    def templates(self) -> dict[str, Any]:
+        """The exact templates and delimiters that prompts are made with."""
+        return {name: plain(getattr(self, name)) for name in _TEMPLATES if getattr(self, name) is not None}
 
     def _check(self) -> None:
         tag: Any = self.tag

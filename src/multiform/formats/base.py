@@ -45,6 +45,8 @@ class FormatConfig:
     """
 
     format_name: ClassVar[str] = ""
+    #: The limit of a generation where neither the task nor `generation_kwargs` names one.
+    default_max_gen_toks: ClassVar[int] = 256
 
     #: Text before every prompt; may hold Jinja, and the variables `_num_choices`, `_choice_labels`, ...
     instruction: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from multiform.answers import LabelSpec
@@ -86,6 +86,7 @@ class COTGenFormat(FormatConfig):
     """
 
     format_name = "cot"
+    default_max_gen_toks = 512
 
     instruction: str | None = "Given the following problem, reason step by step to find the final answer.\n"
     question_prefix: str = "Problem: "
@@ -95,7 +96,6 @@ class COTGenFormat(FormatConfig):
     target_delimiter: str = "\n"
     scored: Scored = "generation"
     scorer: str | Mapping[str, Any] | None = "final_answer"
-    generation_kwargs: Mapping[str, Any] | None = field(default_factory=lambda: {"max_gen_toks": 512})
 
     def until(self) -> list[str]:
         """Where the next problem would begin: reasoning itself may well hold blank lines."""

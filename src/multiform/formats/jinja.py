@@ -153,7 +153,8 @@ class _Writer:
     def _expression(self, name: str, spec: FieldSpec) -> str:
         if spec is None:
             return ""
-        part = Field.of(spec)
+        # White space around a single expression, as a YAML block leaves it, does not make its value text.
+        part = Field.of(spec.strip() if isinstance(spec, str) and has_markup(spec) else spec)
         expression = part.expression()
         if expression is None:
             self.bound[name] = part

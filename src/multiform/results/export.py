@@ -172,6 +172,7 @@ def _intervals(estimates: Mapping[str, Estimate]) -> dict[str, list[float | None
 def _form(form: FormResult) -> dict[str, Any]:
     return {
         "task": form.task,
+        "mapping": dict(form.mapping),
         "format": form.format,
         "identity": form.identity,
         "primary_metric": form.primary,
@@ -204,9 +205,12 @@ def _context(request: Request) -> str:
 
 
 def _response(output: Any) -> Any:
+    """An answer as text, or nested lists of texts, as lm-eval writes it."""
     if isinstance(output, LLOutput):
         return [str(output.loglikelihood), str(output.is_greedy)]
-    return output.text if isinstance(output, Completion) else output
+    if isinstance(output, list | tuple):
+        return [_response(part) for part in output]
+    return output.text if isinstance(output, Completion) else str(output)
 
 
 def _sha256(text: str) -> str:

@@ -25,7 +25,10 @@ class FormResult:
     total_docs: int
     estimates: Mapping[str, Estimate]
     higher_is_better: Mapping[str, bool]
+    #: The task's configuration with the exact templates of its prompts.
     config: Mapping[str, Any]
+    #: Where the question, choices and answer were found, before any format.
+    mapping: Mapping[str, Any]
     format: Mapping[str, Any] | None
     set_aside: Sequence[str]
     samples: Sequence[ScoredDoc] = field(repr=False)

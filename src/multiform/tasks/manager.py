@@ -84,7 +84,10 @@ class TaskManager:
         changes = {**(overrides or {}), **({} if label is None else {"_formats_selection": label})}
         if "group" in file.data:
             return build_group(file, self._members, changes, chain)
-        return TaskConfig.from_dict({**file.data, **changes}, source=file.source)
+        data = {**file.data, **changes}
+        if "class" in data:  # a task that is a Python class, with what else the file says as its configuration
+            data["_task_class"] = data.pop("class")
+        return TaskConfig.from_dict(data, source=file.source)
 
     def _members(self, name: str, overrides: Mapping[str, Any], chain: tuple[str, ...]) -> list[Node]:
         """The nodes of a group's member."""

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from multiform.config import TaskConfig
-from multiform.errors import DataError, MultiformError
+from multiform.errors import ConfigError, DataError, MultiformError
 from multiform.fields import Doc
 from multiform.formats import OutputType
+from multiform.paths import cache_root
 from multiform.requests import Instance
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.build import Scoring, build_scoring
@@ -19,6 +20,7 @@ from multiform.scoring.metrics import Metric, value_metric
 from multiform.scoring.outcome import Outcome
 from multiform.scoring.scorers import Scorer
 from multiform.scoring.statistics import Estimate
+from multiform.tasks.cache import RequestCache
 from multiform.tasks.prompting import TaskPrompts
 from multiform.tasks.reader import placing
 from multiform.tasks.records import Answered, ChatTemplate, PromptOptions, ScoredDoc
@@ -47,7 +49,11 @@ class Task(TaskPrompts, ABC):
     def from_config(cls, config: TaskConfig | dict[str, Any], *, dataset_mirror: Path | None = None) -> Task:
         """The task of the right kind for the configuration's output type."""
         made = config if isinstance(config, TaskConfig) else TaskConfig.from_dict(config)
-        return _KINDS[made.output_type](made, dataset_mirror=dataset_mirror)
+        kind = made._task_class or _KINDS[made.output_type]
+        if not issubclass(kind, Task):
+            what = f"{kind.__name__} is not a subclass of multiform.Task"
+            raise ConfigError(what, where=made.where("class"), hint="subclass MultipleChoiceTask or GenerateTask")
+        return kind(made, dataset_mirror=dataset_mirror)
 
     @abstractmethod
     def construct_requests(
@@ -78,17 +84,35 @@ class Task(TaskPrompts, ABC):
         apply_chat_template: bool = False,
         fewshot_as_multiturn: bool = False,
         chat_template: ChatTemplate | None = None,
+        tokenizer_name: str = "",
+        cache_requests: bool = False,
+        rewrite_requests_cache: bool = False,
+        cache_folder: Path | None = None,
     ) -> list[Instance]:
-        """Make and keep the requests of all documents to evaluate."""
+        """Make and keep the requests of all documents to evaluate, or read them from the request cache."""
         options = PromptOptions(
             system_instruction=system_instruction,
             apply_chat_template=apply_chat_template,
             fewshot_as_multiturn=fewshot_as_multiturn,
             chat_template=chat_template,
         )
-        docs = self.doc_iterator(limit=limit, samples=samples, rank=rank, world_size=world_size)
+        docs = list(self.doc_iterator(limit=limit, samples=samples, rank=rank, world_size=world_size))
+        cache = None
+        if cache_requests:
+            key = [self.dump_config(), self.config.templates(), self._seed, [*map(dict, self._pool())], docs]
+            prompts = [system_instruction, apply_chat_template, fewshot_as_multiturn, tokenizer_name]
+            cache = RequestCache(cache_folder or cache_root() / "requests", [key, prompts])
+            found = None if rewrite_requests_cache else cache.read()
+            if found is not None:
+                self._instances = found
+                return found
         self._instances = [instance for doc_id, doc in docs for instance in self.requests_of(doc_id, doc, options)]
+        if cache is not None:
+            cache.write(self._instances)
         return self._instances
+
+    def _pool(self) -> Sequence[Doc]:
+        return self.fewshot_docs() if self.num_fewshot else []
 
     def requests_of(self, doc_id: int, doc: dict[str, Any], options: PromptOptions) -> list[Instance]:
         """The requests of one document; an error names the document."""

@@ -8,7 +8,6 @@ from multiform.errors import ConfigError
 _LATER = {
     "doc_to_image": "images do not reach the model",
     "doc_to_audio": "audio does not reach the model",
-    "use_prompt": "prompt libraries are not read",
     "template": "templates are not applied",
 }
 

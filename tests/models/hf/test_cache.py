@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from multiform.errors import ModelError
-from multiform.models.hf.cache import build_once, cache_root
+from multiform.models.hf.cache import build_once
+from multiform.paths import cache_root
 
 SLOW_BUILD = """
 import sys, time

@@ -17,9 +17,10 @@ import transformers
 from tokenizers import pre_tokenizers
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.hf.cache import build_once, cache_root
+from multiform.models.hf.cache import build_once
 from multiform.models.hf.load import without_progress_bars
 from multiform.models.hf.model import HFModel
+from multiform.paths import cache_root
 
 logger = logging.getLogger("multiform")
 

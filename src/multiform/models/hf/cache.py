@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -11,13 +10,6 @@ from pathlib import Path
 import filelock
 
 from multiform.errors import ModelError
-
-
-def cache_root() -> Path:
-    """Where Multiform keeps what can be made again."""
-    if own := os.environ.get("MULTIFORM_CACHE"):
-        return Path(own).expanduser()
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "multiform"
 
 
 def build_once(folder: Path, build: Callable[[Path], None]) -> None:

@@ -1,15 +1,26 @@
 """Scorers: filter, read and score the answers of a form.
 
 There are three ways to make one, each a subclass with `register_scorer`: name default metrics and
-filters, override `score` for one answer, or override `score_all` for all of them at once.
+filters, override `score` for one answer, or override `score_all` for all of them at once. The `kwargs`
+that a task gives a scorer are its fields::
+
+    @register_scorer("close_enough")
+    @dataclass(kw_only=True)
+    class CloseEnough(Scorer):
+        within: float = 0.1
+
+        def score(self, outcome):
+            return {"close": float(abs(float(outcome.prediction) - float(outcome.references[0])) <= self.within)}
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from multiform.errors import ConfigError, shorten
 from multiform.fields import Doc
 from multiform.registry import Registry
 from multiform.scoring.filters import Pipeline
@@ -21,6 +32,7 @@ scorers: Registry[type[Scorer]] = Registry("scorer")
 register_scorer = scorers.register
 
 
+@dataclass(kw_only=True, eq=False)
 class Scorer:
     """Scores answers with a list of metrics, after one pipeline of filters."""
 
@@ -31,9 +43,8 @@ class Scorer:
     #: Whether it scores all documents together, after the last answer.
     deferred: ClassVar[bool] = False
 
-    def __init__(self, *, pipeline: Pipeline, metrics: Sequence[Metric]) -> None:
-        self.pipeline = pipeline
-        self.metrics = tuple(metrics)
+    pipeline: Pipeline
+    metrics: Sequence[Metric]
 
     @property
     def name(self) -> str:
@@ -50,11 +61,13 @@ class Scorer:
 
     def score_repeats(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         """The values of one document, its repeats reduced to one value for each metric."""
-        scored = [self.score(outcome) for outcome in outcomes]
+        return self.reduced([self.score(outcome) for outcome in outcomes])
+
+    def reduced(self, scored: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        """The values of repeats as one value for each metric."""
         values: dict[str, Any] = {}
         for key in scored[0]:
-            made = [one[key] for one in scored]
-            values |= self._reduced(key, made)
+            values |= self._reduced(key, [one[key] for one in scored])
         return values
 
     def _reduced(self, key: str, made: Sequence[Any]) -> dict[str, Any]:
@@ -72,6 +85,7 @@ class Scorer:
         return found[0] if found else self.metrics[0] if len(self.metrics) == 1 else None
 
 
+@dataclass(kw_only=True, eq=False)
 class ReadingScorer(Scorer):
     """A scorer that reads the answer out of free text; an answer that is not there is None."""
 
@@ -95,5 +109,16 @@ class ReadingScorer(Scorer):
         )
 
     def score(self, outcome: Outcome) -> dict[str, Any]:
-        assert isinstance(outcome, TextOutcome)
+        if not isinstance(outcome, TextOutcome):
+            what = f"{type(self).__name__} reads what a model writes"
+            raise ConfigError(what, where="scorer", hint="remove it, or set output_type: generate_until")
         return super().score(self.reading(outcome))
+
+
+def compiled(pattern: str, name: str) -> re.Pattern[str]:
+    """A regular expression that a scorer was given, compiled."""
+    try:
+        return re.compile(pattern)
+    except (re.error, TypeError) as error:
+        what = f"bad regular expression {shorten(pattern)}: {error}"
+        raise ConfigError(what, where=f"scorer.kwargs.{name}", hint="test the pattern") from error

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
+from multiform.answers import label_list
+from multiform.errors import ConfigError, shorten
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers.base import ReadingScorer, register_scorer
 
@@ -18,11 +22,25 @@ _PLAIN_WORDS = ("a", "i", "no")
 
 
 @register_scorer("choice_match")
+@dataclass(kw_only=True, eq=False)
 class ChoiceMatch(ReadingScorer):
-    """The label that the text names, or the label of the choice that it spells out."""
+    """The label that the text names, or the label of the choice that it spells out.
+
+    The labels are those of the format. Without one they are the scorer's `labels` (a list, "letters" or
+    "numbers"), or letters where every right answer is one. Where there are none, the whole text counts.
+    """
+
+    labels: Any = None
+
+    def __post_init__(self) -> None:
+        if self.labels not in (None, "letters", "numbers") and not isinstance(self.labels, list | tuple):
+            what = f"expected a list, 'letters' or 'numbers', got {shorten(self.labels)}"
+            raise ConfigError(what, where="scorer.kwargs.labels", hint="write labels: [A, B, C, D]")
 
     def read(self, outcome: TextOutcome) -> str | None:
         assert outcome.prediction is not None
+        if not outcome.labels:
+            return _plain(outcome.prediction) or None
         return read_choice(
             outcome.prediction,
             outcome.labels,
@@ -30,6 +48,21 @@ class ChoiceMatch(ReadingScorer):
             primed=bool(outcome.primed),
             finished=not outcome.truncated,
         )
+
+    def reading(self, outcome: TextOutcome) -> TextOutcome:
+        if outcome.labels:
+            return super().reading(outcome)
+        labels = self._labels(outcome.references)
+        known = [(_exact(ref.strip(), labels) or ref) if labels else _plain(ref) for ref in outcome.references]
+        return super().reading(replace(outcome, labels=labels, references=tuple(known)))
+
+    def _labels(self, references: Sequence[str]) -> tuple[str, ...]:
+        """The labels of a document whose format shows none."""
+        if isinstance(self.labels, list | tuple):
+            return tuple(map(str, self.labels))
+        lettered = all(re.fullmatch("[A-Za-z]", reference.strip()) for reference in references)
+        spec = self.labels or ("letters" if lettered else None)
+        return tuple(label_list(26, spec)) if spec else ()
 
 
 def read_choice(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
 from multiform.scoring.outcome import TextOutcome
-from multiform.scoring.scorers.base import ReadingScorer, register_scorer
+from multiform.scoring.scorers.base import ReadingScorer, compiled, register_scorer
 
 _IS = r"[\s*_`]*+(?:is|was|would\s+be|:|=)[\s*_`:]*+"
 _MARKERS = (
@@ -25,12 +25,23 @@ _NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|-?\.\d+")
 
 
 @register_scorer("final_answer")
+@dataclass(kw_only=True, eq=False)
 class FinalAnswer(ReadingScorer):
-    """What follows the last "the final answer is"; numbers are compared as numbers."""
+    """What follows the last "the final answer is"; numbers are compared as numbers.
+
+    `patterns` are regular expressions that are tried before that one and its kin; the answer is the
+    group that matched, or all of the match where there are no groups.
+    """
+
+    patterns: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        given = [self.patterns] if isinstance(self.patterns, str) else self.patterns
+        self._markers = (*(compiled(pattern, "patterns") for pattern in given), *_MARKERS)
 
     def read(self, outcome: TextOutcome) -> str | None:
         assert outcome.prediction is not None
-        return read_final_answer(outcome.prediction)
+        return read_final_answer(outcome.prediction, self._markers)
 
     def reading(self, outcome: TextOutcome) -> TextOutcome:
         """Compare as numbers when the reference is one, as words otherwise."""
@@ -40,7 +51,7 @@ class FinalAnswer(ReadingScorer):
         return replace(outcome, prediction=prediction, references=references)
 
 
-def read_final_answer(text: str) -> str | None:
+def read_final_answer(text: str, markers: Sequence[re.Pattern[str]] = _MARKERS) -> str | None:
     r"""The answer that a text ends in, or None when it names none.
 
     >>> read_final_answer("2 + 2 = 4.\nThe final answer is 4.")
@@ -50,8 +61,8 @@ def read_final_answer(text: str) -> str | None:
     >>> read_final_answer(" South America")  # after examples that are bare answers
     'South America'
     """
-    for marker in _MARKERS:
-        found = [_trimmed(match) for match in marker.findall(text)]
+    for marker in markers:
+        found = [_trimmed(match[match.lastindex or 0]) for match in marker.finditer(text)]
         found = [answer for answer in found if answer and answer != "answer"]  # "[answer]" is the prompt's own
         if found:
             return found[-1]
@@ -72,14 +83,14 @@ def _trimmed(answer: str) -> str:
 def _agreeing(answer: str, references: Sequence[str]) -> str:
     """The answer in the form in which it agrees with a reference, if it agrees with one at all."""
     candidates = [_canonical(answer), _canonical(re.split(r",(?!\d)|[;(]|\.\s", answer)[0])]
-    if any(_number(reference) is not None for reference in references):
+    if any(canonical_number(reference) is not None for reference in references):
         numbers = {_canonical(number) for number in _NUMBER.findall(answer.rpartition("=")[2])}
         candidates += numbers if len(numbers) == 1 else ()  # of several, it is not clear which is meant
     return next((candidate for candidate in candidates if candidate in references), candidates[0])
 
 
 def _canonical(text: str) -> str:
-    number = _number(text)
+    number = canonical_number(text)
     if number is not None:
         return number
     words = re.sub(r"[^\w\s%/.-]", " ", text.casefold()).split()
@@ -87,11 +98,11 @@ def _canonical(text: str) -> str:
     return " ".join(telling or words).strip(" .") or text.strip()
 
 
-def _number(text: str) -> str | None:
+def canonical_number(text: str) -> str | None:
     """A number in its shortest form, units of money and percent signs aside.
 
-    >>> _number("$1,250.50"), _number("07"), _number("42.0"), _number("seven") is None
-    ('1250.5', '7', '42', True)
+    >>> [canonical_number(text) for text in ("$1,250.50", "07", "42.0", "seven")]
+    ['1250.5', '7', '42', None]
     """
     bare = re.sub(r"^([-+]?)[$€£¥]\s*", r"\1", text.strip().strip("$€£¥% ").rstrip("."))
     if "," in bare and not re.fullmatch(r"[-+]?\d{1,3}(,\d{3})+(\.\d+)?", bare):

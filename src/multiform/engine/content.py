@@ -1,0 +1,64 @@
+"""Requests and outputs as the store keeps them: a hash of what is asked, a line of what was answered."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Output, Request
+
+
+def request_key(request: Request) -> bytes:
+    """The SHA-256 of all that a request says: its kind, texts, options, and which repeat it is.
+
+    >>> request_key(LoglikelihoodRequest("ab", "c")) == request_key(LoglikelihoodRequest("a", "bc"))
+    False
+    """
+    if isinstance(request, LoglikelihoodRequest):
+        return _sha256("loglikelihood", request.context, request.continuation)
+    if isinstance(request, GenerationRequest):
+        options = json.dumps(request.options, default=repr)
+        return _sha256("generation", request.context, options, str(request.sample))
+    return _sha256("rolling", request.text)
+
+
+def _sha256(*parts: str) -> bytes:
+    digest = hashlib.sha256()
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        # With its length before it, a text cannot run into the next one.
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
+    return digest.digest()
+
+
+def output_line(output: Output) -> str:
+    """An output as text; numbers keep every bit.
+
+    >>> output_line(LLOutput(-0.1, True, 3)), output_line(Completion(" yes"))
+    ('[-0.1, true, 3]', '[" yes", false]')
+    """
+    if isinstance(output, LLOutput):
+        return json.dumps([output.loglikelihood, output.is_greedy, output.tokens])
+    return json.dumps([output.text, output.truncated])
+
+
+def read_output(line: str, request: Request) -> Output | None:
+    """The output that `output_line` wrote, or None for anything else."""
+    try:
+        values = json.loads(line)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if isinstance(request, GenerationRequest):
+        return Completion(*values) if _are(values, str, bool) else None
+    if not _are(values, float | int, bool, int | None):
+        return None
+    return LLOutput(float(values[0]), values[1], values[2])
+
+
+def _are(values: Any, *kinds: Any) -> bool:
+    """Whether it is a list of values of these kinds."""
+    if not isinstance(values, list) or len(values) != len(kinds):
+        return False
+    return all(isinstance(value, kind) for value, kind in zip(values, kinds, strict=True))

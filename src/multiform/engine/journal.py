@@ -1,0 +1,49 @@
+"""The journal: takes answers as they come and commits them in the background, a few at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TypeAlias
+
+#: The hash of a request, and its output as a line.
+Row: TypeAlias = tuple[bytes, str]
+#: Seconds in which answers are gathered for one commit: what a killed process loses at most.
+PAUSE = 0.1
+
+
+class Journal:
+    """Calls `write` with all answers of a moment, in a thread, so that the model never waits for a disk.
+
+    A thread, because the last answers of a batch are to be safe while the model works on the next one.
+    """
+
+    def __init__(self, write: Callable[[list[Row]], None]) -> None:
+        self._write = write
+        self._rows: SimpleQueue[Row | None] = SimpleQueue()
+        self._thread = Thread(target=self._work, name="multiform-journal", daemon=True)
+        self._thread.start()
+
+    def put(self, row: Row) -> None:
+        self._rows.put(row)
+
+    def close(self) -> None:
+        """Write what is left and end."""
+        self._rows.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        going = True
+        while going:
+            rows = [self._rows.get()]
+            if rows[0] is not None:
+                time.sleep(PAUSE)
+            while True:
+                try:
+                    rows.append(self._rows.get_nowait())
+                except Empty:
+                    break
+            going = None not in rows
+            self._write([row for row in rows if row is not None])

@@ -1,0 +1,108 @@
+"""Filters in a row: their registry, and the pipelines that a task's `filter_list` names.
+
+A filter maps the list of outputs of one document (one per repeat) to another list. Functions and
+classes that a task brings along are written over lists of documents; see `functions`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from multiform.errors import ConfigError, DataError, MultiformError, nearest
+from multiform.fields import Doc
+from multiform.registry import Registry
+from multiform.scoring.filters.functions import OverDocuments, from_callable, made_filter
+
+Filter = Callable[[Sequence[Any], Doc], list[Any]]
+FilterFactory = Callable[..., Any]
+
+#: Factories of filters: functions that return one, or lm-eval's classes with ``apply(resps, docs)``.
+filters: Registry[FilterFactory] = Registry("filter")
+register_filter = filters.register
+
+#: Filters after which one output is left, however many there were.
+_SINGLE = ("take_first", "majority_vote")
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Filters in a row, under the name that results are keyed by.
+
+    `single` says that one output is left of all repeats, which is then handed on by itself.
+    """
+
+    name: str
+    steps: tuple[Filter, ...]
+    single: bool = True
+
+    def __call__(self, outputs: Sequence[Any], doc: Doc) -> list[Any]:
+        for step in self.steps:
+            outputs = step(outputs, doc)
+        return list(outputs)
+
+
+def build_pipeline(name: str, steps: Sequence[Mapping[str, Any]]) -> Pipeline:
+    """The filters that a `filter_list` entry names, with their arguments.
+
+    >>> pipeline = build_pipeline("last", [
+    ...     {"function": "regex", "regex_pattern": "[0-9]+", "group_select": -1},
+    ...     {"function": "take_first"},
+    ... ])
+    >>> pipeline(["3 and 4 are 7", "8"], {})
+    ['7']
+    """
+    made = []
+    for index, step in enumerate(steps):
+        one = _build_step(step)
+        taken = any(earlier["function"] == "take_first" for earlier in steps[:index])
+        one = replace(one, alone=True) if taken and isinstance(one, OverDocuments) else one
+        made.append(_guarded(one, _step_name(step)))
+    return Pipeline(name, tuple(made), any(step["function"] in _SINGLE for step in steps))
+
+
+@register_filter("custom")
+def custom(filter_fn: Callable[..., Any], **kwargs: Any) -> Filter:
+    """Calls a function with the outputs and documents of many: lists of one here."""
+    return OverDocuments(apply=filter_fn, kwargs=kwargs)
+
+
+def _build_step(step: Mapping[str, Any]) -> Filter:
+    function = step["function"]
+    kwargs = {**(step.get("kwargs") or {}), **{k: v for k, v in step.items() if k not in ("function", "kwargs")}}
+    if not callable(function) and function not in filters:
+        raise ConfigError(f"unknown filter '{function}'", hint=nearest(str(function), filters, listed="filters"))
+    try:
+        if callable(function):
+            return from_callable(function, kwargs)
+        return made_filter(filters.get(function)(**kwargs), function)
+    except MultiformError:
+        raise
+    except re.error as error:
+        what = f"filter '{_step_name(step)}': bad regular expression: {error}"
+        raise ConfigError(what, hint="test the pattern") from error
+    except Exception as error:  # TypeError for a wrong argument; a task's own class may raise anything
+        what = f"filter '{_step_name(step)}': {error or type(error).__name__}"
+        raise ConfigError(what, hint="check its arguments") from error
+
+
+def _step_name(step: Mapping[str, Any]) -> str:
+    function = step["function"]
+    return str(getattr(function, "__qualname__", function))
+
+
+def _guarded(step: Filter, name: str) -> Filter:
+    """The filter with its failures as errors that name it."""
+
+    def apply(outputs: Sequence[Any], doc: Doc) -> list[Any]:
+        try:
+            return step(outputs, doc)
+        except MultiformError as error:
+            raise error.at(f"filter '{name}'") from error
+        except Exception as error:  # a task's own function may raise anything
+            what = f"filter '{name}' failed: {type(error).__name__}: {error}"
+            raise DataError(what, hint="call it with this document's outputs to debug it") from error
+
+    return apply

@@ -1,0 +1,82 @@
+"""Filters that change the text of each output."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from multiform.errors import ConfigError, shorten
+from multiform.scoring.filters.base import Filter, register_filter
+
+#: What models call the kinds of entities, and the four tags of the benchmarks.
+_TAGS = {
+    "person": "PER",
+    "persons": "PER",
+    "people": "PER",
+    "per": "PER",
+    "location": "LOC",
+    "places": "LOC",
+    "counties": "LOC",
+    "country": "LOC",
+    "continent": "LOC",
+    "loc": "LOC",
+    "organization": "ORG",
+    "company": "ORG",
+    "org": "ORG",
+    "time": "DATE",
+    "date": "DATE",
+}
+_TAG = re.compile(rf"\b({'|'.join(_TAGS)})\s*:")
+_TAGGED = re.compile(r"\b(PER|LOC|ORG|DATE):\s*([^$]+)")
+
+
+def each(function: Callable[[Any], Any]) -> Filter:
+    """A filter that maps every output by itself."""
+    return lambda outputs, doc: [function(output) for output in outputs]
+
+
+@register_filter("remove_whitespace")
+def remove_whitespace() -> Filter:
+    """Removes white space at the beginning and the end."""
+    return each(lambda text: text.strip())
+
+
+@register_filter("lowercase")
+def lowercase() -> Filter:
+    """Lower-cases the text."""
+    return each(lambda text: text.lower())
+
+
+@register_filter("uppercase")
+def uppercase() -> Filter:
+    """Upper-cases the text."""
+    return each(lambda text: text.upper())
+
+
+@register_filter("map")
+def map_values(mapping_dict: Any = None, default_value: Any = None) -> Filter:
+    """Looks the text up in a table."""
+    if mapping_dict is not None and not isinstance(mapping_dict, Mapping):
+        what = f"map: expected mapping_dict to be a mapping, got {shorten(mapping_dict)}"
+        raise ConfigError(what, hint="write mapping_dict: {yes: 1, no: 0}")
+    table = dict(mapping_dict or {})
+    return each(lambda text: table.get(text, default_value))
+
+
+@register_filter("format_span")
+def format_span() -> Filter:
+    """Brings named entities into the one form ``tag: entity $ tag: entity``."""
+    return each(span)
+
+
+def span(text: str) -> str:
+    r"""The entities of an answer, each with its tag; lists are taken apart and "none" is left out.
+
+    >>> span("Person: Ada Lovelace $$ LOCATION: London, Paris\norg: None")
+    'per: ada lovelace $ loc: london $ loc: paris'
+    """
+    tagged = _TAG.sub(lambda match: f"{_TAGS[match[1]]}:", text.lower())
+    joined = tagged.replace("$$", "$").rstrip("$").replace("\n", "$").strip()
+    pairs = [(tag.lower(), entity.strip()) for tag, listed in _TAGGED.findall(joined) for entity in listed.split(",")]
+    return " $ ".join(f"{tag}: {entity}" for tag, entity in pairs if entity != "none")

@@ -1,0 +1,94 @@
+"""`multiform` itself: help, version, what it loads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+
+COMMANDS = ["run", "show", "ls", "validate"]
+HEAVY = {"torch", "transformers", "datasets", "pandas"}
+
+LOADED = """\
+import sys
+from multiform.cli.main import main
+try:
+    code = main(sys.argv[1:])
+except SystemExit as done:
+    code = done.code
+assert not code, code
+print(*sorted({name.partition(".")[0] for name in sys.modules}), file=sys.stderr)
+"""
+
+
+def test_help_names_every_command(folder):
+    ran = folder.process("--help")
+    assert ran.code == 0
+    assert [name for name in COMMANDS if f"    {name} " not in ran.out] == []
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_help_with_examples(folder, command):
+    ran = folder.process(command, "--help")
+    assert (ran.code, ran.err) == (0, "")
+    assert f"examples:\n  multiform {command} " in ran.out
+
+
+def test_no_command_prints_the_help(folder):
+    ran = folder.run()
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out.startswith("usage: multiform")
+
+
+def test_version_is_printed(folder):
+    assert folder.run("--version").out.strip() == version("multiform")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["--help"],
+        ["run", "--help"],
+        ["--version"],
+        *(["ls", kind] for kind in ("tasks", "tags", "formats", "models", "metrics", "filters", "scorers")),
+        ["show", "quiz"],
+        ["show", "quiz@generate", "--num_fewshot", "2", "--json"],
+        ["validate", "quiz@all", "--limit", "2"],
+        ["run", "--model", "dummy", "--tasks", "quiz@mcqa", "--limit", "2"],
+    ],
+    ids=" ".join,
+)
+def test_nothing_heavy_is_imported(folder, argv):
+    command = [sys.executable, "-c", LOADED, *argv]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder.path, check=False)
+    assert done.returncode == 0, done.stderr
+    assert HEAVY & set(done.stderr.split()) == set()
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["rum"], "error: multiform: no command 'rum'; did you mean 'run'?\n"),
+        (["run", "--limt", "5"], "error: multiform run: no flag --limt; did you mean '--limit'?\n"),
+        (["run", "--tasks", "quizz"], "error: quizz: no task, tag or file of that name; did you mean 'quiz'?\n"),
+        (["show", "quiz@mqca"], "error: quiz@mqca: unknown format 'mqca'; did you mean 'mcqa'?\n"),
+        (
+            ["show", "quiz", "--doc", "99999"],
+            "error: --doc: no document 99999; write N, A:B or all; there are documents 0 to 143\n",
+        ),
+        (["ls", "task"], "error: ls: no 'task'; did you mean 'tasks'?\n"),
+    ],
+    ids=["command", "flag", "task", "format", "document", "kind"],
+)
+def test_wrong_input_is_one_line_on_standard_error(folder, argv, message):
+    ran = folder.process(*argv)
+    assert (ran.code, ran.out, ran.err) == (2, "", message)
+
+
+def test_the_installed_command_is_the_same(folder):
+    script = subprocess.run(
+        [sys.executable.replace("python", "multiform"), "ls", "formats"], capture_output=True, text=True, check=False
+    )
+    assert script.stdout == folder.process("ls", "formats").out

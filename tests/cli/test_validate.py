@@ -1,0 +1,85 @@
+"""`multiform validate`: everything that is wrong, before it fails."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def three(folder):
+    """Three tasks: the first and the last are broken, in the file and in the data."""
+    folder.task("task: one\ndoc_to_txt: question\n", name="tasks/one.yaml")
+    folder.task("task: two\ndataset_path: ../rows.jsonl\ntag: all_three\n", name="tasks/two.yaml")
+    folder.task("task: three\ndataset_path: ../rows.jsonl\ndoc_to_text: qestion\n", name="tasks/three.yaml")
+    return folder
+
+
+def test_a_right_task_is_ok(folder):
+    folder.task()
+    ran = folder.run("validate", "task.yaml")
+    assert (ran.code, ran.out, ran.err) == (0, "ok: t: 4 documents rendered\n", "")
+
+
+def test_all_that_is_wrong_is_said(three):
+    ran = three.run("validate", "tasks/one.yaml", "tasks/two.yaml,tasks/three.yaml", "nope")
+    assert ran.code == 2
+    assert ran.out.splitlines() == [
+        "error: tasks/one.yaml:8: doc_to_txt: unknown key 'doc_to_txt' in a task; did you mean 'doc_to_text'?",
+        "ok: two: 4 documents rendered",
+        "error: tasks/three.yaml:7: doc_to_text: doc 0: no column 'qestion' in ../rows.jsonl; "
+        "did you mean 'question'?",
+        "error: nope: no task, tag or file of that name; tasks and tags: bundled, quiz, quiz_problems",
+    ]
+
+
+def test_a_broken_task_of_a_glob_does_not_hide_the_others(three):
+    ran = three.run("validate", "t*", "one", "--include_path", "tasks")
+    assert [line.split(":")[0] for line in ran.out.splitlines()] == ["error", "ok", "error"]
+
+
+def test_a_broken_format_does_not_hide_the_others(folder):
+    folder.task()
+    ran = folder.run("validate", "task.yaml@mcqa+nope+cloze")
+    assert [line.split(":")[:2] for line in ran.out.splitlines()] == [
+        ["ok", " t@mcqa"],
+        ["error", " t@nope"],
+        ["ok", " t@cloze"],
+    ]
+
+
+def test_json_has_a_row_for_each_form(three):
+    ran = three.run("validate", "tasks/two.yaml@mcqa", "tasks/one.yaml", "--json")
+    assert ran.code == 2
+    first, second = ran.json()
+    assert first == {"form": "two@mcqa", "docs": 4, "error": None}
+    assert (second["form"], second["docs"]) == ("tasks/one.yaml", 0)
+    assert second["error"].startswith("tasks/one.yaml:8: doc_to_txt: unknown key")
+
+
+def test_documents_up_to_the_limit_are_rendered(folder):
+    folder.rows(*({"question": "q", "choices": ["a", "b"], "answer": i} for i in range(4)))
+    folder.task()
+    assert folder.run("validate", "task.yaml", "--limit", "2").code == 0
+    assert "doc 2: the answer 2" in folder.run("validate", "task.yaml").out
+
+
+def test_shots_are_rendered_too(folder):
+    folder.task()
+    ran = folder.run("validate", "task.yaml", "--num_fewshot", "9")
+    assert (ran.code, "9 few-shot examples asked for" in ran.out) == (2, True)
+
+
+def test_tasks_may_be_named_as_for_lm_eval(folder):
+    folder.task()
+    assert folder.run("validate", "--tasks", "task.yaml").out == "ok: t: 4 documents rendered\n"
+
+
+def test_the_bundled_tasks_are_right_in_every_format(folder):
+    ran = folder.run("validate", "bundled@all", "--num_fewshot", "2", "--limit", "5")
+    assert (ran.code, "error" in ran.out) == (0, False)
+
+
+def test_examples_are_right_in_every_format(folder, mirror, examples):
+    names = [f"{path}@all" for path in sorted(examples.glob("*.yaml"))]
+    ran = folder.run("validate", *names, "--dataset_mirror", str(mirror), "--num_fewshot", "3", "--limit", "50")
+    assert [line for line in ran.out.splitlines() if line.startswith("error")] == []
