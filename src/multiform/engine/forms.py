@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
+from multiform.engine.executors import LocalExecutor
 from multiform.engine.progress import Progress
 from multiform.engine.run import answers
+from multiform.engine.store import Store
 from multiform.models import Model
 from multiform.requests import Instance, Output, Request, RollingRequest
 from multiform.tasks import Answered, PromptOptions, ScoredDoc, Task
@@ -35,38 +38,69 @@ def works_of(
     return works
 
 
-def run_works(model: Model, works: Sequence[Work], progress: Progress) -> dict[str, list[ScoredDoc]]:
-    """Ask the model, and score each document as soon as its last answer is there."""
-    waiting: dict[Request, list[Work]] = {}
-    for work in works:
-        for request in dict.fromkeys(instance.request for instance in work.instances):
-            waiting.setdefault(request, []).append(work)
-    outputs: dict[Request, Output] = {}
-    scored: dict[str, list[ScoredDoc]] = {work.task.name: [] for work in works}
-    running = {work.task.name: _Running() for work in works}
-    progress.begin(len(waiting), len(works))
-    try:
-        for request, output in answers(model, waiting):
-            outputs[request] = output
-            progress.answered()
-            for work in waiting[request]:
-                work.waiting -= 1
-                if work.waiting == 0:
-                    answered = Answered(
-                        doc_id=work.doc_id,
-                        instances=tuple(work.instances),
-                        outputs=tuple(outputs[instance.request] for instance in work.instances),
-                    )
-                    work.answered = answered
-                    docs = work.task.process_instances(answered)
-                    scored[work.task.name] += docs
-                    running[work.task.name].show(work.task.name, docs, progress)
-    finally:
-        progress.end()
-    for task in {work.task.name: work.task for work in works}.values():
-        mine = [work.answered for work in works if work.task is task and work.answered is not None]
-        scored[task.name] += task.process_deferred(mine)
-    return {name: sorted(docs, key=lambda doc: doc.doc_id) for name, docs in scored.items()}
+def run_works(
+    model: Model, works: Sequence[Work], progress: Progress, store: Store | None = None
+) -> dict[str, list[ScoredDoc]]:
+    """Ask the model what the store does not know, and score each document as soon as its last answer is there."""
+    scoring = _Scoring(works, progress)
+    known = store.known(model.identity, scoring.waiting) if store else {}
+    if known and store:
+        progress.message(f"{len(known)} of {len(scoring.waiting)} answers are in {store.path}")
+    for request, output in known.items():
+        scoring.answered(request, output)
+    missing = [request for request in scoring.waiting if request not in known]
+    if missing:
+        progress.begin(len(missing), len(works))
+        asked = answers(LocalExecutor(model), missing, identity=model.identity, store=store)
+        try:
+            with closing(asked):  # what came is stored before anything else happens
+                for request, output in asked:
+                    progress.answered()
+                    scoring.answered(request, output)
+        except KeyboardInterrupt:
+            if store is None or not store.working:
+                raise
+            raise KeyboardInterrupt("answers so far are stored; run the same command again to go on") from None
+        finally:
+            progress.end()
+    return scoring.results()
+
+
+class _Scoring:
+    """The documents of a run, each scored when its last answer comes."""
+
+    def __init__(self, works: Sequence[Work], progress: Progress) -> None:
+        self.works = works
+        self.progress = progress
+        #: The documents that want to know it, for each distinct request.
+        self.waiting: dict[Request, list[Work]] = {}
+        for work in works:
+            for request in dict.fromkeys(instance.request for instance in work.instances):
+                self.waiting.setdefault(request, []).append(work)
+        self._outputs: dict[Request, Output] = {}
+        self._scored: dict[str, list[ScoredDoc]] = {work.task.name: [] for work in works}
+        self._running = {work.task.name: _Running() for work in works}
+
+    def answered(self, request: Request, output: Output) -> None:
+        self._outputs[request] = output
+        for work in self.waiting[request]:
+            work.waiting -= 1
+            if work.waiting == 0:
+                self._score(work)
+
+    def results(self) -> dict[str, list[ScoredDoc]]:
+        """The scored documents of each form, once all is answered."""
+        for task in {work.task.name: work.task for work in self.works}.values():
+            mine = [work.answered for work in self.works if work.task is task and work.answered is not None]
+            self._scored[task.name] += task.process_deferred(mine)
+        return {name: sorted(docs, key=lambda doc: doc.doc_id) for name, docs in self._scored.items()}
+
+    def _score(self, work: Work) -> None:
+        outputs = tuple(self._outputs[instance.request] for instance in work.instances)
+        work.answered = Answered(doc_id=work.doc_id, instances=tuple(work.instances), outputs=outputs)
+        docs = work.task.process_instances(work.answered)
+        self._scored[work.task.name] += docs
+        self._running[work.task.name].show(work.task.name, docs, self.progress)
 
 
 @dataclass(slots=True)

@@ -1,43 +1,39 @@
-"""Asks a model what the forms of a run want to know: each distinct request once."""
+"""Asks what the forms of a run want to know: each distinct request once, and none that was answered before."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Generator, Iterable
+from contextlib import nullcontext
 
-from multiform.errors import ModelError, MultiformError
-from multiform.models.base import Model
+from multiform.engine.executors import Executor, Unit
+from multiform.engine.store import Store
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Output, Request, RollingRequest
 
-R = TypeVar("R")
+
+def answers(
+    executor: Executor, requests: Iterable[Request], *, identity: str = "", store: Store | None = None
+) -> Generator[tuple[Request, Output], None, None]:
+    """Every distinct request with its output, as soon as the model has it; the store gets each at that moment.
+
+    `identity` is that of the model, under which its answers are stored.
+    """
+    with nullcontext(_forget) if store is None else store.recording(identity) as record:
+        for request, output in executor.run(units(requests)):
+            record(request, output)
+            yield request, output
 
 
-def answers(model: Model, requests: Iterable[Request]) -> Iterator[tuple[Request, Output]]:
-    """Every distinct request with its output, as soon as the model has it."""
-    distinct = list(dict.fromkeys(requests))
-    kinds: Sequence[tuple[type[Any], Callable[[Any], Iterator[tuple[int, Output]]]]] = (
-        (LoglikelihoodRequest, model.loglikelihood),
-        (RollingRequest, model.loglikelihood_rolling),
-        (GenerationRequest, model.generate),
-    )
-    for kind, ask in kinds:
-        asked = [request for request in distinct if isinstance(request, kind)]
-        if asked:
-            yield from _asked(model, asked, ask)
+def units(requests: Iterable[Request]) -> list[Unit]:
+    """The distinct requests as units of work: one for each kind, so that nothing that can be shared is apart.
+
+    >>> [len(unit) for unit in units([RollingRequest("a"), LoglikelihoodRequest("a", "b"), RollingRequest("a")])]
+    [1, 1]
+    """
+    distinct = dict.fromkeys(requests)
+    kinds = (LoglikelihoodRequest, RollingRequest, GenerationRequest)
+    made = ([request for request in distinct if isinstance(request, kind)] for kind in kinds)
+    return [unit for unit in made if unit]
 
 
-def _asked(
-    model: Model, requests: list[R], ask: Callable[[list[R]], Iterator[tuple[int, Output]]]
-) -> Iterator[tuple[R, Output]]:
-    missing = set(range(len(requests)))
-    try:
-        for position, output in ask(requests):
-            missing.discard(position)
-            yield requests[position], output
-    except MultiformError:
-        raise
-    except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
-        what = f"model '{model.name}' failed: {type(error).__name__}: {error}"
-        raise ModelError(what, hint="run again with a smaller --batch_size or another device") from error
-    if missing:
-        raise ModelError(f"model '{model.name}' left {len(missing)} of {len(requests)} requests without an answer")
+def _forget(request: Request, output: Output) -> None:
+    """Where there is no store."""

@@ -9,7 +9,9 @@ from typing import Any
 
 from multiform.config import TaskConfig
 from multiform.config.generation import check_generation
+from multiform.engine.late import late_model
 from multiform.engine.progress import Progress
+from multiform.engine.store import Store
 from multiform.errors import ConfigError, UsageError
 from multiform.models import Model, models
 from multiform.tasks import Group, Node, PromptOptions, Task, TaskManager
@@ -80,12 +82,18 @@ def _leaves(node: Node) -> list[TaskConfig]:
     return list(node.tasks()) if isinstance(node, Group) else [node]
 
 
-def load_model(model: str | Model, arguments: Mapping[str, Any], progress: Progress) -> Model:
-    """The model itself, or the registered one of that name."""
+def load_model(
+    model: str | Model, arguments: Mapping[str, Any], progress: Progress, store: Store | None = None
+) -> Model:
+    """The model itself, or the registered one of that name, loaded when it is needed if the store knows it."""
     if isinstance(model, Model):
         return model
     if model not in models:
         models.get(model)  # raises, with the nearest name
+    return late_model(model, arguments, store, lambda: _load(model, arguments, progress))
+
+
+def _load(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
     progress.message(f"loading model '{model}'")
     try:
         kind = models.get(model)

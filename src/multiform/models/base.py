@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from multiform.errors import ModelError
 from multiform.registry import Registry
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
+from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
 
 T = TypeVar("T")
 
@@ -27,6 +27,8 @@ class Model(ABC):
     identity: str
     #: What results files and tables call the model.
     name: str
+    #: Whether answers are worth keeping, where the user has not said.
+    stored: ClassVar[bool] = True
 
     @abstractmethod
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
@@ -50,6 +52,10 @@ class Model(ABC):
 
     def chat_template_text(self) -> str | None:
         """The chat template itself, for the results file."""
+        return None
+
+    def plan(self, requests: Sequence[Request]) -> str | None:
+        """What it would take to answer the requests, in words; None where the model does not plan."""
         return None
 
     def info(self) -> dict[str, Any]:

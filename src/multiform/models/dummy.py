@@ -15,6 +15,7 @@ class DummyModel(Model):
     """Answers that depend on the request's content alone: the same in every run and order."""
 
     name = "dummy"
+    stored = False
 
     def __init__(self, *, seed: int = 0, text: str | None = None, batch_size: object = None, **unknown: object) -> None:
         for key in unknown:

