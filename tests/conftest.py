@@ -3,11 +3,26 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """No test reads or writes the user's stored answers, not even a fixture of a whole session."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MULTIFORM_STORE", str(tmp_path_factory.mktemp("store") / "answers.db"))
+        yield
+
+
+@pytest.fixture(autouse=True)
+def _new_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test finds the answers of another one."""
+    monkeypatch.setenv("MULTIFORM_STORE", str(tmp_path_factory.mktemp("store") / "answers.db"))
 
 
 @pytest.fixture(scope="session")

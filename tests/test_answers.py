@@ -7,7 +7,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from multiform.answers import gold_index, gold_label, gold_text, join_words, label_list, letters
@@ -188,6 +188,7 @@ phrases = st.text(alphabet=string.ascii_lowercase + " é中", min_size=4, max_si
 )
 
 
+@settings(deadline=None)
 @given(numbers_of_choices, st.data())
 def test_every_way_to_write_an_index_gives_it_back(number, data):
     choices = [f"choice number {n}" for n in range(number)]
@@ -197,6 +198,7 @@ def test_every_way_to_write_an_index_gives_it_back(number, data):
         assert gold_index(answer, choices) == index
 
 
+@settings(deadline=None)
 @given(st.lists(phrases, min_size=1, max_size=12, unique_by=str.strip), st.data())
 def test_the_text_of_a_choice_resolves_to_it(choices, data):
     index = data.draw(st.integers(min_value=0, max_value=len(choices) - 1))
@@ -204,6 +206,7 @@ def test_the_text_of_a_choice_resolves_to_it(choices, data):
     assert gold_text(choices[index], choices) == choices[index]
 
 
+@settings(deadline=None)
 @given(numbers_of_choices, st.sampled_from(["letters", "numbers"]), st.data())
 def test_a_label_of_a_choice_resolves_to_it(number, spec, data):
     choices = [f"choice number {n}" for n in range(number)]
@@ -212,6 +215,7 @@ def test_a_label_of_a_choice_resolves_to_it(number, spec, data):
     assert gold_index(label, choices, spec) == index
 
 
+@settings(deadline=None)
 @given(numbers_of_choices, st.one_of(st.integers(), st.floats(), st.text(), st.none(), st.booleans()))
 def test_any_answer_gives_an_index_of_a_choice_or_a_data_error(number, answer):
     choices = [f"choice number {n}" for n in range(number)]
@@ -223,6 +227,7 @@ def test_any_answer_gives_an_index_of_a_choice_or_a_data_error(number, answer):
         assert 0 <= index < number
 
 
+@settings(deadline=None)
 @given(st.integers(min_value=0, max_value=2000), st.sampled_from(["letters", "numbers"]))
 def test_labels_are_distinct_and_grow_at_the_end(number, spec):
     labels = label_list(number, spec)
@@ -230,6 +235,7 @@ def test_labels_are_distinct_and_grow_at_the_end(number, spec):
     assert label_list(number + 1, spec)[:-1] == labels
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(alphabet=string.ascii_letters, min_size=1), min_size=1))
 def test_join_words_keeps_every_word(words):
     phrase = join_words(words, "&")

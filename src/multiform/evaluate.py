@@ -10,17 +10,19 @@ from typing import Any
 from multiform.arguments import parse_arguments
 from multiform.config import TaskConfig
 from multiform.config.serialize import plain
-from multiform.engine.forms import Work, run_works, works_of, written_out
+from multiform.engine.forms import Work, planned, run_works, works_of, written_out
 from multiform.engine.progress import Progress, Silent
 from multiform.engine.setup import (
     DEFAULT_MODEL,
     DEFAULT_SEEDS,
     PromptSettings,
     check_consent,
+    check_samples,
     check_selection,
     load_model,
     load_tasks,
 )
+from multiform.engine.store import chosen_store
 from multiform.formats.identity import short_hash
 from multiform.models import Model
 from multiform.results import FormResult, Results
@@ -53,9 +55,14 @@ def evaluate(
     write_out: bool = False,
     confirm_run_unsafe_code: bool = False,
     decontamination_corpus: Sequence[str | Path] = (),
+    use_cache: bool | str | Path | None = None,
+    plan_only: bool = False,
     progress: Progress | None = None,
 ) -> Results:
     """Run forms on a model and score them.
+
+    Answers are stored in the user's cache, or in the file that `use_cache` names (False: nowhere).
+    With `plan_only` nothing is asked: the results hold no scores, and ``run["plan"]`` says what would be.
 
     >>> results = evaluate(model="dummy", tasks=["quiz@mcqa", "quiz@cloze"], limit=8)
     >>> sorted(results)
@@ -76,20 +83,25 @@ def evaluate(
     check_selection(limit, samples)
     groups: list[Group] = []
     forms = load_tasks(tasks, settings, include_path=include_path, dataset_mirror=dataset_mirror, groups=groups)
+    check_samples(forms, samples)
     check_consent(forms, confirm_run_unsafe_code)
     if predict_only:
         for form in forms:
             form.override_metric("bypass")
     arguments = parse_arguments(model_args, where="model_args")
     arguments |= {k: v for k, v in {"batch_size": batch_size, "device": device}.items() if v is not None}
+    store = chosen_store(use_cache)
     # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
-    loaded = load_model(model, arguments, progress) if apply_chat_template else None
+    loaded = load_model(model, arguments, progress, store) if apply_chat_template else None
     works = [work for form in forms for work in works_of(form, limit, samples, settings.options(loaded))]
     if write_out:
         progress.message(written_out(works))
     dirty = {form.name: contaminated_docs(form, works, decontamination_corpus) for form in forms}
-    loaded = loaded or load_model(model, arguments, progress)
-    scored = run_works(loaded, works, progress)
+    loaded = loaded or load_model(model, arguments, progress, store)
+    store = store if use_cache or loaded.stored else None
+    if plan_only:
+        return Results(forms=[], run={"plan": planned(loaded, works, store)}, provenance={})
+    scored = run_works(loaded, works, progress, store)
     run = {
         "model": model if isinstance(model, str) else type(model).__name__,
         "model_args": {k: v for k, v in arguments.items() if k not in ("batch_size", "device")},
@@ -97,7 +109,7 @@ def evaluate(
         "batch_size": batch_size,
         "batch_sizes": [],
         "device": device,
-        "use_cache": None,
+        "use_cache": str(use_cache) if isinstance(use_cache, str | Path) else None,
         "limit": limit,
         "samples": None if samples is None else {task: list(ids) for task, ids in samples.items()},
         "bootstrap_iters": bootstrap_iters,

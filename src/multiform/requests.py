@@ -10,13 +10,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from multiform.media import Media
+
 
 @dataclass(frozen=True, slots=True)
 class LoglikelihoodRequest:
-    """How likely is this continuation after this context?"""
+    """How likely is this continuation after this context?
+
+    `media` are the images and sounds that the marks in the context stand for, in their order.
+    """
 
     context: str
     continuation: str
+    media: tuple[Media, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +36,21 @@ class RollingRequest:
 class GenerationRequest:
     """What does the model write after this context?
 
-    `options` are the generation arguments as sorted pairs; `sample` tells repeats apart.
+    `options` are the generation arguments as sorted pairs; `sample` tells repeats apart; `media`
+    are the images and sounds that the marks in the context stand for, in their order.
     """
 
     context: str
     options: tuple[tuple[str, Any], ...] = ()
     sample: int = 0
+    media: tuple[Media, ...] = ()
 
     @classmethod
-    def of(cls, context: str, gen_kwargs: Mapping[str, Any], sample: int = 0) -> GenerationRequest:
+    def of(
+        cls, context: str, gen_kwargs: Mapping[str, Any], sample: int = 0, media: tuple[Media, ...] = ()
+    ) -> GenerationRequest:
         frozen = {k: tuple(v) if isinstance(v, list) else v for k, v in gen_kwargs.items()}
-        return cls(context, tuple(sorted(frozen.items())), sample)
+        return cls(context, tuple(sorted(frozen.items())), sample, media)
 
     @property
     def gen_kwargs(self) -> dict[str, Any]:

@@ -110,6 +110,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     """An empty folder, in which commands run; nothing outside it is read but what a command names."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MULTIFORM_DATASET_MIRROR", raising=False)
+    monkeypatch.setenv("MULTIFORM_STORE", str(tmp_path / "answers.db"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     return Folder(tmp_path, capsys)

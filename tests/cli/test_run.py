@@ -22,17 +22,60 @@ from multiform.requests import LLOutput, LoglikelihoodRequest
 RUN = ("run", "--model", "dummy", "--tasks")
 
 #: The keys of a results file of lm-eval 0.4.13, in its order; a model's own keys and groups come in between.
-RESULTS_KEYS = (
-    "results group_subtasks configs versions n-shot higher_is_better n-samples config git_hash date pretty_env_info "
-    "transformers_version lm_eval_version upper_git_hash model_source model_name model_name_sanitized "
-    "system_instruction system_instruction_sha fewshot_as_multiturn chat_template chat_template_sha "
-    "total_evaluation_time_seconds task_hashes"
-).split()
-CONFIG_KEYS = (
-    "model model_args batch_size batch_sizes device use_cache limit bootstrap_iters gen_kwargs "
-    "random_seed numpy_seed torch_seed fewshot_seed"
-).split()
-SAMPLE_KEYS = "doc_id doc target arguments resps filtered_resps filter metrics doc_hash prompt_hash target_hash".split()
+RESULTS_KEYS = [
+    "results",
+    "group_subtasks",
+    "configs",
+    "versions",
+    "n-shot",
+    "higher_is_better",
+    "n-samples",
+    "config",
+    "git_hash",
+    "date",
+    "pretty_env_info",
+    "transformers_version",
+    "lm_eval_version",
+    "upper_git_hash",
+    "model_source",
+    "model_name",
+    "model_name_sanitized",
+    "system_instruction",
+    "system_instruction_sha",
+    "fewshot_as_multiturn",
+    "chat_template",
+    "chat_template_sha",
+    "total_evaluation_time_seconds",
+    "task_hashes",
+]
+CONFIG_KEYS = [
+    "model",
+    "model_args",
+    "batch_size",
+    "batch_sizes",
+    "device",
+    "use_cache",
+    "limit",
+    "bootstrap_iters",
+    "gen_kwargs",
+    "random_seed",
+    "numpy_seed",
+    "torch_seed",
+    "fewshot_seed",
+]
+SAMPLE_KEYS = [
+    "doc_id",
+    "doc",
+    "target",
+    "arguments",
+    "resps",
+    "filtered_resps",
+    "filter",
+    "metrics",
+    "doc_hash",
+    "prompt_hash",
+    "target_hash",
+]
 
 
 def in_order(wanted: Sequence[str], found: Sequence[str]) -> list[str]:
@@ -240,7 +283,9 @@ def test_config_file_holds_flags(folder):
 def test_command_line_wins_over_the_config_file(folder):
     folder.task()
     folder.write({"run.yaml": "tasks: nope\nmodel: nope\nlimit: 2\nseed: 7\n"})
-    ran = folder.run("run", "--config", "run.yaml", "--model", "dummy", "--tasks", "task.yaml", "--limit", "3", "--json")
+    ran = folder.run(
+        "run", "--config", "run.yaml", "--model", "dummy", "--tasks", "task.yaml", "--limit", "3", "--json"
+    )
     config = ran.json()["config"]
     assert (config["limit"], config["fewshot_seed"]) == (3, 7)
 
@@ -361,7 +406,7 @@ def test_interrupt_ends_the_run_with_130(folder, monkeypatch):
     register(monkeypatch, KeyboardInterrupt())
     ran = folder.run("run", "--model", "failing", "--tasks", "task.yaml", "--output_path", "out")
     assert (ran.code, ran.out) == (130, "")
-    assert "interrupted: run the same command again" in ran.err
+    assert ran.err.splitlines()[-1].startswith("interrupted: ")
     assert list((folder.path / "out").iterdir()) == []
 
 
@@ -376,7 +421,9 @@ def slow(doc):
 """
 
 
-@pytest.mark.parametrize("argv", [[*RUN, "task.yaml", "--output_path", "out"], ["show", "task.yaml"]], ids=["run", "show"])
+@pytest.mark.parametrize(
+    "argv", [[*RUN, "task.yaml", "--output_path", "out"], ["show", "task.yaml"]], ids=["run", "show"]
+)
 def test_control_c_gives_130_and_one_line(folder, argv):
     folder.write({"utils.py": SLOW})
     folder.task("doc_to_text: !function utils.slow\n")
@@ -387,7 +434,7 @@ def test_control_c_gives_130_and_one_line(folder, argv):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, b"")
-    assert err.decode().splitlines()[-1] == "interrupted: run the same command again to start over"
+    assert err.decode().splitlines()[-1].startswith("interrupted: ")
     assert b"Traceback" not in err
 
 

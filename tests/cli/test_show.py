@@ -178,7 +178,18 @@ def test_a_shot_is_never_the_document_itself(folder):
 
 # Odd values
 
-ODD = ["👩‍🚀", "ما هي؟", "a\0b", "a\ud800b", "a\udcffb", "one\u2028two\x85three", "{{ x }}", "[b]", "", "long " * 1_000_000]
+ODD = [
+    "👩‍🚀",
+    "ما هي؟",
+    "a\0b",
+    "a\ud800b",
+    "a\udcffb",
+    "one\u2028two\x85three",
+    "{{ x }}",
+    "[b]",
+    "",
+    "long " * 1_000_000,
+]
 
 
 @pytest.mark.parametrize("text", ODD, ids=range(len(ODD)))

@@ -26,8 +26,7 @@ def test_all_that_is_wrong_is_said(three):
     assert ran.out.splitlines() == [
         "error: tasks/one.yaml:8: doc_to_txt: unknown key 'doc_to_txt' in a task; did you mean 'doc_to_text'?",
         "ok: two: 4 documents rendered",
-        "error: tasks/three.yaml:7: doc_to_text: doc 0: no column 'qestion' in ../rows.jsonl; "
-        "did you mean 'question'?",
+        "error: tasks/three.yaml:7: doc_to_text: doc 0: no column 'qestion' in ../rows.jsonl; did you mean 'question'?",
         "error: nope: no task, tag or file of that name; tasks and tags: bundled, quiz, quiz_problems",
     ]
 

@@ -58,7 +58,9 @@ def test_include_is_relative_to_the_file_that_names_it(read):
 
 
 def test_one_file_may_be_included_twice(read):
-    file = read(task="include: [one.yaml, two.yaml]\n", one="include: base.yaml\n", two="include: base.yaml\n", base="a: 1\n")
+    file = read(
+        task="include: [one.yaml, two.yaml]\n", one="include: base.yaml\n", two="include: base.yaml\n", base="a: 1\n"
+    )
     assert file.data == {"a": 1}
 
 
@@ -231,7 +233,9 @@ def test_nothing_is_written_beside_the_task(call, tmp_path):
 
 
 def test_module_that_failed_is_tried_again(call, tmp_path):
-    (tmp_path / "utils.py").write_text("import os\nif not os.path.exists('ready'): raise RuntimeError('not ready')\nf = str\n")
+    (tmp_path / "utils.py").write_text(
+        "import os\nif not os.path.exists('ready'): raise RuntimeError('not ready')\nf = str\n"
+    )
     with pytest.raises(ConfigError, match="not ready"):
         call()
     (tmp_path / "ready").touch()

@@ -137,7 +137,11 @@ def test_the_reasoning_of_cot_may_hold_blank_lines():
 
 
 def test_the_prompt_of_the_documentation_for_generate():
-    doc = {"question": "What is the capital of France?", "choices": ["Berlin", "Madrid", "Paris", "London"], "answer": 2}
+    doc = {
+        "question": "What is the capital of France?",
+        "choices": ["Berlin", "Madrid", "Paris", "London"],
+        "answer": 2,
+    }
     assert prompt_of("generate", docs=[doc], shots=[doc]) == (
         "Given the following question and 4 candidate answers (A, B, C and D), choose the best answer.\n"
         "Question: What is the capital of France?\n"
@@ -287,7 +291,9 @@ def test_a_document_may_have_another_number_of_choices_than_the_one_before():
 
 def test_number_labels_are_shown_and_scored():
     requests = requests_of({"type": "mcqa", "choice_labels": "numbers"}, num_fewshot=1)
-    assert requests[0].context == "Question: Q2?\n1. x\n2. y\n3. z\nAnswer: 3\n\nQuestion: Q1?\n1. x\n2. y\n3. z\nAnswer:"
+    assert (
+        requests[0].context == "Question: Q2?\n1. x\n2. y\n3. z\nAnswer: 3\n\nQuestion: Q1?\n1. x\n2. y\n3. z\nAnswer:"
+    )
     assert [request.continuation for request in requests] == [" 1", " 2", " 3"]
 
 
@@ -462,7 +468,7 @@ REFUSED = {
     "unknown label kind": ({"choice_labels": "roman"}, "choice_labels: expected 'letters', 'numbers'"),
     "repeated labels": ({"choice_labels": ["A", "A"]}, "choice_labels: expected distinct labels"),
     "no labels": ({"choice_labels": []}, "choice_labels: expected distinct labels"),
-    "labels scored but not there": ({"choice_labels": None}, "scored: labels needs choice_labels"),
+    "labels scored but not there": ({"choice_labels": None}, "labels are scored but there are none"),
     "no place for the choice": ({"choice_format": "{label}."}, "choice_format: expected text with {choice}"),
     "number as a text": ({"question_prefix": 3}, "question_prefix: expected a string, got 3"),
     "null as a text": ({"target_delimiter": None}, "target_delimiter: expected a string, got None"),

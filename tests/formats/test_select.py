@@ -232,10 +232,10 @@ def test_an_unknown_format_in_a_file_is_an_error_at_its_line(load):
     assert "unknown format 'mqca'; did you mean 'mcqa'?" in str(caught.value)
 
 
-def test_an_unknown_field_in_a_file_is_an_error_at_its_format(load):
+def test_an_unknown_field_in_a_file_is_an_error_at_its_line(load):
     with pytest.raises(ConfigError) as caught:
         load("formats:\n  mcqa: null\n  short:\n    type: mcqa\n    prefix: Q\n", "my_task@short")
-    assert "my_task.yaml:9" in str(caught.value)
+    assert "my_task.yaml:11" in str(caught.value)
     assert "unknown key 'prefix' in format 'mcqa'" in str(caught.value)
 
 

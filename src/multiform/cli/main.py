@@ -54,8 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stdout.flush()  # while it can still be told that nobody reads, or that the disk is full
     except MultiformError as error:
         return _fail(str(error), error.exit_code)
-    except KeyboardInterrupt:
-        print("interrupted: run the same command again to start over", file=sys.stderr)
+    except KeyboardInterrupt as error:  # the engine says whether answers are stored
+        print(f"interrupted: {str(error) or 'run the same command again to start over'}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         _abandon_stdout()

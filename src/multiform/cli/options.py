@@ -83,6 +83,19 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--device", metavar="NAME", help="e.g. cpu or cuda:0")
 
 
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Where answers are kept, and what is left to ask."""
+    group = parser.add_argument_group("answers")
+    group.add_argument(
+        "--cache_path",
+        "--use_cache",
+        metavar="FILE",
+        help="where the model's answers are stored (default: $MULTIFORM_STORE, or answers.db in the user's cache)",
+    )
+    group.add_argument("--no_cache", action="store_true", help="neither use stored answers nor store any")
+    group.add_argument("--plan", action="store_true", help="say what would be asked and what that costs, and stop")
+
+
 def add_verbosity(parser: argparse.ArgumentParser) -> None:
     """How much is logged."""
     levels = ["CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG"]

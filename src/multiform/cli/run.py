@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import logging
 import sys
 from pathlib import Path
@@ -44,9 +45,27 @@ def add_parser(commands: Any) -> None:
         "--limit", "-L", metavar="N", type=flags.limit, help="the first N documents, or a fraction below 1"
     )
     which.add_argument("--samples", "-E", metavar="JSON", help="chosen documents: '{\"task\": [0, 5]}', or a file")
+    which.add_argument(
+        "--decontamination_corpus",
+        metavar="FILE",
+        nargs="+",
+        default=[],
+        help="training texts (.txt, .jsonl): scores without the documents they contain are shown beside all",
+    )
+    parser.add_argument(
+        "--confirm_run_unsafe_code",
+        action="store_true",
+        help="agree to run code that the model writes",
+    )
+    flags.add_store(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--output_path", "-o", metavar="DIR", help="write results (and samples) there")
     output.add_argument("--log_samples", "-s", action="store_true", help="write every document's prompt and answers")
+    output.add_argument("--predict_only", "-x", action="store_true", help="keep the answers and compute no scores")
+    output.add_argument("--write_out", "-w", action="store_true", help="log the first prompt of each form")
+    output.add_argument(
+        "--bootstrap_iters", metavar="N", type=int, default=100_000, help="resamples of bootstrapped standard errors"
+    )
     output.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
     output.add_argument("--config", "-C", metavar="FILE", help="YAML file of these flags; the command line wins")
     flags.add_verbosity(parser)
@@ -83,10 +102,20 @@ def execute(options: argparse.Namespace) -> int:
             fewshot_as_multiturn=options.fewshot_as_multiturn,
             system_instruction=options.system_instruction,
             seeds=options.seed,
+            bootstrap_iters=options.bootstrap_iters,
+            predict_only=options.predict_only,
+            write_out=options.write_out,
+            confirm_run_unsafe_code=options.confirm_run_unsafe_code,
+            decontamination_corpus=options.decontamination_corpus,
+            use_cache=False if options.no_cache else options.cache_path,
+            plan_only=options.plan,
             progress=progress,
         )
+    if options.plan:
+        print(json.dumps(dict(results.run)) if options.json else results.run["plan"])
+        return 0
     try:
-        _write(results, output, samples=options.log_samples)
+        _write(results, output, samples=options.log_samples or options.predict_only)
     finally:  # whatever the disk says, what was computed is shown
         _print(results, as_json=options.json)
     return 0
@@ -98,9 +127,10 @@ def _output(options: argparse.Namespace) -> Path | None:
     from multiform.results.export import prepare_output
 
     if options.output_path is None:
-        if options.log_samples:
-            what = "there is no --output_path to write samples to"
-            raise UsageError(what, where="--log_samples", hint="add e.g. --output_path results")
+        for flag in ("log_samples", "predict_only"):
+            if getattr(options, flag):
+                what = "there is no --output_path to write samples to"
+                raise UsageError(what, where=f"--{flag}", hint="add e.g. --output_path results")
         return None
     if not options.output_path:
         raise UsageError(

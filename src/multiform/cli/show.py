@@ -96,6 +96,9 @@ def _print_doc(form: Task, doc_id: int, instances: Sequence[Instance], *, as_jso
     contexts = list(dict.fromkeys(request.get("context", "") for request in described["requests"]))
     for context in contexts:
         print(context)
+        shown = next(request for request in described["requests"] if request.get("context", "") == context)
+        for one in shown.get("media", ()):
+            print(f"--- {one['kind']} {one['size']} sha256 {one['sha256'][:12]}")
         for request in described["requests"]:
             if request.get("context", "") == context:
                 print(f"--- {_asked(request)}")
@@ -122,11 +125,14 @@ def _request(instance: Instance) -> dict[str, Any]:
     from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
     request = instance.request
+    asked: dict[str, Any]
     if isinstance(request, LoglikelihoodRequest):
-        return {"type": "loglikelihood", "context": request.context, "continuation": request.continuation}
-    if isinstance(request, GenerationRequest):
-        return {"type": "generate_until", "context": request.context, "gen_kwargs": request.gen_kwargs}
-    return {"type": "loglikelihood_rolling", "context": "", "continuation": request.text}
+        asked = {"type": "loglikelihood", "context": request.context, "continuation": request.continuation}
+    elif isinstance(request, GenerationRequest):
+        asked = {"type": "generate_until", "context": request.context, "gen_kwargs": request.gen_kwargs}
+    else:
+        return {"type": "loglikelihood_rolling", "context": "", "continuation": request.text}
+    return {**asked, "media": [one.summary() for one in request.media]} if request.media else asked
 
 
 def _kind(instances: Sequence[Instance]) -> str:

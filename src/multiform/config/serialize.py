@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from multiform.formats import FormatConfig
+
 
 def plain(value: Any, keep_callable: bool = False) -> Any:
     """Dataclasses, tuples and functions as what JSON and YAML can hold."""
+    if isinstance(value, FormatConfig):  # one that is not registered has no other name than itself
+        return value if keep_callable else {"type": value.format_name, **value.to_dict()}
     if is_dataclass(value) and not isinstance(value, type) and not callable(value):
         inner = {f.name: getattr(value, f.name) for f in fields(value) if not f.name.startswith("_")}
         return {key: plain(item, keep_callable) for key, item in inner.items() if item is not None}

@@ -103,8 +103,8 @@ class TaskConfig:
         self._given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         self._apply_prompt()
         self.mapping = FieldMapping(self.doc_to_text, self.doc_to_choice, self.doc_to_target)
-        self._resolve_formats()
         self._compile_fields()
+        self._resolve_formats()
         self._apply_generation_defaults()
         self._build_fewshot_config()
         self._normalize_scoring_config()
@@ -144,6 +144,12 @@ class TaskConfig:
         """``task@format`` where a format was asked for, the bare task otherwise."""
         selected = self._formats_selection or ("@" in self.task and self.format_label)
         return f"{self.base_name}@{self.format_label}" if selected else self.base_name
+
+    def format_key(self, name: str) -> tuple[str, ...]:
+        """The path of a key of the task's format, where the task itself defines that format."""
+        if not isinstance(self.formats, dict) or self.format_label is None:
+            return ("formats",)
+        return ("formats", name) if "type" in self.formats else ("formats", self.format_label, name)
 
     def where(self, *path: str | int) -> str | None:
         """How a message names the place of a key."""
@@ -200,7 +206,7 @@ class TaskConfig:
         except ConfigError as error:
             if selection is not None and error.what.startswith("unknown format '"):
                 raise ConfigError(error.what, where=f"{self.base_name}@{selection}", hint=error.hint) from error
-            raise self._placed(error, "formats", selection) from error
+            raise self._placed(error, "formats") from error
         self.doc_to_text = templates.doc_to_text  # type: ignore[assignment]
         self.doc_to_choice = templates.doc_to_choice  # type: ignore[assignment]
         self.doc_to_target = templates.doc_to_target  # type: ignore[assignment]
@@ -237,12 +243,13 @@ class TaskConfig:
                 self.generation_kwargs, self.output_type, self.fewshot_delimiter, self.format
             )
         except ConfigError as error:
-            raise self._placed(error, "generation_kwargs") from error
+            if self.format is None or self.format.generation_kwargs is None:
+                raise self._placed(error, "generation_kwargs") from error
+            place = self.where(*self.format_key("generation_kwargs"))
+            raise ConfigError(error.what, where=place, hint=error.hint) from error
 
     def _build_fewshot_config(self) -> None:
-        if isinstance(self.fewshot_config, FewshotConfig):
-            return
-        given = dict(self.fewshot_config or {})
+        given = _fewshot_mapping(self.fewshot_config)
         try:
             if self.format is not None and any(
                 given.get(k) is not None for k in ("doc_to_text", "doc_to_choice", "doc_to_target")
@@ -282,13 +289,15 @@ class TaskConfig:
         if isinstance(self.scorer, str):
             self.scorer = {"type": self.scorer}
 
-    def _placed(self, error: MultiformError, *path: str | int | None) -> ConfigError:
-        """The error at a key of this configuration, as deep as the file knows it."""
-        keys = tuple(part for part in path if part is not None)
-        what = error.what
-        inner = error.where.split(": ")[-1] if error.where else ""
-        deep = (keys[0], *inner.split(".")[1:]) if inner.startswith(f"{keys[0]}.") else keys
-        place = self._source.at(*deep) if self._source else None
-        label = ".".join(map(str, deep if inner else keys[:1]))
-        start = str(place) if place else self.form_name
-        return ConfigError(what, where=f"{start}: {label}", hint=error.hint)
+    def _placed(self, error: MultiformError, root: str) -> ConfigError:
+        """An error whose place is a path of keys below `root`, with the file and line of the deepest key."""
+        inner = (error.where or "").removeprefix(root).split(".")
+        keys = [int(part) if part.isdigit() else part for part in inner if part]
+        return ConfigError(error.what, where=self.where(root, *keys), hint=error.hint)
+
+
+def _fewshot_mapping(given: Mapping[str, Any] | FewshotConfig | None) -> dict[str, Any]:
+    """What is set of a few-shot configuration; the task has the rest."""
+    if isinstance(given, FewshotConfig):
+        return {key: value for key, value in vars(given).items() if value is not None}
+    return dict(given or {})

@@ -10,17 +10,21 @@ from multiform.requests import Completion, GenerationRequest, LLOutput, Loglikel
 
 
 def request_key(request: Request) -> bytes:
-    """The SHA-256 of all that a request says: its kind, texts, options, and which repeat it is.
+    """The SHA-256 of all that a request says: its kind, texts, options, media, and which repeat it is.
 
     >>> request_key(LoglikelihoodRequest("ab", "c")) == request_key(LoglikelihoodRequest("a", "bc"))
     False
     """
     if isinstance(request, LoglikelihoodRequest):
-        return _sha256("loglikelihood", request.context, request.continuation)
+        return _sha256("loglikelihood", request.context, request.continuation, *_media(request))
     if isinstance(request, GenerationRequest):
         options = json.dumps(request.options, default=repr)
-        return _sha256("generation", request.context, options, str(request.sample))
+        return _sha256("generation", request.context, options, str(request.sample), *_media(request))
     return _sha256("rolling", request.text)
+
+
+def _media(request: LoglikelihoodRequest | GenerationRequest) -> list[str]:
+    return [f"{one.kind} {one.sha256}" for one in request.media]
 
 
 def _sha256(*parts: str) -> bytes:

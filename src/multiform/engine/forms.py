@@ -66,6 +66,18 @@ def run_works(
     return scoring.results()
 
 
+def planned(model: Model, works: Sequence[Work], store: Store | None = None) -> str:
+    """What a run would ask of the model, and what that would cost."""
+    wanted = dict.fromkeys(instance.request for work in works for instance in work.instances)
+    known = store.known(model.identity, wanted) if store else {}
+    missing = [request for request in wanted if request not in known]
+    told = f"{len(wanted)} distinct requests for {len(works)} documents; {len(known)} of them have an answer"
+    if not missing:
+        return told
+    cost = model.plan(missing) or f"model '{model.name}' does not say what the others cost"
+    return f"{told}\n{cost}"
+
+
 class _Scoring:
     """The documents of a run, each scored when its last answer comes."""
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from multiform.engine.store import Store
 from multiform.errors import ModelError
+from multiform.media import Kind
 from multiform.models import Answer, Model
 from multiform.models.signatures import signatures
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
@@ -74,6 +75,10 @@ class LateModel(Model):
                 raise ModelError(f"model '{self.name}' is not what it was", hint="run the same command again")
             self._model = model
         return self._model
+
+    @property
+    def media(self) -> frozenset[Kind]:  # type: ignore[override]
+        return self.model.media
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
         return self.model.loglikelihood(requests)

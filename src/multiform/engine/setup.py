@@ -12,7 +12,7 @@ from multiform.config.generation import check_generation
 from multiform.engine.late import late_model
 from multiform.engine.progress import Progress
 from multiform.engine.store import Store
-from multiform.errors import ConfigError, UsageError
+from multiform.errors import ConfigError, UsageError, nearest
 from multiform.models import Model, models
 from multiform.tasks import Group, Node, PromptOptions, Task, TaskManager
 
@@ -112,6 +112,15 @@ def check_consent(forms: Sequence[Task], confirmed: bool) -> None:
             where=unsafe[0].config.where("unsafe_code"),
             hint="add --confirm_run_unsafe_code if that is what you want, best in a container",
         )
+
+
+def check_samples(forms: Sequence[Task], samples: Mapping[str, Sequence[int]] | None) -> None:
+    """Refuse chosen documents of a task that is not run."""
+    known = [name for form in forms for name in (form.name, form.config.base_name)]
+    for name in samples or {}:
+        if name not in known:
+            hint = nearest(name, known, listed="the tasks of this run are")
+            raise UsageError(f"no task '{name}' in this run", where="--samples", hint=hint)
 
 
 def check_selection(limit: float | None, samples: Mapping[str, Sequence[int]] | None) -> None:

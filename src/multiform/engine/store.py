@@ -94,7 +94,8 @@ class Store:
 
         def write() -> None:
             with closing(connect(self.path)) as database, database:
-                database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (signature, json.dumps(facts, default=str)))
+                row = (signature, json.dumps(facts, default=str))
+                database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", row)
 
         self._tried(write, None)
 

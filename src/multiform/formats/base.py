@@ -8,6 +8,8 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 from multiform.answers import LabelSpec
 from multiform.errors import ConfigError, nearest, shorten
+from multiform.formats.dialects import dialects
+from multiform.jinja import compile_template, has_markup
 from multiform.registry import Registry
 
 OutputType = Literal["multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"]
@@ -19,9 +21,9 @@ _OUTPUT_TYPES: dict[str, OutputType] = {
     "gold": "loglikelihood",
     "generation": "generate_until",
 }
-_TEXTS = ("question_prefix", "choice_format", "choice_delimiter", "section_separator", "answer_prompt",
-          "target_delimiter", "fewshot_delimiter")  # fmt: skip
-_OPTIONAL_TEXTS = ("instruction", "answer_instruction", "gen_prefix")
+_TEXTS = ("question_prefix", "question_suffix", "choices_prefix", "choice_format", "choice_delimiter",
+          "section_separator", "target_delimiter", "fewshot_delimiter")  # fmt: skip
+_OPTIONAL_TEXTS = ("instruction", "answer_instruction", "answer_prompt", "gen_prefix")
 
 formats: Registry[type[FormatConfig]] = Registry("format")
 
@@ -30,8 +32,9 @@ formats: Registry[type[FormatConfig]] = Registry("format")
 class FormatConfig:
     """A prompt format.
 
-    A prompt is laid out as ``instruction + question_prefix + question [+ section_separator + choices]
-    + section_separator + answer_instruction + answer_prompt``, then ``target_delimiter`` and the answer.
+    A prompt is laid out as ``instruction + question_prefix + question + question_suffix [+ section_separator
+    + choices_prefix + choices] + section_separator + answer_instruction + answer_prompt``, then ``target_delimiter``
+    and the answer.
 
     A subclass with a `format_name` is registered under that name and is what `formats:` and ``@`` find:
 
@@ -51,6 +54,10 @@ class FormatConfig:
     #: Text before every prompt; may hold Jinja, and the variables `_num_choices`, `_choice_labels`, ...
     instruction: str | None = None
     question_prefix: str = "Question: "
+    #: Text after the question, such as " ______".
+    question_suffix: str = ""
+    #: Text before the choices, such as "Options: ".
+    choices_prefix: str = ""
     #: "letters", "numbers", a list of labels, or None for choices without labels.
     choice_labels: LabelSpec | None = None
     #: How a choice is written: ``{label}`` and ``{choice}`` are filled in.
@@ -60,13 +67,16 @@ class FormatConfig:
     show_choices: bool | None = None
     section_separator: str = "\n"
     answer_instruction: str | None = None
-    answer_prompt: str = "Answer:"
+    #: Asks for the answer; None leaves this section out, and the separator before it.
+    answer_prompt: str | None = "Answer:"
     #: The beginning of the answer, put into the model's mouth.
     gen_prefix: str | None = None
     target_delimiter: str = " "
     fewshot_delimiter: str = "\n\n"
     #: What is scored: the choices' labels, their texts, the right text alone, or what the model writes.
     scored: Scored = "texts"
+    #: What a generation is compared with; None means: the label of the right choice where labels are shown.
+    answer_as: Literal["label", "text"] | None = None
     #: Reads and scores the answers: a scorer's name, or a dict with `type` and `kwargs`.
     scorer: str | Mapping[str, Any] | None = None
     #: Metrics instead of those that follow from `scored`.
@@ -88,6 +98,9 @@ class FormatConfig:
         self._check(isinstance(self.show_choices, bool | None), "show_choices", "true, false or null")
         self._check(isinstance(self.scorer, str | Mapping | None), "scorer", "a scorer's name or a mapping")
         self._check(isinstance(self.generation_kwargs, Mapping | None), "generation_kwargs", "a mapping")
+        self._check(self.answer_as in ("label", "text", None), "answer_as", "label, text or null")
+        for name in _OPTIONAL_TEXTS:
+            self._check_template(name)
         self._check_labels()
         self._check("{choice}" in self.choice_format, "choice_format", "text with {choice} in it")
         if self.metric_list is not None:
@@ -95,6 +108,14 @@ class FormatConfig:
             self._check(isinstance(metrics, list | tuple), "metric_list", "a list of metrics")
             named = [{"metric": m} if isinstance(m, str) else m for m in metrics]
             object.__setattr__(self, "metric_list", tuple(named))
+
+    def _check_template(self, name: str) -> None:
+        text = getattr(self, name)
+        if isinstance(text, str) and has_markup(text):
+            try:
+                compile_template(text)
+            except ConfigError as error:
+                raise ConfigError(error.what, where=name, hint=error.hint) from error
 
     def _check_labels(self) -> None:
         labels: Any = self.choice_labels
@@ -106,12 +127,14 @@ class FormatConfig:
         else:
             self._check(labels in ("letters", "numbers", None), "choice_labels", expected)
         if self.scored == "labels" and labels is None:
-            raise ConfigError("scored: labels needs choice_labels", hint="set choice_labels, or score texts")
+            raise ConfigError(
+                "labels are scored but there are none", where="scored", hint="set choice_labels, or score texts"
+            )
 
     def _check(self, right: bool, name: str, expected: str) -> None:
         if not right:
             value = shorten(getattr(self, name))
-            raise ConfigError(f"{name}: expected {expected}, got {value}", hint="see docs/formats.md")
+            raise ConfigError(f"expected {expected}, got {value}", where=name, hint="see docs/formats.md")
 
     @property
     def output_type(self) -> OutputType:
@@ -133,16 +156,21 @@ class FormatConfig:
 
     @classmethod
     def named(cls, name: str, overrides: Mapping[str, Any] | None = None) -> FormatConfig:
-        """The registered format of that name, with fields changed."""
-        if name not in formats:
-            raise ConfigError(f"unknown format '{name}'", hint=nearest(name, formats, listed="formats"))
-        kind = formats.get(name)
+        """The format of that name, registered or of another dialect, with fields changed."""
         overrides = dict(overrides or {})
-        known = {field.name for field in fields(kind)}
+        if name not in formats and name in dialects:
+            return dialects.get(name)(overrides)
+        if name not in formats:
+            raise ConfigError(f"unknown format '{name}'", hint=nearest(name, [*formats, *dialects], listed="formats"))
+        kind: Any = formats.get(name)
+        base = None if isinstance(kind, type) else kind()
+        known = {field.name for field in fields(kind if base is None else base)}
         for key in overrides:
             if key not in known:
-                raise ConfigError(f"unknown key '{key}' in format '{name}'", hint=nearest(str(key), known))
-        return kind(**overrides)
+                what = f"unknown key '{key}' in format '{name}'"
+                raise ConfigError(what, where=str(key), hint=nearest(str(key), known))
+        made: FormatConfig = kind(**overrides) if base is None else replace(base, **overrides)
+        return made
 
     def to_dict(self) -> dict[str, Any]:
         """All fields as plain values, as YAML would write them."""
@@ -150,11 +178,11 @@ class FormatConfig:
         return {key: _plain(value) for key, value in values.items()}
 
 
-F = TypeVar("F", bound=type[FormatConfig])
+F = TypeVar("F", bound=Callable[..., FormatConfig])
 
 
 def register_format(name: str) -> Callable[[F], F]:
-    """Register a format class, or a base class under another name."""
+    """Register a format class, or a function that gives a format, under a name."""
     return formats.register(name)  # type: ignore[return-value]
 
 

@@ -86,10 +86,11 @@ class _Writer:
 
     def text(self) -> str:
         form = self.form
-        sections = [form.question_prefix + self._question()]
+        sections = [form.question_prefix + self._question() + form.question_suffix]
         if form.shows_choices and self.choices:
-            sections.append(self._choice_lines())
-        sections.append((form.answer_instruction or "") + form.answer_prompt)
+            sections.append(form.choices_prefix + self._choice_lines())
+        if form.answer_instruction is not None or form.answer_prompt is not None:
+            sections.append((form.answer_instruction or "") + (form.answer_prompt or ""))
         return self._preamble() + (form.instruction or "") + form.section_separator.join(sections)
 
     def choice(self) -> FieldSpec:
@@ -104,7 +105,7 @@ class _Writer:
         labels = f", {_label_argument(form)}" if form.choice_labels is not None else ""
         if form.scored in ("labels", "texts"):
             filter_call = f"gold_index({self.choices}{labels})"
-        elif form.scored == "generation" and form.shows_choices and form.choice_labels is not None:
+        elif form.scored == "generation" and form.choice_labels is not None and _answers_with_label(form):
             filter_call = f"gold_label({self.choices}{labels})"
         else:
             filter_call = f"gold_text({self.choices})"
@@ -137,7 +138,9 @@ class _Writer:
             sets["_choice_labels"] = self._labels()
             sets["_choice_list_and"] = "_choice_labels|join_words('and')"
             sets["_choice_list_or"] = "_choice_labels|join_words('or')"
-        body = "".join((self.form.instruction or "", self.form.answer_instruction or "", self.form.answer_prompt))
+        form = self.form
+        texts = (form.instruction, form.choices_prefix, form.answer_instruction, form.answer_prompt)
+        body = "".join(text or "" for text in texts)
         shows_labels = self.form.shows_choices and "{label}" in self.form.choice_format
         lists = [name for name in sets if name in body]
         if shows_labels or any(name.startswith("_choice_list") for name in lists):
@@ -160,6 +163,10 @@ class _Writer:
             self.bound[name] = part
             return name
         return expression
+
+
+def _answers_with_label(form: FormatConfig) -> bool:
+    return form.shows_choices if form.answer_as is None else form.answer_as == "label"
 
 
 def _label_argument(form: FormatConfig) -> str:

@@ -18,7 +18,8 @@ _LABEL = re.compile(r"(^|\n)\s*[\[(]?([A-Ja-j]|[1-9])[\].):]+\s*$")
 def check_raw(form: FormatConfig, mapping: FieldMapping) -> None:
     """Refuse a mapping whose question is a whole prompt, or whose choices are bare labels."""
     reason = prompt_in_question(mapping.question)
-    if reason:
+    # What the format puts nothing before may begin as it likes.
+    if reason and not (reason.startswith("it begins") and not form.question_prefix.strip()):
         raise ConfigError(
             f"doc_to_text is a prompt already ({reason}); a format would wrap it twice",
             hint='give the bare question, e.g. doc_to_text: question or "{{question}}", and let the format do the rest',

@@ -8,6 +8,7 @@ from typing import Any
 
 from multiform.errors import ConfigError, nearest, shorten
 from multiform.formats.base import FormatConfig, formats
+from multiform.formats.dialects import dialects
 from multiform.formats.jinja import FieldMapping
 
 FormatSpec = str | Mapping[str, Any] | FormatConfig | None
@@ -24,7 +25,8 @@ class Selected:
 def select_format(spec: FormatSpec, selection: str | None = None) -> Selected | None:
     """The selected format; without a selection the first of the specification, or None.
 
-    A selection is looked up in the task's own table first, then among the registered formats.
+    A selection is looked up in the task's own table first, then among the registered formats, then in the
+    other dialects.
 
     >>> select_format("mcqa", "cloze").label
     'cloze'
@@ -37,9 +39,9 @@ def select_format(spec: FormatSpec, selection: str | None = None) -> Selected | 
             return None
         selection = next(iter(table))
     if selection in table:
-        return Selected(selection, _entry(selection, table[selection]))
-    if selection not in formats:
-        known = [*table, *formats]
+        return Selected(selection, _placed_entry(spec, selection, table[selection]))
+    if selection not in formats and selection not in dialects:
+        known = [*table, *formats, *dialects]
         raise ConfigError(f"unknown format '{selection}'", hint=nearest(selection, known, listed="formats"))
     return Selected(selection, FormatConfig.named(selection))
 
@@ -48,7 +50,7 @@ def supported_formats(spec: FormatSpec, mapping: FieldMapping) -> list[str]:
     """The labels of all formats that a mapping supports: the registered ones, then the task's own."""
     table = format_table(spec)
     labels = dict.fromkeys([*formats, *table])
-    every = {label: _entry(label, table.get(label)) for label in labels}
+    every = {label: _placed_entry(spec, label, table.get(label)) for label in labels}
     return [label for label, form in every.items() if mapping.choices is not None or not form.needs_choices]
 
 
@@ -66,11 +68,21 @@ def format_table(spec: FormatSpec) -> dict[str, Any]:
         )
     if "type" in spec:
         if not isinstance(spec["type"], str):
-            raise ConfigError(f"type: expected a format's name, got {shorten(spec['type'])}", where=None)
+            raise ConfigError(f"expected a format's name, got {shorten(spec['type'])}", where="type")
         return {spec["type"]: dict(spec)}
     if not spec:
         raise ConfigError("the table of formats is empty", hint="name at least one, e.g. 'formats: mcqa'")
     return {str(key): value for key, value in spec.items()}
+
+
+def _placed_entry(spec: FormatSpec, label: str, value: Any) -> FormatConfig:
+    """An entry of the table; the `where` of an error is the path of keys below `formats`."""
+    try:
+        return _entry(label, value)
+    except ConfigError as error:
+        in_table = isinstance(spec, Mapping) and "type" not in spec
+        path = [label] * in_table + [error.where] * bool(error.where)
+        raise ConfigError(error.what, where=".".join(map(str, path)) or None, hint=error.hint) from error
 
 
 def _entry(label: str, value: Any) -> FormatConfig:
@@ -82,12 +94,12 @@ def _entry(label: str, value: Any) -> FormatConfig:
         return FormatConfig.named(value)
     if not isinstance(value, Mapping):
         raise ConfigError(
-            f"{label}: expected a mapping of format fields, got {shorten(value)}",
+            f"expected a mapping of format fields, got {shorten(value)}",
             hint="write e.g. '{type: mcqa, question_prefix: \"Q: \"}'",
         )
     overrides = dict(value)
     name = overrides.pop("type", label)
-    if not isinstance(name, str) or name not in formats:
-        hint = nearest(str(name), formats, listed="give it a 'type', one of")
-        raise ConfigError(f"{label}: unknown format type '{name}'", hint=hint)
+    if not isinstance(name, str) or (name not in formats and name not in dialects):
+        hint = nearest(str(name), [*formats, *dialects], listed="give it a 'type', one of")
+        raise ConfigError(f"unknown format type '{name}'", where="type" if "type" in value else None, hint=hint)
     return FormatConfig.named(name, overrides)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from multiform.errors import ModelError
+from multiform.media import Kind
 from multiform.registry import Registry
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
 
@@ -27,6 +28,8 @@ class Model(ABC):
     identity: str
     #: What results files and tables call the model.
     name: str
+    #: What the model reads beside text.
+    media: frozenset[Kind] = frozenset()
     #: Whether answers are worth keeping, where the user has not said.
     stored: ClassVar[bool] = True
 
@@ -45,6 +48,20 @@ class Model(ABC):
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
         """The messages as one string in the model's own chat layout."""
         raise ModelError(f"model '{self.name}' has no chat template", hint="run without --apply_chat_template")
+
+    def check_media(self, kinds: Iterable[Kind]) -> None:
+        """Raise a ModelError when the model cannot read what is asked with these."""
+        missing = sorted(set(kinds) - self.media)
+        if missing:
+            read = ", ".join(["text", *sorted(self.media)])
+            what = f"model '{self.name}' reads {read}; the task's prompts have {' and '.join(missing)}"
+            words = " or ".join(f"{kind}-text model" for kind in missing)
+            raise ModelError(what, hint=f"use --model hf-multimodal with an {words} of transformers")
+
+    def check_parts(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Raise a ModelError when messages have parts that the model cannot read."""
+        lists = [message["content"] for message in messages if isinstance(message["content"], list)]
+        self.check_media(part["type"] for parts in lists for part in parts if part["type"] != "text")
 
     def chat_template_name(self) -> str:
         """The tokenizer or server whose chat template is used; part of what identifies a prompt."""
@@ -71,8 +88,15 @@ models: Registry[type[Model]] = Registry(
     "model",
     lazy={
         "hf": "multiform.models.hf.model:HFModel",
+        "hf-multimodal": "multiform.models.hf.multimodal:HFMultimodalModel",
         "bundled": "multiform.models.hf.bundled:BundledModel",
         "dummy": "multiform.models.dummy:DummyModel",
+        "openai-chat": "multiform.models.openai:OpenAIChat",
+        "openai-completions": "multiform.models.openai:OpenAICompletions",
+        # lm-eval's names for the same
+        "local-chat-completions": "multiform.models.openai:OpenAIChat",
+        "local-completions": "multiform.models.openai:OpenAICompletions",
+        "openai-chat-completions": "multiform.models.openai:OpenAIChat",
     },
 )
 register_model = models.register

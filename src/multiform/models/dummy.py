@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from multiform.errors import UsageError, nearest
+from multiform.media import Kind
 from multiform.models.base import Answer, Model
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
 
@@ -15,6 +16,7 @@ class DummyModel(Model):
     """Answers that depend on the request's content alone: the same in every run and order."""
 
     name = "dummy"
+    media = frozenset[Kind]({"image", "audio"})
     stored = False
 
     def __init__(self, *, seed: int = 0, text: str | None = None, batch_size: object = None, **unknown: object) -> None:
@@ -26,7 +28,7 @@ class DummyModel(Model):
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
         for position, request in enumerate(requests):
-            chance = self._chance(request.context, request.continuation)
+            chance = self._chance(request.context, request.continuation, *(one.sha256 for one in request.media))
             yield position, LLOutput(-1 - 10 * chance, is_greedy=chance < 0.25)
 
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
@@ -36,14 +38,21 @@ class DummyModel(Model):
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
         words = ("A", "B", "C", "D", "I am not sure", "The final answer is 12")
         for position, request in enumerate(requests):
-            chance = self._chance(request.context, str(request.sample))
+            chance = self._chance(request.context, str(request.sample), *(one.sha256 for one in request.media))
             yield position, Completion(self.text or f" {words[int(chance * len(words))]}")
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
-        turns = [f"<{message['role']}>{message['content']}" for message in messages]
+        turns = [f"<{message['role']}>{_text(message['content'])}" for message in messages]
         return "".join(turns) + ("<assistant>" if add_generation_prompt else "")
 
     def _chance(self, *parts: str) -> float:
         """A number from 0 up to 1 that the texts determine."""
         digest = hashlib.sha256("\0".join([str(self.seed), *parts]).encode("utf-8", "surrogatepass")).digest()
         return int.from_bytes(digest[:8], "big") / 2**64
+
+
+def _text(content: Any) -> str:
+    """The content of a message, with marks for the parts that are no text."""
+    if isinstance(content, str):
+        return content
+    return "".join(part["text"] if part["type"] == "text" else f"<{part['type']}>" for part in content)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -60,7 +61,7 @@ def grow(sequences: Sequence[Tokens], wanted: Sequence[int]) -> list[Branch]:
         if not distinct or distinct[-1][0] != sequences[index]:
             distinct.append((sequences[index], []))
         distinct[-1][1].append(index)
-    shares = [0, *(common(a, b) for (a, _), (b, _) in zip(distinct, distinct[1:], strict=False))]
+    shares = [0, *(common(a, b) for (a, _), (b, _) in pairwise(distinct))]
     reads: list[list[Read]] = [[] for _ in distinct]
     path: list[tuple[int, int]] = []  # where on the way to the current branch another one takes over: depth, branch
     for number, ((tokens, members), shared) in enumerate(zip(distinct, shares, strict=False)):

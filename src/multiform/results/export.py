@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import MultiformError, UsageError, shorten
+from multiform.media import Media, named
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
 from multiform.results.results import FormResult, Results
 from multiform.scoring.statistics import Estimate
@@ -65,7 +66,7 @@ def sample_lines(form: FormResult) -> Iterator[dict[str, Any]]:
             "filtered_resps": [_response(output) for output in sample.filtered],
             "filter": sample.scorer,
             "metrics": list(sample.values),
-            "doc_hash": _sha256(json.dumps(dict(sample.doc), indent=2, default=str, ensure_ascii=False)),
+            "doc_hash": _sha256(json.dumps(dict(sample.doc), indent=2, default=named, ensure_ascii=False)),
             "prompt_hash": _sha256(_context(sample.instances[0].request)),
             "target_hash": _sha256(target),
             **sample.values,
@@ -123,7 +124,7 @@ def sanitized(name: str) -> str:
 
 def plain_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
     """A JSON document for standard output or a file."""
-    return json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False, default=str)
+    return json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False, default=named)
 
 
 def json_line(value: Mapping[str, Any]) -> str:
@@ -132,7 +133,7 @@ def json_line(value: Mapping[str, Any]) -> str:
     >>> json_line({"text": "one\u2028two", "score": float("nan")})
     '{"text": "one\\u2028two", "score": null}'
     """
-    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=str)
+    text = json.dumps(_finite(value), ensure_ascii=False, allow_nan=False, default=named)
     return text.translate(_LINE_ENDS)
 
 
@@ -144,7 +145,8 @@ def _finite(value: Any) -> Any:
         return [_finite(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    return value
+    # A file inside a string is as binary as one outside.
+    return named(value) if isinstance(value, str) and value.startswith(("data:image/", "data:audio/")) else value
 
 
 def _write(path: Path, parts: Iterable[str]) -> Path:
@@ -194,10 +196,17 @@ def _arguments(sample: ScoredDoc) -> dict[str, dict[str, Any]]:
 
 def _argument(request: Request) -> dict[str, Any]:
     if isinstance(request, LoglikelihoodRequest):
-        return {"arg_0": request.context, "arg_1": request.continuation}
+        return {"arg_0": request.context, "arg_1": request.continuation, **_media(request.media)}
     if isinstance(request, GenerationRequest):
-        return {"arg_0": request.context, "arg_1": request.gen_kwargs}
+        return {"arg_0": request.context, "arg_1": request.gen_kwargs, **_media(request.media)}
     return {"arg_0": request.text}
+
+
+def _media(media: Sequence[Media]) -> dict[str, Any]:
+    """The third argument that lm-eval has for images and sounds, where there are any."""
+    kinds = {"visual": "image", "audio": "audio"}
+    found = {name: [one.summary() for one in media if one.kind == kind] for name, kind in kinds.items()}
+    return {"arg_2": {name: some for name, some in found.items() if some}} if media else {}
 
 
 def _context(request: Request) -> str:

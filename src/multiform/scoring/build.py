@@ -39,12 +39,8 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, only: bool =
     fitting = [metric for metric in own if own_results or config.output_type in metric.output_types]
     aside = tuple(f"metric {metric.name}" for metric in own if metric not in fitting)
     if aside and config.format is None:
-        known = [name for name in metrics if config.output_type in metrics.get(name).output_types]
-        raise ConfigError(
-            f"{aside[0]} does not fit output_type {config.output_type}",
-            where=config.where("metric_list"),
-            hint=f"fitting metrics: {', '.join(known)}",
-        )
+        misfit = next(metric for metric in own if metric not in fitting)
+        raise _misfit(misfit, config, ("metric_list", own.index(misfit)))
     kind = _scorer_class(config)
     chosen = fitting if only or (own_results and not own) else _chosen(config, kind, fitting)
     if not config.filter_list:
@@ -65,11 +61,26 @@ def _chosen(config: TaskConfig, kind: type[Scorer], own: Sequence[Metric]) -> li
     if own and config.format is None:
         return list(own)
     given = config.format.metric_list if config.format is not None else None
-    specs: Sequence[Mapping[str, Any]] = given or [
-        {"metric": name} for name in kind.default_metrics or _defaults(config)
-    ]
-    named = {metric.name: metric for metric in (build_metric(spec) for spec in specs)}
+    if given:
+        made = [_format_metric(config, index, spec) for index, spec in enumerate(given)]
+    else:
+        made = [build_metric({"metric": name}) for name in kind.default_metrics or _defaults(config)]
+    named = {metric.name: metric for metric in made}
     return list({**named, **{metric.name: metric for metric in own}}.values())
+
+
+def _format_metric(config: TaskConfig, index: int, spec: Mapping[str, Any]) -> Metric:
+    path: tuple[str | int, ...] = (*config.format_key("metric_list"), index)
+    metric = _metric(config, path, spec, own_results=False)
+    if config.output_type not in metric.output_types:
+        raise _misfit(metric, config, path)
+    return metric
+
+
+def _misfit(metric: Metric, config: TaskConfig, path: tuple[str | int, ...]) -> ConfigError:
+    known = [name for name in metrics if config.output_type in metrics.get(name).output_types]
+    what = f"metric {metric.name} does not fit output_type {config.output_type}"
+    return ConfigError(what, where=config.where(*path), hint=f"fitting metrics: {', '.join(known)}")
 
 
 def _defaults(config: TaskConfig) -> Sequence[str]:
@@ -94,7 +105,8 @@ def _scorer_class(config: TaskConfig) -> type[Scorer]:
     name = config.scorer.get("type")
     if name not in scorers:
         hint = nearest(str(name), scorers, listed="scorers")
-        raise ConfigError(f"unknown scorer '{name}'", where=config.where("scorer"), hint=hint)
+        path = config.format_key("scorer") if config.format and config.format.scorer is not None else ("scorer",)
+        raise ConfigError(f"unknown scorer '{name}'", where=config.where(*path), hint=hint)
     return scorers.get(str(name))
 
 

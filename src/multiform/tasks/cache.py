@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import marshal
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -39,13 +41,47 @@ class RequestCache:
         partial.replace(self.path)
 
 
+def fingerprint(value: Any, inside: tuple[Any, ...] = ()) -> Any:
+    """The value with functions and classes as what they do: their names alone do not tell two lambdas apart."""
+    if isinstance(value, Mapping):
+        return {str(key): fingerprint(item, inside) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [fingerprint(item, inside) for item in value]
+    if isinstance(value, type):
+        own = [kind for kind in value.__mro__ if not kind.__module__.startswith(("multiform.", "builtins", "abc"))]
+        held = [] if value in inside else [{k: v for k, v in vars(kind).items() if _is_code(v)} for kind in own]
+        return [value.__qualname__, fingerprint(held, (*inside, value))]
+    function = _function(value)
+    if not hasattr(function, "__code__") or function in inside:
+        return value
+    # Version 2 of the format does not depend on what else holds the parts.
+    code = hashlib.sha256(marshal.dumps(function.__code__, 2)).hexdigest()
+    held = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [
+        function.__module__,
+        function.__qualname__,
+        code,
+        fingerprint([held, function.__defaults__], (*inside, function)),
+    ]
+
+
+def _function(value: Any) -> Any:
+    """The function in a static method, property and so on."""
+    return next((getattr(value, name) for name in ("__func__", "fget", "func") if hasattr(value, name)), value)
+
+
+def _is_code(value: Any) -> bool:
+    return hasattr(_function(value), "__code__") or isinstance(value, str | int | float | list | tuple | dict)
+
+
 def _record(instance: Instance) -> dict[str, Any]:
     request = instance.request
     return {
         "doc_id": instance.doc_id,
         "idx": instance.idx,
         "kind": type(request).__name__,
-        "request": asdict(request),
+        # Requests with media are not cached; see build_all_requests.
+        "request": {key: value for key, value in asdict(request).items() if key != "media"},
     }
 
 

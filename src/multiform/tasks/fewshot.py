@@ -89,6 +89,10 @@ class FirstNSampler(Sampler):
         self._need(n, len(kept))
         return kept
 
+    def replace(self, drawn: list[int], leaked: Any, seed: int | None) -> list[int]:
+        """The first ones that are not `leaked`."""
+        return self.sample(len(drawn), exclude=leaked)
+
 
 @register_sampler("balanced")
 class BalancedSampler(Sampler):

@@ -8,6 +8,7 @@ from typing import Any
 from multiform.answers import label_list
 from multiform.errors import DataError
 from multiform.fields import Doc
+from multiform.media import media_of
 from multiform.requests import Completion, GenerationRequest, Instance
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import Outcome, TextOutcome
@@ -33,7 +34,11 @@ class GenerateTask(Task):
         assert isinstance(ctx, str)
         self.references(doc)  # a document whose answer does not resolve is an error before the model is asked
         kwargs = self.config.generation_kwargs
-        return [Instance(doc_id, 0, GenerationRequest.of(ctx, kwargs, sample)) for sample in range(self.config.repeats)]
+        ctx = self.with_media(ctx, doc)
+        return [
+            Instance(doc_id, 0, GenerationRequest.of(str(ctx), kwargs, sample, media_of(ctx)))
+            for sample in range(self.config.repeats)
+        ]
 
     def references(self, doc: Doc) -> tuple[Any, ...]:
         """The texts that count as right."""

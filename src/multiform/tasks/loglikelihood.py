@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from multiform.errors import DataError
 from multiform.fields import Doc
 from multiform.formats import OutputType
+from multiform.media import media_of
 from multiform.requests import Instance, LoglikelihoodRequest, RollingRequest
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import LikelihoodOutcome, Outcome
@@ -33,7 +34,8 @@ class LoglikelihoodTask(Task):
         assert isinstance(ctx, str)
         # Without a format, the target's own text carries the delimiter, as in lm-eval.
         delimiter = self.answer_delimiter(apply_chat_template) if self.config.format is not None else ""
-        return [Instance(doc_id, 0, LoglikelihoodRequest(ctx, delimiter + self.target_text(doc)))]
+        ctx = self.with_media(ctx, doc)
+        return [Instance(doc_id, 0, LoglikelihoodRequest(str(ctx), delimiter + self.target_text(doc), media_of(ctx)))]
 
     def target_text(self, doc: Doc) -> str:
         """The text that is scored, the first of several."""

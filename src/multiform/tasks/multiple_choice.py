@@ -9,6 +9,7 @@ from typing import Any
 from multiform.answers import gold_index
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc
+from multiform.media import media_of
 from multiform.requests import Instance, LLOutput, LoglikelihoodRequest
 from multiform.scoring.outcome import ChoiceOutcome, Outcome
 from multiform.tasks.records import Answered, ChatTemplate
@@ -71,12 +72,16 @@ class MultipleChoiceTask(Task):
         delimiter = self.answer_delimiter(apply_chat_template)
         self.gold(doc)  # a document whose answer does not resolve is an error before the model is asked
         if isinstance(ctx, list):
-            pairs = [(context, delimiter + self.ending(doc)) for context in ctx]
+            pairs = [(self.with_media(context, doc), delimiter + self.ending(doc)) for context in ctx]
         else:
+            ctx = self.with_media(ctx, doc)
             pairs = [(ctx, delimiter + choice) for choice in self.doc_to_choice(doc)]
         if self._wants_mutual_info:
             pairs += [("", continuation) for _, continuation in pairs]
-        return [Instance(doc_id, idx, LoglikelihoodRequest(*pair)) for idx, pair in enumerate(pairs)]
+        return [
+            Instance(doc_id, idx, LoglikelihoodRequest(str(context), continuation, media_of(context)))
+            for idx, (context, continuation) in enumerate(pairs)
+        ]
 
     @property
     def _wants_mutual_info(self) -> bool:

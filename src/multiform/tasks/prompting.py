@@ -9,19 +9,20 @@ from typing import Any
 from multiform.config import FewshotConfig, TaskConfig
 from multiform.errors import ConfigError, DataError, nearest
 from multiform.fields import Doc, FieldSpec
+from multiform.media import Media, MediaText, media_of, parts
 from multiform.tasks import prompt
-from multiform.tasks.documents import TaskDocuments
 from multiform.tasks.fewshot import DEFAULT_SEED, Sampler, samplers
-from multiform.tasks.reader import DocReader, placing
+from multiform.tasks.marks import check_marks
+from multiform.tasks.media import TaskMedia
+from multiform.tasks.reader import placing
 from multiform.tasks.records import ChatTemplate
 
 
-class TaskPrompts(TaskDocuments):
+class TaskPrompts(TaskMedia):
     """Reads the fields of documents and builds their prompts."""
 
     def __init__(self, config: TaskConfig | dict[str, Any], *, dataset_mirror: Path | None = None) -> None:
         super().__init__(config, dataset_mirror=dataset_mirror)
-        self.reader = DocReader(self.config)
         self._seed: int | None = DEFAULT_SEED
         self._shots: dict[int, list[prompt.Message]] = {}
 
@@ -55,12 +56,22 @@ class TaskPrompts(TaskDocuments):
 
     def set_num_fewshot(self, num_fewshot: int) -> None:
         """Override the number of examples; a task that sets 0 keeps it."""
+        if num_fewshot < 0:
+            what = f"expected 0 or more, got {num_fewshot}"
+            raise ConfigError(what, where=f"{self.name}: num_fewshot", hint="give a non-negative number")
         if self.config.num_fewshot != 0 or num_fewshot == 0:
             self.config.num_fewshot = num_fewshot
 
     def set_fewshot_seed(self, seed: int | None = None) -> None:
         self._seed = seed
         self.__dict__.pop("sampler", None)
+
+    def set_config(self, key: str, value: Any, update: bool = False) -> None:
+        super().set_config(key, value, update)
+        if key == "fewshot_config":
+            self.config._build_fewshot_config()
+            self._shots.clear()
+            self.__dict__.pop("sampler", None)
 
     @cached_property
     def sampler(self) -> Sampler:
@@ -96,15 +107,25 @@ class TaskPrompts(TaskDocuments):
         for index in self._draw(doc, num_fewshot):
             messages += self._shot(index)
         questions = self.questions(doc)
+        illustrated = bool(self.media_kinds)
         prompts = []
         for question in questions:
-            turns = messages + prompt.query(question, gen_prefix or "", layout)
+            turns = messages + prompt.query(self.with_media(question, doc), gen_prefix or "", layout)
+            media = self.media_in(turns) if illustrated else ()
             if apply_chat_template and chat_template is not None:
-                chat = prompt.chat_messages(turns, multiturn=fewshot_as_multiturn)
-                prompts.append(chat_template(chat, add_generation_prompt=not gen_prefix))
+                chat = parts(prompt.chat_messages(turns, multiturn=fewshot_as_multiturn), media)
+                text = chat_template(chat, add_generation_prompt=not gen_prefix)
             else:
-                prompts.append(prompt.plain_text(turns))
+                text = prompt.plain_text(turns)
+            prompts.append(MediaText(text, media) if illustrated else text)
         return prompts if self.has_multiple_inputs else prompts[0]
+
+    def media_in(self, turns: list[prompt.Message]) -> tuple[Media, ...]:
+        """What the marks in a prompt stand for: the images and sounds of its examples, then those of its question."""
+        media = tuple(one for turn in turns for one in media_of(turn.content))
+        if media:
+            check_marks(prompt.plain_text(turns), media, self.config)
+        return media
 
     #: Whether a document asks several questions that share one answer.
     has_multiple_inputs: bool = False
@@ -137,7 +158,8 @@ class TaskPrompts(TaskDocuments):
         config = self._fewshot
         layout = prompt.Layout(config.target_delimiter or "", config.fewshot_delimiter or "")
         prefix = self.reader.text(config.gen_prefix, doc, "gen_prefix")
-        return prompt.shot(self.shot_question(doc), self.shot_answer(doc), prefix, layout)
+        question = self.with_media(self.shot_question(doc), doc)
+        return prompt.shot(question, self.shot_answer(doc), prefix, layout)
 
     def shot_question(self, doc: Doc) -> str:
         """The question of an example."""

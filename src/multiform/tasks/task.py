@@ -13,14 +13,14 @@ from multiform.fields import Doc
 from multiform.formats import OutputType
 from multiform.paths import cache_root
 from multiform.requests import Instance
-from multiform.scoring.aggregations import DEFAULT_ITERATIONS
+from multiform.scoring.aggregations import DEFAULT_ITERATIONS, plain_aggregation
 from multiform.scoring.build import Scoring, build_scoring
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import Metric, value_metric
 from multiform.scoring.outcome import Outcome
 from multiform.scoring.scorers import Scorer
 from multiform.scoring.statistics import Estimate
-from multiform.tasks.cache import RequestCache
+from multiform.tasks.cache import RequestCache, fingerprint
 from multiform.tasks.prompting import TaskPrompts
 from multiform.tasks.reader import placing
 from multiform.tasks.records import Answered, ChatTemplate, PromptOptions, ScoredDoc
@@ -37,6 +37,7 @@ class Task(TaskPrompts, ABC):
     def __init__(self, config: TaskConfig | dict[str, Any], *, dataset_mirror: Path | None = None) -> None:
         super().__init__(config, dataset_mirror=dataset_mirror)
         refuse_unsupported(self.config)
+        self._only_metric = False
         self.scoring: Scoring = build_scoring(self.config, own_results=self._scores_itself)
         self._instances: list[Instance] = []
 
@@ -65,8 +66,8 @@ class Task(TaskPrompts, ABC):
         metadata: dict[str, Any] | None = None,
         apply_chat_template: bool = False,
         chat_template: ChatTemplate | None = None,
-    ) -> list[Instance]:
-        """The requests of one document."""
+    ) -> list[Instance] | None:
+        """The requests of one document, or None to leave it out."""
 
     @property
     def instances(self) -> list[Instance]:
@@ -98,8 +99,9 @@ class Task(TaskPrompts, ABC):
         )
         docs = list(self.doc_iterator(limit=limit, samples=samples, rank=rank, world_size=world_size))
         cache = None
-        if cache_requests:
-            key = [self.dump_config(), self.config.templates(), self._seed, [*map(dict, self._pool())], docs]
+        if cache_requests and not self.media_kinds:  # images and sounds are not for a file of text
+            code = fingerprint([type(self), self.config.to_dict(keep_callable=True)])
+            key = [code, self.config.templates(), self._seed, [*map(dict, self._pool())], docs]
             prompts = [system_instruction, apply_chat_template, fewshot_as_multiturn, tokenizer_name]
             cache = RequestCache(cache_folder or cache_root() / "requests", [key, prompts])
             found = None if rewrite_requests_cache else cache.read()
@@ -127,7 +129,14 @@ class Task(TaskPrompts, ABC):
                 chat_template=options.chat_template,
                 gen_prefix=self.doc_to_prefix(doc),
             )
-            return self.construct_requests(doc, context, doc_id=doc_id, apply_chat_template=options.apply_chat_template)
+            made = self.construct_requests(
+                doc,
+                context,
+                doc_id=doc_id,
+                apply_chat_template=options.apply_chat_template,
+                chat_template=options.chat_template,
+            )
+            return made or []  # a task may leave a document out
 
     def answer_delimiter(self, apply_chat_template: bool) -> str:
         """What stands between the prompt and a scored answer; in a chat, the turn's end stands there."""
@@ -182,7 +191,7 @@ class Task(TaskPrompts, ABC):
     def _scored(self, scorer: Scorer, answered: Answered, values: Mapping[str, Any] | None = None) -> ScoredDoc:
         doc = self.eval_docs[answered.doc_id]
         results = self.filtered(scorer.pipeline, doc, answered.outputs)
-        if values is None:
+        if values is None and self._scores_itself:
             values = self.process_results(doc, results)
         if values is None:
             values = scorer.score_repeats(self.outcomes(doc, answered, results))
@@ -204,13 +213,18 @@ class Task(TaskPrompts, ABC):
     def aggregate(self, scored: Iterable[ScoredDoc], bootstrap_iters: int = DEFAULT_ITERATIONS) -> dict[str, Estimate]:
         """All scores of a form, keyed ``metric,scorer``."""
         docs = list(scored)
+        own = self.aggregation() if type(self).aggregation is not Task.aggregation else {}
         found: dict[str, Estimate] = {}
         for scorer in self.scoring.scorers:
             values = [doc.values for doc in docs if doc.scorer == scorer.name]
             for key in dict.fromkeys(key for value in values for key in value):
                 items = [value[key] for value in values if key in value]
+                named = {*own, *(metric.name for metric in scorer.metrics)}
+                if key not in named and all(isinstance(item, str) for item in items):
+                    continue  # text beside the values, such as what a judge wrote: for the samples alone
                 metric = scorer.metric(key) or value_metric(key)
-                found[f"{key},{scorer.name}"] = metric.aggregation(items, bootstrap_iters)
+                aggregation = plain_aggregation(own[key]) if key in own else metric.aggregation
+                found[f"{key},{scorer.name}"] = aggregation(items, bootstrap_iters)
         return found
 
     def apply_filters(self, answered: Answered) -> dict[str, list[Any]]:
@@ -228,9 +242,10 @@ class Task(TaskPrompts, ABC):
     def override_metric(self, metric_name: str) -> None:
         """Compute this metric instead of all others; the task's own code does not score any more."""
         self.config.metric_list = [{"metric": metric_name}]
-        self.config.filter_list = []
+        self.config.filter_list = [{"name": f["name"], "filter": f["filter"]} for f in self.config.filter_list]
         self.config.scorer = None
         self.config.process_results = None
+        self._only_metric = True
         self.scoring = build_scoring(self.config, own_results=False, only=True)
 
     def set_config(self, key: str, value: Any, update: bool = False) -> None:
@@ -240,13 +255,16 @@ class Task(TaskPrompts, ABC):
 
     def set_repeats(self, repeats: int) -> None:
         """Ask each generation so many times."""
+        if repeats < 1:
+            what = f"expected 1 or more, got {repeats}"
+            raise ConfigError(what, where=f"{self.name}: repeats", hint="give a positive number")
         self.config.repeats = repeats
 
     @property
     def _scores_itself(self) -> bool:
         """Whether the task's own code gives the values of its metrics."""
         overridden = type(self).process_results is not Task.process_results
-        return overridden or self.config.process_results is not None
+        return not self._only_metric and (overridden or self.config.process_results is not None)
 
     def _metrics(self) -> list[Metric]:
         return [metric for scorer in self.scoring.scorers for metric in scorer.metrics]

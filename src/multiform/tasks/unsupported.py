@@ -6,8 +6,6 @@ from multiform.config import TaskConfig
 from multiform.errors import ConfigError
 
 _LATER = {
-    "doc_to_image": "images do not reach the model",
-    "doc_to_audio": "audio does not reach the model",
     "template": "templates are not applied",
 }
 

@@ -11,10 +11,9 @@ import pytest
 import torch
 
 from multiform.errors import ModelError
-from multiform.models.hf import score as scoring
-from multiform.models.hf.limits import Limits, run_batches
+from multiform.models.hf.limits import PASS_TOKENS, Limits, run_batches
 from multiform.models.hf.model import HFModel
-from multiform.models.hf.score import Row, plan
+from multiform.models.hf.rows import Row, rows_of
 from multiform.models.hf.tokens import Pair, rolling_windows
 from multiform.requests import LLOutput, LoglikelihoodRequest, RollingRequest
 
@@ -67,33 +66,31 @@ def test_a_greedy_continuation_is_marked_as_such(llama: HFModel) -> None:
     with torch.no_grad():
         best = int(llama.model(torch.tensor([ids])).logits[0, -1].argmax())
     greedy = {token: Pair(array("i", [*ids, token]), len(ids)) for token in (best, best - 1)}
-    answers = dict(scoring.score(llama.head, list(greedy.values()), llama.limits))
+    answers = dict(llama.scorer.score(list(greedy.values())))
     assert [answers[0].is_greedy, answers[1].is_greedy] == [True, False]
 
 
 def test_one_token_labels_of_a_question_are_one_row() -> None:
-    rows = plan([Pair(array("i", [1, 2, label]), 2) for label in (7, 8, 9)])
+    rows = rows_of([Pair(array("i", [1, 2, label]), 2) for label in (7, 8, 9)])
     assert [len(row.targets) for row in rows] == [3]
 
 
 def test_rows_come_longest_first() -> None:
-    rows = plan([Pair(array("i", range(length)), 1) for length in (3, 9, 5)])
+    rows = rows_of([Pair(array("i", range(length)), 1) for length in (3, 9, 5)])
     assert [len(row.tokens) for row in rows] == [8, 4, 2]
 
 
 def test_an_empty_continuation_is_certain(llama: HFModel) -> None:
-    assert list(llama.loglikelihood([LoglikelihoodRequest("The dog", "")])) == [(0, LLOutput(0.0, True))]
+    assert list(llama.loglikelihood([LoglikelihoodRequest("The dog", "")])) == [(0, LLOutput(0.0, True, 0))]
 
 
-def test_answers_come_batch_by_batch(tiny: Callable[..., Path]) -> None:
-    model = HFModel(str(tiny()), batch_size=1)
-    read: list[int] = []
-    hook = model.model.model.register_forward_hook(lambda *_: read.append(1))
-    _ = model.head.separable
-    read.clear()
+def test_answers_come_pass_by_pass(tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    model = HFModel(str(tiny()))
+    monkeypatch.setitem(PASS_TOKENS, "cpu", 32)
+    _ = model.scorer.support
+    before = model.counters.passes
     next(iter(model.loglikelihood(REQUESTS)))
-    hook.remove()
-    assert len(read) == 1
+    assert model.counters.passes == before + 1
 
 
 def test_a_batch_holds_no_more_rows_and_tokens_than_the_limits_say() -> None:
@@ -140,5 +137,6 @@ def test_a_rolling_score_is_the_sum_over_windows(tiny: Callable[..., Path]) -> N
     windows = rolling_windows(tokens, model.encoder.prefix_token_id, model.max_length)
     expected = sum(by_hand(model, window).loglikelihood for window in windows)
     assert answers[0].loglikelihood == pytest.approx(expected, abs=1e-3)
-    assert answers[1] == LLOutput(0.0)
+    assert answers[1] == LLOutput(0.0, tokens=0)
+    assert answers[0].tokens == len(tokens)
     assert set(answers) == {0, 1, 2}

@@ -22,6 +22,8 @@ class LocalExecutor:
             yield from self._answers(unit)
 
     def _answers(self, unit: Unit) -> Iterator[tuple[Request, Output]]:
+        if kinds := {one.kind for request in unit if not isinstance(request, RollingRequest) for one in request.media}:
+            self.model.check_media(kinds)
         missing = set(range(len(unit)))
         name = self.model.name
         try:

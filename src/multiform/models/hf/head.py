@@ -46,9 +46,9 @@ class Head:
             return False
         return self._agrees()
 
-    def logits(self, ids: Tensor, rows: Tensor, columns: Tensor) -> Iterator[tuple[int, Tensor]]:
+    def logits(self, rows: Tensor, columns: Tensor, **inputs: Any) -> Iterator[tuple[int, Tensor]]:
         """Float32 logits at (row, column) positions, in pieces: the first position and its piece."""
-        states = self._hidden(ids) if self.separable else self.model(input_ids=ids, use_cache=False).logits
+        states = self._hidden(**inputs) if self.separable else self.model(**inputs).logits
         # A model that is spread over several devices has its last layers on another one than its first.
         states = states[rows.to(states.device), columns.to(states.device)]
         size = max(1, ELEMENTS // self._vocabulary)
@@ -65,8 +65,8 @@ class Head:
     def _vocabulary(self) -> int:
         return int(self.model.config.get_text_config().vocab_size)
 
-    def _hidden(self, ids: Tensor) -> Tensor:
-        state: Tensor = self.model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+    def _hidden(self, **inputs: Any) -> Tensor:
+        state: Tensor = self.model.base_model(**inputs).last_hidden_state
         return state
 
     def _project(self, hidden: Tensor) -> Tensor:
@@ -78,7 +78,7 @@ class Head:
         # A model may treat its logits in a way that no list foresees, so ask it once.
         ids = torch.arange(8, device=self.model.device)[None]
         try:
-            short = self._project(self._hidden(ids)).float()
+            short = self._project(self._hidden(input_ids=ids, use_cache=False)).float()
         except (AttributeError, TypeError, ValueError, RuntimeError):
             return False
         full = self.model(input_ids=ids, use_cache=False).logits.float()

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 import torch
@@ -22,6 +23,15 @@ Result = TypeVar("Result")
 READ_TOKENS = 16384
 #: With "auto", a batch of this many keeps a processor busy; more would only be more padding.
 BUSY_TOKENS = {"cpu": 1024}
+#: Tokens in a pass of a plan: enough to keep a processor busy, and no padding among them.
+PASS_TOKENS = {"cpu": 512}
+OTHER_PASS_TOKENS = 4096
+#: Units of an amount of memory.
+UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
+#: Taken for free where the system does not say: 4 GiB.
+FREE_MEMORY = 2**32
+#: Of the memory that is free, the part that kept prefixes may take.
+BUDGET_SHARE = 4
 #: With "auto", tokens that are kept in memory for all texts being written.
 KEPT_TOKENS = 32768
 
@@ -62,6 +72,46 @@ def fixed_rows(batch_size: int | str) -> int | None:
     if text.isdecimal() and int(text) > 0:
         return int(text)
     raise UsageError(f"batch_size must be a positive number or 'auto', not '{batch_size}'", hint="try batch_size=8")
+
+
+def pass_tokens(device: torch.device) -> int:
+    """How many tokens a pass of a plan has on a device."""
+    return PASS_TOKENS.get(device.type, OTHER_PASS_TOKENS)
+
+
+def prefix_budget(given: int | str | None, token_bytes: int, device: torch.device) -> int:
+    """How many tokens may be kept for later passes, each of which takes `token_bytes`.
+
+    A number is that many tokens; a text such as "500MB" or "2GB" is an amount of memory. Without
+    either, the budget is a part of the memory that is free.
+    """
+    if given is None:
+        return free_memory(device) // BUDGET_SHARE // token_bytes
+    text = str(given).strip().upper()
+    number, unit = (text[:-2], text[-2:]) if text.endswith(tuple(UNITS)) else (text, "")
+    if not number.isdecimal():
+        what = f"prefix_budget must be a number of tokens or an amount of memory, not '{given}'"
+        raise UsageError(what, hint="try prefix_budget=4096 or prefix_budget=500MB")
+    return int(number) * UNITS[unit] // token_bytes if unit else int(number)
+
+
+def free_memory(device: torch.device) -> int:
+    """The bytes that are free on a device; on a CPU, those that the machine can give without swapping."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):  # another system than Linux
+        return FREE_MEMORY
+
+
+def fewer_tokens(size: int) -> int:
+    """The size of a pass after one that did not fit into memory."""
+    if size == 1:
+        raise ModelError("one token does not fit into memory", hint="set another dtype or device")
+    logger.warning("out of memory with passes of %d tokens; going on with half of that", size)
+    return size // 2
 
 
 def run_batches(

@@ -52,13 +52,13 @@ class Loaded:
     sha: str
 
 
-def load(source: Source) -> Loaded:
-    """The model and the tokenizer of a source, in evaluation mode on their device."""
+def load(source: Source, auto: Any = transformers.AutoModelForCausalLM) -> Loaded:
+    """The model and the tokenizer of a source, in evaluation mode on their device; `auto` finds its class."""
     device = pick_device(source.device)
     dtype = pick_dtype(source.dtype, device)
     folder = local_folder(source.pretrained)
-    with without_progress_bars(), _model_errors(source, folder):
-        config = transformers.AutoConfig.from_pretrained(source.pretrained, **_files(source, folder))
+    with without_progress_bars(), model_errors(source, folder):
+        config = transformers.AutoConfig.from_pretrained(source.pretrained, **file_options(source, folder))
         if getattr(config, "is_encoder_decoder", False):
             raise ModelError(
                 f"'{config.model_type}' is an encoder-decoder model",
@@ -66,7 +66,7 @@ def load(source: Source) -> Loaded:
                 hint="use a decoder-only (causal) model",
             )
         tokenizer = _load_tokenizer(source, folder)
-        model = _load_weights(source, folder, dtype, device)
+        model = _load_weights(source, folder, dtype, device, auto)
         if source.peft:
             model = _with_adapter(model, tokenizer, source)
     model.eval()
@@ -106,7 +106,8 @@ def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> in
     return int(limit) if limit is not None and limit < 10**12 else DEFAULT_MAX_LENGTH
 
 
-def _files(source: Source, folder: Path | None) -> dict[str, Any]:
+def file_options(source: Source, folder: Path | None) -> dict[str, Any]:
+    """What loaders of transformers want to know about the files of a source."""
     options: dict[str, Any] = {"trust_remote_code": source.trust_remote_code, "subfolder": source.subfolder}
     if folder:
         options["local_files_only"] = True
@@ -125,22 +126,23 @@ def _load_tokenizer(source: Source, folder: Path | None) -> PreTrainedTokenizerB
             options["local_files_only"] = True
         tokenizer = transformers.AutoTokenizer.from_pretrained(other or source.tokenizer, **options)
     else:
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder or source.pretrained, **_files(source, folder))
+        options = file_options(source, folder)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder or source.pretrained, **options)
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.unk_token or tokenizer.eos_token
     return tokenizer
 
 
 def _load_weights(
-    source: Source, folder: Path | None, dtype: torch.dtype | str, device: torch.device
+    source: Source, folder: Path | None, dtype: torch.dtype | str, device: torch.device, auto: Any
 ) -> PreTrainedModel:
-    options = _files(source, folder)
+    options = file_options(source, folder)
     placed = source.device_map or ("auto" if source.parallelize else None)
     if placed:
         options["device_map"] = placed
     if source.attn_implementation:
         options["attn_implementation"] = source.attn_implementation
-    model, report = transformers.AutoModelForCausalLM.from_pretrained(
+    model, report = auto.from_pretrained(
         folder or source.pretrained, dtype=dtype, output_loading_info=True, **options
     )
     missing = sorted(report["missing_keys"])
@@ -185,7 +187,7 @@ def _sha(source: Source, folder: Path | None, config: transformers.PretrainedCon
 
 
 @contextmanager
-def _model_errors(source: Source, folder: Path | None) -> Iterator[None]:
+def model_errors(source: Source, folder: Path | None) -> Iterator[None]:
     """Any failure of a loader as a ModelError that says what was tried."""
     try:
         yield

@@ -12,14 +12,15 @@ import jinja2
 from multiform.errors import ModelError, UsageError, nearest
 from multiform.models.base import Answer, Model
 from multiform.models.hf import generate as generation
+from multiform.models.hf.counters import Counters
 from multiform.models.hf.head import Head
 from multiform.models.hf.identity import identity
 from multiform.models.hf.limits import generation_limits, scoring_limits
-from multiform.models.hf.load import Source, load
+from multiform.models.hf.load import Loaded, Source, load
 from multiform.models.hf.load import max_length as longest_input
 from multiform.models.hf.options import generation_options
 from multiform.models.hf.sampling import random_numbers, sampling
-from multiform.models.hf.score import score
+from multiform.models.hf.score import Scorer
 from multiform.models.hf.tokens import Encoder, Pair, fit, rolling_windows
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
 
@@ -30,7 +31,8 @@ class HFModel(Model):
     """A causal model from a folder or the hub; the arguments have lm-eval's names.
 
     `batch_size` is a number of rows, or "auto" for as many as fit. `max_length` is how many
-    tokens the model reads; by default what its configuration says.
+    tokens the model reads; by default what its configuration says. `prefix_budget` is how much may
+    be kept for requests that begin alike, in tokens or as memory ("2GB").
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class HFModel(Model):
         parallelize: bool = False,
         device_map: str | dict[str, Any] | None = None,
         attn_implementation: str | None = None,
+        prefix_budget: int | str | None = None,
         **unknown: Any,
     ) -> None:
         for argument in unknown:
@@ -77,7 +80,7 @@ class HFModel(Model):
             device_map=device_map,
             attn_implementation=attn_implementation,
         )
-        loaded = load(source)
+        loaded = self._load(source)
         self.source = source
         self.model = loaded.model
         self.tokenizer = loaded.tokenizer
@@ -85,9 +88,16 @@ class HFModel(Model):
         self.sha = loaded.sha
         self.truncation = truncation
         self.max_length = int(max_length or longest_input(self.model, self.tokenizer))
-        self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
+        self.counters = Counters()
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length)
         self.head = Head(self.model)
+        self.scorer = Scorer(
+            self.head,
+            scoring_limits(batch_size, int(max_batch_size), loaded.device),
+            self.counters,
+            max_length=self.max_length,
+            budget=prefix_budget,
+        )
         self.encoder = Encoder(
             tokenizer=self.tokenizer,
             prefix_token_id=self._prefix_token_id(prefix_token_id),
@@ -105,11 +115,7 @@ class HFModel(Model):
         )
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
-        texts = [(request.context, request.continuation) for request in requests]
-        whole = list(self.encoder.pairs(texts))
-        pairs = [fit(pair, self.max_length, text) for pair, (_, text) in zip(whole, texts, strict=True)]
-        self._warn_about(whole, pairs)
-        yield from score(self.head, pairs, self.limits)
+        yield from self.scorer.score(self._pairs(requests))
 
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
         encoded = self.encoder.encode(request.text for request in requests)
@@ -120,15 +126,15 @@ class HFModel(Model):
             windows += rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length)
             owners += [index] * (len(windows) - len(owners))
             if not tokens:
-                yield index, LLOutput(0.0)
+                yield index, LLOutput(0.0, tokens=0)
         missing = Counter(owners)
         totals = dict.fromkeys(missing, 0.0)
-        for position, output in score(self.head, windows, self.limits):
+        for position, output in self.scorer.score(windows):
             owner = owners[position]
             totals[owner] += output.loglikelihood
             missing[owner] -= 1
             if not missing[owner]:
-                yield owner, LLOutput(totals[owner])
+                yield owner, LLOutput(totals[owner], tokens=len(encoded[requests[owner].text]))
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
         prompts = self.encoder.prompts((request.context for request in requests), truncation=self.truncation)
@@ -141,6 +147,7 @@ class HFModel(Model):
         if not self.tokenizer.chat_template:
             return super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
         chat = [dict(message) for message in messages]
+        self.check_parts(chat)
         try:
             return self._chat(chat, add_generation_prompt)
         except jinja2.TemplateError as error:
@@ -168,6 +175,9 @@ class HFModel(Model):
             "max_length": self.max_length,
         }
 
+    def _load(self, source: Source) -> Loaded:
+        return load(source)
+
     def _prefix_token_id(self, given: int | None) -> int:
         for token in (given, self.tokenizer.bos_token_id, self.tokenizer.eos_token_id):
             if token is not None:
@@ -177,6 +187,13 @@ class HFModel(Model):
             where=self.name,
             hint="name one with prefix_token_id",
         )
+
+    def _pairs(self, requests: Sequence[LoglikelihoodRequest]) -> list[Pair]:
+        texts = [(request.context, request.continuation) for request in requests]
+        whole = list(self.encoder.pairs(texts))
+        pairs = [fit(pair, self.max_length, text) for pair, (_, text) in zip(whole, texts, strict=True)]
+        self._warn_about(whole, pairs)
+        return pairs
 
     def _row(self, index: int, request: GenerationRequest, prompt: list[int]) -> generation.Row:
         options = generation_options(request.gen_kwargs)

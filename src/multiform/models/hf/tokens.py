@@ -10,16 +10,14 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from transformers import PreTrainedTokenizerBase
 
 from multiform.errors import ModelError, shorten
+from multiform.plan import Tokens
 
 T = TypeVar("T")
-
-#: Token ids in four bytes each; a list of ints needs nine times that, and runs hold millions.
-Tokens: TypeAlias = "array[int]"
 
 #: How many texts are tokenised at a time.
 CHUNK = 1024

@@ -34,7 +34,7 @@ _HINTS = {
 }
 
 
-class _Failure(Exception):
+class _AgainError(Exception):
     """An attempt that is worth another one; `wait` is how long the server wants to be left alone."""
 
     def __init__(self, what: str, wait: float | None = None) -> None:
@@ -61,41 +61,43 @@ class Client:
         The first failure ends it; requests that are on their way are then left to themselves.
         """
         waiting: SimpleQueue[int] = SimpleQueue()
-        done: SimpleQueue[tuple[int, Result | BaseException]] = SimpleQueue()
+        done: SimpleQueue[tuple[int, Result | Exception]] = SimpleQueue()
         stop = threading.Event()
         for index in range(len(items)):
             waiting.put(index)
 
-        def work() -> None:
-            while not stop.is_set():
-                try:
-                    index = waiting.get_nowait()
-                except Empty:
-                    return
-                try:
-                    done.put((index, read(items[index], self._answer(http, payload(items[index]), stop))))
-                except Exception as error:  # it is raised where the answers are read
-                    done.put((index, error))
+        def work(http: httpx.Client) -> None:
+            with http:
+                while not stop.is_set():
+                    try:
+                        index = waiting.get_nowait()
+                    except Empty:
+                        return
+                    try:
+                        done.put((index, read(items[index], self._answer(http, payload(items[index]), stop))))
+                    except Exception as error:  # noqa: BLE001 - it is raised where the answers are read
+                        done.put((index, error))
 
-        with httpx.Client(headers=self._all_headers(), timeout=self.timeout) as http:
-            try:
-                for _ in range(min(self.num_concurrent, len(items))):
-                    # Daemons, so that nobody who interrupts a run has to wait for a slow server.
-                    threading.Thread(target=work, daemon=True).start()
-                for _ in items:
-                    index, result = done.get()
-                    if isinstance(result, BaseException):
-                        raise result
-                    yield index, result
-            finally:
-                stop.set()
+        certificates = httpx.create_ssl_context()
+        try:
+            for _ in range(min(self.num_concurrent, len(items))):
+                http = httpx.Client(headers=self._all_headers(), timeout=self.timeout, verify=certificates)
+                # Daemons, so that nobody who interrupts a run has to wait for a slow server.
+                threading.Thread(target=work, args=(http,), daemon=True).start()
+            for _ in items:
+                index, result = done.get()
+                if isinstance(result, Exception):
+                    raise result
+                yield index, result
+        finally:
+            stop.set()
 
     def _answer(self, http: httpx.Client, payload: dict[str, Any], stop: threading.Event) -> Any:
         content = json.dumps(payload).encode()
         for attempt in range(1, self.max_retries + 2):
             try:
                 return self._attempt(http, content)
-            except _Failure as failure:
+            except _AgainError as failure:
                 wait = FIRST_WAIT * 2 ** (attempt - 1) if failure.wait is None else failure.wait
                 wait = min(wait, LONGEST_WAIT)
                 last = attempt > self.max_retries
@@ -117,23 +119,23 @@ class Client:
                     if time.monotonic() > deadline:  # httpx only bounds the time between two chunks
                         raise httpx.ReadTimeout("the answer drips in")
         except httpx.TimeoutException as error:
-            raise _Failure(f"no answer within {self.timeout:g} s") from error
+            raise _AgainError(f"no answer within {self.timeout:g} s") from error
         except httpx.DecodingError as error:
-            raise _Failure(f"the answer cannot be decoded: {error}") from error
+            raise _AgainError(f"the answer cannot be decoded: {error}") from error
         except httpx.TransportError as error:
-            raise _Failure(f"no connection: {error or type(error).__name__}") from error
+            raise _AgainError(f"no connection: {error or type(error).__name__}") from error
         if response.status_code >= 400:
             self._refused(response, bytes(body))
         try:
             return json.loads(body)
         except ValueError as error:
-            raise _Failure(f"the answer is not JSON: {shorten(self._clean(body), 120)}") from error
+            raise _AgainError(f"the answer is not JSON: {shorten(self._clean(body), 120)}") from error
 
     def _refused(self, response: httpx.Response, body: bytes) -> None:
         status = response.status_code
         what = f"HTTP {status}: {self._clean(_message(body) or response.reason_phrase)}"
         if status >= 500 or status in _AGAIN:
-            raise _Failure(what, retry_after(response.headers.get("retry-after")))
+            raise _AgainError(what, retry_after(response.headers.get("retry-after")))
         raise ModelError(what, where=self.url, hint=_HINTS.get(status, "check the model's arguments and the prompt"))
 
     def _clean(self, text: str | bytes | bytearray) -> str:

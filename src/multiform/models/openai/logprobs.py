@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 from multiform.errors import ModelError
@@ -37,8 +38,8 @@ def score_text(choice: Mapping[str, Any], prompt: str, boundary: int, where: str
     logprobs = _logprobs(choice, where)
     offsets = _offsets(logprobs, prompt, where)
     end = next((i for i, offset in enumerate(offsets) if offset >= len(prompt)), len(offsets))
-    # The token that holds the boundary is the last that begins at or before it.
-    start = max((i for i, offset in enumerate(offsets[:end]) if offset <= boundary), default=0)
+    before = [i for i, offset in enumerate(offsets[:end]) if offset < boundary]
+    start = offsets.index(boundary) if boundary in offsets[:end] else before[-1] if before else 0
     kept = {key: (logprobs.get(key) or [])[:end] for key in ("token_logprobs", "top_logprobs")}
     return score_tokens({"logprobs": kept}, start, end, where)
 
@@ -50,14 +51,19 @@ def _logprobs(choice: Mapping[str, Any], where: str) -> Mapping[str, Any]:
     raise ModelError("the answer has no log-probabilities", where=where, hint=_ECHO_HINT)
 
 
-def _offsets(logprobs: Mapping[str, Any], prompt: str, where: str) -> Sequence[int]:
+def _offsets(logprobs: Mapping[str, Any], prompt: str, where: str) -> list[int]:
     """Where each token begins in the prompt; a first token that the server added begins before it."""
     tokens = logprobs.get("tokens")
-    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+    if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) for token in tokens):
         raise ModelError("the answer has no tokens", where=where, hint=_ECHO_HINT)
-    offsets = logprobs.get("text_offset")
-    if not isinstance(offsets, list) or len(offsets) != len(tokens):
-        offsets = [sum(map(len, tokens[:i])) for i in range(len(tokens))]
-    added = len(tokens) > 1 and not prompt.startswith(tokens[0])
-    begin = offsets[1] if added else offsets[0] if offsets else 0
-    return [offset - begin for offset in offsets]
+    partial = any(token.startswith("bytes:") or "\ufffd" in token for token in tokens)  # pieces of a character
+    added = len(tokens) > 1 and not partial and (not tokens[0] or not prompt.startswith(tokens[0]))
+    given = logprobs.get("text_offset")
+    offsets = given if isinstance(given, list) and len(given) == len(tokens) else None
+    if (partial and offsets is None) or not (partial or "".join(tokens[added:]).startswith(prompt)):
+        what = "the tokens of the answer do not spell the prompt"
+        raise ModelError(what, where=where, hint="name the model's tokenizer, so that its tokens are sent")
+    offsets = offsets or [0, *accumulate(map(len, tokens[:-1]))]
+    if added:  # its place is before the prompt, however the server counts it
+        return [-1, *(offset - offsets[1] for offset in offsets[1:])]
+    return [offset - offsets[0] for offset in offsets]

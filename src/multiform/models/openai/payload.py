@@ -19,17 +19,19 @@ def generation_payload(request: GenerationRequest, seed: int | None, limit_name:
     """The arguments of a generation; those that are not known here go to the server as they are.
 
     >>> generation_payload(GenerationRequest.of("", {"until": ["."], "max_gen_toks": 8, "top_p": 0.9}), seed=1)
-    {'top_p': 0.9, 'max_tokens': 8, 'temperature': 0.0, 'stop': ['.'], 'seed': 1}
+    {'max_tokens': 8, 'temperature': 0.0, 'stop': ['.'], 'seed': 1, 'top_p': 0.9}
     """
     kwargs = request.gen_kwargs
-    stops = stop_strings(request)
-    temperature = _temperature(kwargs.pop("do_sample", None), kwargs.pop("temperature", None))
-    limit = token_limit(request)
-    known = {limit_name: limit, "temperature": temperature} | ({"stop": stops[:MOST_STOPS]} if stops else {})
-    if seed is not None:
-        known["seed"] = seed + request.sample  # the repeats of a question are to differ
-    rest = {key: value for key, value in kwargs.items() if key not in ("until", *LIMIT_NAMES)}
-    return {**known, **rest} if "seed" in rest else {**rest, **known}
+    made: dict[str, Any] = {
+        limit_name: token_limit(request),
+        "temperature": _temperature(kwargs.pop("do_sample", None), kwargs.pop("temperature", None)),
+    }
+    if stops := stop_strings(request):
+        made["stop"] = stops[:MOST_STOPS]
+    first = kwargs.pop("seed", seed)
+    if first is not None:
+        made["seed"] = first + request.sample  # the repeats of a question are to differ
+    return made | {key: value for key, value in kwargs.items() if key not in ("until", *LIMIT_NAMES)}
 
 
 def stop_strings(request: GenerationRequest) -> list[str]:

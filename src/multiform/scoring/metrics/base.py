@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -79,6 +80,8 @@ def build_metric(spec: Mapping[str, Any], *, computed: bool = True) -> Metric:
     """
     base = _base(spec["metric"], computed)
     kwargs = {**(spec.get("kwargs") or {}), **{key: value for key, value in spec.items() if key not in _OWN_KEYS}}
+    if computed and not base.whole:
+        _check_arguments(base, kwargs)
     better = spec.get("higher_is_better")
     return Metric(
         name=base.name,
@@ -90,6 +93,18 @@ def build_metric(spec: Mapping[str, Any], *, computed: bool = True) -> Metric:
         kwargs=kwargs,
         whole=base.whole,
     )
+
+
+def _check_arguments(metric: Metric, kwargs: Mapping[str, Any]) -> None:
+    """Refuse arguments that the metric's function does not take."""
+    taken = inspect.signature(metric.fn).parameters
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken.values()):
+        return
+    known = list(taken)[1:]
+    for key in kwargs:
+        if key not in known:
+            what = f"metric '{metric.name}' has no argument '{key}'"
+            raise ConfigError(what, hint=nearest(key, known, listed="its arguments are"))
 
 
 def value_metric(name: str) -> Metric:

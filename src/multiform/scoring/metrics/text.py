@@ -52,6 +52,7 @@ def truncated(outcome: TextOutcome) -> float:
 
 
 def _pair(outcome: TextOutcome) -> tuple[list[str], str]:
+    """References and text, for a score of all texts together (needs the extra 'metrics')."""
     return list(outcome.references), outcome.prediction or ""
 
 

@@ -109,7 +109,7 @@ def _settled(label: str) -> str:
     """What must not follow a label: the rest of a word or number, or other labels as in "A, B or C"."""
     other = rf"[(\[]?(?:{label})[)\]]?(?!\w)"
     others = rf"(?:\s*+,\s*+{other})*\s*+,?\s*+(?:or\b|and\b|/|&)\s*{other}|\s*,\s*{other}\s*(?:[,.]|$)"
-    return rf"(?!\w|\.\d|['’]\w)(?![)\].*]*(?:{others}))"
+    return rf"(?![^\W_]|\.\d|['’]\w)(?![)\].*]*(?:{others}))"
 
 
 def _exact(found: str, labels: Sequence[str]) -> str | None:

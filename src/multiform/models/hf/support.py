@@ -1,0 +1,92 @@
+"""Whether a model can run plans: what is needed for that, and a trial that tells."""
+
+from __future__ import annotations
+
+import inspect
+from array import array
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import DynamicCache, PreTrainedModel
+
+from multiform.models.hf.counters import Counters
+from multiform.models.hf.head import Head
+from multiform.models.hf.limits import Limits
+from multiform.models.hf.rows import score_by_rows
+from multiform.models.hf.state import has_plain_cache
+from multiform.models.hf.tokens import Pair
+from multiform.models.hf.tree import score_by_plan
+
+#: Implementations of attention that take a mask in four dimensions.
+ATTENTION = ("sdpa", "eager")
+NEEDED = ("attention_mask", "position_ids", "past_key_values")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Support:
+    """For sequences of up to `longest` tokens a model runs plans; `reason` says why not for others.
+
+    `token_bytes` is the memory that the keys and values of one token take.
+    """
+
+    longest: int
+    reason: str = ""
+    token_bytes: int = 1
+
+
+def support(head: Head, max_length: int) -> Support:
+    """What a model can do with plans."""
+    model = head.model
+    if not has_plain_cache(model):
+        return Support(longest=0, reason="it keeps no keys and values for each token")
+    if model.config._attn_implementation not in ATTENTION:
+        return Support(longest=0, reason=f"its attention is '{model.config._attn_implementation}'")
+    accepted = inspect.signature(model.base_model.forward).parameters
+    if missing := [name for name in NEEDED if name not in accepted]:
+        return Support(longest=0, reason=f"it takes no '{missing[0]}'")
+    if not _agrees(head):
+        return Support(longest=0, reason="it gives other results with a prefix tree")
+    longest, reason = _reach(model.config.get_text_config())
+    return Support(longest=min(longest, max_length), reason=reason, token_bytes=_token_bytes(model))
+
+
+def _reach(config: Any) -> tuple[int, str]:
+    """How long a sequence may be until its tokens stop seeing all before them at their plain positions."""
+    found: list[tuple[int, str]] = [(2**31, "")]
+    kinds = getattr(config, "layer_types", None)
+    sliding = "sliding_attention" in kinds if kinds else getattr(config, "use_sliding_window", True)
+    if sliding and isinstance(window := getattr(config, "sliding_window", None), int):
+        found.append((window, f"its attention slides over {window} tokens"))
+    chunked = "chunked_attention" in kinds if kinds else True
+    if chunked and isinstance(chunk := getattr(config, "attention_chunk_size", None), int):
+        found.append((chunk, f"its attention is cut into chunks of {chunk} tokens"))
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    for part in (rope, *rope.values()):
+        if isinstance(part, dict) and part.get("rope_type") in ("dynamic", "longrope"):
+            length = int(part.get("original_max_position_embeddings") or config.max_position_embeddings)
+            found.append((length, f"its positions change after {length} tokens"))
+    return min(found)
+
+
+def _agrees(head: Head) -> bool:
+    """Whether a small plan, with a prefix kept and branches packed, gives what whole sequences give."""
+    words = [array("i", [5, 6, 7, 8, 9, *end]) for end in ([10, 11, 12], [10, 13], [14, 11, 15], [14])]
+    pairs = [Pair(tokens, 3) for tokens in words]
+    try:
+        planned = dict(score_by_plan(head, pairs, size=4, budget=64, counters=Counters()))
+    except (AttributeError, IndexError, NotImplementedError, TypeError, ValueError, RuntimeError):
+        return False
+    whole = dict(score_by_rows(head, pairs, Limits(len(pairs), 1024), Counters()))
+    tolerance = 1e-4 if head.model.dtype in (torch.float32, torch.float64) else 3e-2
+    return all(
+        abs(planned[index].loglikelihood - output.loglikelihood) <= tolerance * max(1.0, abs(output.loglikelihood))
+        for index, output in whole.items()
+    )
+
+
+@torch.inference_mode()
+def _token_bytes(model: PreTrainedModel) -> int:
+    cache = DynamicCache()
+    model.base_model(input_ids=torch.tensor([[5]], device=model.device), past_key_values=cache, use_cache=True)
+    return sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)

@@ -1,0 +1,143 @@
+"""Has another model judge the answers, all documents in one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from multiform.arguments import parse_arguments
+from multiform.config.generation import check_generation
+from multiform.errors import ConfigError, DataError, MultiformError
+from multiform.fields import Doc, Field, FieldSpec
+from multiform.jinja import compile_template, render
+from multiform.requests import GenerationRequest
+from multiform.scoring.metrics import register_metric
+from multiform.scoring.outcome import Outcome, TextOutcome
+from multiform.scoring.scorers.base import Scorer, compiled, register_scorer
+from multiform.scoring.scorers.judges import ask, check_judge
+from multiform.scoring.scorers.verdicts import DEFAULT_PATTERN, VERDICTS, Scale, read_verdict, words
+
+_TASK = """\
+You are grading an answer to a question. Compare the answer with the reference: it is right if it says the same, \
+however it is worded, and wrong if it contradicts the reference, is incomplete or gives several answers.
+
+[Question]
+{{ question }}
+
+[Reference]
+{{ references | join("\\nor: ") }}
+
+[Answer]
+{{ prediction }}
+
+"""
+RUBRIC = _TASK + 'Reason briefly, then end with one line: "Verdict: CORRECT" or "Verdict: INCORRECT".'
+SCALED_RUBRIC = _TASK + (
+    "Reason briefly, then end with one line that grades the answer from {{ scale.low }} (wrong) "
+    'to {{ scale.high }} (right): "Score: N".'
+)
+#: Columns in which datasets keep the question, for a rubric that is not told where it is.
+_QUESTIONS = ("question", "problem", "query", "prompt", "input", "instruction", "text")
+
+
+@register_metric("judge", output_type="generate_until", reduction="mean")
+def judge(outcome: Outcome) -> float:
+    """How good another model finds the answer, from 0 to 1; the scorer `ai_judge` gives it."""
+    raise ConfigError("metric 'judge' comes from another model", hint="write scorer: {type: ai_judge, kwargs: ...}")
+
+
+@register_scorer("ai_judge")
+@dataclass(kw_only=True, eq=False)
+class AIJudge(Scorer):
+    """Another model's verdict on the answer.
+
+    `judge_model` is a registered model, with its `model_args`, or the name of a model that the server
+    at `base_url` runs. `rubric` is a Jinja template of `question`, `prompt`, `prediction`, `reference`,
+    `references`, `choices`, `doc` and `scale`. `question` is the field of the document that fills the
+    first of these; not given, it is the column that looks like it. The last match of `verdict_pattern`
+    in what the judge writes is a number on the `scale` or a word of `verdicts`. What the judge wrote is
+    kept beside the values as `judge_text`.
+    """
+
+    default_metrics: ClassVar[Sequence[str]] = ("judge", "invalid", "truncated")
+    deferred: ClassVar[bool] = True
+
+    judge_model: str
+    model_args: str | Mapping[str, Any] | None = None
+    base_url: str | None = None
+    rubric: str | None = None
+    question: FieldSpec = None
+    verdict_pattern: str = DEFAULT_PATTERN
+    verdicts: Mapping[str, float] | None = None
+    scale: Any = None
+    gen_kwargs: str | Mapping[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        arguments = parse_arguments(self.model_args, where="scorer.kwargs.model_args")
+        if self.base_url is not None:
+            arguments["base_url"] = self.base_url
+        self._judge = check_judge(self.judge_model, arguments)
+        self._scale = Scale.of(self.scale)
+        self._pattern = compiled(self.verdict_pattern, "verdict_pattern")
+        self._words = words(VERDICTS if self.verdicts is None else self.verdicts)
+        try:
+            given = parse_arguments(self.gen_kwargs, where="gen_kwargs")
+            check_generation(given)
+            self._options = {"max_gen_toks": 512, "temperature": 0.0, "do_sample": False, "until": [], **given}
+            self._rubric = compile_template(self.rubric or (RUBRIC if self.scale is None else SCALED_RUBRIC))
+            self._question = None if self.question is None else Field.of(self.question)
+        except MultiformError as error:
+            raise error.at("scorer.kwargs") from error
+
+    def score_all(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
+        asked = [
+            [self._request(outcome, doc, index) for outcome in repeats]
+            for index, (repeats, doc) in enumerate(zip(outcomes, docs, strict=True))
+        ]
+        answers = ask(self._judge, [request for requests in asked for request in requests])
+        return [
+            self._values(repeats, [answers[request] for request in requests])
+            for repeats, requests in zip(outcomes, asked, strict=True)
+        ]
+
+    def judge_prompt(self, outcome: TextOutcome, doc: Doc) -> str:
+        """What the judge is asked about one answer."""
+        prompt = getattr(outcome, "prompt", "")
+        question = self._question.read(doc) if self._question is not None else _question(doc) or prompt or dict(doc)
+        names: dict[str, Any] = {
+            "question": question,
+            "prompt": prompt or question,
+            "prediction": "" if outcome.prediction is None else outcome.prediction,
+            "reference": outcome.references[0] if outcome.references else "",
+            "references": list(outcome.references),
+            "choices": list(outcome.choices),
+            "doc": doc,
+            "scale": self._scale,
+        }
+        return str(render(self._rubric, names))
+
+    def _request(self, outcome: Outcome, doc: Doc, index: int) -> GenerationRequest:
+        if not isinstance(outcome, TextOutcome):
+            what = "ai_judge judges what a model writes"
+            raise ConfigError(what, where="scorer", hint="remove it, or set output_type: generate_until")
+        try:
+            prompt = self.judge_prompt(outcome, doc)
+        except DataError as error:
+            raise error.at(f"scorer.kwargs.rubric: document {index} of those scored") from error
+        return GenerationRequest.of(prompt, self._options)
+
+    def _values(self, outcomes: Sequence[Outcome], texts: Sequence[str]) -> dict[str, Any]:
+        others = [metric for metric in self.metrics if metric.name not in ("judge", "invalid")]
+        scored = []
+        for outcome, text in zip(outcomes, texts, strict=True):
+            value = read_verdict(text, self._pattern, self._words, self._scale)
+            own = {"judge": 0.0 if value is None else value, "invalid": float(value is None)}
+            scored.append({**own, **{metric.name: metric(outcome) for metric in others}})
+        kept = {"judge_text" if not i else f"judge_text_{i}": text for i, text in enumerate(texts)}
+        return {**self.reduced(scored), **kept}
+
+
+def _question(doc: Doc) -> str | None:
+    """The column that looks like the question."""
+    return next((doc[name] for name in _QUESTIONS if isinstance(doc.get(name), str)), None)

@@ -1,0 +1,109 @@
+"""The models that judge: looked up by name, loaded when they are first asked.
+
+Models are a layer above scoring, so their registry is named here and not imported.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Protocol
+
+from multiform.errors import ConfigError, ModelError, MultiformError, UsageError, nearest
+from multiform.registry import Registry
+from multiform.requests import Completion, GenerationRequest
+
+#: The model that a name stands for which is not registered but served somewhere.
+SERVED = "openai-chat"
+#: Arguments and headers that must not be written down.
+_SECRETS = ("api_key", "api-key", "x-api-key", "authorization", "cookie")
+_WHERE = "scorer.kwargs"
+
+
+class Judge(Protocol):
+    """What is needed of a model that judges."""
+
+    name: str
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[tuple[int, Completion]]:
+        """The text that the model writes after each context."""
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+        """The messages as one string."""
+
+
+_above: Registry[Registry[Callable[..., Judge]]] = Registry("registry", lazy={"models": "multiform.models:models"})
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeSpec:
+    """A registered model and its arguments, as JSON."""
+
+    model: str
+    arguments: str = "{}"
+
+    @classmethod
+    def of(cls, model: str, arguments: Mapping[str, Any]) -> JudgeSpec:
+        return cls(model, json.dumps(dict(arguments), sort_keys=True, default=str))
+
+
+def check_judge(name: str, arguments: Mapping[str, Any]) -> JudgeSpec:
+    """The model that a task means, before anything is loaded.
+
+    A task's arguments are written into its results, so a key is refused among them.
+    """
+    for given in (*arguments, *(arguments.get("headers") or ())):
+        if given.lower() in _SECRETS:
+            what = f"{given} would be written into the results"
+            raise ConfigError(what, where=f"{_WHERE}.model_args", hint="set $OPENAI_API_KEY, or name an api_key_env")
+    registered = _above.get("models")
+    if name in registered:
+        return JudgeSpec.of(name, arguments)
+    if not arguments.get("base_url") and not os.environ.get("OPENAI_BASE_URL"):
+        hint = f"{nearest(str(name), registered, listed='models')}, or give the base_url of the server that runs it"
+        raise ConfigError(f"unknown model '{name}'", where=f"{_WHERE}.judge_model", hint=hint)
+    return JudgeSpec.of(SERVED, {**arguments, "model": name})
+
+
+def ask(spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[GenerationRequest, str]:
+    """What the judge writes to each request, each distinct one asked once."""
+    distinct = list(dict.fromkeys(requests))
+    if not distinct:
+        return {}
+    judge = _loaded(spec)
+    sent = [GenerationRequest(_chat(judge, one.context), one.options, one.sample) for one in distinct]
+    found: dict[GenerationRequest, str] = {}
+    try:
+        for position, completion in judge.generate(sent):
+            found[distinct[position]] = completion.text
+    except MultiformError as error:
+        raise error.at("judge") from error
+    except Exception as error:  # a model may fail in any way
+        what = f"model '{judge.name}' failed: {type(error).__name__}: {error}"
+        raise ModelError(what, where="judge") from error
+    if len(found) < len(distinct):
+        what = f"model '{judge.name}' left {len(distinct) - len(found)} of {len(distinct)} requests without an answer"
+        raise ModelError(what, where="judge")
+    return found
+
+
+@lru_cache(maxsize=1)  # several forms of a run have the same judge
+def _loaded(spec: JudgeSpec) -> Judge:
+    try:
+        return _above.get("models").get(spec.model)(**json.loads(spec.arguments))
+    except ImportError as error:
+        what = f"model '{spec.model}' needs a package that is not installed: {error}"
+        raise UsageError(what, where=f"{_WHERE}.judge_model", hint="pip install 'multiform[hf]'") from error
+    except MultiformError as error:
+        raise error.at("judge") from error
+
+
+def _chat(judge: Judge, text: str) -> str:
+    """The text as a user's message, where the model knows messages at all."""
+    try:
+        return judge.apply_chat_template([{"role": "user", "content": text}])
+    except ModelError:  # a model without a chat template reads plain text
+        return text

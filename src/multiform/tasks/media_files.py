@@ -1,0 +1,144 @@
+"""Images and sounds out of the values that datasets have for them."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import io
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from multiform.config import TaskConfig
+from multiform.config.source import display
+from multiform.errors import DataError, UsageError, shorten
+from multiform.media import Kind, Media, pixel_hash, sha256
+from multiform.waves import Wave, read_wave, wave_of
+
+#: Gives the file that a path in a document means.
+Finder: TypeAlias = Callable[[str], Path]
+
+_IMAGE_HINT = "give an image of Pillow, a path, bytes, a data URL, or a mapping with bytes or path"
+_AUDIO_HINT = "give a mapping with array and sampling_rate, a path to a WAV file, or its bytes"
+
+
+def media_from(value: Any, kind: Kind, find: Finder) -> Media:
+    """The image or sound that a value is."""
+    if isinstance(value, str | Path):
+        return _from_text(str(value), kind, find)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _from_bytes(bytes(value), kind)
+    if isinstance(value, Mapping) and (value.get("bytes") is not None or value.get("path")) and "array" not in value:
+        inner = value["bytes"] if value.get("bytes") is not None else value["path"]
+        return media_from(inner, kind, find)
+    if kind == "audio":
+        return _from_array(value)
+    if hasattr(value, "tobytes") and hasattr(value, "mode") and hasattr(value, "width"):
+        return Media("image", pixel_hash(value), f"{value.width}x{value.height}", value)
+    raise DataError(f"expected an image, got {type(value).__name__} {shorten(value, 40)}", hint=_IMAGE_HINT)
+
+
+def _from_text(text: str, kind: Kind, find: Finder) -> Media:
+    if text.startswith("data:"):
+        head, _, data = text.partition(",")
+        try:
+            return _from_bytes(base64.b64decode(data, validate=True), kind)
+        except binascii.Error as error:
+            raise DataError(f"the data URL {shorten(head, 40)} is not valid base64", hint=_IMAGE_HINT) from error
+    if text.startswith(("http://", "https://")):
+        raise DataError(f"{shorten(text)} is on the network", hint="download it and give the path of the file")
+    path = find(text)
+    try:
+        made = _from_bytes(path.read_bytes(), kind)
+    except DataError as error:
+        raise DataError(f"{display(path)}: {error.what}", hint=error.hint) from error
+    except OSError as error:
+        raise DataError(f"{display(path)} cannot be read: {error.strerror}", hint="check the file") from error
+    # The path instead of the content: a dataset of large images need not be in memory.
+    return Media(kind, made.sha256, made.size, path, origin=display(path))
+
+
+def _from_bytes(data: bytes, kind: Kind) -> Media:
+    size = read_wave(data).size if kind == "audio" else _image_size(data)
+    return Media(kind, sha256(data), size, data)
+
+
+def _image_size(data: bytes) -> str:
+    """The width and height of an image file; a broken one shows here, before any model is asked."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise UsageError("images need the package 'pillow'", hint="run: pip install 'multiform[hf]'") from error
+    try:
+        with Image.open(io.BytesIO(data)) as image:
+            size = f"{image.width}x{image.height}"
+            if image.format == "PNG":
+                image.verify()  # its checksums cover every byte
+            else:
+                image.load()
+    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+        reason = " ".join(str(error).split())
+        what = f"not an image that can be read ({len(data)} bytes: {shorten(reason, 80)})"
+        raise DataError(what, hint="give a PNG, JPEG, WebP or other file that Pillow knows") from error
+    return size
+
+
+def _from_array(value: Any) -> Media:
+    # `datasets` gives a decoder that has the keys of the mapping it once gave.
+    if isinstance(value, Mapping) or hasattr(value, "get_all_samples"):
+        try:
+            array, rate = value["array"], value["sampling_rate"]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"the audio has no {error}", hint=_AUDIO_HINT) from error
+        sound = wave_of(array, rate)
+        return Media("audio", _sound_hash(sound), sound.size, sound)
+    hint = f"an array needs its sampling rate; {_AUDIO_HINT}" if hasattr(value, "shape") else _AUDIO_HINT
+    raise DataError(f"expected audio, got {type(value).__name__} {shorten(value, 40)}", hint=hint)
+
+
+def _sound_hash(sound: Wave) -> str:
+    return sha256(f"{sound.rate} ".encode(), sound.samples.tobytes())
+
+
+def file_finder(config: TaskConfig, mirror: Path | None) -> Finder:
+    """Finds the files that relative paths in documents mean.
+
+    They are looked for beside the data, in a mirror or on the disk, then beside the task file and
+    in the current folder.
+    """
+    roots = list(dict.fromkeys(_roots(config, mirror)))
+
+    def find(name: str) -> Path:
+        try:
+            for root in roots:
+                if (root / name).is_file():
+                    return root / name
+        except (OSError, ValueError):  # a text that no file name can be
+            pass
+        looked = ", ".join(display(root) for root in roots)
+        raise DataError(f"no file {shorten(name)}", hint=f"check the path; looked in {looked}")
+
+    return find
+
+
+def _roots(config: TaskConfig, mirror: Path | None) -> list[Path]:
+    bases = [config._source.file.parent] if config._source else []
+    bases.append(Path.cwd())
+    path, name = str(config.dataset_path or ""), config.dataset_name
+    found: list[Path] = []
+    if mirror is not None and path:
+        found += [mirror / path / (name or "default"), mirror / path]
+    for base in bases:
+        if path:
+            target = base / path
+            found += [target / name] if name else []
+            found.append(target.parent if target.is_file() else target)
+        found += [(base / file).parent for file in _data_files(config)]
+    return [root for root in [*found, *bases] if root.is_dir()]
+
+
+def _data_files(config: TaskConfig) -> list[str]:
+    given = config.dataset_kwargs.get("data_files") or []
+    values = list(given.values()) if isinstance(given, dict) else [given]
+    flat = [file for value in values for file in (value if isinstance(value, list) else [value])]
+    return [file for file in flat if isinstance(file, str)]

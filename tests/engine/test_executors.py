@@ -1,0 +1,96 @@
+"""Executors: units of work in, answers out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from multiform.engine.executors import LocalExecutor, Unit
+from multiform.engine.run import answers, units
+from multiform.errors import ModelError
+from multiform.models import Answer
+from multiform.models.dummy import DummyModel
+from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, Output, Request, RollingRequest
+
+REQUESTS: list[Request] = [
+    GenerationRequest.of("Say", {"until": ["\n"]}),
+    LoglikelihoodRequest("a", "b"),
+    RollingRequest("text"),
+    LoglikelihoodRequest("a", "c"),
+    LoglikelihoodRequest("a", "b"),
+    GenerationRequest.of("Say", {"until": ["\n"]}, sample=1),
+]
+
+
+class Backwards(DummyModel):
+    """Answers the last request first."""
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+        yield from reversed(list(super().loglikelihood(requests)))
+
+
+class Forgetful(DummyModel):
+    """Leaves the last request out."""
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+        return super().loglikelihood(requests[:-1])
+
+
+class Broken(DummyModel):
+    """Fails after its first answer."""
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+        yield from super().loglikelihood(requests[:1])
+        raise RuntimeError("the device is gone")
+
+
+class Elsewhere:
+    """Does every unit in a thread of its own, as another machine would."""
+
+    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output]]:
+        with ThreadPoolExecutor() as pool:
+            for done in pool.map(lambda unit: list(LocalExecutor(DummyModel()).run([unit])), units):
+                yield from done
+
+
+def test_a_unit_holds_requests_of_one_kind_and_none_twice() -> None:
+    made = units(REQUESTS)
+    assert [{type(request) for request in unit} for unit in made] == [
+        {LoglikelihoodRequest},
+        {RollingRequest},
+        {GenerationRequest},
+    ]
+    assert sorted(map(repr, (request for unit in made for request in unit))) == sorted(map(repr, set(REQUESTS)))
+
+
+def test_nothing_to_ask_is_no_unit() -> None:
+    assert units([]) == []
+    assert list(LocalExecutor(DummyModel()).run([])) == []
+
+
+def test_answers_belong_to_their_requests_in_whatever_order_they_come() -> None:
+    assert dict(answers(LocalExecutor(Backwards()), REQUESTS)) == dict(answers(LocalExecutor(DummyModel()), REQUESTS))
+
+
+def test_another_executor_gives_the_same_answers() -> None:
+    assert dict(answers(Elsewhere(), REQUESTS)) == dict(answers(LocalExecutor(DummyModel()), REQUESTS))
+
+
+def test_units_may_be_smaller_than_all_that_is_asked() -> None:
+    apart: list[Unit] = [[request] for request in dict.fromkeys(REQUESTS)]
+    assert dict(LocalExecutor(DummyModel()).run(apart)) == dict(answers(LocalExecutor(DummyModel()), REQUESTS))
+
+
+def test_a_request_without_an_answer_is_an_error() -> None:
+    with pytest.raises(ModelError, match="model 'dummy' left 1 of 2 requests without an answer"):
+        list(answers(LocalExecutor(Forgetful()), REQUESTS))
+
+
+def test_a_failing_model_is_an_error_and_keeps_what_it_answered() -> None:
+    came: list[object] = []
+    with pytest.raises(ModelError, match="model 'dummy' failed: RuntimeError: the device is gone"):
+        came.extend(answers(LocalExecutor(Broken()), REQUESTS))
+    asked = answers(LocalExecutor(Broken()), REQUESTS)
+    assert next(asked)[0] == LoglikelihoodRequest("a", "b")

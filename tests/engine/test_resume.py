@@ -1,0 +1,212 @@
+"""A run that was stopped goes on where it was, and one that is done asks nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiform.engine.store import Store
+
+#: A command line whose model takes its time and notes every request that it is asked.
+SLOW = """
+import sys, time
+from multiform.cli.main import main
+from multiform.models import register_model
+from multiform.models.dummy import DummyModel
+
+@register_model("slow")
+class SlowModel(DummyModel):
+    name = "slow"
+    stored = True
+
+    def loglikelihood(self, requests):
+        with open("asked.txt", "a") as asked:
+            for position, output in super().loglikelihood(requests):
+                print(repr(requests[position]), file=asked, flush=True)
+                time.sleep(0.01)
+                yield position, output
+
+sys.exit(main(sys.argv[1:]))
+"""
+RUN = ["run", "--model", "slow", "--tasks", "quiz@mcqa+cloze", "--json", "--limit", "20"]
+
+
+class Runs:
+    """Runs of one command in one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "slow.py").write_text(SLOW)
+        self.env = {**os.environ, "MULTIFORM_STORE": str(folder / "answers.db")}
+
+    def start(self, *more: str) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "slow.py", *RUN, *more]
+        return subprocess.Popen(command, cwd=self.folder, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+    def finish(self, *more: str) -> dict[str, Any]:
+        process = self.start(*more)
+        out, err = process.communicate(timeout=60)
+        assert process.returncode == 0, err.decode()
+        made: dict[str, Any] = json.loads(out)
+        return made
+
+    def asked(self) -> list[str]:
+        """What the model was asked since the last time, in order."""
+        file = self.folder / "asked.txt"
+        lines = file.read_text().splitlines() if file.exists() else []
+        file.unlink(missing_ok=True)
+        return lines
+
+    def stopped(self, signum: int) -> tuple[int, str, list[str]]:
+        """Start a run, stop it after some answers: its exit code, what it said, and what it had asked."""
+        process = self.start()
+        file = self.folder / "asked.txt"
+        while not file.exists() or len(file.read_bytes().splitlines()) < 60:
+            time.sleep(0.01)
+        process.send_signal(signum)
+        _, err = process.communicate(timeout=60)
+        return process.returncode, err.decode(), self.asked()
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Runs:
+    return Runs(tmp_path)
+
+
+def scores(results: dict[str, Any]) -> Any:
+    return results["results"]
+
+
+def test_a_second_run_asks_nothing(runs: Runs) -> None:
+    first = runs.finish("--limit", "10")
+    assert len(runs.asked()) == 80
+    assert scores(runs.finish("--limit", "10")) == scores(first)
+    assert runs.asked() == []
+
+
+def test_a_longer_run_asks_only_the_rest(runs: Runs) -> None:
+    runs.finish("--limit", "5")
+    before = runs.asked()
+    runs.finish("--limit", "8")
+    assert (len(before), len(runs.asked())) == (40, 24)
+
+
+def test_a_killed_run_goes_on_where_it_was(runs: Runs) -> None:
+    code, _, before = runs.stopped(signal.SIGKILL)
+    assert code == -signal.SIGKILL
+    results = runs.finish()
+    after = runs.asked()
+    again = set(before) & set(after)
+    # Lost is what was answered in the tenth of a second before, at a hundred answers a second at most.
+    assert len(again) <= 20
+    assert len(set(before) | set(after)) == len(before) + len(after) - len(again)
+    (runs.folder / "answers.db").unlink()
+    assert scores(runs.finish()) == scores(results)
+    assert set(runs.asked()) == set(before) | set(after)
+
+
+def test_an_interrupted_run_says_how_to_go_on_and_loses_nothing(runs: Runs) -> None:
+    code, err, before = runs.stopped(signal.SIGINT)
+    assert code == 130
+    assert err.splitlines()[-1] == ("interrupted: answers so far are stored; run the same command again to go on")
+    runs.finish()
+    # The request that was being answered is asked again, and none that had its answer.
+    assert len(set(before) & set(runs.asked())) <= 1
+
+
+def test_without_a_store_all_is_asked_again(runs: Runs) -> None:
+    for _ in range(2):
+        runs.finish("--limit", "2", "--no_cache")
+        assert len(runs.asked()) == 16
+    assert not (runs.folder / "answers.db").exists()
+
+
+@pytest.mark.parametrize("flag", ["--cache_path", "--use_cache"])
+def test_answers_go_where_the_command_line_says(flag: str, runs: Runs) -> None:
+    results = runs.finish("--limit", "2", flag, "mine.db")
+    assert results["config"]["use_cache"] == "mine.db"
+    assert (runs.folder / "mine.db").exists()
+    assert not (runs.folder / "answers.db").exists()
+
+
+def test_the_plan_asks_nothing_and_counts_what_is_known(runs: Runs) -> None:
+    runs.finish("--limit", "2")
+    runs.asked()
+    process = runs.start("--limit", "3", "--plan")
+    out, _ = process.communicate(timeout=60)
+    assert json.loads(out)["plan"].startswith("24 distinct requests for 6 documents; 16 of them have an answer")
+    assert runs.asked() == []
+
+
+def test_a_changed_model_is_asked_again(runs: Runs) -> None:
+    runs.finish("--limit", "2")
+    assert len(runs.asked()) == 16
+    runs.finish("--limit", "2", "--model_args", "seed=1")
+    assert len(runs.asked()) == 16
+
+
+#: Runs a command line and says whether that took torch.
+WITH_TORCH = (
+    "import sys; from multiform.cli.main import main; code = main(); print('torch' in sys.modules); sys.exit(code)"
+)
+
+
+@pytest.mark.bundled
+def test_a_local_model_is_not_even_loaded_when_all_is_known(bundled_path: Path, tmp_path: Path) -> None:
+    env = {**os.environ, "MULTIFORM_STORE": str(tmp_path / "answers.db")}
+    flags = ["--model", "hf", "--model_args", f"pretrained={bundled_path}", "--limit", "2"]
+    command = [sys.executable, "-c", WITH_TORCH, "run", "--tasks", "quiz@mcqa", "--output_path", "out", *flags]
+    ran = []
+    for _ in range(2):
+        ran.append(subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, timeout=60, check=True))
+    assert [done.stdout.splitlines()[-1] for done in ran] == [b"True", b"False"]
+    assert b"8 of 8 answers are in" in ran[1].stderr
+    first, second = (json.loads(path.read_text()) for path in sorted((tmp_path / "out").rglob("results_*.json")))
+    changing = ("date", "date_iso", "total_evaluation_time_seconds")
+    assert {k: v for k, v in first.items() if k not in changing} == {
+        k: v for k, v in second.items() if k not in changing
+    }
+
+
+@pytest.mark.bundled
+def test_a_changed_file_is_another_model(bundled_path: Path, tmp_path: Path) -> None:
+    from multiform.models.signatures import signatures
+
+    folder = tmp_path / "model"
+    folder.mkdir()
+    for file in bundled_path.iterdir():
+        (folder / file.name).symlink_to(file)
+    sign = signatures.get("hf")
+    arguments = {"pretrained": str(folder), "batch_size": 4}
+    before = sign(arguments)
+    assert before is not None
+    assert sign({**arguments, "batch_size": 8}) == before
+    assert sign({**arguments, "dtype": "bfloat16"}) != before
+    config = folder / "config.json"
+    text = config.read_text()
+    config.unlink()
+    config.write_text(text.replace("}", " }"))
+    assert sign(arguments) != before
+
+
+@pytest.mark.parametrize("arguments", [{"pretrained": "org/name"}, {"pretrained": "org/name", "revision": "main"}])
+def test_a_name_on_the_hub_has_no_signature(arguments: dict[str, Any]) -> None:
+    from multiform.models.signatures import signatures
+
+    assert signatures.get("hf")(arguments) is None
+    assert signatures.get("hf")({"pretrained": "org/name", "revision": "0" * 40}) is not None
+
+
+def test_facts_that_are_damaged_are_none(tmp_path: Path) -> None:
+    store = Store(tmp_path / "answers.db")
+    store.remember("signature", {"identity": "x"})
+    assert store.facts("signature") == {"identity": "x"}
+    assert store.facts("another") is None

@@ -1,0 +1,257 @@
+"""A completions model on a server: log-likelihoods by token ids and by text, windows, generation."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import multiform
+from multiform.errors import ModelError, UsageError
+from multiform.models import models
+from multiform.models.openai import OpenAICompletions
+from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
+
+PAIRS = [
+    ("The dog", " and the cat"),
+    ("The dog ", "and"),
+    ("Question: is 12 + 30 = 42?\nAnswer:", " yes"),
+    ("Question: is 12 + 30 = 42?\nAnswer:", " no, never"),
+    ("", "The dog sat"),
+]
+
+
+def model(server: Any, **arguments: Any) -> OpenAICompletions:
+    return OpenAICompletions(model="tiny", base_url=server.base_url, **arguments)
+
+
+def scored(one: OpenAICompletions, pairs: list[tuple[str, str]]) -> list[LLOutput]:
+    answers = dict(one.loglikelihood([LoglikelihoodRequest(*pair) for pair in pairs]))
+    assert sorted(answers) == list(range(len(pairs)))
+    return [answers[position] for position in range(len(pairs))]
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a small byte-level tokenizer."""
+    transformers = pytest.importorskip("transformers")
+    from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
+    from tokenizers import models as kinds
+
+    made = Tokenizer(kinds.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=400,
+        special_tokens=["<s>", "</s>"],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    made.train_from_iterator([" ".join(context + text for context, text in PAIRS)] * 5, trainer)
+    whole = transformers.PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>", eos_token="</s>")
+    whole.chat_template = (
+        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<bot>{% endif %}"
+    )
+    folder = tmp_path_factory.mktemp("tokenizer")
+    whole.save_pretrained(folder)
+    return folder
+
+
+def test_it_is_registered() -> None:
+    assert models.get("openai-completions") is models.get("local-completions") is OpenAICompletions
+
+
+class TestByTokenIds:
+    def test_the_continuation_is_scored_after_its_context(self, server: Any, tokenizer: Path) -> None:
+        one = model(server, tokenizer=str(tokenizer))
+        [output] = scored(one, [PAIRS[0]])
+        context, whole = (one.encoder.tokenizer(text).input_ids for text in ("The dog", "The dog and the cat"))
+        [asked] = server.asked
+        assert asked.path == "/v1/completions"
+        assert asked.payload["prompt"] == whole
+        assert {k: asked.payload[k] for k in ("echo", "logprobs", "max_tokens", "temperature")} == {
+            "echo": True,
+            "logprobs": 1,
+            "max_tokens": 1,
+            "temperature": 0,
+        }
+        expected = server.likelihood([f"t{token}" for token in whole], len(context))
+        assert output.loglikelihood == pytest.approx(expected[0])
+        assert output.is_greedy == expected[1]
+        assert output.tokens == len(whole) - len(context)
+
+    def test_an_empty_context_is_the_first_token(self, server: Any, tokenizer: Path) -> None:
+        scored(model(server, tokenizer=str(tokenizer)), [("", "The dog")])
+        assert server.asked[0].payload["prompt"][0] == 0
+
+    def test_another_first_token(self, server: Any, tokenizer: Path) -> None:
+        one = model(server, tokenizer=str(tokenizer), prefix_token_id=1)
+        scored(one, [("", "The dog")])
+        assert server.asked[0].payload["prompt"][0] == 1
+        assert "prefix_token_id=1" in one.identity
+
+    def test_what_is_too_long_loses_its_beginning(self, server: Any, tokenizer: Path) -> None:
+        one = model(server, tokenizer=str(tokenizer), max_length=6)
+        scored(one, [("The dog and the cat and the dog", " sat")])
+        whole = one.encoder.tokenizer("The dog and the cat and the dog sat").input_ids
+        assert server.asked[0].payload["prompt"] == whole[-5:]
+
+    def test_a_continuation_that_is_too_long_is_an_error(self, server: Any, tokenizer: Path) -> None:
+        with pytest.raises(ModelError, match="the continuation has"):
+            scored(model(server, tokenizer=str(tokenizer), max_length=3), [("The", " dog and the cat")])
+
+    def test_an_empty_continuation_is_certain(self, server: Any, tokenizer: Path) -> None:
+        assert scored(model(server, tokenizer=str(tokenizer)), [("The dog", "")]) == [LLOutput(0.0, True, 0)]
+        assert not server.asked
+
+    def test_a_server_that_does_not_echo_is_an_error(self, server: Any, tokenizer: Path) -> None:
+        server.echoes = False
+        with pytest.raises(ModelError, match=r"the server scored 1 tokens of a prompt of \d+; .*echo and logprobs"):
+            scored(model(server, tokenizer=str(tokenizer)), PAIRS)
+
+    def test_an_answer_without_logprobs_is_an_error(self, server: Any, tokenizer: Path) -> None:
+        server.omitted = ("token_logprobs",)
+        with pytest.raises(ModelError, match="no log-probabilities; .*such as vLLM"):
+            scored(model(server, tokenizer=str(tokenizer)), PAIRS)
+
+    def test_rolling_windows_score_every_token_once(self, server: Any, tokenizer: Path) -> None:
+        one = model(server, tokenizer=str(tokenizer), max_length=8, num_concurrent=3)
+        text = "The dog and the cat sat on the mat. " * 3
+        answers = dict(one.loglikelihood_rolling([RollingRequest(text), RollingRequest(""), RollingRequest("dog")]))
+        ids = one.encoder.tokenizer(text).input_ids
+        assert answers[0].tokens == len(ids)
+        assert answers[1] == LLOutput(0.0, tokens=0)
+        expected = server.likelihood([f"t{token}" for token in [0, *ids]], 1)[0]
+        # The first token of a window has the one before it as context, so the sum is that of one long text.
+        assert answers[0].loglikelihood == pytest.approx(expected)
+        assert max(len(asked.payload["prompt"]) for asked in server.asked) <= 7
+
+    def test_a_prompt_is_sent_as_ids_and_cut(self, server: Any, tokenizer: Path) -> None:
+        one = model(server, tokenizer=str(tokenizer), max_length=8)
+        list(one.generate([GenerationRequest.of("The dog and the cat sat", {"max_gen_toks": 4})]))
+        assert server.asked[0].payload["prompt"] == one.encoder.tokenizer("The dog and the cat sat").input_ids[-3:]
+
+    def test_no_room_for_the_text(self, server: Any, tokenizer: Path) -> None:
+        with pytest.raises(UsageError, match="max_gen_toks is 7 and max_length 8"):
+            model(server, tokenizer=str(tokenizer), max_length=8).generate([GenerationRequest.of("x", {"max_tokens": 7})])
+
+    def test_the_chat_template_of_the_tokenizer(self, server: Any, tokenizer: Path) -> None:
+        one = model(server, tokenizer=str(tokenizer))
+        assert one.apply_chat_template([{"role": "user", "content": "Hi"}]) == "<user>Hi<bot>"
+
+    def test_a_tokenizer_that_is_not_there(self, server: Any, tmp_path: Path) -> None:
+        with pytest.raises(ModelError, match="cannot load the tokenizer"):
+            scored(model(server, tokenizer=str(tmp_path)), PAIRS)
+
+
+class TestByText:
+    @pytest.mark.parametrize("omitted", [(), ("text_offset",)], ids=["offsets", "no offsets"])
+    @pytest.mark.parametrize("first", [None, "<s>", ""], ids=["no first token", "<s>", "empty first token"])
+    def test_the_servers_tokens_say_where_a_continuation_begins(
+        self, server: Any, omitted: tuple[str, ...], first: str | None
+    ) -> None:
+        server.omitted, server.first_token = omitted, first
+        pairs = PAIRS if first is not None else PAIRS[:-1]
+        for (context, text), output in zip(pairs, scored(model(server), pairs), strict=True):
+            added = [] if first is None else [first]
+            before, after = (re.findall(r"\s*\S+", part) for part in (context, text))
+            tokens = [*added, *re.findall(r"\s*\S+", context + text)]
+            expected = server.likelihood(tokens, len(added) + len(before))
+            assert output.tokens == len(after)
+            assert (output.loglikelihood, output.is_greedy) == (pytest.approx(expected[0]), expected[1])
+
+    def test_a_token_that_spans_the_boundary_is_scored(self, server: Any) -> None:
+        [output] = scored(model(server), [("The do", "g sat")])
+        assert output.loglikelihood == pytest.approx(server.likelihood(["The", " dog", " sat"], 1)[0])
+        assert output.tokens == 2
+
+    def test_without_a_first_token_an_empty_context_cannot_be_scored(self, server: Any) -> None:
+        with pytest.raises(ModelError, match=r"no probability for the first token.*name the model's tokenizer"):
+            scored(model(server), [("", "The dog")])
+
+    def test_tokens_that_do_not_spell_the_prompt(self, server: Any) -> None:
+        logprobs = {"tokens": ["▁The", "▁dog", "▁sat"], "token_logprobs": [None, -1.0, -2.0]}
+        server.fail(body=json.dumps({"choices": [{"text": "", "logprobs": logprobs}]}).encode())
+        with pytest.raises(ModelError, match="do not spell the prompt"):
+            scored(model(server), [("The dog", " sat")])
+
+    def test_pieces_of_characters_need_offsets(self, server: Any) -> None:
+        tokens = ["bytes:\\xe2\\x82", "bytes:\\xac", " 5", "!"]
+        logprobs = {"tokens": tokens, "token_logprobs": [None, -1.0, -2.0, -3.0], "text_offset": [0, 0, 1, 3]}
+        server.fail(body=json.dumps({"choices": [{"text": "", "logprobs": logprobs}]}).encode())
+        del logprobs["text_offset"]
+        server.fail(body=json.dumps({"choices": [{"text": "", "logprobs": logprobs}]}).encode())
+        assert scored(model(server), [("€", " 5")]) == [LLOutput(-2.0, False, 1)]
+        with pytest.raises(ModelError, match="do not spell the prompt"):
+            scored(model(server), [("€", " 5")])
+
+    def test_an_answer_without_tokens(self, server: Any) -> None:
+        server.omitted = ("tokens",)
+        with pytest.raises(ModelError, match="the answer has no tokens"):
+            scored(model(server), PAIRS)
+
+    def test_without_likeliest_tokens_nothing_is_greedy(self, server: Any) -> None:
+        server.omitted = ("top_logprobs",)
+        assert not any(output.is_greedy for output in scored(model(server), PAIRS[:-1]))
+
+    def test_a_whole_text(self, server: Any) -> None:
+        server.first_token = "<s>"
+        [(_, output)] = model(server).loglikelihood_rolling([RollingRequest("The dog sat")])
+        assert output.loglikelihood == pytest.approx(server.likelihood(["<s>", "The", " dog", " sat"], 1)[0])
+        assert not output.is_greedy or output.tokens == 3
+
+    def test_generation(self, server: Any) -> None:
+        server.reply = lambda prompt: f"{prompt} is four. And more"
+        request = GenerationRequest.of("2 + 2", {"until": ["."], "max_gen_toks": 50})
+        assert list(model(server).generate([request])) == [(0, Completion("2 + 2 is four"))]
+        assert server.asked[0].payload["prompt"] == "2 + 2"
+
+    def test_max_length_needs_a_tokenizer(self, server: Any) -> None:
+        with pytest.raises(UsageError, match="max_length needs a tokenizer"):
+            model(server, max_length=100)
+
+    def test_there_is_no_chat_template(self, server: Any) -> None:
+        with pytest.raises(ModelError, match="no chat template"):
+            model(server).apply_chat_template([{"role": "user", "content": "Hi"}])
+
+
+def test_a_whole_run_of_likelihoods(server: Any) -> None:
+    results = multiform.evaluate(
+        model="openai-completions",
+        model_args={"model": "tiny", "base_url": server.base_url, "num_concurrent": 4},
+        tasks=["quiz@mcqa", "quiz@cloze"],
+        limit=5,
+    )
+    assert 0 <= results["quiz@mcqa"]["acc,none"] <= 1
+    assert 0 <= results["quiz@cloze"]["acc,none"] <= 1
+
+
+@pytest.mark.parity
+def test_likelihoods_of_lm_eval(server: Any, tokenizer: Path) -> None:
+    """lm-eval's client and ours, asked the same of the same server, say the same."""
+    pytest.importorskip("lm_eval")
+    pytest.importorskip("tenacity", reason="lm-eval's client needs the 'api' extra of lm-eval")
+    from lm_eval.api.instance import Instance
+    from lm_eval.models.openai_completions import LocalCompletionsAPI
+
+    theirs = LocalCompletionsAPI(
+        model="tiny",
+        base_url=f"{server.base_url}/completions",
+        tokenizer_backend="huggingface",
+        tokenizer=str(tokenizer),
+        max_length=12,
+    )
+    ours = model(server, tokenizer=str(tokenizer), max_length=12)
+    requests = [Instance("loglikelihood", {}, pair, i) for i, pair in enumerate(PAIRS)]
+    expected = theirs.loglikelihood(requests, disable_tqdm=True)
+    for output, (likelihood, greedy) in zip(scored(ours, PAIRS), expected, strict=True):
+        assert math.isclose(output.loglikelihood, likelihood)
+        assert output.is_greedy == greedy
+    text = "The dog and the cat sat on the mat. " * 4
+    [total] = theirs.loglikelihood_rolling([Instance("loglikelihood_rolling", {}, (text,), 0)], disable_tqdm=True)
+    [(_, whole)] = ours.loglikelihood_rolling([RollingRequest(text)])
+    assert math.isclose(whole.loglikelihood, total)

@@ -1,0 +1,258 @@
+"""Metrics: the value of one document, and how many become one number."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from multiform import ConfigError, register_metric
+from multiform.scoring.metrics import aggregations, build_metric, metrics
+from multiform.scoring.outcome import ChoiceOutcome, LikelihoodOutcome, TextOutcome
+from multiform.scoring.statistics import mean_estimate, ratio_estimate
+
+
+def value(name, outcome, **arguments):
+    return build_metric({"metric": name, **arguments})(outcome)
+
+
+def choices(*loglikelihoods, gold=(0,), texts=None, greedy=None):
+    number = len(loglikelihoods)
+    return ChoiceOutcome(
+        loglikelihoods=loglikelihoods,
+        greedy=tuple(greedy or (False,) * number),
+        choices=tuple(texts or ("x",) * number),
+        gold=tuple(gold),
+    )
+
+
+def text(prediction, *references, **fields):
+    return TextOutcome(prediction=prediction, references=references, **fields)
+
+
+# Ranked choices
+
+
+def test_acc_is_whether_the_most_likely_choice_is_right():
+    assert value("acc", choices(-3.0, -1.0, -2.0, gold=(1,))) == 1.0
+    assert value("acc", choices(-3.0, -1.0, -2.0, gold=(0,))) == 0.0
+
+
+def test_of_equally_likely_choices_the_first_counts():
+    assert value("acc", choices(-1.0, -1.0, gold=(0,))) == 1.0
+    assert value("acc", choices(-1.0, -1.0, gold=(1,))) == 0.0
+
+
+def test_any_of_several_right_choices_counts():
+    assert value("acc", choices(-3.0, -1.0, -2.0, gold=(0, 1))) == 1.0
+    assert value("acc", choices(-3.0, -1.0, -2.0, gold=(0, 2))) == 0.0
+
+
+def test_acc_norm_is_per_character_of_the_bare_choice():
+    outcome = choices(-2.0, -5.0, gold=(1,), texts=("x", "yyyy"))
+    assert value("acc", outcome) == 0.0
+    assert value("acc_norm", outcome) == 1.0
+
+
+def test_acc_norm_counts_characters_and_acc_bytes_bytes():
+    outcome = choices(-4.0, -5.0, gold=(0,), texts=("éé", "aaa"))
+    assert value("acc_norm", outcome) == 0.0
+    assert value("acc_bytes", outcome) == 1.0
+
+
+def test_a_single_choice_is_always_the_most_likely():
+    assert value("acc", choices(-9.0)) == value("acc_norm", choices(-9.0)) == 1.0
+
+
+def test_an_empty_choice_does_not_divide_by_zero():
+    assert value("acc_norm", choices(-2.0, -3.0, gold=(1,), texts=("", "y"))) == 1.0
+
+
+def test_exact_match_of_choices_is_whether_greedy_decoding_gives_a_right_one():
+    assert value("exact_match", choices(-1.0, -2.0, gold=(0,), greedy=(True, False))) == 1.0
+    assert value("exact_match", choices(-1.0, -2.0, gold=(1,), greedy=(True, False))) == 0.0
+
+
+# What a model writes
+
+EXACT = {
+    "equal": (text("Paris", "Paris"), {}, 1.0),
+    "unequal": (text("London", "Paris"), {}, 0.0),
+    "one of several": (text("NYC", "New York", "NYC"), {}, 1.0),
+    "other case": (text("paris", "Paris"), {}, 0.0),
+    "other case ignored": (text("paris", "Paris"), {"ignore_case": True}, 1.0),
+    "punctuation": (text("Paris.", "Paris"), {}, 0.0),
+    "punctuation ignored": (text("Paris.", "(Paris)"), {"ignore_punctuation": True}, 1.0),
+    "numbers ignored": (text("Paris 2", "Paris 1"), {"ignore_numbers": True}, 1.0),
+    "a pattern ignored": (text("$42", "42"), {"regexes_to_ignore": [r"\$"]}, 1.0),
+    "several patterns ignored": (text("$1,042", "1042"), {"regexes_to_ignore": [",", r"\$"]}, 1.0),
+    "arguments under kwargs": (text("paris", "Paris"), {"kwargs": {"ignore_case": True}}, 1.0),
+    "white space": (text(" Paris", "Paris"), {}, 0.0),
+    "nothing to read": (text(None, "Paris"), {}, 0.0),
+    "nothing to read and nothing expected": (text(None, ""), {}, 0.0),
+}
+
+
+@pytest.mark.parametrize(("outcome", "arguments", "expected"), EXACT.values(), ids=EXACT.keys())
+def test_exact_match(outcome, arguments, expected):
+    assert value("exact_match", outcome, **arguments) == expected
+
+
+def test_invalid_counts_texts_that_no_answer_could_be_read_from():
+    assert value("invalid", text(None, "Paris")) == 1.0
+    assert value("invalid", text("London", "Paris")) == 0.0
+
+
+def test_truncated_counts_texts_that_ran_into_the_limit():
+    assert value("truncated", text("London", "Paris", truncated=True)) == 1.0
+    assert value("truncated", text("London", "Paris")) == 0.0
+
+
+# The likelihood of a text
+
+
+def test_bits_per_byte_counts_bytes_not_characters():
+    outcome = LikelihoodOutcome(loglikelihood=-3.0, is_greedy=False, text=" é")
+    assert value("bits_per_byte", outcome) == (-3.0, 3)
+
+
+def test_bits_per_byte_is_over_all_documents_together():
+    estimate = build_metric({"metric": "bits_per_byte"}).aggregation([(-3.0, 3), (-1.0, 5)], 0)
+    assert estimate.value == pytest.approx(4.0 / 8 / math.log(2))
+    assert estimate == ratio_estimate([(-3.0, 3), (-1.0, 5)], scale=-1 / math.log(2))
+
+
+def test_a_model_of_uniform_bytes_needs_eight_bits_per_byte():
+    documents = [(-n * math.log(256), n) for n in (1, 10, 100)]
+    assert build_metric({"metric": "bits_per_byte"}).aggregation(documents, 0).value == pytest.approx(8.0)
+
+
+# What a `metric_list` says
+
+
+def test_a_metric_has_the_mean_of_its_documents_unless_it_says_otherwise():
+    metric = build_metric({"metric": "acc"})
+    assert metric.aggregation([1.0, 0.0, 1.0], 0) == mean_estimate([1.0, 0.0, 1.0])
+    assert metric.higher_is_better is True
+
+
+@pytest.mark.parametrize(
+    ("name", "better"),
+    [("acc", True), ("exact_match", True), ("bits_per_byte", False), ("invalid", False), ("truncated", False)],
+)
+def test_a_metric_knows_which_way_is_better(name, better):
+    assert build_metric({"metric": name}).higher_is_better is better
+    assert build_metric({"metric": name, "higher_is_better": not better}).higher_is_better is not better
+    assert build_metric({"metric": name, "higher_is_better": None}).higher_is_better is better
+
+
+def test_an_aggregation_may_be_a_function():
+    metric = build_metric({"metric": "acc", "aggregation": max})
+    estimate = metric.aggregation([0.0, 1.0, 0.0], 0)
+    assert (estimate.value, estimate.n, estimate.stderr) == (1.0, 3, None)
+
+
+def test_an_unknown_metric_is_an_error_with_the_nearest_one():
+    with pytest.raises(ConfigError, match=r"unknown metric 'exact_mach'; did you mean 'exact_match'\?"):
+        build_metric({"metric": "exact_mach"})
+
+
+def test_an_unknown_aggregation_is_an_error_with_the_nearest_one():
+    with pytest.raises(ConfigError, match=r"unknown aggregation 'maen'; did you mean 'mean'\?"):
+        build_metric({"metric": "acc", "aggregation": "maen"})
+
+
+def test_a_metric_of_ones_own_can_be_registered(monkeypatch):
+    monkeypatch.setattr(metrics, "_entries", dict(metrics._entries))
+
+    @register_metric("margin", output_type="multiple_choice", higher_is_better=True)
+    def margin(outcome, *, over=0):
+        return outcome.loglikelihoods[outcome.gold[0]] - outcome.loglikelihoods[over]
+
+    assert value("margin", choices(-3.0, -1.0, gold=(1,))) == 2.0
+    assert value("margin", choices(-3.0, -1.0, gold=(1,)), over=1) == 0.0
+    assert build_metric({"metric": "margin"}).output_types == {"multiple_choice"}
+
+
+def test_the_registry_of_metrics_is_clean_again():
+    assert "margin" not in metrics
+
+
+# lm-eval's numbers
+
+PAIRS = [(1, 1), (0, 1), (1, 0), (1, 1), (0, 0), (1, 1), (0, 0), (1, 0)]
+LOGS = [-1.5, -0.25, -3.0, -2.0, -0.5]
+WEIGHTED = [(-12.0, 4), (-30.5, 11), (-7.25, 3)]
+AGGREGATED = {
+    "mean": ("mean", LOGS),
+    "median": ("median", LOGS),
+    "median of an even number": ("median", LOGS[:4]),
+    "perplexity": ("perplexity", LOGS),
+    "weighted_perplexity": ("weighted_perplexity", WEIGHTED),
+    "bits_per_byte": ("bits_per_byte", WEIGHTED),
+    "nanmean": ("nanmean", [1.0, math.nan, 0.0]),
+    "f1": ("f1", PAIRS),
+    "matthews_corrcoef": ("matthews_corrcoef", PAIRS),
+}
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize(("name", "items"), AGGREGATED.values(), ids=AGGREGATED.keys())
+def test_an_aggregation_gives_the_value_of_lm_eval(name, items):
+    registry = pytest.importorskip("lm_eval.api.registry")
+    pytest.importorskip("lm_eval.api.metrics")
+    assert aggregations.get(name)(items, 0).value == pytest.approx(float(registry.get_aggregation(name)(items)))
+
+
+@pytest.mark.parity
+def test_the_standard_error_of_a_mean_is_that_of_lm_eval():
+    theirs = pytest.importorskip("lm_eval.api.metrics")
+    for items in ([1.0, 0.0, 1.0, 1.0], LOGS, [0.5] * 7):
+        assert mean_estimate(items).stderr == pytest.approx(theirs.mean_stderr(items))
+
+
+# Whatever a model answers
+
+outcomes = st.lists(st.floats(min_value=-1e4, max_value=0.0), min_size=1, max_size=8).flatmap(
+    lambda lls: st.builds(
+        choices,
+        *map(st.just, lls),
+        gold=st.sets(st.integers(min_value=0, max_value=len(lls) - 1), min_size=1).map(sorted),
+        texts=st.lists(st.text(min_size=1, max_size=9), min_size=len(lls), max_size=len(lls)),
+    )
+)
+
+
+@settings(deadline=None)
+@given(outcomes)
+def test_accuracies_are_zero_or_one(outcome):
+    for name in ("acc", "acc_norm", "acc_bytes"):
+        assert value(name, outcome) in (0.0, 1.0)
+
+
+@settings(deadline=None)
+@given(outcomes)
+def test_exactly_one_choice_is_taken(outcome):
+    taken = [
+        value("acc", choices(*outcome.loglikelihoods, gold=(index,))) for index in range(len(outcome.loglikelihoods))
+    ]
+    assert sum(taken) == 1.0
+
+
+@settings(deadline=None)
+@given(outcomes, st.floats(min_value=-100, max_value=100))
+def test_a_constant_added_to_every_choice_changes_nothing(outcome, shift):
+    gaps = sorted(outcome.loglikelihoods)
+    if any(0 < b - a < 1e-6 for a, b in pairwise(gaps)):
+        return  # rounding could make them equal
+    moved = choices(*(ll + shift for ll in outcome.loglikelihoods), gold=outcome.gold)
+    assert value("acc", moved) == value("acc", outcome)
+
+
+@settings(deadline=None)
+@given(st.text(), st.text())
+def test_exact_match_is_equality(prediction, reference):
+    assert value("exact_match", text(prediction, reference)) == float(prediction == reference)
