@@ -147,11 +147,15 @@ def _bool_index(answer: bool, choices: Sequence[Any]) -> int:
 def _in_range(index: int, choices: Sequence[Any]) -> int:
     if 0 <= index < len(choices):
         return index
-    raise _unresolved(index, choices, f"the index is not between 0 and {len(choices) - 1}")
+    why = f"the index is not between 0 and {len(choices) - 1}"
+    raise _unresolved(index, choices, why, hint='if it counts from 1, write doc_to_target: "{{answer - 1}}"')
 
 
-def _unresolved(answer: Any, choices: Sequence[Any], why: str) -> DataError:
-    return DataError(
-        f"the answer {shorten(answer)} does not resolve among {shorten(list(choices), 120)}: {why}",
-        hint='make doc_to_target an index, e.g. "{{choices.index(answer)}}"',
-    )
+def _unresolved(
+    answer: Any,
+    choices: Sequence[Any],
+    why: str,
+    hint: str = 'make doc_to_target an index, e.g. "{{choices.index(answer)}}"',
+) -> DataError:
+    what = f"the answer {shorten(answer)} does not resolve among {shorten(list(choices), 120)}: {why}"
+    return DataError(what, hint=hint)

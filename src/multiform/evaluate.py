@@ -32,6 +32,9 @@ from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
 from multiform.tasks import Group, ScoredDoc, Task
 
+#: Names and ways of writing that do not change a prompt or a score; the resolved format counts instead.
+_NOT_IDENTITY = ("task", "task_alias", "tag", "metadata", "formats", "template")
+
 
 def evaluate(
     *,
@@ -90,6 +93,8 @@ def evaluate(
             form.override_metric("bypass")
     arguments = parse_arguments(model_args, where="model_args")
     arguments |= {k: v for k, v in {"batch_size": batch_size, "device": device}.items() if v is not None}
+    for form in forms:
+        form.source.arguments = arguments
     store = chosen_store(use_cache)
     # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
     loaded = load_model(model, arguments, progress, store) if apply_chat_template else None
@@ -151,16 +156,16 @@ def _form_result(
     bootstrap_iters: int,
 ) -> FormResult:
     config = task.config
-    estimates = task.aggregate(scored, bootstrap_iters)
+    estimates = task.estimates(scored, bootstrap_iters)
     if dirty is not None:
-        clean = task.aggregate([doc for doc in scored if doc.doc_id not in dirty], bootstrap_iters)
+        clean = task.estimates([doc for doc in scored if doc.doc_id not in dirty], bootstrap_iters)
         estimates |= {key.replace(",", "_decontaminate,", 1): estimate for key, estimate in clean.items()}
     form = config.format.to_dict() if config.format is not None else None
     described = {**task.dump_config(), **config.templates()}
     raw, shots = config.mapping, task.num_fewshot
     identity = short_hash(
         {
-            "config": {key: value for key, value in described.items() if key not in ("task", "tag", "metadata")},
+            "config": {key: value for key, value in described.items() if key not in _NOT_IDENTITY},
             "format": form,
             "seed": settings.fewshot_seed if shots else None,
             "system_instruction": settings.system_instruction,

@@ -18,6 +18,9 @@ from multiform.errors import ConfigError, DataError, MultiformError, nearest, sh
 
 Doc = Mapping[str, Any]
 
+_MAX_EXPONENT = 1000
+_MAX_LENGTH = 10_000_000
+
 
 def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
     return re.sub(pattern, repl, text, count=count)
@@ -31,7 +34,7 @@ def _answer_key_to_index(key: object, labels: Sequence[str] | None = None) -> in
     return int(text) - 1 if text.isdigit() else ord(text.upper()) - ord("A")
 
 
-def _choice_list(choices: Any) -> Any:
+def choice_list(choices: Any) -> Any:
     """Choices as a list: the values of a mapping, or the items of a list that is spelled out as text."""
     if isinstance(choices, Mapping):
         return list(choices.values())
@@ -42,15 +45,31 @@ def _choice_list(choices: Any) -> Any:
 
 
 def _over_choices(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda answer, choices, *labels: function(answer, _choice_list(choices), *labels)
+    return lambda answer, choices, *labels: function(answer, choice_list(choices), *labels)
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    """A sandbox in which no product or power grows beyond what a prompt can need."""
+
+    intercepted_binops = frozenset(["*", "**"])
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        if operator == "**" and abs(right) > _MAX_EXPONENT:
+            raise SecurityError(f"{left} ** {right} is too large")
+        sized, number = (left, right) if hasattr(left, "__len__") else (right, left)
+        if operator == "*" and hasattr(sized, "__len__") and len(sized) * number > _MAX_LENGTH:
+            raise SecurityError(f"a text or list of {len(sized) * number} items is too long")
+        return super().call_binop(context, operator, left, right)
 
 
 def environment() -> ImmutableSandboxedEnvironment:
     """A new environment with our filters; templates are shared through `compile_template`."""
-    env = ImmutableSandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
+    env = _Environment(undefined=StrictUndefined, keep_trailing_newline=True)
+    for name in ("lipsum", "cycler", "joiner"):  # of no use in a prompt, and a way to burn time
+        del env.globals[name]
     env.filters["regex_replace"] = _regex_replace
     env.filters["answer_key_to_index"] = _answer_key_to_index
-    env.filters["choice_list"] = _choice_list
+    env.filters["choice_list"] = choice_list
     env.filters["gold_index"] = _over_choices(gold_index)
     env.filters["gold_label"] = _over_choices(gold_label)
     env.filters["gold_text"] = _over_choices(gold_text)

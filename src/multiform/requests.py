@@ -7,7 +7,7 @@ A request holds content alone, so that equal requests of different forms are one
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from multiform.media import Media
@@ -87,3 +87,5 @@ class Instance:
     doc_id: int
     idx: int
     request: Request
+    #: What a task wants to go along with the request; a model does not see it.
+    metadata: Any = field(default=None, compare=False)

@@ -184,6 +184,7 @@ KEYS = [
     task("tag_number", "tag: 5 # here\n", "tag: expected a list, got 5", "tag: [science, english]"),
     task("process_docs_word", "process_docs: a # here\n", "process_docs: expected a function", "!function utils."),
     task("fewshot_config_number", "fewshot_config: 5 # here\n", "fewshot_config: expected a mapping", "first_n"),
+    task("key_that_is_a_number", "metadata: {1: a} # here\n", "metadata: the key 1 is not text", "put it in quotes"),
     task("formats_number", "formats: 5 # here\n", "formats: expected a string, a mapping", "formats: mcqa"),
     *(
         task(
@@ -517,7 +518,7 @@ FLAGS = [
     flags("samples_number", ["--samples", '{"t": 5}'], "--samples: expected a list of indexes for 't'", "got 5"),
     flags("samples_empty", ["--samples", '{"t": []}'], "--samples: expected a list of indexes for 't'", "got []"),
     flags("samples_out_of_range", ["--samples", '{"t": [4]}'], "t: no document 4", "documents 0 to 3"),
-    flags("samples_of_unknown_task", ["--samples", '{"u": [1]}'], "--samples: ", "'u'", "'t'"),
+    flags("samples_of_unknown_task", ["--samples", '{"u": [1]}'], "--samples: ", "'u'", "tasks of this run are: t"),
     flags("samples_file_missing", "--samples nope.json", "--samples: cannot read 'nope.json'", '{"quiz": [0, 5]}'),
     flags("samples_file_broken", "--samples s.json", "--samples: s.json: not valid JSON", s_DOT_json="[1"),
     flags("samples_and_limit", ["--limit", "1", "--samples", '{"t": [0]}'], "--samples: ", "give one of them"),
@@ -533,6 +534,8 @@ FLAGS = [
         flags(f"num_fewshot_{value}", ["--num_fewshot", value], "--num_fewshot: expected a whole number", "e.g.")
         for value in ("x", "-1", "1.5")
     ),
+    flags("bootstrap_iters", "--bootstrap_iters -5", "--bootstrap_iters: expected a whole number of 0 or more", "e.g."),
+    flags("corpus_missing", "--decontamination_corpus a.txt", "--decontamination_corpus: no file 'a.txt'", "check"),
     *(
         flags(f"doc_{value}", ["show", "task.yaml", f"--doc={value}"], "--doc: ", "N, A:B or all", "documents 0 to 3")
         for value in ("x", "-1", "99", "2:1", "1:2:3")
@@ -550,6 +553,7 @@ FLAGS = [
             ("unknown_flag", "tasks: t\nmodle: dummy # here\n", "unknown flag 'modle'", "did you mean 'model'?"),
             ("list", "- tasks # here\n", "expected a mapping of flags", "tasks: quiz@all"),
             ("value", "tasks: t\nlimit: many # here\n", "limit: expected a whole number", "--limit 0.1"),
+            ("word_for_a_number", "tasks: t\nbootstrap_iters: x # here\n", "bootstrap_iters: expected a whole number"),
             ("list_for_a_number", "tasks: t\nlimit: [1] # here\n", "limit: expected text or a number"),
             ("word_for_a_switch", "tasks: t\nlog_samples: 5 # here\n", "log_samples: expected true or false"),
             ("list_for_a_mapping", "tasks: t\nmodel_args: [a] # here\n", "model_args: expected a mapping"),

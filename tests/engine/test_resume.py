@@ -166,7 +166,7 @@ def test_a_local_model_is_not_even_loaded_when_all_is_known(bundled_path: Path, 
     command = [sys.executable, "-c", WITH_TORCH, "run", "--tasks", "quiz@mcqa", "--output_path", "out", *flags]
     ran = []
     for _ in range(2):
-        ran.append(subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, timeout=60, check=True))
+        ran.append(subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, timeout=180, check=True))
     assert [done.stdout.splitlines()[-1] for done in ran] == [b"True", b"False"]
     assert b"8 of 8 answers are in" in ran[1].stderr
     first, second = (json.loads(path.read_text()) for path in sorted((tmp_path / "out").rglob("results_*.json")))

@@ -75,7 +75,6 @@ def test_d2_a_change_to_a_format_changes_the_identity(change):
     assert plain.identity == again.identity != changed.identity
 
 
-@pytest.mark.xfail(strict=True, reason="the identity hashes `formats:` as it is written, not the resolved format alone")
 @pytest.mark.parametrize(
     ("name", "formats"),
     [
@@ -301,10 +300,7 @@ def test_d9_a_loglikelihood_task_takes_a_number_for_a_target(answer):
 
 
 @pytest.mark.parametrize("formats", [None, "mcqa", "cloze"])
-def test_d9_an_index_stays_an_index_in_a_yaml_block(formats, request):
-    if formats is None:
-        reason = "DocReader.target leaves '1\\n' a text, which gold_index then reads as a 1-based digit"
-        request.applymarker(pytest.mark.xfail(strict=True, reason=reason))
+def test_d9_an_index_stays_an_index_in_a_yaml_block(formats):
     task = Task.from_config(config("t", formats=formats, output_type="multiple_choice", doc_to_target="{{ answer }}\n"))
     assert task.gold(DOC) == (1,)
 

@@ -149,7 +149,10 @@ def test_take_first_k(k: int) -> None:
 
 
 def test_self_consistency_pipeline_of_gsm8k() -> None:
-    outputs = [["The answer is 3.", "The answer is 4.", "The answer is 4.", "none"], ["no", "no", "The answer is 9", ""]]
+    outputs = [
+        ["The answer is 3.", "The answer is 4.", "The answer is 4.", "none"],
+        ["no", "no", "The answer is 9", ""],
+    ]
     steps = [
         {"function": "take_first_k", "k": 3},
         {"function": "regex", "regex_pattern": r"The answer is (\-?[0-9\.\,]*[0-9]+)"},
@@ -171,7 +174,6 @@ def test_label_that_is_mapped_after_take_first_as_in_polemo2() -> None:
 
 def with_prompt(resps: list[list[str]], docs: list[dict[str, Any]]) -> list[list[str]]:
     return [[doc["prompt"] + text for text in texts] for texts, doc in zip(resps, docs, strict=True)]
-
 
 
 def test_custom_function_over_documents() -> None:

@@ -12,8 +12,6 @@ from multiform.errors import ConfigError, UsageError, nearest, shorten
 _NOT_IN_FILES = ("config", "help")
 #: Flags whose value may be a mapping as well as text.
 _MAPPINGS = ("model_args", "gen_kwargs", "samples")
-#: Flags that take several values.
-_LISTS = ("tasks", "include_path")
 
 
 def merged(options: argparse.Namespace) -> argparse.Namespace:
@@ -24,7 +22,7 @@ def merged(options: argparse.Namespace) -> argparse.Namespace:
     data, positions = parse_yaml(read_text(path), path)
     if not isinstance(data, dict):
         raise ConfigError("expected a mapping of flags", where=f"{path}:1", hint="write e.g. 'tasks: quiz@all'")
-    actions = {action.dest: action for action in options.parser._actions if action.dest not in _NOT_IN_FILES}
+    actions = _actions(options.parser)
     values = {}
     for key, value in data.items():
         place = str(positions.get((str(key),), f"{path}:1"))
@@ -32,16 +30,26 @@ def merged(options: argparse.Namespace) -> argparse.Namespace:
             hint = nearest(str(key), actions, listed="flags")
             raise ConfigError(f"unknown flag '{key}'", where=place, hint=hint)
         if value is not None:
-            values[key] = _converted(actions[key], value, f"{place}: {key}")
+            values[actions[key].dest] = _converted(actions[key], value, f"{place}: {key}")
     # What the file says takes the place of the defaults, which the command line overrides.
     options.parser.set_defaults(**values)
     made: argparse.Namespace = options.parser.parse_args(options.arguments)
     return made
 
 
+def _actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
+    """The flags by their long names, without the dashes."""
+    return {
+        name.removeprefix("--"): action
+        for action in parser._actions
+        for name in action.option_strings
+        if name.startswith("--") and action.dest not in _NOT_IN_FILES
+    }
+
+
 def _converted(action: argparse.Action, value: Any, where: str) -> Any:
     """The value as the command line would have read it."""
-    if action.dest in _LISTS:
+    if action.nargs == "+" or isinstance(action, argparse._AppendAction):
         return [_text(item, where) for item in (value if isinstance(value, list) else [value])]
     if action.dest in _MAPPINGS:
         return _mapping(value, where)
@@ -56,6 +64,8 @@ def _converted(action: argparse.Action, value: Any, where: str) -> Any:
         return action.type(text) if callable(action.type) else text
     except UsageError as error:
         raise ConfigError(error.what, where=where, hint=error.hint) from error
+    except ValueError as error:
+        raise ConfigError(f"{error}", where=where, hint="see multiform run --help") from error
 
 
 def _text(value: Any, where: str) -> str:

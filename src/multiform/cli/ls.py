@@ -81,6 +81,7 @@ def _registered(kind: str) -> list[dict[str, Any]]:
             "openai-chat": "a server's chat completions (base_url=..., model=...)",
             "openai-completions": "a server's completions, with log-likelihoods (base_url=..., model=...)",
             "local-chat-completions": "the same as openai-chat, by lm-eval's name",
+            "openai-chat-completions": "the same as openai-chat, by lm-eval's name",
             "local-completions": "the same as openai-completions, by lm-eval's name",
             "dummy": "answers at once, knows nothing",
         }

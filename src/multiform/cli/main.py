@@ -52,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _command(list(sys.argv[1:] if argv is None else argv))
         finally:
             sys.stdout.flush()  # while it can still be told that nobody reads, or that the disk is full
+    except SystemExit as done:  # argparse has printed a help text
+        return int(done.code or 0)
     except MultiformError as error:
         return _fail(str(error), error.exit_code)
     except KeyboardInterrupt as error:  # the engine says whether answers are stored

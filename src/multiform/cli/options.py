@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,7 @@ def add_prompt(parser: argparse.ArgumentParser) -> None:
         "--num_fewshot",
         "-f",
         metavar="N",
-        type=_count,
+        type=count("--num_fewshot"),
         help="solved examples before a question (default: the task's)",
     )
     group.add_argument(
@@ -145,6 +145,13 @@ def check_model(options: argparse.Namespace) -> None:
         raise UsageError(f"no model '{options.model}'", where="--model", hint=hint)
 
 
+def check_files(names: Sequence[str], flag: str) -> None:
+    """Refuse files that there are not, even where no task of the run reads them."""
+    for name in names:
+        if not Path(name).exists():
+            raise UsageError(f"no file {shorten(name)}", where=flag, hint="check the path")
+
+
 def model_arguments(options: argparse.Namespace) -> dict[str, Any]:
     """The model's arguments, with the batch size and the device."""
     from multiform.arguments import parse_arguments
@@ -198,15 +205,20 @@ def limit(text: str) -> float:
     return number
 
 
-def _count(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if number < 0:
-        what = f"expected a whole number of 0 or more, got {shorten(text)}"
-        raise UsageError(what, where="--num_fewshot", hint="give e.g. --num_fewshot 5")
-    return number
+def count(flag: str) -> Callable[[str], int]:
+    """The type of a flag that takes a whole number of 0 or more."""
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = -1
+        if number < 0:
+            what = f"expected a whole number of 0 or more, got {shorten(text)}"
+            raise UsageError(what, where=flag, hint=f"give e.g. {flag} 5")
+        return number
+
+    return parse
 
 
 def _flag(text: str) -> bool:

@@ -64,7 +64,11 @@ def add_parser(commands: Any) -> None:
     output.add_argument("--predict_only", "-x", action="store_true", help="keep the answers and compute no scores")
     output.add_argument("--write_out", "-w", action="store_true", help="log the first prompt of each form")
     output.add_argument(
-        "--bootstrap_iters", metavar="N", type=int, default=100_000, help="resamples of bootstrapped standard errors"
+        "--bootstrap_iters",
+        metavar="N",
+        type=flags.count("--bootstrap_iters"),
+        default=100_000,
+        help="resamples of bootstrapped standard errors",
     )
     output.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
     output.add_argument("--config", "-C", metavar="FILE", help="YAML file of these flags; the command line wins")
@@ -84,6 +88,7 @@ def execute(options: argparse.Namespace) -> int:
     if not options.tasks:
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
     flags.check_model(options)
+    flags.check_files(options.decontamination_corpus, "--decontamination_corpus")
     output = _output(options)
     with make_progress() as progress:
         results = evaluate(

@@ -101,7 +101,12 @@ def _translated(
 ) -> ConfigError:
     """The deepest problem that pydantic found, as one message."""
     members = {getattr(part, "__name__", "") for part in _members(hint)}
-    problem = max(error.errors(include_url=False), key=lambda e: (e["type"] == "missing", len(_path(e, members))))
+    problems = error.errors(include_url=False)
+    for problem in problems:
+        if problem["loc"][-1:] == ("[key]",):
+            what = f"the key {_shown(problem['input'])} is not text"
+            return ConfigError(what, where=where(name), hint="put it in quotes")
+    problem = max(problems, key=lambda e: (e["type"] == "missing", len(_path(e, members))))
     path = _path(problem, members)
     example = _WRITTEN.get(name)
     remedy = f"write e.g. {example}" if example else "see docs/tasks.md"

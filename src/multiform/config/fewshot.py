@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiform.config.check import check_keys, check_values
-from multiform.errors import ConfigError
-from multiform.fields import FieldSpec
+from multiform.errors import ConfigError, MultiformError
+from multiform.fields import Field, FieldSpec
 
 logger = logging.getLogger("multiform")
 
@@ -40,6 +40,11 @@ class FewshotConfig:
 
     def __post_init__(self) -> None:
         check_values(type(self), vars(self), lambda *path: ".".join(map(str, ("fewshot_config", *path))))
+        for name in ("doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix"):
+            try:
+                Field.of(getattr(self, name))
+            except ConfigError as error:
+                raise error.at(f"fewshot_config.{name}") from error
         if self.split is not None and self.samples is not None:
             logger.warning("fewshot_config has both split and samples; the split is used")
 
@@ -49,7 +54,13 @@ class FewshotConfig:
             docs = dataset[self.split]
             return self.process_docs(docs) if self.process_docs is not None else docs
         if callable(self.samples):
-            samples = self.samples()
+            try:
+                samples = self.samples()
+            except MultiformError:
+                raise
+            except Exception as error:  # a user's function may raise anything
+                what = f"fewshot_config.samples failed: {type(error).__name__}: {error}"
+                raise ConfigError(what, hint="call it to debug it") from error
             if not isinstance(samples, list) or not all(isinstance(doc, dict) for doc in samples):
                 raise ConfigError(
                     f"fewshot_config.samples returned {type(samples).__name__}, not a list of documents",

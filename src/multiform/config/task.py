@@ -130,7 +130,7 @@ class TaskConfig:
                 self.use_prompt, folder=folder, dataset_path=self.dataset_path, dataset_name=self.dataset_name
             )
         except ConfigError as error:
-            raise ConfigError(error.what, where=error.where or self.where("use_prompt"), hint=error.hint) from error
+            raise error.at(self.where("use_prompt") or "use_prompt") from error
         for key, value in found.items():
             setattr(self, key, value)
 
@@ -141,7 +141,9 @@ class TaskConfig:
 
     @property
     def form_name(self) -> str:
-        """``task@format`` where a format was asked for, the bare task otherwise."""
+        """``task@format`` where a format was asked for, the bare task otherwise; or the qualified name."""
+        if self._qualified_name is not None:
+            return self._qualified_name
         selected = self._formats_selection or ("@" in self.task and self.format_label)
         return f"{self.base_name}@{self.format_label}" if selected else self.base_name
 
@@ -180,7 +182,7 @@ class TaskConfig:
                 setattr(self, name, {} if name.endswith("kwargs") or name == "metadata" else [])
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         check_values(type(self), given, lambda *path: where(self._source, self.task, *path))
-        if not self.base_name:
+        if not self.task.partition("@")[0]:
             raise ConfigError("the task has no name", where=self.where("task"), hint="write 'task: name'")
         for name in ("num_fewshot", "repeats"):
             value, least = getattr(self, name), 1 if name == "repeats" else 0

@@ -36,6 +36,25 @@ class BoundTemplate:
         return self.source
 
 
+def bound(spec: FieldSpec) -> BoundTemplate:
+    """A field as something to call with a document.
+
+    >>> bound("{{ choices.text }}")({"choices": {"text": ["a", "b"]}}), bound("{{q}}?")({"q": "Why"})
+    (['a', 'b'], 'Why?')
+    """
+    if isinstance(spec, BoundTemplate):
+        return spec
+    if isinstance(spec, str) and has_markup(spec):
+        return BoundTemplate(spec)
+    part = Field.of(spec)
+    expression = part.expression()
+    return (
+        BoundTemplate("{{ _field }}", {"_field": part})
+        if expression is None
+        else BoundTemplate(f"{{{{ {expression} }}}}")
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class FormatTemplates:
     """What a format makes of a mapping: each a template, a bound template, or what the task gave."""

@@ -10,7 +10,7 @@ from multiform.formats.base import FormatConfig
 from multiform.formats.jinja import FieldMapping
 from multiform.jinja import has_markup, literal_text
 
-_OPENING = re.compile(r"^\s*(question|q|problem|input|context)\s*:", re.IGNORECASE)
+_OPENING = re.compile(r"^\s*(question|q|problem)\s*:", re.IGNORECASE)
 _CUE = re.compile(r"(^|\n)\s*(the\s+)?(best\s+|final\s+|correct\s+)?(answer|a|response|output)(\s+is)?\s*:?\s*$", re.I)
 _LABEL = re.compile(r"(^|\n)\s*[\[(]?([A-Ja-j]|[1-9])[\].):]+\s*$")
 

@@ -1,4 +1,4 @@
-"""`template:`: a format in the words of multiple-choice and cloze templates."""
+"""`template:`: what all templates have, and those among them that a format can say as well."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, ClassVar
 
+from typing_extensions import Self
+
 from multiform.answers import label_list
-from multiform.errors import ConfigError, DataError
+from multiform.errors import ConfigError, shorten
 from multiform.fields import Doc, FieldSpec, process_field
 from multiform.formats.base import FormatConfig, variant
 from multiform.formats.dialects import overlaid, unsaid
-from multiform.formats.jinja import BoundTemplate, FieldMapping, bound, compile_format
+from multiform.formats.jinja import FieldMapping, bound, compile_format
+from multiform.jinja import has_markup
 from multiform.registry import Registry
 
 #: Templates by the first part of their `template_type`.
@@ -25,8 +28,8 @@ _ENDLESS = {"letters": ["A", "B", "C", "D"], "numbers": ["1", "2", "3", "4"]}
 class TemplateConfig(ABC):
     """How a prompt is put together from a question and its choices.
 
-    A subclass with a `template_type` of its own is what ``template: {template_type: ...}`` finds; its
-    `format_prompt` writes the prompts.
+    A subclass with a `template_type` is what ``template: {template_type: ...}`` finds; its `format_prompt`
+    writes the prompts.
     """
 
     template_type: ClassVar[str] = ""
@@ -57,8 +60,7 @@ class TemplateConfig(ABC):
         """A function that reads question and choices from a document and gives the prompt."""
 
         def wrapped(doc: Doc) -> str:
-            choices = process_field(doc, doc_to_choice)
-            return self.format_prompt(str(process_field(doc, doc_to_text, "")), choices)
+            return self.format_prompt(process_field(doc, doc_to_text, ""), process_field(doc, doc_to_choice))
 
         return wrapped
 
@@ -75,7 +77,7 @@ class TemplateConfig(ABC):
 
 @dataclass
 class FormatTemplate(TemplateConfig):
-    """A template that a format can say as well; `format` holds what only a format can say."""
+    """A template that a format can say as well; `format` holds what only a format has words for."""
 
     format: dict[str, Any] = field(default_factory=dict, kw_only=True)
 
@@ -89,33 +91,40 @@ class FormatTemplate(TemplateConfig):
         """This template's words for a format, as far as they go."""
 
     def __post_init__(self) -> None:
-        self.to_format()
-
-    def to_format(self) -> FormatConfig | None:
-        """The same prompts as a format; None where a subclass writes them itself."""
-        if _writes_itself(type(self)):
-            return None
-        return self.as_format()
+        for one in fields(self):
+            _check(one.name, one.type, getattr(self, one.name))
+        self.as_format()
 
     def as_format(self) -> FormatConfig:
         """What the fields say, as a format."""
         return overlaid(self.own_fields(), self.format, name=f"template '{self.template_type}'")
 
+    def to_format(self) -> FormatConfig | None:
+        """The same prompts as a format; None where a subclass writes them itself."""
+        return None if _writes_itself(type(self)) else self.as_format()
+
+    @classmethod
+    def from_format(cls, form: FormatConfig) -> tuple[Self, list[str]]:
+        """The template that says what a format says, and what it has no words for."""
+        words = cls.words(form)
+        more, lost = unsaid(form, cls(**words).own_fields(), name=f"template '{cls.template_type}'")
+        return cls(**words, format=more), lost
+
     def format_prompt(self, question: str, choices: list[str] | None = None) -> str:
         """The prompt of one question; without choices, the prompt without them."""
-        form = self.as_format() if choices else variant(self.as_format(), show_choices=False)
-        prompt = compile_format(form, FieldMapping("question", "choices", "answer")).doc_to_text
-        return str(bound(prompt)({"question": question, "choices": list(choices or ())}))
+        doc = {"question": question, "choices": list(choices or ())}
+        return self.wrap_doc_to_text("question", "choices" if choices else None)(doc)
 
     def wrap_doc_to_text(self, doc_to_text: FieldSpec, doc_to_choice: FieldSpec = None) -> Callable[[Doc], str]:
         if _writes_itself(type(self)):
             return super().wrap_doc_to_text(doc_to_text, doc_to_choice)
-        return wrapped_text(self.as_format(), doc_to_text, doc_to_choice)
+        form = self.as_format() if doc_to_choice is not None else variant(self.as_format(), show_choices=False)
+        return bound(compile_format(form, _mapping(doc_to_text, doc_to_choice)).doc_to_text)
 
     def wrap_doc_to_choice(self, doc_to_choice: FieldSpec) -> Callable[[Doc], list[str]]:
-        form = self.as_format()
-        made = compile_format(form, FieldMapping("", doc_to_choice, None if doc_to_choice is None else 0)).doc_to_choice
-        return bound(made)
+        if isinstance(doc_to_choice, str) and has_markup(doc_to_choice):
+            doc_to_choice = doc_to_choice.strip()  # white space around an expression does not make it text
+        return bound(compile_format(self.as_format(), _mapping("question", doc_to_choice)).doc_to_choice)
 
     def to_dict(self) -> dict[str, Any]:
         values = {one.name: getattr(self, one.name) for one in fields(self)}
@@ -123,24 +132,9 @@ class FormatTemplate(TemplateConfig):
 
     def brief(self) -> dict[str, Any]:
         """The template as `template:` has it, without what is the default anyway."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
-        changed = {one.name: values[one.name] for one in fields(self) if values[one.name] != _default(one)}
+        changed = {one.name: getattr(self, one.name) for one in fields(self)}
+        changed = {one.name: changed[one.name] for one in fields(self) if changed[one.name] != _default(one)}
         return {"template_type": self.template_type, **changed}
-
-    @classmethod
-    def from_format(cls, form: FormatConfig) -> tuple[FormatTemplate, list[str]]:
-        """The template that says what a format says, and what it cannot say."""
-        words = cls.words(form)
-        more, lost = unsaid(form, cls(**words).own_fields(), name=f"template '{cls.template_type}'")
-        return cls(**words, format=more), lost
-
-
-def wrapped_text(form: FormatConfig, doc_to_text: FieldSpec, doc_to_choice: FieldSpec) -> BoundTemplate:
-    """The prompt of a document under a format, as a function; without choices where none are given."""
-    if doc_to_choice is None:
-        form = variant(form, show_choices=False)
-    made = compile_format(form, FieldMapping(doc_to_text, [] if doc_to_choice is None else doc_to_choice, 0))
-    return bound(made.doc_to_text)
 
 
 def label_spec(labels: Any) -> Any:
@@ -150,36 +144,35 @@ def label_spec(labels: Any) -> Any:
 
 def label_words(labels: Any) -> Any:
     """The labels of a format as a list."""
-    return list(_ENDLESS.get(labels, ())) if isinstance(labels, str) else None if labels is None else list(labels)
+    if isinstance(labels, str):
+        return list(_ENDLESS[labels]) if labels in _ENDLESS else labels
+    return labels if labels is None or not isinstance(labels, list | tuple) else [str(label) for label in labels]
 
 
-def instruction_of(prefix: str, delimiter: str) -> str | None:
-    """A prefix as the instruction of a format: it stands before the question, set off by the delimiter."""
-    return prefix + delimiter if prefix else None
+def _mapping(question: FieldSpec, choices: FieldSpec) -> FieldMapping:
+    return FieldMapping("" if question is None else question, [] if choices is None else choices, 0)
 
 
-def prefix_of(form: FormatConfig) -> str:
-    """The prefix that gives a format's instruction, or none."""
-    text = form.instruction or ""
-    return text.removesuffix(form.section_separator) if text.endswith(form.section_separator) else ""
-
-
-def check_labels(labels: Any, name: str) -> None:
-    """Refuse labels that are not a list of texts."""
-    if labels is not None and (not isinstance(labels, list | tuple) or not all(isinstance(x, str) for x in labels)):
-        raise ConfigError("expected a list of labels", where="choice_labels", hint=f"write e.g. {name}: [A, B, C, D]")
+def _check(name: str, kind: Any, value: Any) -> None:
+    """Refuse a value that is not of its field's type, in the template's own words."""
+    right = {
+        "str": isinstance(value, str),
+        "bool": isinstance(value, bool),
+        "dict[str, Any]": isinstance(value, Mapping),
+    }
+    words = {"str": "a string", "bool": "true or false", "dict[str, Any]": "a mapping of format fields"}
+    if not right.get(str(kind), True):
+        what = f"expected {words[str(kind)]}, got {shorten(value)}"
+        raise ConfigError(what, where=name, hint="see docs/templates.md")
 
 
 def _default(one: Any) -> Any:
     return one.default_factory() if one.default is MISSING else one.default
 
 
-def _writes_itself(cls: type[FormatTemplate]) -> bool:
-    """Whether a subclass has a `format_prompt` of its own, later than what makes its format."""
+def _writes_itself(cls: type) -> bool:
+    """Whether a subclass has a `format_prompt` of its own, after what makes its format."""
     order = list(cls.__mro__)
     prompt = next(i for i, kind in enumerate(order) if "format_prompt" in kind.__dict__)
     made = next(i for i, kind in enumerate(order) if "own_fields" in kind.__dict__)
     return prompt < made
-
-
-__all__ = ["DataError", "FormatTemplate", "Mapping", "TemplateConfig", "templates"]

@@ -44,10 +44,13 @@ class Dataset(Mapping[str, Rows]):
         return len(self._sources)
 
 
-def load_dataset(config: TaskConfig, mirror: Path | None = None) -> Dataset:
-    """The dataset of a task. A mirror is asked first, then the local disk, then the hub."""
+def load_dataset(config: TaskConfig, mirror: Path | None = None, arguments: Mapping[str, Any] | None = None) -> Dataset:
+    """The dataset of a task. A mirror is asked first, then the local disk, then the hub.
+
+    `arguments` are those of the model, which a task's own `custom_dataset` gets beside its metadata.
+    """
     if config.custom_dataset is not None:
-        return _custom(config)
+        return _custom(config, arguments or {})
     if not config.dataset_path:
         raise DataError(
             "the task names no dataset", where=config.where(), hint="set dataset_path, e.g. to a .jsonl file"
@@ -161,11 +164,11 @@ def _reading(paths: list[Path]) -> Callable[[], Rows]:
     return lambda: [row for path in paths for row in read_rows(path)]
 
 
-def _custom(config: TaskConfig) -> Dataset:
+def _custom(config: TaskConfig, arguments: Mapping[str, Any]) -> Dataset:
     assert config.custom_dataset is not None
     place = config.where("custom_dataset")
     try:
-        made = config.custom_dataset(**config.metadata)
+        made = config.custom_dataset(**{**arguments, **config.dataset_kwargs, **config.metadata})
     except MultiformError:
         raise
     except Exception as error:  # a user's function may raise anything

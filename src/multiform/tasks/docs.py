@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from multiform.config import FewshotConfig, TaskConfig
-from multiform.errors import DataError, MultiformError
+from multiform.errors import ConfigError, DataError, MultiformError
 from multiform.tasks.dataset import Dataset, load_dataset
 
 Docs = Sequence[dict[str, Any]]
@@ -23,19 +23,21 @@ class DocSource:
         self.config = config
         self.mirror = mirror
         self.transform = transform
+        #: Arguments of the model, for a task's own `custom_dataset`.
+        self.arguments: Mapping[str, Any] = {}
         self._dataset: Dataset | None = None
         self._splits: dict[tuple[str, int], Docs] = {}
 
     @property
     def dataset(self) -> Dataset:
         if self._dataset is None:
-            self._dataset = load_dataset(self.config, self.mirror)
+            self._dataset = load_dataset(self.config, self.mirror, self.arguments)
         return self._dataset
 
     def open(self) -> Dataset:
         """Open the dataset anew."""
         self._splits.clear()
-        self._dataset = load_dataset(self.config, self.mirror)
+        self._dataset = load_dataset(self.config, self.mirror, self.arguments)
         return self._dataset
 
     @property
@@ -78,7 +80,11 @@ class DocSource:
         """The few-shot split or samples; without them the training, validation or test split."""
         if config.split is not None:
             return self._processed(config.split, config.process_docs)
-        samples = config.get_docs(self.dataset) if config.samples is not None else None
+        try:
+            samples = config.get_docs(self.dataset) if config.samples is not None else None
+        except ConfigError as error:
+            place = self.config.where("fewshot_config", "samples")
+            raise ConfigError(error.what, where=place, hint=error.hint) from error
         if samples is not None:
             return list(samples)
         for name in (self.config.training_split, self.config.validation_split, self.config.test_split):

@@ -9,10 +9,10 @@ from multiform.answers import label_list
 from multiform.errors import DataError
 from multiform.fields import Doc
 from multiform.media import media_of
-from multiform.requests import Completion, GenerationRequest, Instance
+from multiform.requests import Completion, GenerationRequest, Request
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import Outcome, TextOutcome
-from multiform.tasks.records import Answered, ChatTemplate
+from multiform.tasks.records import Answered
 from multiform.tasks.task import Task
 
 
@@ -21,24 +21,13 @@ class GenerateTask(Task):
 
     OUTPUT_TYPE = "generate_until"
 
-    def construct_requests(
-        self,
-        doc: dict[str, Any],
-        ctx: str | list[str],
-        *,
-        doc_id: int,
-        metadata: dict[str, Any] | None = None,
-        apply_chat_template: bool = False,
-        chat_template: ChatTemplate | None = None,
-    ) -> list[Instance]:
+    def requests(self, doc: dict[str, Any], ctx: str | list[str], *, apply_chat_template: bool) -> list[Request]:
         assert isinstance(ctx, str)
         self.references(doc)  # a document whose answer does not resolve is an error before the model is asked
         kwargs = self.config.generation_kwargs
         ctx = self.with_media(ctx, doc)
-        return [
-            Instance(doc_id, 0, GenerationRequest.of(str(ctx), kwargs, sample, media_of(ctx)))
-            for sample in range(self.config.repeats)
-        ]
+        repeats = range(self.config.repeats)
+        return [GenerationRequest.of(str(ctx), kwargs, sample, media_of(ctx)) for sample in repeats]
 
     def references(self, doc: Doc) -> tuple[Any, ...]:
         """The texts that count as right."""

@@ -9,10 +9,10 @@ from multiform.errors import DataError
 from multiform.fields import Doc
 from multiform.formats import OutputType
 from multiform.media import media_of
-from multiform.requests import Instance, LoglikelihoodRequest, RollingRequest
+from multiform.requests import LoglikelihoodRequest, Request, RollingRequest
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import LikelihoodOutcome, Outcome
-from multiform.tasks.records import Answered, ChatTemplate
+from multiform.tasks.records import Answered
 from multiform.tasks.task import Task
 
 
@@ -21,21 +21,12 @@ class LoglikelihoodTask(Task):
 
     OUTPUT_TYPE: ClassVar[OutputType] = "loglikelihood"
 
-    def construct_requests(
-        self,
-        doc: dict[str, Any],
-        ctx: str | list[str],
-        *,
-        doc_id: int,
-        metadata: dict[str, Any] | None = None,
-        apply_chat_template: bool = False,
-        chat_template: ChatTemplate | None = None,
-    ) -> list[Instance]:
+    def requests(self, doc: dict[str, Any], ctx: str | list[str], *, apply_chat_template: bool) -> list[Request]:
         assert isinstance(ctx, str)
         # Without a format, the target's own text carries the delimiter, as in lm-eval.
         delimiter = self.answer_delimiter(apply_chat_template) if self.config.format is not None else ""
         ctx = self.with_media(ctx, doc)
-        return [Instance(doc_id, 0, LoglikelihoodRequest(str(ctx), delimiter + self.target_text(doc), media_of(ctx)))]
+        return [LoglikelihoodRequest(str(ctx), delimiter + self.target_text(doc), media_of(ctx))]
 
     def target_text(self, doc: Doc) -> str:
         """The text that is scored, the first of several."""
@@ -58,17 +49,8 @@ class RollingTask(LoglikelihoodTask):
 
     OUTPUT_TYPE: ClassVar[OutputType] = "loglikelihood_rolling"
 
-    def construct_requests(
-        self,
-        doc: dict[str, Any],
-        ctx: str | list[str],
-        *,
-        doc_id: int,
-        metadata: dict[str, Any] | None = None,
-        apply_chat_template: bool = False,
-        chat_template: ChatTemplate | None = None,
-    ) -> list[Instance]:
-        return [Instance(doc_id, 0, RollingRequest(self.target_text(doc)))]
+    def requests(self, doc: dict[str, Any], ctx: str | list[str], *, apply_chat_template: bool) -> list[Request]:
+        return [RollingRequest(self.target_text(doc))]
 
     def filtered(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Any]) -> list[Any]:
         return [output.loglikelihood for output in outputs]

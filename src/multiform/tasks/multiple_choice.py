@@ -10,9 +10,9 @@ from multiform.answers import gold_index
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc
 from multiform.media import media_of
-from multiform.requests import Instance, LLOutput, LoglikelihoodRequest
+from multiform.requests import LLOutput, LoglikelihoodRequest, Request
 from multiform.scoring.outcome import ChoiceOutcome, Outcome
-from multiform.tasks.records import Answered, ChatTemplate
+from multiform.tasks.records import Answered
 from multiform.tasks.task import Task
 
 
@@ -59,16 +59,7 @@ class MultipleChoiceTask(Task):
     def shot_answer(self, doc: Doc) -> str:
         return self.ending(doc) if self.has_multiple_inputs else super().shot_answer(doc)
 
-    def construct_requests(
-        self,
-        doc: dict[str, Any],
-        ctx: str | list[str],
-        *,
-        doc_id: int,
-        metadata: dict[str, Any] | None = None,
-        apply_chat_template: bool = False,
-        chat_template: ChatTemplate | None = None,
-    ) -> list[Instance]:
+    def requests(self, doc: dict[str, Any], ctx: str | list[str], *, apply_chat_template: bool) -> list[Request]:
         delimiter = self.answer_delimiter(apply_chat_template)
         self.gold(doc)  # a document whose answer does not resolve is an error before the model is asked
         if isinstance(ctx, list):
@@ -78,10 +69,7 @@ class MultipleChoiceTask(Task):
             pairs = [(ctx, delimiter + choice) for choice in self.doc_to_choice(doc)]
         if self._wants_mutual_info:
             pairs += [("", continuation) for _, continuation in pairs]
-        return [
-            Instance(doc_id, idx, LoglikelihoodRequest(str(context), continuation, media_of(context)))
-            for idx, (context, continuation) in enumerate(pairs)
-        ]
+        return [LoglikelihoodRequest(str(context), ending, media_of(context)) for context, ending in pairs]
 
     @property
     def _wants_mutual_info(self) -> bool:

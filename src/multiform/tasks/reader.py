@@ -9,7 +9,7 @@ from typing import Any
 from multiform.config import TaskConfig
 from multiform.errors import ConfigError, DataError, MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.jinja import has_markup, parse_literal_list
+from multiform.jinja import choice_list, has_markup, parse_literal_list
 
 
 class DocReader:
@@ -59,18 +59,17 @@ class DocReader:
         value = self.read(spec, doc, "doc_to_target")
         if not isinstance(value, str) or self.config.format is not None:
             return value
-        if value.isdigit() and self.config.doc_to_choice is not None:
+        if value.strip().isdigit() and self.config.doc_to_choice is not None:
             return int(value)
         listed = parse_literal_list(value)
         return value if listed is None else listed
 
     def choices(self, spec: FieldSpec, doc: Doc) -> list[str]:
         """The choices as a list of texts; anything else is an error."""
-        value = self.read(spec, doc, "doc_to_choice")
-        if isinstance(value, dict):
-            value = list(value.values())
-        if isinstance(value, str):
-            value = parse_literal_list(value) or value
+        try:
+            value = choice_list(self.read(spec, doc, "doc_to_choice"))
+        except DataError as error:
+            raise error if error.where else self._bad_choices(error.what) from error
         if not isinstance(value, list | tuple):
             raise self._bad_choices(f"expected a list of choices, got {shorten(value)}")
         if not value:

@@ -12,7 +12,7 @@ from multiform.errors import ConfigError, DataError, MultiformError
 from multiform.fields import Doc
 from multiform.formats import OutputType
 from multiform.paths import cache_root
-from multiform.requests import Instance
+from multiform.requests import Instance, Request
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS, plain_aggregation
 from multiform.scoring.build import Scoring, build_scoring
 from multiform.scoring.filters import Pipeline
@@ -57,6 +57,9 @@ class Task(TaskPrompts, ABC):
         return kind(made, dataset_mirror=dataset_mirror)
 
     @abstractmethod
+    def requests(self, doc: dict[str, Any], ctx: str | list[str], *, apply_chat_template: bool) -> list[Request]:
+        """What is asked of a model about one document."""
+
     def construct_requests(
         self,
         doc: dict[str, Any],
@@ -66,8 +69,11 @@ class Task(TaskPrompts, ABC):
         metadata: dict[str, Any] | None = None,
         apply_chat_template: bool = False,
         chat_template: ChatTemplate | None = None,
+        **kwargs: Any,
     ) -> list[Instance] | None:
-        """The requests of one document, or None to leave it out."""
+        """The requests of one document, tied to it; an override may return None to leave it out."""
+        made = self.requests(doc, ctx, apply_chat_template=apply_chat_template)
+        return [Instance(doc_id, idx, request, metadata) for idx, request in enumerate(made)]
 
     @property
     def instances(self) -> list[Instance]:
@@ -210,8 +216,21 @@ class Task(TaskPrompts, ABC):
         """The outputs as filters and task code want them, filtered."""
         return [(output.loglikelihood, output.is_greedy) for output in outputs]
 
-    def aggregate(self, scored: Iterable[ScoredDoc], bootstrap_iters: int = DEFAULT_ITERATIONS) -> dict[str, Estimate]:
-        """All scores of a form, keyed ``metric,scorer``."""
+    def aggregate(
+        self, scored: Iterable[ScoredDoc], bootstrap_iters: int = DEFAULT_ITERATIONS
+    ) -> tuple[dict[str, float], int]:
+        """All scores of a form, keyed ``metric,scorer``, with standard errors, and the number of documents."""
+        docs = list(scored)
+        values: dict[str, float] = {}
+        for key, estimate in self.estimates(docs, bootstrap_iters).items():
+            metric, _, scorer = key.partition(",")
+            values[key] = estimate.value
+            if estimate.stderr is not None:
+                values[f"{metric}_stderr,{scorer}"] = estimate.stderr
+        return values, len({doc.doc_id for doc in docs})
+
+    def estimates(self, scored: Iterable[ScoredDoc], bootstrap_iters: int = DEFAULT_ITERATIONS) -> dict[str, Estimate]:
+        """All scores of a form with their uncertainty, keyed ``metric,scorer``."""
         docs = list(scored)
         own = self.aggregation() if type(self).aggregation is not Task.aggregation else {}
         found: dict[str, Estimate] = {}

@@ -16,8 +16,8 @@ from transformers.models.idefics3.image_processing_pil_idefics3 import Idefics3I
 CHAT = (
     "{% for m in messages %}[{{ m.role }}]{% for c in m.content %}"
     "{% if c.type == 'text' %}{{ c.text }}{% else %}PLACE{% endif %}"
-    "{% endfor %}{% if not loop.last %}\n{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}\n[assistant]{% endif %}"
+    "{% endfor %}{% if not loop.last %}{{ '\n' }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '\n[assistant]' }}{% endif %}"
 )
 VISION = {
     "hidden_size": 16,
@@ -106,7 +106,10 @@ def gemma3(tokenizer: Any) -> tuple[Any, Any]:
         eoi_token_index=ids["eoi_token"],
         mm_tokens_per_image=4,
     )
-    return processor, transformers.Gemma3ForConditionalGeneration(config)
+    model = transformers.Gemma3ForConditionalGeneration(config)
+    # Made as zeros, with which all images would look the same.
+    torch.nn.init.normal_(model.model.multi_modal_projector.mm_input_projection_weight)
+    return processor, model
 
 
 def qwen2_audio(tokenizer: Any) -> tuple[Any, Any]:

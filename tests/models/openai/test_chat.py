@@ -115,7 +115,7 @@ def test_an_answer_without_text_is_empty(server: Any, content: Any) -> None:
 @pytest.mark.parametrize("body", [{"choices": []}, {"ok": True}, [], {"choices": [{"text": "no chat"}]}])
 def test_an_answer_of_another_kind_is_an_error(server: Any, body: Any) -> None:
     server.fail(body=json.dumps(body).encode())
-    with pytest.raises(ModelError, match="the answer has no (choices|message)"):
+    with pytest.raises(ModelError, match=r"the answer has no (choices|message)"):
         written(model(server), "x")
 
 

@@ -117,7 +117,7 @@ def test_a_slow_server_is_not_waited_for(server: Any) -> None:
 
 
 def test_a_server_that_is_not_there() -> None:
-    with pytest.raises(ModelError, match="no connection: .* after 2 attempts"):
+    with pytest.raises(ModelError, match=r"no connection: .* after 2 attempts"):
         said(Client(url="http://127.0.0.1:9/v1/completions", max_retries=1), "hello")
 
 

@@ -115,7 +115,7 @@ class TestByTokenIds:
 
     def test_an_answer_without_logprobs_is_an_error(self, server: Any, tokenizer: Path) -> None:
         server.omitted = ("token_logprobs",)
-        with pytest.raises(ModelError, match="no log-probabilities; .*such as vLLM"):
+        with pytest.raises(ModelError, match=r"no log-probabilities; .*such as vLLM"):
             scored(model(server, tokenizer=str(tokenizer)), PAIRS)
 
     def test_rolling_windows_score_every_token_once(self, server: Any, tokenizer: Path) -> None:
@@ -137,7 +137,9 @@ class TestByTokenIds:
 
     def test_no_room_for_the_text(self, server: Any, tokenizer: Path) -> None:
         with pytest.raises(UsageError, match="max_gen_toks is 7 and max_length 8"):
-            model(server, tokenizer=str(tokenizer), max_length=8).generate([GenerationRequest.of("x", {"max_tokens": 7})])
+            model(server, tokenizer=str(tokenizer), max_length=8).generate(
+                [GenerationRequest.of("x", {"max_tokens": 7})]
+            )
 
     def test_the_chat_template_of_the_tokenizer(self, server: Any, tokenizer: Path) -> None:
         one = model(server, tokenizer=str(tokenizer))

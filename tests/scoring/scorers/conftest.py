@@ -14,7 +14,9 @@ import pytest
 @pytest.fixture
 def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A running fake server; a key is in the environment, as users have it there."""
-    spec = importlib.util.spec_from_file_location("fake_server", Path(__file__).parents[2] / "models" / "fake_server.py")
+    spec = importlib.util.spec_from_file_location(
+        "fake_server", Path(__file__).parents[2] / "models" / "fake_server.py"
+    )
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -54,7 +54,7 @@ class Recording(Model):
     """A judge that is in this process."""
 
     name = identity = "recording"
-    asked: list[list[GenerationRequest]] = []
+    asked: ClassVar[list[list[GenerationRequest]]] = []
     made = 0
     text = "Verdict: CORRECT"
 
@@ -159,16 +159,15 @@ def test_a_rubric_of_ones_own(recording: type[Recording]) -> None:
 
 
 def test_every_repeat_is_judged_and_the_mean_counts(server: Any) -> None:
-    replies = iter(["Verdict: CORRECT", "Verdict: INCORRECT", "Verdict: CORRECT"])
-    server.reply = lambda prompt: next(replies)
-    results = evaluate(
-        model="dummy",
-        tasks=[config(DOCS[:1], kwargs={"judge_model": "big", "base_url": server.base_url}, repeats=40)],
-    )
-    values = results.forms[0].samples[0].values
-    texts = [text for key, text in values.items() if key.startswith("judge_text")]
-    assert len(texts) == 40
-    assert values["judge"] == pytest.approx(sum("INCORRECT" not in text for text in texts) / 40)
+    server.reply = lambda prompt: f"Verdict: {'CORRECT' if 'not sure' in prompt else 'INCORRECT'}"
+    kwargs = {"judge_model": "big", "base_url": server.base_url}
+    results = evaluate(model="dummy", tasks=[config(DOCS[:1], kwargs=kwargs, repeats=40)])
+    [sample] = results.forms[0].samples
+    right = [completion.text == " I am not sure" for completion in sample.outputs]
+    assert 0 < sum(right) < 40
+    assert sample.values["judge"] == pytest.approx(sum(right) / 40)
+    texts = [text for key, text in sample.values.items() if key.startswith("judge_text")]
+    assert [text == "Verdict: CORRECT" for text in texts] == right
 
 
 def test_metrics_of_the_task_are_kept(recording: type[Recording]) -> None:
@@ -190,7 +189,10 @@ def test_a_format_with_a_judge(recording: type[Recording]) -> None:
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
-        ({"judge_model": "bundeld"}, r"judge_model: unknown model 'bundeld'; did you mean 'bundled'\?, or give the base"),
+        (
+            {"judge_model": "bundeld"},
+            r"judge_model: unknown model 'bundeld'; did you mean 'bundled'\?, or give the base",
+        ),
         ({"judge_model": "dummy", "verdict_pattern": "("}, "verdict_pattern: bad regular expression"),
         ({"judge_model": "dummy", "scale": [5, 1]}, r"scale: expected the best score or \[worst, best\]"),
         ({"judge_model": "dummy", "verdicts": {"good": 7}}, "verdicts: expected words with their values from 0 to 1"),

@@ -19,7 +19,22 @@ def values(prediction: str | None, *references: str) -> dict[str, float]:
 
 @pytest.mark.parametrize(
     "prediction",
-    ["B", " B", "b", "(b)", "B.", " B. y", "B) Paris", "**B**", "\n\nB\nbecause", "“B”", "B, since", "_B_", "- B", "B:"],
+    [
+        "B",
+        " B",
+        "b",
+        "(b)",
+        "B.",
+        " B. y",
+        "B) Paris",
+        "**B**",
+        "\n\nB\nbecause",
+        "“B”",
+        "B, since",
+        "_B_",
+        "- B",
+        "B:",
+    ],
 )
 def test_a_label_is_read(prediction: str) -> None:
     assert values(prediction, "B") == {"exact_match": 1.0, "invalid": 0.0, "truncated": 0.0}

@@ -66,7 +66,7 @@ def build_pipeline(name: str, steps: Sequence[Mapping[str, Any]]) -> Pipeline:
 @register_filter("custom")
 def custom(filter_fn: Callable[..., Any], **kwargs: Any) -> Filter:
     """Calls a function with the outputs and documents of many: lists of one here."""
-    return OverDocuments(apply=filter_fn, kwargs=kwargs)
+    return OverDocuments(function=filter_fn, kwargs=kwargs)
 
 
 def _build_step(step: Mapping[str, Any]) -> Filter:

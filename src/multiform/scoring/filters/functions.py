@@ -13,21 +13,21 @@ from multiform.fields import Doc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverDocuments:
-    """Calls ``apply(outputs of many, their docs)`` with lists of one.
+    """Calls ``function(outputs of many, their docs)`` with lists of one.
 
     `alone` says that `take_first` came before, after which lm-eval hands on each document's output
     by itself and not in a list.
     """
 
-    apply: Callable[..., Any]
+    function: Callable[..., Any]
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     alone: bool = False
 
     def __call__(self, outputs: Sequence[Any], doc: Doc) -> list[Any]:
         given = outputs[0] if self.alone and len(outputs) == 1 else list(outputs)
-        made = list(self.apply([given], [doc], **self.kwargs))
+        made = list(self.function([given], [doc], **self.kwargs))
         if len(made) != 1:
-            what = f"{_name(self.apply)} returned {len(made)} results for 1 document"
+            what = f"{_name(self.function)} returned {len(made)} results for 1 document"
             raise DataError(what, hint="return one list of outputs for each document")
         return list(made[0]) if isinstance(made[0], list | tuple) else made
 
@@ -40,7 +40,7 @@ def from_callable(given: Callable[..., Any], kwargs: Mapping[str, Any]) -> Calla
     """
     wanted = 0 if inspect.isclass(given) else _wanted(given, kwargs)
     if wanted == 2:
-        return OverDocuments(apply=given, kwargs=kwargs)
+        return OverDocuments(function=given, kwargs=kwargs)
     if wanted:
         what = f"filter function {_name(given)} takes {wanted} more argument{'s' if wanted > 1 else ''}, not 2"
         raise ConfigError(what, hint="write it as function(resps, docs)")
@@ -50,7 +50,7 @@ def from_callable(given: Callable[..., Any], kwargs: Mapping[str, Any]) -> Calla
 def made_filter(made: Any, name: str) -> Callable[..., Any]:
     """What a factory made, as a filter of one document: an object with `apply`, or a function."""
     if callable(getattr(made, "apply", None)):
-        return OverDocuments(apply=made.apply)
+        return OverDocuments(function=made.apply)
     if not callable(made):
         what = f"filter '{name}' is of type {type(made).__name__}"
         raise ConfigError(what, hint="give a class with apply(resps, docs), or a function(resps, docs)")

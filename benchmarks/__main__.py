@@ -1,0 +1,76 @@
+"""The runner: measures what is asked for, prints one table and writes it as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks import building, growth, rerun, scoring, startup
+from benchmarks.rows import Row, print_rows, say
+from benchmarks.sides import ROOT, Setting
+
+MEASUREMENTS = {
+    "startup": startup.measure,
+    "building": building.measure,
+    "rerun": rerun.measure,
+    "scoring": scoring.measure,
+    "growth": growth.measure,
+}
+
+
+def main() -> int:
+    """Run the measurements; 1 where a needed figure was missed, 2 where there is nothing to measure on."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--short", action="store_true", help="few documents and one repeat: under five minutes")
+    parser.add_argument("--only", nargs="+", choices=MEASUREMENTS, default=list(MEASUREMENTS), help="what to measure")
+    parser.add_argument("--model", type=Path, help="a folder with a model (default: the bundled one)")
+    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of either side")
+    parser.add_argument("--output", type=Path, default=ROOT / "out" / "benchmarks.json", help="the table as JSON")
+    options = parser.parse_args()
+    mirror = Path(os.environ.get("MULTIFORM_DATASET_MIRROR") or ROOT.parent / "shared" / "data")
+    if not (mirror / "cais" / "mmlu").is_dir():
+        say(f"no rows of MMLU at {mirror}: set MULTIFORM_DATASET_MIRROR to a mirror that has cais/mmlu")
+        return 2
+    model = options.model or _bundled()
+    setting = Setting(mirror=mirror.resolve(), model=model, threads=options.threads, short=options.short)
+    started = time.monotonic()
+    rows: list[Row] = []
+    for name in options.only:
+        say(f"measuring {name}")
+        for row in MEASUREMENTS[name](setting):
+            rows.append(row)
+            _write(options.output, setting, rows)  # a long run that is stopped has something to show
+    print_rows(rows)
+    say(f"{time.monotonic() - started:.0f} s; wrote {options.output}")
+    return 1 if any(row.met is False for row in rows) else 0
+
+
+def _bundled() -> Path:
+    from multiform.models.hf.bundled import bundled_folder
+
+    return bundled_folder()
+
+
+def _write(path: Path, setting: Setting, rows: list[Row]) -> None:
+    content = {
+        "date": time.strftime("%Y-%m-%dT%H:%M:%S"),
+        "short": setting.short,
+        "threads": setting.threads,
+        "batch_size": setting.batch_size,
+        "model": setting.model.name,
+        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()},
+        "packages": {name: version(name) for name in ("multiform", "lm-eval", "torch", "transformers")},
+        "rows": [row.to_json() for row in rows],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+"""Building requests: MMLU with five shots, all 57 subjects, the same strings on both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from benchmarks.rows import Row, say
+from benchmarks.sides import NAMES, Setting
+from benchmarks.workloads import LABELS_TASK, Workload
+
+
+def measure(setting: Setting) -> Iterator[Row]:
+    """Time and memory of building; raises where the requests differ."""
+    subjects = sorted(path.name for path in (setting.mirror / "cais" / "mmlu").iterdir() if path.is_dir())
+    workload = Workload(name="labels, 5-shot", task=LABELS_TASK, shots=5)
+    configs = [workload.config(subject) for subject in subjects[: 4 if setting.short else None]]
+    ours, theirs = (setting.run("build", side, configs=configs, limit=None) for side in NAMES)
+    if ours["sha"] != theirs["sha"]:
+        raise SystemExit(f"building: {ours['requests']} requests differ from lm-eval's {theirs['requests']}")
+    case = f"MMLU 5-shot, {ours['docs']:,} docs"
+    say(f"{case}: {ours['cpu']:.1f} s against {theirs['cpu']:.1f} s CPU, {ours['requests']:,} equal requests")
+    note = " and ".join(f"{side['docs'] / side['cpu']:,.0f}" for side in (ours, theirs)) + " docs/s"
+    yield Row(measure="building requests", case=case, unit="s CPU", ours=ours["cpu"], theirs=theirs["cpu"], note=note)
+    yield Row(measure="peak memory", case=case, unit="MB", ours=ours["peak_mb"], theirs=theirs["peak_mb"])

@@ -1,0 +1,24 @@
+"""Running again: the second run of a command finds every answer in the store."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from benchmarks.rows import Row, say
+from benchmarks.sides import Setting
+
+RUN = ("-m", "multiform.cli.main", "run", "--tasks", "quiz@all", "--gen_kwargs", "max_gen_toks=16", "--batch_size", "8")
+
+
+def measure(setting: Setting) -> Iterator[Row]:
+    """Wall time of the first and the second run of one command."""
+    limit = ("--limit", "4" if setting.short else "40")
+    with tempfile.TemporaryDirectory() as folder:
+        store = Path(folder) / "answers.db"
+        first, second = (setting.command(*RUN, *limit, store=store)["wall"] for _ in range(2))
+    say(f"a run {first:.1f} s, the same again {second:.2f} s")
+    case = f"quiz@all, {limit[1]} docs"
+    yield Row(measure="first run", case=case, unit="s wall", ours=first)
+    yield Row(measure="the same run again", case=case, unit="s wall", ours=second, needed=3.0)

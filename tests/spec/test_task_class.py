@@ -1,0 +1,759 @@
+"""Every attribute and method of Task, called and overridden."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from multiform import ConfigError, DataError, TaskConfig, TaskManager, evaluate
+from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
+from multiform.results.export import sample_lines
+from multiform.tasks import Answered, GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask, Task
+
+
+def covers(*names):
+    return pytest.mark.covers(*(f"Task.{name}" for name in names))
+
+
+def contexts(task, **options) -> list[str]:
+    return [instance.request.context for instance in task.build_all_requests(**options) if instance.idx == 0]
+
+
+def questions(docs) -> list[str]:
+    return [doc["question"] for doc in docs]
+
+
+def chat(messages, add_generation_prompt=True) -> str:
+    """A chat template: the roles and contents, and whose turn it is."""
+    turns = [f"<{message['role']}>{message['content']}" for message in messages]
+    return "".join(turns) + ("<assistant>" if add_generation_prompt else "")
+
+
+def answered(task, doc_id, *lls) -> Answered:
+    """A document with the log-likelihoods that a model gave its choices."""
+    instances = [one for one in task.build_all_requests() if one.doc_id == doc_id]
+    return Answered(
+        doc_id=doc_id, instances=tuple(instances), outputs=tuple(LLOutput(ll, is_greedy=False, tokens=1) for ll in lls)
+    )
+
+
+# Making one
+
+
+@covers("from_config", "OUTPUT_TYPE")
+@pytest.mark.parametrize("kind", [GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask])
+def test_from_config_gives_the_kind_of_the_output_type(fields, kind):
+    assert type(Task.from_config({**fields, "output_type": kind.OUTPUT_TYPE})) is kind
+    assert type(Task.from_config(TaskConfig(**{**fields, "output_type": kind.OUTPUT_TYPE}))) is kind
+
+
+@covers("__init__")
+def test_a_task_is_made_from_a_mapping_or_a_configuration(fields):
+    made = [MultipleChoiceTask(fields), MultipleChoiceTask(TaskConfig(**fields))]
+    assert made[0].build_all_requests() == made[1].build_all_requests()
+
+
+@covers("OUTPUT_TYPE")
+def test_a_subclass_for_an_output_type_does_not_replace_the_usual_one(fields):
+    class Own(MultipleChoiceTask):
+        OUTPUT_TYPE = "multiple_choice"
+
+    assert type(Task.from_config(fields)) is MultipleChoiceTask
+
+
+@covers("from_config")
+def test_a_task_file_names_a_class(write):
+    own = """\
+from multiform.tasks import MultipleChoiceTask
+
+class Shouting(MultipleChoiceTask):
+    def doc_to_text(self, doc, doc_to_text=None):
+        return super().doc_to_text(doc, doc_to_text).upper()
+"""
+    task = """\
+task: loud
+class: !function own.Shouting
+dataset_path: rows.jsonl
+test_split: test
+output_type: multiple_choice
+doc_to_text: question
+doc_to_choice: [no, yes]
+doc_to_target: answer
+"""
+    folder = write({"loud.yaml": task, "own.py": own, "rows.jsonl": '{"question": "Is tea hot?", "answer": 1}\n'})
+    [config] = TaskManager(folder).load("loud")
+    assert contexts(Task.from_config(config)) == ["IS TEA HOT?"]
+
+
+# Documents
+
+
+@covers("has_training_docs", "has_validation_docs", "has_test_docs")
+@pytest.mark.parametrize("kind", ["training", "validation", "test"])
+def test_a_task_has_the_splits_that_it_names(choosing, kind):
+    none = {"training_split": None, "validation_split": None, "test_split": None}
+    ask = f"has_{kind}_docs"
+    assert getattr(choosing(**{**none, f"{kind}_split": "train"}), ask)()
+    assert not getattr(choosing(**none), ask)()
+
+
+@covers("training_docs", "validation_docs", "test_docs")
+@pytest.mark.parametrize("kind", ["training", "validation", "test"])
+def test_the_documents_of_a_split_are_processed(choosing, kind):
+    def second(docs):
+        return docs.select([1])
+
+    task = choosing(process_docs=second, **{f"{kind}_split": "train"})
+    assert questions(getattr(task, f"{kind}_docs")()) == ["Is rain wet?"]
+
+
+@covers("training_docs", "validation_docs", "test_docs")
+def test_documents_of_a_split_that_is_not_named_are_an_error(choosing):
+    with pytest.raises(ConfigError, match="the task has no validation_split"):
+        choosing().validation_docs()
+
+
+@covers("fewshot_docs")
+def test_fewshot_docs_are_those_that_examples_are_drawn_from(choosing):
+    assert questions(choosing().fewshot_docs())[:2] == ["Is ice cold?", "Is rain wet?"]
+    assert questions(choosing(fewshot_config={"fewshot_indices": [5]}).fewshot_docs()) == ["Do stones eat?"]
+    assert questions(choosing(fewshot_split=None, training_split=None).fewshot_docs())[0] == "Can fish fly?"
+
+
+@covers("get_docs")
+def test_get_docs_gives_a_split_or_what_is_evaluated(choosing):
+    task = choosing()
+    assert questions(task.get_docs("train"))[0] == "Is ice cold?"
+    assert questions(task.get_docs())[0] == "Can fish fly?"
+
+
+@covers("doc_iterator")
+@pytest.mark.parametrize(
+    ("options", "ids"),
+    [
+        ({}, [0, 1, 2, 3]),
+        ({"limit": 2}, [0, 1]),
+        ({"limit": 0.5}, [0, 1]),
+        ({"limit": 0.3}, [0, 1]),
+        ({"limit": 99}, [0, 1, 2, 3]),
+        ({"rank": 1, "world_size": 3}, [1]),
+        ({"rank": 0, "world_size": 3}, [0, 3]),
+        ({"rank": 1, "world_size": 2, "limit": 3}, [1]),
+        ({"samples": [3, 0]}, [0, 3]),
+        ({"samples": [3, 0, 2], "rank": 1, "world_size": 2}, [2]),
+    ],
+)
+def test_the_iterator_gives_documents_with_their_index(choosing, options, ids):
+    task = choosing()
+    found = list(task.doc_iterator(**options))
+    assert [index for index, _ in found] == ids
+    assert all(doc == task.eval_docs[index] for index, doc in found)
+
+
+@covers("doc_iterator")
+def test_samples_of_a_run_keep_their_index(choosing):
+    results = evaluate(tasks=[choosing()], model="dummy", samples={"facts": [2, 1]})
+    assert [line["doc_id"] for line in sample_lines(results.forms[0])] == [1, 2]
+    assert [line["doc"]["question"] for line in sample_lines(results.forms[0])] == ["Is snow white?", "Is fire cold?"]
+
+
+@covers("doc_iterator")
+def test_a_sample_that_is_not_there_is_an_error(choosing):
+    with pytest.raises(DataError, match="facts: no document 4; the split has documents 0 to 3"):
+        list(choosing().doc_iterator(samples=[4]))
+
+
+@covers("download")
+def test_download_opens_the_dataset_with_further_arguments(write, fields):
+    write({"a.jsonl": '{"question": "old?"}\n', "b.jsonl": '{"question": "new?"}\n'})
+    del fields["custom_dataset"]
+    task = Task.from_config({**fields, "dataset_path": "json", "dataset_kwargs": {"data_files": "a.jsonl"}})
+    assert questions(task.eval_docs) == ["old?"]
+    task.download({"data_files": "b.jsonl"})
+    assert questions(task.eval_docs) == ["new?"]
+
+
+@covers("download")
+def test_the_dataset_is_not_opened_before_it_is_needed(choosing):
+    opened = []
+
+    def rows(**kwargs):
+        opened.append(kwargs)
+        return {"test": [{"question": "?", "choices": ["no", "yes"], "answer": 0}]}
+
+    task = choosing(custom_dataset=rows)
+    assert not opened
+    task.download()
+    assert len(task.eval_docs) == 1
+    assert len(opened) == 1
+
+
+@covers("process_doc")
+def test_an_override_changes_every_document_of_every_split(fields):
+    class Tidy(MultipleChoiceTask):
+        @staticmethod
+        def process_doc(doc):
+            return {**doc, "question": doc["question"].replace("?", "??")}
+
+    task = Tidy({**fields, "num_fewshot": 1})
+    assert contexts(task, limit=1) == ["Is ice cold?? yes\n\nCan fish fly??"]
+    assert Task.process_doc({"a": 1}) == {"a": 1}
+
+
+@covers("count_bytes", "count_words")
+def test_words_and_bytes_are_counted_for_perplexities(fields, liking):
+    assert (Task.count_words("zwei  Wörter"), Task.count_bytes("zwei  Wörter")) == (2, 13)
+
+    class Letters(RollingTask):
+        @staticmethod
+        def count_words(text):
+            return len(text)
+
+    def perplexity(kind, metric):
+        task = kind({**fields, "output_type": "loglikelihood_rolling", "doc_to_target": "question"})
+        model = liking(by=lambda text: -float(len(text)))
+        return evaluate(tasks=[task], model=model, limit=1)["facts"][f"{metric},none"]
+
+    assert perplexity(RollingTask, "word_perplexity") == pytest.approx(math.exp(13 / 3))
+    assert perplexity(Letters, "word_perplexity") == pytest.approx(math.e)
+    assert perplexity(RollingTask, "byte_perplexity") == pytest.approx(math.e)
+
+
+# Fields
+
+
+@covers("doc_to_text", "doc_to_choice", "doc_to_target")
+def test_fields_are_read_from_the_task_or_as_the_call_says(choosing):
+    task = choosing()
+    doc = task.eval_docs[1]
+    assert (task.doc_to_text(doc), task.doc_to_choice(doc), task.doc_to_target(doc)) == (
+        "Is snow white?",
+        ["no", "yes"],
+        1,
+    )
+    assert task.doc_to_text(doc, "{{question|length}} letters") == "14 letters"
+    assert task.doc_to_choice(doc, ["never", "ever"]) == ["never", "ever"]
+    assert task.doc_to_target(doc, "{{choices[0]}}") == "no"
+    assert task.doc_to_target(doc, "{{choices}}") == ["no", "yes"]
+
+
+@covers("doc_to_text", "doc_to_choice", "doc_to_target")
+def test_overridden_fields_are_those_of_the_requests(fields, liking):
+    class Other(MultipleChoiceTask):
+        def doc_to_text(self, doc, doc_to_text=None):
+            return f"Well, {doc['question'].lower()}"
+
+        def doc_to_choice(self, doc, doc_to_choice=None):
+            return ["nay", "aye"]
+
+        def doc_to_target(self, doc, doc_to_target=None):
+            return 1
+
+    task = Other({**fields, "num_fewshot": 1})
+    request = LoglikelihoodRequest("Well, is ice cold? aye\n\nWell, can fish fly?", " nay")
+    assert task.build_all_requests()[0].request == request
+    assert evaluate(tasks=[task], model=liking("aye"))["facts"]["acc,none"] == 1.0
+
+
+@pytest.fixture
+def pictures():
+    """Two small pictures."""
+    images = pytest.importorskip("PIL.Image")
+    return [images.new("RGB", (2, 2), colour) for colour in ("red", "blue")]
+
+
+@covers("doc_to_image")
+def test_images_come_from_a_column_several_columns_or_a_function(writing, pictures):
+    red, blue = pictures
+    doc = {"question": "What?", "first": red, "second": blue, "third": None, "answer": "x"}
+
+    def task(spec):
+        rows = {"custom_dataset": lambda **kwargs: {"test": [doc]}, "doc_to_target": "answer", "doc_to_image": spec}
+        return writing(**rows)
+
+    assert task("first").doc_to_image(doc) is red
+    assert task(["first", "second", "third"]).doc_to_image(doc) == [red, blue]
+    assert task(lambda row: row["second"]).doc_to_image(doc) is blue
+    [instance] = task(["first", "second"]).build_all_requests()
+    assert [media.kind for media in instance.request.media] == ["image", "image"]
+    assert instance.request.context.count("<image>") == 2
+
+
+@covers("doc_to_audio")
+def test_sounds_come_from_a_column_or_a_function(writing):
+    sound = {"array": [0.0, 0.5, -0.5], "sampling_rate": 8000}
+    doc = {"question": "What?", "sound": sound, "answer": "x"}
+
+    def task(spec):
+        rows = {"custom_dataset": lambda **kwargs: {"test": [doc]}, "doc_to_target": "answer", "doc_to_audio": spec}
+        return writing(**rows)
+
+    assert task("sound").doc_to_audio(doc) == sound
+    [instance] = task(lambda row: row["sound"]).build_all_requests()
+    assert [media.kind for media in instance.request.media] == ["audio"]
+    assert "<audio>" in instance.request.context
+
+
+# Prompts
+
+
+@covers("fewshot_context")
+def test_a_plain_prompt_is_system_text_examples_question_and_prefix(choosing):
+    task = choosing(description="Facts. ")
+    context = task.fewshot_context(task.eval_docs[0], 2, system_instruction="Be brief.", gen_prefix="It is")
+    assert context == "Be brief.\n\nFacts. Is ice cold? yes\n\nIs rain wet? yes\n\nCan fish fly? It is"
+
+
+@covers("fewshot_context")
+@pytest.mark.parametrize(
+    ("multiturn", "turns"),
+    [
+        (True, "<user>Is ice cold?<assistant>yes<user>Is rain wet?<assistant>yes<user>Can fish fly?<assistant>"),
+        (False, "<user>Is ice cold? yes\n\nIs rain wet? yes\n\nCan fish fly?<assistant>"),
+    ],
+)
+def test_in_a_chat_examples_are_turns_or_one_message(choosing, multiturn, turns):
+    task = choosing()
+    context = task.fewshot_context(
+        task.eval_docs[0],
+        2,
+        system_instruction="Be brief.",
+        apply_chat_template=True,
+        fewshot_as_multiturn=multiturn,
+        chat_template=chat,
+    )
+    assert context == "<system>Be brief." + turns
+
+
+@covers("fewshot_context")
+def test_a_prefix_takes_the_place_of_the_generation_prompt(choosing):
+    task = choosing()
+    options = {"apply_chat_template": True, "chat_template": chat, "gen_prefix": "It is"}
+    assert task.fewshot_context(task.eval_docs[0], 0, **options) == "<user>Can fish fly?<assistant>It is"
+
+
+@covers("fewshot_context")
+def test_several_inputs_are_several_prompts(choosing):
+    task = choosing(doc_to_text=lambda doc: doc["answer"], doc_to_target="That is so.")
+    assert task.fewshot_context(task.eval_docs[0], 1) == ["yes That is so.\n\nno", "yes That is so.\n\nyes"]
+
+
+@covers("fewshot_context")
+def test_a_run_applies_the_chat_template_of_the_model(writing, saying):
+    model = saying("no")
+    evaluate(tasks=[writing(num_fewshot=1)], model=model, apply_chat_template=True, limit=1)
+    evaluate(tasks=[writing(num_fewshot=1)], model=model, apply_chat_template=True, fewshot_as_multiturn=False, limit=1)
+    assert [request.context for request in model.asked] == [
+        "<user>Is ice cold?<assistant>yes<user>Can fish fly?<assistant>",
+        "<user>Is ice cold? yes\n\nCan fish fly?<assistant>",
+    ]
+
+
+@covers("sampler")
+def test_the_sampler_is_made_when_examples_are_first_drawn(choosing):
+    task = choosing()
+    contexts(task)
+    assert "sampler" not in vars(task)
+    assert contexts(choosing(num_fewshot=1))
+    assert len(task.sampler.pool) == 6
+
+
+# Requests
+
+
+@covers("construct_requests")
+def test_requests_of_one_document(fields):
+    def made(kind, **changes):
+        task = Task.from_config({**fields, "output_type": kind, **changes})
+        return [instance.request for instance in task.construct_requests(task.eval_docs[0], "Q", doc_id=0)]
+
+    assert made("multiple_choice") == [LoglikelihoodRequest("Q", " no"), LoglikelihoodRequest("Q", " yes")]
+    unconditional = [LoglikelihoodRequest("", " no"), LoglikelihoodRequest("", " yes")]
+    assert made("multiple_choice", metric_list=[{"metric": "acc_mutual_info"}])[2:] == unconditional
+    assert made("loglikelihood", doc_to_target="{{choices[0]}}") == [LoglikelihoodRequest("Q", "no")]
+    assert made("loglikelihood_rolling", doc_to_target="question") == [RollingRequest("Can fish fly?")]
+    greedy = {"until": ["."], "temperature": 0.0}
+    assert made("generate_until", generation_kwargs=greedy, repeats=2) == [
+        GenerationRequest.of("Q", greedy, 0),
+        GenerationRequest.of("Q", greedy, 1),
+    ]
+
+
+@covers("construct_requests")
+def test_an_override_may_ask_otherwise_and_leave_documents_out(fields):
+    class Picky(MultipleChoiceTask):
+        def construct_requests(self, doc, ctx, **kwargs):
+            return None if doc["answer"] else super().construct_requests(doc, ctx + " Hm.", **kwargs)
+
+    task = Picky(fields)
+    assert contexts(task) == ["Can fish fly? Hm.", "Is fire cold? Hm."]
+    assert evaluate(tasks=[task], model="dummy")["facts"]["sample_len"] == 2
+
+
+@covers("construct_requests")
+@pytest.mark.xfail(strict=True, reason="construct_requests drops `metadata`; an Instance has no place for it")
+def test_metadata_goes_along_with_the_instances(choosing):
+    task = choosing()
+    [instance, _] = task.construct_requests(task.eval_docs[0], "Q", doc_id=0, metadata={"source": "web"})
+    assert instance.metadata == {"source": "web"}
+
+
+@covers("construct_requests")
+@pytest.mark.xfail(strict=True, reason="the methods take no arguments beyond those that they name")
+def test_further_arguments_are_allowed(choosing):
+    task = choosing()
+    assert task.construct_requests(task.eval_docs[0], "Q", doc_id=0, note="anything")
+
+
+@covers("build_all_requests", "instances")
+def test_all_requests_are_made_and_kept(choosing):
+    task = choosing()
+    assert task.instances == []
+    made = task.build_all_requests(limit=2)
+    assert task.instances == made
+    assert [(instance.doc_id, instance.idx) for instance in made] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+@covers("build_all_requests")
+def test_requests_of_a_rank_and_of_samples(choosing):
+    task = choosing()
+    assert {instance.doc_id for instance in task.build_all_requests(rank=1, world_size=2)} == {1, 3}
+    assert {instance.doc_id for instance in task.build_all_requests(samples=[2])} == {2}
+
+
+@covers("build_all_requests")
+def test_requests_are_read_from_the_cache_the_second_time(choosing, tmp_path):
+    first = choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path)
+    [file] = tmp_path.iterdir()
+    file.write_text(file.read_text().replace("Can fish fly?", "Can cows fly?"))
+    again = choosing()
+    assert contexts(again, cache_requests=True, cache_folder=tmp_path)[0] == "Can cows fly?"
+    assert again.instances[1:2] != first[1:2]
+    assert (
+        contexts(choosing(), cache_requests=True, rewrite_requests_cache=True, cache_folder=tmp_path)[0]
+        == "Can fish fly?"
+    )
+    assert contexts(choosing(), cache_requests=True, cache_folder=tmp_path)[0] == "Can fish fly?"
+
+
+@covers("build_all_requests")
+@pytest.mark.parametrize("kind", ["multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"])
+def test_cached_requests_are_the_same_requests(fields, tmp_path, kind):
+    def build():
+        task = Task.from_config({**fields, "output_type": kind, "doc_to_target": "{{choices[answer]}}", "repeats": 2})
+        return task.build_all_requests(cache_requests=True, cache_folder=tmp_path)
+
+    assert build() == build()
+
+
+CHANGES = {
+    "description": {"description": "Hm. "},
+    "shots": {"num_fewshot": 1},
+    "format": {"formats": "mcqa"},
+    "function": {"doc_to_text": lambda doc: "Other?"},
+    "generation": {"output_type": "generate_until"},
+    "document": {"custom_dataset": lambda **kwargs: {"test": [{"question": "New?", "choices": ["a"], "answer": 0}]}},
+}
+
+
+@covers("build_all_requests")
+@pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
+def test_a_change_of_the_task_or_its_documents_is_not_answered_from_the_cache(choosing, tmp_path, changes):
+    fresh = choosing(**changes).build_all_requests()
+    choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path)
+    assert choosing(**changes).build_all_requests(cache_requests=True, cache_folder=tmp_path) == fresh
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@covers("build_all_requests")
+def test_two_functions_without_names_are_told_apart_in_the_cache(choosing, tmp_path):
+    def asking(word):
+        return contexts(choosing(doc_to_text=lambda doc: word), limit=1, cache_requests=True, cache_folder=tmp_path)
+
+    assert (asking("Yes?"), asking("No?"), asking("Yes?")) == (["Yes?"], ["No?"], ["Yes?"])
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@covers("build_all_requests")
+def test_a_subclass_does_not_read_the_requests_of_another_class(fields, tmp_path):
+    class Loud(MultipleChoiceTask):
+        def doc_to_text(self, doc, doc_to_text=None):
+            return super().doc_to_text(doc, doc_to_text).upper()
+
+    for kind, question in [(MultipleChoiceTask, "Can fish fly?"), (Loud, "CAN FISH FLY?")]:
+        assert contexts(kind(fields), limit=1, cache_requests=True, cache_folder=tmp_path) == [question]
+
+
+@covers("build_all_requests")
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"limit": 3},
+        {"system_instruction": "Be brief."},
+        {"apply_chat_template": True, "chat_template": chat},
+        {"apply_chat_template": True, "chat_template": chat, "tokenizer_name": "other"},
+        {"rank": 1, "world_size": 2},
+    ],
+    ids=lambda options: "-".join(options),
+)
+def test_other_options_have_a_cache_of_their_own(choosing, tmp_path, options):
+    choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path)
+    fresh = choosing().build_all_requests(**options)
+    assert choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path, **options) == fresh
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+@covers("build_all_requests")
+def test_a_damaged_cache_file_is_made_anew(choosing, tmp_path):
+    fresh = choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path)
+    [file] = tmp_path.iterdir()
+    file.write_text(file.read_text()[:-20])
+    assert choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path) == fresh
+    assert all(json.loads(line) for line in file.read_text().splitlines())
+
+
+# Scores
+
+
+@covers("apply_filters")
+def test_filters_are_applied_to_the_answers_of_a_document(writing, saying):
+    number = [{"function": "regex", "regex_pattern": "no|yes"}, {"function": "take_first"}]
+    task = writing(filter_list=[{"name": "word", "filter": number}, {"name": "all", "filter": [{"function": "noop"}]}])
+    model, instances = saying("I say no."), task.build_all_requests(limit=1)
+    outputs = tuple(output for _, output in model.generate([instance.request for instance in instances]))
+    one = Answered(doc_id=0, instances=tuple(instances), outputs=outputs)
+    assert task.apply_filters(one) == {"word": ["no"], "all": [["I say no."]]}
+
+
+@covers("process_instances")
+def test_a_document_is_filtered_and_scored(choosing):
+    task = choosing()
+    [right] = task.process_instances(answered(task, 0, -1.0, -2.0))
+    [wrong] = task.process_instances(answered(task, 0, -2.0, -1.0))
+    assert (right.scorer, right.values["acc"], wrong.values["acc"]) == ("none", 1.0, 0.0)
+    assert wrong.filtered == ((-2.0, False), (-1.0, False))
+
+
+@covers("process_results")
+def test_an_override_gives_the_values_or_leaves_them_to_the_metrics(fields, liking):
+    class Sometimes(MultipleChoiceTask):
+        def process_results(self, doc, results):
+            return {"acc": 5.0} if doc["question"].startswith("Can") else None
+
+    results = evaluate(tasks=[Sometimes({**fields, "metric_list": [{"metric": "acc"}]})], model=liking("yes"))
+    assert results["facts"]["acc,none"] == (5.0 + 1.0 + 0.0 + 1.0) / 4
+
+
+@covers("process_results")
+@pytest.mark.parametrize(
+    ("kind", "shape"),
+    [
+        ("multiple_choice", [(-5.0, False), (-0.5, True)]),
+        ("loglikelihood", [(-5.0, False)]),
+        ("loglikelihood_rolling", [-5.0]),
+        ("generate_until", ["yes"]),
+    ],
+)
+def test_results_have_the_shape_of_the_output_type(fields, saying, liking, kind, shape):
+    seen = []
+
+    def keep(doc, results):
+        seen.append(list(results))
+        return {"seen": 1.0}
+
+    task = Task.from_config({**fields, "output_type": kind, "doc_to_target": "{{choices[0]}}", "process_results": keep})
+    model = saying("yes") if kind == "generate_until" else liking("yes")
+    evaluate(tasks=[task], model=model, limit=1)
+    assert seen == [shape]
+
+
+@covers("process_results")
+def test_without_code_of_its_own_a_task_leaves_the_values_to_the_metrics(choosing):
+    task = choosing()
+    assert task.process_results(task.eval_docs[0], [(-1.0, False), (-2.0, False)]) is None
+
+
+@covers("aggregate")
+def test_scores_of_all_documents_are_keyed_by_metric_and_scorer(choosing):
+    task = choosing(metric_list=[{"metric": "acc"}])
+    scored = [one for doc_id in range(4) for one in task.process_instances(answered(task, doc_id, -2.0, -1.0))]
+    [(key, estimate)] = task.aggregate(scored).items()
+    assert (key, estimate.value, estimate.n) == ("acc,none", 0.5, 4)
+    assert estimate.stderr == pytest.approx(math.sqrt(1 / 3 / 4))
+
+
+@covers("aggregate")
+@pytest.mark.xfail(strict=True, reason="the number of documents is in each estimate and not returned beside them")
+def test_the_number_of_documents_is_returned_beside_the_scores(choosing):
+    task = choosing(metric_list=[{"metric": "acc"}])
+    scored = [one for doc_id in range(4) for one in task.process_instances(answered(task, doc_id, -2.0, -1.0))]
+    scores, number = task.aggregate(scored)
+    assert (list(scores), number) == (["acc,none"], 4)
+
+
+@covers("aggregation")
+def test_the_aggregation_of_each_metric(choosing):
+    found = choosing(metric_list=[{"metric": "acc"}, {"metric": "acc_norm", "aggregation": max}]).aggregation()
+    assert (found["acc"]([1.0, 0.0]), found["acc_norm"]([1.0, 0.0])) == (0.5, 1.0)
+
+
+@covers("aggregation", "higher_is_better", "aggregate")
+def test_overridden_aggregations_and_directions_are_used(fields, liking):
+    class Worst(MultipleChoiceTask):
+        def process_results(self, doc, results):
+            return {"worst": max(ll for ll, _ in results), "spread": doc["answer"]}
+
+        def aggregation(self):
+            return {"worst": min, "spread": lambda items: max(items) - min(items)}
+
+        def higher_is_better(self):
+            return {"worst": True, "spread": False}
+
+    results = evaluate(tasks=[Worst(fields)], model=liking("yes"))
+    assert (results["facts"]["worst,none"], results["facts"]["spread,none"]) == (-0.5, 1)
+    assert results.forms[0].higher_is_better == {"worst": True, "spread": False}
+
+
+@covers("higher_is_better")
+def test_the_direction_of_each_metric(choosing):
+    listed = [{"metric": "acc"}, {"metric": "brier_score"}]
+    assert choosing(metric_list=listed).higher_is_better() == {"acc": True, "brier_score": False}
+
+
+# Changing one
+
+
+@covers("override_metric")
+def test_one_metric_replaces_all_others(choosing, liking):
+    task = choosing(metric_list=[{"metric": "acc"}, {"metric": "acc_norm"}])
+    task.override_metric("likelihood")
+    scores = evaluate(tasks=[task], model=liking("yes"))["facts"]
+    assert [key for key in scores if "," in key] == ["likelihood,none", "likelihood_stderr,none"]
+
+
+@covers("override_metric")
+def test_predict_only_keeps_the_answers_and_the_filters_and_scores_nothing(fields, saying):
+    class Own(GenerateTask):
+        def process_results(self, doc, results):
+            return {"own": 1.0}
+
+    word = {"function": "regex", "regex_pattern": "no|yes"}
+    pipelines = [{"name": "word", "filter": [word, {"function": "take_first"}], "metric_list": [{"metric": "chrf"}]}]
+    task = Own({**fields, "output_type": "generate_until", "filter_list": pipelines})
+    results = evaluate(tasks=[task], model=saying("I say no."), limit=1, predict_only=True)
+    assert {key: value for key, value in results["facts"].items() if "," in key} == {
+        "bypass,word": 999.0,
+        "bypass_stderr,word": "N/A",
+    }
+    [line] = sample_lines(results.forms[0])
+    assert (line["resps"], line["filtered_resps"]) == ([["I say no."]], ["no"])
+
+
+@covers("override_metric")
+def test_predict_only_under_a_format_scores_nothing_either(choosing):
+    results = evaluate(tasks=[choosing(formats="generate")], model="dummy", predict_only=True)
+    assert [key for key in results["facts"] if "," in key] == ["bypass,none", "bypass_stderr,none"]
+
+
+@covers("set_repeats")
+def test_repeats_are_set(writing):
+    task = writing()
+    task.set_repeats(3)
+    assert [instance.request.sample for instance in task.build_all_requests(limit=1)] == [0, 1, 2]
+    with pytest.raises(ConfigError, match="repeats: expected 1 or more, got 0"):
+        task.set_repeats(0)
+
+
+@covers("set_num_fewshot")
+def test_the_number_of_shots_is_set(choosing):
+    task = choosing(num_fewshot=1)
+    task.set_num_fewshot(2)
+    assert contexts(task, limit=1) == ["Is ice cold? yes\n\nIs rain wet? yes\n\nCan fish fly?"]
+    with pytest.raises(ConfigError, match="num_fewshot: expected 0 or more, got -1"):
+        task.set_num_fewshot(-1)
+
+
+@covers("set_num_fewshot")
+def test_a_task_that_says_no_shots_keeps_that(choosing):
+    task = choosing(num_fewshot=0)
+    task.set_num_fewshot(2)
+    assert contexts(task, limit=1) == ["Can fish fly?"]
+
+
+@covers("set_fewshot_seed")
+def test_the_seed_decides_the_shots(choosing):
+    def drawn(seed):
+        task = choosing(fewshot_config={}, num_fewshot=2)
+        task.set_fewshot_seed(seed)
+        return contexts(task)
+
+    assert drawn(7) == drawn(7)
+    assert drawn(7) != drawn(8)
+
+
+@covers("set_fewshot_seed")
+def test_setting_the_seed_again_starts_the_draws_anew(choosing):
+    task = choosing(fewshot_config={}, num_fewshot=2)
+    task.set_fewshot_seed(7)
+    first = contexts(task)
+    task.set_fewshot_seed(7)
+    assert contexts(task) == first
+
+
+@covers("get_config", "set_config")
+def test_fields_are_set_and_got(choosing):
+    task = choosing()
+    task.set_config("description", "Facts. ")
+    task.set_config("target_delimiter", "\n")
+    assert (task.get_config("description"), task.get_config("no_such_field")) == ("Facts. ", None)
+    assert task.build_all_requests()[0].request == LoglikelihoodRequest("Facts. Can fish fly?", "\nno")
+
+
+@covers("set_config")
+def test_a_mapping_is_updated_or_replaced(writing):
+    def asked(**options):
+        task = writing(generation_kwargs={"until": ["."], "max_gen_toks": 8})
+        task.set_config("generation_kwargs", {"max_gen_toks": 4}, **options)
+        return task.build_all_requests()[0].request.gen_kwargs
+
+    assert asked(update=True) == {"until": ["."], "max_gen_toks": 4}
+    assert asked() == {"max_gen_toks": 4}
+
+
+@covers("set_config")
+def test_scores_follow_a_metric_list_that_is_set(choosing, liking):
+    task = choosing()
+    task.set_config("metric_list", [{"metric": "likelihood"}])
+    assert "likelihood,none" in evaluate(tasks=[task], model=liking("yes"))["facts"]
+
+
+@covers("set_config")
+def test_shots_follow_a_fewshot_config_that_is_set(choosing):
+    task = choosing(num_fewshot=1)
+    assert contexts(task, limit=1) == ["Is ice cold? yes\n\nCan fish fly?"]
+    task.set_config("fewshot_config", {"fewshot_indices": [3], "doc_to_text": "E: {{question}}"})
+    assert contexts(task, limit=1) == ["E: Is lead light? no\n\nCan fish fly?"]
+
+
+@covers("set_config")
+@pytest.mark.parametrize(
+    ("key", "value", "update", "message"),
+    [
+        ("descripton", "x", False, "unknown key 'descripton' in a task; did you mean 'description'"),
+        ("description", {"a": 1}, True, "'description' is a str, not a mapping"),
+    ],
+)
+def test_what_cannot_be_set_is_an_error(choosing, key, value, update, message):
+    with pytest.raises(ConfigError, match=message):
+        choosing().set_config(key, value, update=update)
+
+
+@covers("dump_config")
+def test_the_configuration_is_dumped_as_it_is_now(choosing):
+    task = choosing(formats="mcqa")
+    task.set_num_fewshot(3)
+    dumped = task.dump_config()
+    assert (dumped["num_fewshot"], dumped["formats"], dumped["task"]) == (3, "mcqa", "facts")
+    assert json.loads(json.dumps(dumped)) == dumped
