@@ -1,33 +1,40 @@
-"""Multiform evaluates language models: one dataset, every prompt form."""
+"""Multiform evaluates language models: one dataset, every prompt form.
 
-from multiform.config import (
-    FewshotConfig,
-    FilterPipeline,
-    FilterStep,
-    GroupConfig,
-    MetricConfig,
-    ScorerConfig,
-    TaskConfig,
-)
-from multiform.errors import ConfigError, DataError, ModelError, MultiformError, UsageError
-from multiform.evaluate import evaluate
-from multiform.fields import process_field
-from multiform.formats import (
-    BPBFormat,
-    ClozeFormat,
-    COTGenFormat,
-    FormatConfig,
-    GenerateFormat,
-    HybridFormat,
-    MCQAFormat,
-    register_format,
-)
-from multiform.models import Model, register_model
-from multiform.results import FormResult, Results
-from multiform.scoring.filters import register_filter
-from multiform.scoring.metrics import register_metric
-from multiform.scoring.scorers import register_scorer
-from multiform.tasks import Task, TaskManager, register_sampler
+A name is imported when it is first used, so that `multiform --help` reads no more than it needs.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from multiform.config import (
+        FewshotConfig,
+        FilterPipeline,
+        FilterStep,
+        GroupConfig,
+        MetricConfig,
+        ScorerConfig,
+        TaskConfig,
+    )
+    from multiform.errors import ConfigError, DataError, ModelError, MultiformError, UsageError
+    from multiform.evaluation import evaluate
+    from multiform.fields import process_field
+    from multiform.formats import (
+        BPBFormat,
+        ClozeFormat,
+        COTGenFormat,
+        FormatConfig,
+        GenerateFormat,
+        HybridFormat,
+        MCQAFormat,
+        register_format,
+    )
+    from multiform.models import Model, register_model
+    from multiform.results import FormResult, Results
+    from multiform.scoring.filters import register_filter
+    from multiform.scoring.metrics import register_metric
+    from multiform.scoring.scorers import register_scorer
+    from multiform.tasks import Task, TaskManager, register_sampler
 
 __all__ = [
     "BPBFormat",
@@ -63,3 +70,31 @@ __all__ = [
     "register_sampler",
     "register_scorer",
 ]
+
+#: Where the names come from; each of these modules imports those before it that it builds on.
+_HOMES = (
+    "multiform.errors",
+    "multiform.fields",
+    "multiform.formats",
+    "multiform.config",
+    "multiform.scoring.filters",
+    "multiform.scoring.metrics",
+    "multiform.scoring.scorers",
+    "multiform.models",
+    "multiform.tasks",
+    "multiform.results",
+    "multiform.evaluation",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in __all__:
+        for home in map(import_module, _HOMES):
+            if name in vars(home):
+                globals()[name] = vars(home)[name]
+                return globals()[name]
+    raise AttributeError(f"module 'multiform' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,9 +115,3 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     return Folder(tmp_path, capsys)
-
-
-@pytest.fixture
-def quiz(folder: Folder) -> Callable[..., Ran]:
-    """Runs the bundled quiz with the dummy model."""
-    return lambda *argv: folder.run("run", "--model", "dummy", *argv)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 import sys
 from importlib.metadata import version
@@ -80,6 +81,12 @@ def test_nothing_heavy_is_imported(folder, commands):
 def test_wrong_input_is_one_line_on_standard_error(folder, argv, message):
     ran = folder.process(*argv)
     assert (ran.code, ran.out, ran.err) == (2, "", message)
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&-"])
+def test_a_closed_stream_is_no_error(folder, closed):
+    command = shlex.join(folder.command("run", "--model", "dummy", "--tasks", "quiz", "--limit", "2"))
+    assert subprocess.run(f"{command} {closed}", shell=True, cwd=folder.path, check=False).returncode == 0
 
 
 def test_the_installed_command_is_the_same(folder):

@@ -205,6 +205,12 @@ def test_score_that_is_no_number_is_null(folder):
     assert parsed["results"]["t"]["acc,none"] is None
 
 
+def test_score_of_numpy_is_a_number(folder):
+    folder.write({"utils.py": "import numpy\n\n\ndef half(items):\n    return numpy.float32(0.5)\n"})
+    folder.task("metric_list: [{metric: acc, aggregation: !function utils.half}]\n")
+    assert folder.run(*RUN, "task.yaml", "--json").json()["results"]["t"]["acc,none"] == 0.5
+
+
 # Which documents
 
 

@@ -128,7 +128,6 @@ def test_a_custom_filter_is_a_function_of_answers_and_documents(sums, saying):
 
 
 @pytest.mark.covers("FilterStep.kwargs")
-@pytest.mark.xfail(strict=True, reason="made_filter wraps the filter of `custom` again and loses its kwargs")
 def test_further_kwargs_of_a_custom_filter_reach_its_function(sums, saying):
     def keep(resps, docs, ending):
         return [[text + ending for text in texts] for texts in resps]

@@ -116,7 +116,6 @@ def test_the_format_that_is_selected_at_run_time_wins(fields, prompt):
 
 
 @covers("_qualified_name")
-@pytest.mark.xfail(strict=True, reason="the qualified name is accepted and not used")
 def test_a_qualified_name_keys_the_results(fields):
     config = TaskConfig(**fields, _qualified_name="science::facts")
     assert list(evaluate(tasks=[config], model="dummy")) == ["science::facts"]
@@ -173,7 +172,6 @@ def test_a_function_gives_the_data_and_gets_the_metadata(choosing, prompt):
 
 
 @covers("custom_dataset", "dataset_kwargs")
-@pytest.mark.xfail(strict=True, reason="custom_dataset gets the metadata alone")
 def test_a_function_that_gives_the_data_gets_the_dataset_kwargs_as_well(choosing):
     seen = {}
 
@@ -186,7 +184,6 @@ def test_a_function_that_gives_the_data_gets_the_dataset_kwargs_as_well(choosing
 
 
 @covers("custom_dataset")
-@pytest.mark.xfail(strict=True, reason="the model's arguments do not reach custom_dataset")
 def test_a_function_that_gives_the_data_gets_the_arguments_of_the_model(choosing):
     seen = {}
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import io
 import json
 import pickle
+import shutil
 import wave
 from pathlib import Path
 from typing import Any
@@ -490,3 +492,28 @@ def test_the_rows_of_the_mirror_have_their_images(mirror):
     music = requests[4]
     names = [one.payload.name for one in music.media]
     assert names == [f"test_Music_251_{number}.png" for number in (1, 4, 2, 5, 3)]
+
+
+@pytest.mark.parity
+def test_lm_evals_mmmu_runs_on_rows_of_the_mirror(mirror, tmp_path):
+    folder = mirror / "mmmu_pro_sample"
+    if not folder.is_dir():
+        pytest.skip(f"no {folder}")
+    spec = importlib.util.find_spec("lm_eval")
+    if spec is None or spec.origin is None:
+        pytest.skip("lm-eval is not installed")
+    theirs = Path(spec.origin).parent / "tasks" / "mmmu"
+    for name in ("_template_yaml", "utils.py"):
+        shutil.copy(theirs / name, tmp_path)
+    (tmp_path / "mmmu.yaml").write_text(
+        f"include: _template_yaml\ntask: mmmu\ndataset_path: {folder}\nvalidation_split: test\n"
+    )
+    results = evaluate(model="dummy", tasks=[str(tmp_path / "mmmu.yaml")], use_cache=False)
+    rows = [json.loads(line) for line in (folder / "test.jsonl").read_text().splitlines()]
+    loaded = importlib.util.spec_from_file_location("mmmu_utils", tmp_path / "utils.py")
+    utils = importlib.util.module_from_spec(loaded)
+    loaded.loader.exec_module(utils)
+    for row, sample in zip(rows, results.forms[0].samples, strict=True):
+        request = sample.instances[0].request
+        assert request.context == utils.doc_to_text(row)
+        assert [one.payload for one in request.media] == [folder / path for path in utils.doc_to_image(row)]

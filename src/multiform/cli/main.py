@@ -47,6 +47,7 @@ def parser() -> Parser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code is 0, 1 (failed), 2 (wrong input) or 130 (interrupted)."""
+    _open_closed_streams()
     try:
         try:
             return _command(list(sys.argv[1:] if argv is None else argv))
@@ -103,6 +104,13 @@ def _fail(message: str, code: int) -> int:
     line = " ".join(message.splitlines())
     print(f"error: {line}", file=sys.stderr)
     return code
+
+
+def _open_closed_streams() -> None:
+    """Let what is printed go nowhere where a shell has closed the stream (``>&-``)."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _abandon_stdout() -> None:

@@ -81,7 +81,7 @@ def execute(options: argparse.Namespace) -> int:
     from multiform.cli.configfile import merged
     from multiform.cli.progress import make_progress
     from multiform.errors import UsageError
-    from multiform.evaluate import evaluate
+    from multiform.evaluation import evaluate
 
     options = merged(options)
     logging.getLogger("multiform").setLevel(options.verbosity)

@@ -11,13 +11,14 @@ from multiform.formats.builtin import (
 )
 from multiform.formats.choices import answer_key_to_index, format_mc_prompt, shuffle_correct_with_distractors
 from multiform.formats.dialects import dialects
+from multiform.formats.factory import TemplateFactory, template_of
 from multiform.formats.jinja import FieldMapping, bound, compile_format
 from multiform.formats.language import Language
 from multiform.formats.select import select_format, supported_formats
 from multiform.formats.style import ResponseType, TaskStyle, TaskStyler
 from multiform.formats.styles import BPBStyle, ClozeStyle, MCCompletionStyle, MCStyle
 from multiform.formats.template import TemplateConfig
-from multiform.formats.templates import ClozeTemplateConfig, MCQTemplateConfig, TemplateFactory, template_of
+from multiform.formats.templates import ClozeTemplateConfig, MCQTemplateConfig
 
 __all__ = [
     "BPBFormat",

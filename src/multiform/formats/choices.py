@@ -26,7 +26,7 @@ def shuffle_correct_with_distractors(correct: str, distractors: Sequence[str], s
     """The right answer among the wrong ones, in an order that the seed text decides, and its index there.
 
     >>> shuffle_correct_with_distractors("Paris", ["Berlin", "Rome"], "France?")
-    (['Berlin', 'Rome', 'Paris'], 2)
+    (['Rome', 'Berlin', 'Paris'], 2)
     """
     every = [*distractors, correct]
     order = list(range(len(every)))

@@ -87,10 +87,14 @@ class TaskStyler(ABC):
         if literals is None:
             return cls(**kwargs)
         words = {"question_prefix": literals.question, "cue_text": literals.answer}
-        return cls(**{**words, **cls._spelled(literals.labels, literals.space, kwargs), **kwargs})
+        spelled = cls._spelled(literals.labels, literals.space)
+        arguments = {**words, **spelled, **kwargs}
+        if "format" in spelled and kwargs.get("format"):
+            arguments["format"] = {**spelled["format"], **kwargs["format"]}
+        return cls(**arguments)
 
     @classmethod
-    def _spelled(cls, labels: Any, space: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _spelled(cls, labels: Any, space: str) -> dict[str, Any]:
         """The arguments that stand for a language's labels and spacing; a class without such words has none."""
         return {}
 
@@ -119,9 +123,12 @@ class FormatStyler(TaskStyler):
 
     def as_format(self) -> FormatConfig:
         """What the arguments say, as a format."""
+        return overlaid(self._said(), self.format, name=type(self).__name__)
+
+    def _said(self) -> dict[str, Any]:
         measured = metric_specs(self.metrics, where=f"{type(self).__name__}.metrics")
         common = {"question_prefix": self.question_prefix, "answer_prompt": self._cue_text, "metric_list": measured}
-        return overlaid({**common, **self.own_fields()}, self.format, name=type(self).__name__)
+        return {**common, **self.own_fields()}
 
     def to_format(self) -> FormatConfig | None:
         own = (_definer(type(self), name) for name in self._METHODS)
@@ -132,8 +139,7 @@ class FormatStyler(TaskStyler):
         """The styler that says what a format says, and what it has no words for."""
         common = {"question_prefix": form.question_prefix, "cue_text": form.answer_prompt or ""}
         words = {**common, **cls.words(form)}
-        said = cls(**words).as_format().to_dict()
-        more, lost = unsaid(form, said, name=cls.__name__)
+        more, lost = unsaid(form, cls(**words)._said(), name=cls.__name__)
         return cls(**words, format=more), lost
 
     def get_cue_text(self) -> str:

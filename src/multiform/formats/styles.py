@@ -59,11 +59,11 @@ class MCStyle(FormatStyler):
         return {"space_prefixed_labels": form.choice_format == _LABELLED[True]}
 
     @classmethod
-    def _spelled(cls, labels: LabelSpec, space: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        more: dict[str, Any] = {} if labels == "letters" else {"choice_labels": labels}
+    def _spelled(cls, labels: LabelSpec, space: str) -> dict[str, Any]:
+        more: dict[str, Any] = {} if labels == "letters" else {"choice_labels": list(labels)}
         if not space:
             more["target_delimiter"] = space
-        return {"format": more} if more and "format" not in given else {}
+        return {"format": more} if more else {}
 
 
 class MCCompletionStyle(MCStyle):
@@ -117,7 +117,7 @@ class ClozeStyle(FormatStyler):
         }
 
     @classmethod
-    def _spelled(cls, labels: LabelSpec, space: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    def _spelled(cls, labels: LabelSpec, space: str) -> dict[str, Any]:
         return {} if space else {"leading_space_continuations": False}
 
 

@@ -155,14 +155,10 @@ def _mapping(question: FieldSpec, choices: FieldSpec) -> FieldMapping:
 
 def _check(name: str, kind: Any, value: Any) -> None:
     """Refuse a value that is not of its field's type, in the template's own words."""
-    right = {
-        "str": isinstance(value, str),
-        "bool": isinstance(value, bool),
-        "dict[str, Any]": isinstance(value, Mapping),
-    }
-    words = {"str": "a string", "bool": "true or false", "dict[str, Any]": "a mapping of format fields"}
-    if not right.get(str(kind), True):
-        what = f"expected {words[str(kind)]}, got {shorten(value)}"
+    types = {"str": str, "bool": bool, "list[str]": list, "dict[str, Any]": Mapping}
+    words = {"str": "a string", "bool": "true or false", "list[str]": "a list of labels"}
+    if not isinstance(value, types.get(str(kind), object)):
+        what = f"expected {words.get(str(kind), 'a mapping of format fields')}, got {shorten(value)}"
         raise ConfigError(what, where=name, hint="see docs/templates.md")
 
 

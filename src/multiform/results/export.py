@@ -143,6 +143,8 @@ def _finite(value: Any) -> Any:
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(item) for item in value]
+    if getattr(value, "ndim", None) == 0 and hasattr(value, "item"):  # a number of numpy or torch
+        return _finite(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None
     # A file inside a string is as binary as one outside.

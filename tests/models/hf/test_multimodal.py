@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import io
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -398,3 +400,33 @@ def test_images_of_the_mirror_reach_the_model_with_and_without_a_chat(made, mirr
         for sample in result.forms[0].samples:
             wanted = [direct(model, instance.request) for instance in sample.instances]
             assert [output.loglikelihood for output in sample.outputs] == pytest.approx(wanted, **NEAR)
+
+
+@pytest.mark.parity
+@pytest.mark.parametrize("kind", ["llava", "idefics3"])
+def test_lm_evals_multimodal_model_writes_the_same(made, mirror, kind):
+    folder = mirror / "mmmu_pro_sample" / "images"
+    if not folder.is_dir():
+        pytest.skip(f"no {folder}")
+    pytest.importorskip("lm_eval")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        vlms, instance = (importlib.import_module(f"lm_eval.{name}") for name in ("models.hf_vlms", "api.instance"))
+        model = made(kind)
+        theirs = vlms.HFMultimodalLM(str(model.source.pretrained), device="cpu", dtype="float32", batch_size=2)
+        options = {"max_gen_toks": 8, "until": ["\n\n"], "do_sample": False}
+        asked = [
+            ("Look: <image> what is it?", ["ai2d_00000053.png"]),
+            ("<image> and <image>: a dog?", ["test_Music_251_1.png", "ai2d_00000443.png"]),
+            ("<image>Which?", ["ai2d_00000443.png"]),
+        ]
+        given = [
+            (text, dict(options), {"visual": [Image.open(folder / name) for name in names]}) for text, names in asked
+        ]
+        instances = [instance.Instance("generate_until", {}, one, index) for index, one in enumerate(given)]
+        wanted = theirs.generate_until(instances, disable_tqdm=True)
+    requests = [
+        GenerationRequest.of(text, options, 0, tuple(media_from(folder / name, "image", Path) for name in names))
+        for text, names in asked
+    ]
+    assert texts(model, requests) == wanted

@@ -102,10 +102,7 @@ class Group:
 
     def _make_room(self, rows: int, columns: int, like: Sequence[tuple[Tensor, Tensor]]) -> None:
         if not self.own:
-            self.own = [
-                (keys.new_zeros(0, keys.shape[0], 0, keys.shape[-1]), values.new_zeros(0, *values.shape[::2][:1], 0, values.shape[-1]))
-                for keys, values in like
-            ]
+            self.own = [(keys[None, :, :0][:0], values[None, :, :0][:0]) for keys, values in like]
         have_rows, _, have_columns, _ = self.own[0][0].shape
         if rows > have_rows or columns > have_columns:
             below = max(0, rows - have_rows)

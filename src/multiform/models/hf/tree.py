@@ -1,4 +1,4 @@
-"""Runs plans: the tokens of many sequences in one pass, each of which sees its own prefix alone."""
+"""Log-likelihoods by a plan: what pairs have in common is computed once."""
 
 from __future__ import annotations
 
@@ -6,17 +6,16 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 from transformers import DynamicCache
 
 from multiform.models.base import Answer
 from multiform.models.hf.counters import Counters
 from multiform.models.hf.head import Head
 from multiform.models.hf.limits import attempt, fewer_tokens
+from multiform.models.hf.passes import keep, run_pass
 from multiform.models.hf.tokens import Pair
 from multiform.models.hf.totals import Totals, token_scores
-from multiform.plan import Branch, Pass, Plan, Span, plan
+from multiform.plan import Branch, Pass, Plan, plan
 from multiform.requests import LLOutput
 
 
@@ -79,50 +78,3 @@ def _score_pass(
     scores = token_scores(logits, places, tokens)
     keep(cache, step.keep)
     return list(totals.add(np.array(owners, dtype=np.int64), *scores))
-
-
-def run_pass(
-    head: Head, branches: Sequence[Branch], step: Pass, cache: DynamicCache, columns: NDArray[np.int64]
-) -> Iterator[tuple[int, Tensor]]:
-    """The logits at columns of a pass, in pieces; all its tokens are added to the cache."""
-    device = head.model.device
-    ids = np.concatenate(
-        [np.frombuffer(branches[piece.branch].tokens, np.int32)[piece.start : piece.stop] for piece in step.pieces]
-    )
-    positions = np.concatenate([np.arange(piece.start, piece.stop) for piece in step.pieces])
-    yield from head.logits(
-        torch.zeros(len(columns), dtype=torch.long),
-        torch.from_numpy(columns),
-        input_ids=torch.from_numpy(ids).long()[None].to(device),
-        position_ids=torch.from_numpy(positions)[None].to(device),
-        attention_mask=attention_mask(step, head.model.dtype).to(device),
-        past_key_values=cache,
-        use_cache=True,
-    )
-
-
-def attention_mask(step: Pass, dtype: torch.dtype) -> Tensor:
-    """0 where a token of the pass sees a column, and minus infinity elsewhere; in four dimensions."""
-    size = step.computed
-    mask = torch.full((size, step.kept + size), float("-inf"), dtype=dtype)
-    after = torch.full((size, size), float("-inf"), dtype=dtype).triu_(1)
-    row = 0
-    for piece in step.pieces:
-        length = piece.stop - piece.start
-        lines = mask[row : row + length]
-        for span in piece.behind:
-            lines[:, span.start : span.stop] = 0
-        lines[:, step.kept + row : step.kept + row + length] = after[:length, :length]
-        row += length
-    return mask[None, None]
-
-
-def keep(cache: DynamicCache, spans: Sequence[Span]) -> None:
-    """Drop all columns of a cache but these."""
-    if not spans:
-        cache.layers.clear()
-        return
-    for layer in cache.layers:
-        # A copy, because a view would hold the memory of the columns that are dropped.
-        layer.keys = torch.cat([layer.keys[..., span.start : span.stop, :] for span in spans], -2)
-        layer.values = torch.cat([layer.values[..., span.start : span.stop, :] for span in spans], -2)
