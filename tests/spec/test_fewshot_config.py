@@ -16,10 +16,6 @@ EXAMPLES = [
 ]
 
 
-def covers(*names):
-    return pytest.mark.covers(*(f"FewshotConfig.{name}" for name in names))
-
-
 def shots(context: str) -> list[str]:
     """The examples of a prompt, without the question that it asks."""
     return context.split("\n\n")[:-1]
@@ -32,7 +28,7 @@ def contexts(task, **options) -> list[str]:
 # Samplers
 
 
-@covers("sampler")
+@pytest.mark.covers("FewshotConfig.sampler")
 def test_the_default_sampler_draws_other_examples_for_each_document(choosing):
     task = choosing(fewshot_config={}, num_fewshot=2)
     drawn = [tuple(shots(context)) for context in contexts(task)]
@@ -40,7 +36,7 @@ def test_the_default_sampler_draws_other_examples_for_each_document(choosing):
     assert all(len(set(examples)) == 2 for examples in drawn)
 
 
-@covers("sampler")
+@pytest.mark.covers("FewshotConfig.sampler")
 def test_the_default_sampler_draws_what_lm_eval_draws(choosing):
     import random
 
@@ -51,13 +47,13 @@ def test_the_default_sampler_draws_what_lm_eval_draws(choosing):
     assert drawn == expected
 
 
-@covers("sampler")
+@pytest.mark.covers("FewshotConfig.sampler")
 def test_first_n_takes_the_first_examples_in_order(choosing):
     task = choosing(fewshot_config={"sampler": "first_n"}, num_fewshot=2)
     assert {tuple(shots(context)) for context in contexts(task)} == {("Is ice cold? yes", "Is rain wet? yes")}
 
 
-@covers("sampler")
+@pytest.mark.covers("FewshotConfig.sampler")
 @pytest.mark.parametrize("number", [2, 4, 6])
 def test_balanced_shows_every_answer_equally_often(choosing, number):
     task = choosing(fewshot_config={"sampler": "balanced"}, num_fewshot=number)
@@ -65,7 +61,7 @@ def test_balanced_shows_every_answer_equally_often(choosing, number):
         assert Counter(example.split()[-1] for example in shots(context)) == {"no": number // 2, "yes": number // 2}
 
 
-@covers("sampler")
+@pytest.mark.covers("FewshotConfig.sampler")
 def test_a_sampler_of_ones_own_is_found_by_its_name(choosing, prompt, monkeypatch):
     monkeypatch.setattr(samplers, "_entries", dict(samplers._entries))
 
@@ -78,7 +74,7 @@ def test_a_sampler_of_ones_own_is_found_by_its_name(choosing, prompt, monkeypatc
     assert shots(prompt(task)) == ["Is grass blue? no", "Do stones eat? no"]
 
 
-@covers("sampler")
+@pytest.mark.covers("FewshotConfig.sampler")
 @pytest.mark.parametrize("sampler", ["default", "first_n", "balanced"])
 @pytest.mark.parametrize("split", ["test", None], ids=["test_split", "fall_back"])
 def test_a_document_is_never_among_its_own_examples(choosing, sampler, split):
@@ -88,7 +84,7 @@ def test_a_document_is_never_among_its_own_examples(choosing, sampler, split):
         assert not any(doc["question"] in example for example in shots(context))
 
 
-@covers("sampler")
+@pytest.mark.covers("FewshotConfig.sampler")
 def test_a_document_that_is_in_the_training_split_too_is_not_among_its_own_examples(choosing):
     rows = [{"question": f"Q{i}?", "choices": ["no", "yes"], "answer": i % 2} for i in range(4)]
     task = choosing(custom_dataset=lambda **kwargs: {"test": rows, "train": rows}, fewshot_config={}, num_fewshot=3)
@@ -96,7 +92,7 @@ def test_a_document_that_is_in_the_training_split_too_is_not_among_its_own_examp
         assert not any(doc["question"] in example for example in shots(context))
 
 
-@covers("sampler")
+@pytest.mark.covers("FewshotConfig.sampler")
 def test_more_examples_than_there_are_is_an_error(choosing):
     with pytest.raises(DataError, match=r"facts: num_fewshot: doc 0: 7 few-shot examples .* only 6"):
         choosing(num_fewshot=7).build_all_requests()
@@ -105,18 +101,18 @@ def test_more_examples_than_there_are_is_an_error(choosing):
 # Where examples come from
 
 
-@covers("split")
+@pytest.mark.covers("FewshotConfig.split")
 def test_the_split_of_the_fewshot_config_goes_before_the_tasks(choosing, prompt):
     task = choosing(fewshot_config={"sampler": "first_n", "split": "test"}, fewshot_split="train", num_fewshot=1)
     assert shots(prompt(task)) == ["Is snow white? yes"]
 
 
-@covers("split")
+@pytest.mark.covers("FewshotConfig.split")
 def test_the_tasks_fewshot_split_is_inherited(choosing):
     assert choosing(fewshot_split="train").config.fewshot_config.split == "train"
 
 
-@covers("process_docs")
+@pytest.mark.covers("FewshotConfig.process_docs")
 def test_the_examples_have_a_function_of_their_own_or_the_tasks(choosing, prompt):
     def loud(docs):
         return [{**doc, "question": doc["question"].upper()} for doc in docs]
@@ -127,19 +123,19 @@ def test_the_examples_have_a_function_of_their_own_or_the_tasks(choosing, prompt
     assert prompt(inherited) == "IS ICE COLD? yes\n\nCAN FISH FLY?"
 
 
-@covers("fewshot_indices")
+@pytest.mark.covers("FewshotConfig.fewshot_indices")
 def test_named_documents_are_the_examples_in_the_order_given(choosing):
     task = choosing(fewshot_config={"fewshot_indices": [4, 0]}, num_fewshot=2)
     assert {tuple(shots(context)) for context in contexts(task)} == {("Is grass blue? no", "Is ice cold? yes")}
 
 
-@covers("fewshot_indices")
+@pytest.mark.covers("FewshotConfig.fewshot_indices")
 def test_an_index_beyond_the_documents_is_an_error(choosing):
     with pytest.raises(DataError, match=r"facts: fewshot_config\.fewshot_indices.*no document 9"):
         choosing(fewshot_config={"fewshot_indices": [9]}, num_fewshot=1).build_all_requests()
 
 
-@covers("samples")
+@pytest.mark.covers("FewshotConfig.samples")
 @pytest.mark.parametrize("samples", [EXAMPLES, lambda: EXAMPLES], ids=["list", "function"])
 def test_examples_may_be_written_into_the_task(choosing, prompt, samples):
     given = {"sampler": "first_n", "samples": samples}
@@ -147,7 +143,7 @@ def test_examples_may_be_written_into_the_task(choosing, prompt, samples):
     assert shots(prompt(task)) == ["Is gold heavy? yes", "Is wool hard? no"]
 
 
-@covers("samples", "split", "__post_init__")
+@pytest.mark.covers("FewshotConfig.samples", "FewshotConfig.split", "FewshotConfig.__post_init__")
 def test_a_split_goes_before_samples_with_a_warning(choosing, prompt, caplog):
     with caplog.at_level(logging.WARNING):
         task = choosing(fewshot_config={"sampler": "first_n", "samples": EXAMPLES, "split": "train"}, num_fewshot=1)
@@ -155,7 +151,7 @@ def test_a_split_goes_before_samples_with_a_warning(choosing, prompt, caplog):
     assert shots(prompt(task)) == ["Is ice cold? yes"]
 
 
-@covers("samples")
+@pytest.mark.covers("FewshotConfig.samples")
 def test_a_function_of_samples_that_returns_something_else_is_an_error(choosing):
     given = {"samples": lambda: "no list"}
     with pytest.raises(ConfigError, match=r"samples returned str"):
@@ -165,7 +161,14 @@ def test_a_function_of_samples_that_returns_something_else_is_an_error(choosing)
 # How examples are written
 
 
-@covers("doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix", "fewshot_delimiter", "target_delimiter")
+@pytest.mark.covers(
+    "FewshotConfig.doc_to_text",
+    "FewshotConfig.doc_to_choice",
+    "FewshotConfig.doc_to_target",
+    "FewshotConfig.gen_prefix",
+    "FewshotConfig.fewshot_delimiter",
+    "FewshotConfig.target_delimiter",
+)
 @pytest.mark.parametrize(
     ("own", "context"),
     [
@@ -185,19 +188,19 @@ def test_an_example_is_written_by_its_own_fields_and_else_by_the_tasks(choosing,
     assert prompt(choosing(fewshot_config={"sampler": "first_n", **own}, num_fewshot=1)) == context
 
 
-@covers("gen_prefix", "fewshot_delimiter", "target_delimiter")
+@pytest.mark.covers("FewshotConfig.gen_prefix", "FewshotConfig.fewshot_delimiter", "FewshotConfig.target_delimiter")
 def test_prefix_and_delimiters_are_inherited(choosing, prompt):
     task = choosing(gen_prefix="I say", target_delimiter="\n", fewshot_delimiter="\n\n\n", num_fewshot=1)
     assert prompt(task) == "Is ice cold?\nI say yes\n\n\nCan fish fly?\nI say"
 
 
-@covers("gen_prefix")
+@pytest.mark.covers("FewshotConfig.gen_prefix")
 def test_null_takes_the_prefix_from_the_examples_alone(choosing, prompt):
     task = choosing(gen_prefix="I say", fewshot_config={"sampler": "first_n", "gen_prefix": None}, num_fewshot=1)
     assert prompt(task) == "Is ice cold? yes\n\nCan fish fly? I say"
 
 
-@covers("doc_to_text")
+@pytest.mark.covers("FewshotConfig.doc_to_text")
 def test_fields_of_its_own_go_through_the_format_as_well(choosing, prompt):
     own = {"sampler": "first_n", "doc_to_text": "Example: {{question}}"}
     task = choosing(formats="cloze", fewshot_config=own, num_fewshot=1)
@@ -205,7 +208,9 @@ def test_fields_of_its_own_go_through_the_format_as_well(choosing, prompt):
     assert prompt(task) == expected
 
 
-@covers("sampler", "split", "doc_to_text", "target_delimiter")
+@pytest.mark.covers(
+    "FewshotConfig.sampler", "FewshotConfig.split", "FewshotConfig.doc_to_text", "FewshotConfig.target_delimiter"
+)
 def test_an_object_inherits_like_a_mapping(choosing, prompt):
     task = choosing(fewshot_config=FewshotConfig(sampler="first_n", doc_to_text="E: {{question}}"), num_fewshot=1)
     assert prompt(task) == "E: Is ice cold? yes\n\nCan fish fly?"
@@ -214,7 +219,7 @@ def test_an_object_inherits_like_a_mapping(choosing, prompt):
 # Methods
 
 
-@covers("from_dict")
+@pytest.mark.covers("FewshotConfig.from_dict")
 def test_from_dict_takes_from_the_task_what_it_does_not_say():
     made = FewshotConfig.from_dict(
         {"doc_to_text": "own"},
@@ -231,7 +236,7 @@ def test_from_dict_takes_from_the_task_what_it_does_not_say():
     assert FewshotConfig.from_dict({}).sampler == "default"
 
 
-@covers("get_docs")
+@pytest.mark.covers("FewshotConfig.get_docs")
 def test_get_docs_gives_the_processed_split_the_samples_or_nothing():
     data = {"dev": [3, 1, 2]}
     assert FewshotConfig(split="dev", process_docs=sorted).get_docs(data) == [1, 2, 3]
@@ -241,13 +246,13 @@ def test_get_docs_gives_the_processed_split_the_samples_or_nothing():
     assert FewshotConfig().get_docs(data) is None
 
 
-@covers("__post_init__")
+@pytest.mark.covers("FewshotConfig.__post_init__")
 def test_a_wrong_value_is_an_error_when_the_object_is_made():
     with pytest.raises(ConfigError, match=r"fewshot_config\.sampler: expected a string, got 3"):
         FewshotConfig(sampler=3)
 
 
-@covers("sampler")
+@pytest.mark.covers("FewshotConfig.sampler")
 def test_the_seed_of_the_run_decides_the_draw(choosing):
     def drawn(seed):
         results = evaluate(
@@ -259,7 +264,7 @@ def test_the_seed_of_the_run_decides_the_draw(choosing):
     assert drawn(1) != drawn(2)
 
 
-@covers("sampler")
+@pytest.mark.covers("FewshotConfig.sampler")
 def test_first_n_is_a_sampler_that_can_be_built_upon():
     class Reversed(FirstNSampler):
         def sample(self, n, *, exclude=None):

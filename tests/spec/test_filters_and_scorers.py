@@ -195,8 +195,8 @@ def test_a_scorer_may_be_no_more_than_default_filters_and_metrics(sums, saying):
     @register_scorer("numbers")
     @dataclass(kw_only=True, eq=False)
     class Numbers(Scorer):
-        default_metrics: ClassVar[Sequence[str]] = ("exact_match",)
-        default_filter: ClassVar = (NUMBER, FIRST)
+        default_metric_cfg: ClassVar[Sequence[str]] = ("exact_match",)
+        default_filter_cfg: ClassVar = (NUMBER, FIRST)
 
     assert read(sums(scorer="numbers"), saying("It is 4."))[0]["exact_match,none"] == 1.0
 
@@ -226,7 +226,7 @@ def test_a_scorer_may_score_all_answers_together(writing, saying):
     class Share(Scorer):
         deferred: ClassVar[bool] = True
 
-        def score_all(self, outcomes, docs):
+        def score_instances(self, outcomes, docs):
             return [{"share": 1 / len(outcomes)} for _ in outcomes]
 
     assert read(writing(scorer="share"), saying("no"))[0]["share,none"] == 0.25

@@ -13,10 +13,6 @@ from multiform.results.table import groups_table
 SIZES = {"small": 2, "large": 6}
 
 
-def covers(*names):
-    return pytest.mark.covers(*(f"GroupConfig.{name}" for name in names))
-
-
 @pytest.fixture
 def folder(write):
     """Two tasks of 2 and 6 documents, whose right answers are all "no" and all "yes"."""
@@ -44,19 +40,19 @@ def run(liking):
     )
 
 
-@covers("group", "task")
+@pytest.mark.covers("GroupConfig.group", "GroupConfig.task")
 def test_a_group_runs_its_members(folder, run):
     results = run(folder("group: both\ntask: [small, large]\n"))
     assert list(results) == ["both", "small", "large"]
     assert to_json(results)["group_subtasks"]["both"] == ["small", "large"]
 
 
-@covers("task")
+@pytest.mark.covers("GroupConfig.task")
 def test_one_member_needs_no_list(folder, run):
     assert list(run(folder("group: both\ntask: small\n"))) == ["both", "small"]
 
 
-@covers("group_alias")
+@pytest.mark.covers("GroupConfig.group_alias")
 def test_the_alias_stands_in_the_table(folder, run):
     results = run(
         folder("group: both\ngroup_alias: Small and large\ntask: [small]\naggregate_metric_list: {metric: acc}\n")
@@ -65,7 +61,7 @@ def test_the_alias_stands_in_the_table(folder, run):
     assert list(groups_table(results).columns[0].cells) == ["Small and large"]
 
 
-@covers("aggregate_metric_list")
+@pytest.mark.covers("GroupConfig.aggregate_metric_list")
 @pytest.mark.parametrize(
     ("weighted", "value"), [("", 0.75), (", weight_by_size: true", 0.75), (", weight_by_size: false", 0.5)]
 )
@@ -75,7 +71,7 @@ def test_the_groups_score_is_a_mean_over_documents_or_over_tasks(folder, run, we
     assert scores["both"]["sample_len"] == 8
 
 
-@covers("aggregate_metric_list")
+@pytest.mark.covers("GroupConfig.aggregate_metric_list")
 @pytest.mark.parametrize("weighted", ["true", "false"])
 def test_the_standard_error_is_that_of_the_mean(folder, run, weighted):
     group = f"group: both\ntask: [small, large]\naggregate_metric_list: [{{metric: acc, weight_by_size: {weighted}}}]\n"
@@ -89,7 +85,7 @@ def test_the_standard_error_is_that_of_the_mean(folder, run, weighted):
     assert scores["both"]["acc_stderr,none"] == pytest.approx(expected)
 
 
-@covers("aggregate_metric_list")
+@pytest.mark.covers("GroupConfig.aggregate_metric_list")
 def test_only_the_metrics_and_filters_that_are_listed_are_aggregated(folder, run):
     listed = (
         "aggregate_metric_list:\n  - {metric: acc_norm, filter_list: none}\n  - {metric: acc, filter_list: [other]}\n"
@@ -98,12 +94,12 @@ def test_only_the_metrics_and_filters_that_are_listed_are_aggregated(folder, run
     assert [key for key in scores if "," in key] == ["acc_norm,none", "acc_norm_stderr,none"]
 
 
-@covers("aggregate_metric_list")
+@pytest.mark.covers("GroupConfig.aggregate_metric_list")
 def test_a_group_without_the_list_has_no_score_of_its_own(folder, run):
     assert not any("," in key for key in run(folder("group: both\ntask: [small, large]\n"))["both"])
 
 
-@covers("aggregate_metric_list")
+@pytest.mark.covers("GroupConfig.aggregate_metric_list")
 def test_the_aggregation_may_be_a_function(folder, run):
     group = (
         "group: both\ntask: [small, large]\naggregate_metric_list: [{metric: acc, aggregation: !function own.worst}]\n"
@@ -113,23 +109,23 @@ def test_the_aggregation_may_be_a_function(folder, run):
     assert run(path)["both"]["acc,none"] == 0.0
 
 
-@covers("metadata")
+@pytest.mark.covers("GroupConfig.metadata")
 def test_the_version_of_the_group_is_reported(folder, run):
     results = run(folder("group: both\ntask: [small]\nmetadata: {version: 3}\n"))
     assert to_json(results)["versions"]["both"] == 3
 
 
-@covers("tag", "task")
+@pytest.mark.covers("GroupConfig.tag", "GroupConfig.task")
 def test_a_tag_may_be_a_member(folder, run):
     assert list(run(folder("group: both\ntask: sizes\n"))) == ["both", "large", "small"]
 
 
-@covers("tag")
+@pytest.mark.covers("GroupConfig.tag")
 def test_a_tag_selects_a_group_as_well(folder, run):
     assert "both" in run(folder("group: both\ntask: [small]\ntag: mixtures\n"), tasks="mixtures")
 
 
-@covers("task")
+@pytest.mark.covers("GroupConfig.task")
 def test_a_member_may_be_a_group_that_has_its_own_file(folder, run):
     inner = "group: inner\ntask: [large]\naggregate_metric_list: [{metric: acc}]\n"
     outer = "group: both\ntask: [small, inner]\naggregate_metric_list: [{metric: acc}]\n"
@@ -140,7 +136,7 @@ def test_a_member_may_be_a_group_that_has_its_own_file(folder, run):
     assert table == ["both", "  inner"]
 
 
-@covers("task")
+@pytest.mark.covers("GroupConfig.task")
 def test_a_member_may_be_a_group_that_is_written_there(folder, run):
     outer = """\
 group: both
@@ -156,7 +152,7 @@ task:
     assert results["inner"]["alias"] == "Inside"
 
 
-@covers("task")
+@pytest.mark.covers("GroupConfig.task")
 def test_a_member_may_be_a_task_that_is_written_there(folder, run):
     group = """\
 group: both
@@ -172,7 +168,7 @@ task:
     assert run(folder(group))["third"]["acc,none"] == 1.0
 
 
-@covers("task")
+@pytest.mark.covers("GroupConfig.task")
 def test_a_member_may_change_fields_of_its_task(folder, run):
     group = "group: both\ntask:\n  - task: small\n    doc_to_target: 1\n    task_alias: Tiny\n  - large\n"
     results = run(folder(group))
@@ -180,7 +176,7 @@ def test_a_member_may_change_fields_of_its_task(folder, run):
     assert results["small"]["alias"] == "Tiny"
 
 
-@covers("group")
+@pytest.mark.covers("GroupConfig.group")
 def test_other_keys_of_the_group_go_to_its_members_unless_they_say_otherwise(folder, run):
     group = "group: both\ntask: [small, {task: large, description: 'Own. '}]\ndescription: 'Shared. '\n"
     results = run(folder(group))
@@ -188,14 +184,14 @@ def test_other_keys_of_the_group_go_to_its_members_unless_they_say_otherwise(fol
     assert first == {"small": "Shared. small 0?", "large": "Own. large 0?"}
 
 
-@covers("group")
+@pytest.mark.covers("GroupConfig.group")
 def test_the_keys_of_an_outer_group_reach_the_tasks_of_an_inner_one(folder, run):
     outer = "group: both\ndescription: 'Outer. '\ntask: [inner]\n"
     results = run(folder(outer, inner="group: inner\ntask: [small]\n"))
     assert results.forms[0].samples[0].instances[0].request.context == "Outer. small 0?"
 
 
-@covers("task")
+@pytest.mark.covers("GroupConfig.task")
 def test_a_member_may_have_a_format_in_both_spellings(folder, run):
     group = "group: both\ntask:\n  - small@mcqa\n  - task: large\n    formats: cloze\n  - task: large@mcqa\n"
     results = run(folder(group))
@@ -205,7 +201,7 @@ def test_a_member_may_have_a_format_in_both_spellings(folder, run):
     assert contexts["large"] == "Question: large 0?\nAnswer:"
 
 
-@covers("group", "task")
+@pytest.mark.covers("GroupConfig.group", "GroupConfig.task")
 def test_a_group_runs_under_a_format_from_the_command_line(folder, run):
     group = "group: both\ntask: [small@cloze, large]\naggregate_metric_list: [{metric: acc}]\n"
     results = run(folder(group), tasks="both@mcqa")
@@ -213,20 +209,20 @@ def test_a_group_runs_under_a_format_from_the_command_line(folder, run):
     assert results["both@mcqa"]["acc,none"] == 0.75
 
 
-@covers("group")
+@pytest.mark.covers("GroupConfig.group")
 def test_a_group_runs_under_several_formats_at_once(folder, run):
     results = run(folder("group: both\ntask: [small, large]\n"), tasks="both@mcqa+cloze")
     assert [group.name for group in results.groups] == ["both@mcqa", "both@cloze"]
     assert [form.form for form in results.forms] == ["small@mcqa", "large@mcqa", "small@cloze", "large@cloze"]
 
 
-@covers("group")
+@pytest.mark.covers("GroupConfig.group")
 def test_a_glob_selects_groups_too(folder):
     manager = TaskManager(folder("group: both\ntask: [small]\n"))
     assert [config.form_name for config in manager.load("bot?")] == ["small"]
 
 
-@covers("group")
+@pytest.mark.covers("GroupConfig.group")
 def test_the_shots_of_the_members_are_shown_if_they_agree(folder, run):
     results = run(folder("group: both\nnum_fewshot: 1\ntask: [small, large]\n"))
     assert to_json(results)["n-shot"]["both"] == 1
@@ -234,7 +230,13 @@ def test_the_shots_of_the_members_are_shown_if_they_agree(folder, run):
     assert to_json(mixed)["n-shot"]["both"] == "mixed"
 
 
-@covers("group", "task", "aggregate_metric_list", "group_alias", "metadata")
+@pytest.mark.covers(
+    "GroupConfig.group",
+    "GroupConfig.task",
+    "GroupConfig.aggregate_metric_list",
+    "GroupConfig.group_alias",
+    "GroupConfig.metadata",
+)
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -11,22 +11,18 @@ from multiform.results.export import to_json
 from multiform.scoring.metrics import metrics
 
 
-def covers(*names):
-    return pytest.mark.covers(*(f"MetricConfig.{name}" for name in names))
-
-
 def score(task, model, key="exact_match,none", **options):
     return evaluate(tasks=[task], model=model, bootstrap_iters=0, **options)["facts"][key]
 
 
-@covers("metric")
+@pytest.mark.covers("MetricConfig.metric")
 def test_a_registered_metric_is_named(choosing, liking):
     task = choosing(metric_list=[{"metric": "likelihood"}])
     odds = math.exp(-0.5) / (math.exp(-0.5) + math.exp(-5.0))
     assert score(task, liking("yes"), "likelihood,none", samples={"facts": [1]}) == pytest.approx(odds)
 
 
-@covers("metric")
+@pytest.mark.covers("MetricConfig.metric")
 def test_a_metric_may_be_a_function_of_references_and_predictions(writing, saying):
     def same_length(references, predictions):
         return float(len(references[0]) == len(predictions[0]))
@@ -34,7 +30,7 @@ def test_a_metric_may_be_a_function_of_references_and_predictions(writing, sayin
     assert score(writing(metric_list=[{"metric": same_length}]), saying("abc"), "same_length,none") == 0.5
 
 
-@covers("metric")
+@pytest.mark.covers("MetricConfig.metric")
 def test_a_function_may_give_several_numbers(writing, saying):
     def lengths(references, predictions):
         return {"wanted": len(references[0]), "written": len(predictions[0])}
@@ -44,7 +40,7 @@ def test_a_function_may_give_several_numbers(writing, saying):
     assert score(task, saying("word"), "written,none") == 4
 
 
-@covers("metric")
+@pytest.mark.covers("MetricConfig.metric")
 def test_a_function_of_a_task_file_is_a_metric(write, saying):
     task = """\
 task: facts
@@ -61,7 +57,7 @@ metric_list:
     assert results["facts"]["begins,none"] == 1.0
 
 
-@covers("metric")
+@pytest.mark.covers("MetricConfig.metric")
 def test_a_metric_of_ones_own_is_registered(choosing, liking, monkeypatch):
     monkeypatch.setattr(metrics, "_entries", dict(metrics._entries))
 
@@ -72,13 +68,13 @@ def test_a_metric_of_ones_own_is_registered(choosing, liking, monkeypatch):
     assert score(choosing(metric_list=[{"metric": "margin"}]), liking("yes"), "margin,none") == 4.5
 
 
-@covers("metric")
+@pytest.mark.covers("MetricConfig.metric")
 def test_a_metric_that_does_not_fit_the_output_type_is_an_error(choosing):
     with pytest.raises(ConfigError, match=r"metric_list\.0: metric bleu does not fit output_type multiple_choice"):
         choosing(metric_list=[{"metric": "bleu"}])
 
 
-@covers("aggregation")
+@pytest.mark.covers("MetricConfig.aggregation")
 @pytest.mark.parametrize(
     ("aggregation", "value"), [(None, 0.75), ("mean", 0.75), ("median", 1.0), (min, 0.0), (lambda items: len(items), 4)]
 )
@@ -90,7 +86,7 @@ def test_the_aggregation_makes_one_number_of_all_documents(writing, saying, aggr
     assert score(task, saying("yes")) == value
 
 
-@covers("aggregation")
+@pytest.mark.covers("MetricConfig.aggregation")
 def test_a_standard_error_goes_with_a_mean_and_not_with_a_function(writing, saying):
     def stderr(aggregation):
         task = writing(metric_list=[{"metric": "exact_match", "aggregation": aggregation}])
@@ -100,7 +96,7 @@ def test_a_standard_error_goes_with_a_mean_and_not_with_a_function(writing, sayi
     assert stderr(max) == "N/A"
 
 
-@covers("reduction")
+@pytest.mark.covers("MetricConfig.reduction")
 @pytest.mark.parametrize(
     ("reduction", "key", "value"),
     [
@@ -122,14 +118,14 @@ def test_the_reduction_makes_one_value_of_repeats(writing, saying, reduction, ke
     assert score(task, model, key, limit=1) == pytest.approx(value)
 
 
-@covers("reduction")
+@pytest.mark.covers("MetricConfig.reduction")
 def test_pass_at_k_needs_k_repeats(writing, saying):
     task = writing(repeats=2, metric_list=[{"metric": "exact_match", "reduction": "pass@3"}])
     with pytest.raises(ConfigError, match=r"pass@3 needs 3 repeats, there are 2"):
         score(task, saying("no"))
 
 
-@covers("higher_is_better")
+@pytest.mark.covers("MetricConfig.higher_is_better")
 def test_the_direction_is_the_metrics_own_or_the_one_given(choosing):
     listed = [{"metric": "acc"}, {"metric": "brier_score"}, {"metric": "likelihood", "higher_is_better": False}]
     results = evaluate(tasks=[choosing(metric_list=listed)], model="dummy")
@@ -137,7 +133,7 @@ def test_the_direction_is_the_metrics_own_or_the_one_given(choosing):
     assert to_json(results)["higher_is_better"] == {"facts": directions}
 
 
-@covers("kwargs")
+@pytest.mark.covers("MetricConfig.kwargs")
 @pytest.mark.parametrize(
     ("spec", "value"),
     [
@@ -153,7 +149,7 @@ def test_kwargs_and_further_keys_are_arguments_of_the_metric(writing, saying, sp
     assert score(task, saying("NO!"), limit=1) == value
 
 
-@covers("kwargs")
+@pytest.mark.covers("MetricConfig.kwargs")
 def test_kwargs_reach_a_function_too(writing, saying):
     def close(references, predictions, within):
         return float(abs(len(references[0]) - len(predictions[0])) <= within)

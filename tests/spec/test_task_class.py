@@ -13,10 +13,6 @@ from multiform.results.export import sample_lines
 from multiform.tasks import Answered, GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask, Task
 
 
-def covers(*names):
-    return pytest.mark.covers(*(f"Task.{name}" for name in names))
-
-
 def contexts(task, **options) -> list[str]:
     return [instance.request.context for instance in task.build_all_requests(**options) if instance.idx == 0]
 
@@ -42,20 +38,20 @@ def answered(task, doc_id, *lls) -> Answered:
 # Making one
 
 
-@covers("from_config", "OUTPUT_TYPE")
+@pytest.mark.covers("Task.from_config", "Task.OUTPUT_TYPE")
 @pytest.mark.parametrize("kind", [GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask])
 def test_from_config_gives_the_kind_of_the_output_type(fields, kind):
     assert type(Task.from_config({**fields, "output_type": kind.OUTPUT_TYPE})) is kind
     assert type(Task.from_config(TaskConfig(**{**fields, "output_type": kind.OUTPUT_TYPE}))) is kind
 
 
-@covers("__init__")
+@pytest.mark.covers("Task.__init__")
 def test_a_task_is_made_from_a_mapping_or_a_configuration(fields):
     made = [MultipleChoiceTask(fields), MultipleChoiceTask(TaskConfig(**fields))]
     assert made[0].build_all_requests() == made[1].build_all_requests()
 
 
-@covers("OUTPUT_TYPE")
+@pytest.mark.covers("Task.OUTPUT_TYPE")
 def test_a_subclass_for_an_output_type_does_not_replace_the_usual_one(fields):
     class Own(MultipleChoiceTask):
         OUTPUT_TYPE = "multiple_choice"
@@ -63,7 +59,7 @@ def test_a_subclass_for_an_output_type_does_not_replace_the_usual_one(fields):
     assert type(Task.from_config(fields)) is MultipleChoiceTask
 
 
-@covers("from_config")
+@pytest.mark.covers("Task.from_config")
 def test_a_task_file_names_a_class(write):
     own = """\
 from multiform.tasks import MultipleChoiceTask
@@ -90,7 +86,7 @@ doc_to_target: answer
 # Documents
 
 
-@covers("has_training_docs", "has_validation_docs", "has_test_docs")
+@pytest.mark.covers("Task.has_training_docs", "Task.has_validation_docs", "Task.has_test_docs")
 @pytest.mark.parametrize("kind", ["training", "validation", "test"])
 def test_a_task_has_the_splits_that_it_names(choosing, kind):
     none = {"training_split": None, "validation_split": None, "test_split": None}
@@ -99,7 +95,7 @@ def test_a_task_has_the_splits_that_it_names(choosing, kind):
     assert not getattr(choosing(**none), ask)()
 
 
-@covers("training_docs", "validation_docs", "test_docs")
+@pytest.mark.covers("Task.training_docs", "Task.validation_docs", "Task.test_docs")
 @pytest.mark.parametrize("kind", ["training", "validation", "test"])
 def test_the_documents_of_a_split_are_processed(choosing, kind):
     def second(docs):
@@ -109,27 +105,27 @@ def test_the_documents_of_a_split_are_processed(choosing, kind):
     assert questions(getattr(task, f"{kind}_docs")()) == ["Is rain wet?"]
 
 
-@covers("training_docs", "validation_docs", "test_docs")
+@pytest.mark.covers("Task.training_docs", "Task.validation_docs", "Task.test_docs")
 def test_documents_of_a_split_that_is_not_named_are_an_error(choosing):
     with pytest.raises(ConfigError, match="the task has no validation_split"):
         choosing().validation_docs()
 
 
-@covers("fewshot_docs")
+@pytest.mark.covers("Task.fewshot_docs")
 def test_fewshot_docs_are_those_that_examples_are_drawn_from(choosing):
     assert questions(choosing().fewshot_docs())[:2] == ["Is ice cold?", "Is rain wet?"]
     assert questions(choosing(fewshot_config={"fewshot_indices": [5]}).fewshot_docs()) == ["Do stones eat?"]
     assert questions(choosing(fewshot_split=None, training_split=None).fewshot_docs())[0] == "Can fish fly?"
 
 
-@covers("get_docs")
+@pytest.mark.covers("Task.get_docs")
 def test_get_docs_gives_a_split_or_what_is_evaluated(choosing):
     task = choosing()
     assert questions(task.get_docs("train"))[0] == "Is ice cold?"
     assert questions(task.get_docs())[0] == "Can fish fly?"
 
 
-@covers("doc_iterator")
+@pytest.mark.covers("Task.doc_iterator")
 @pytest.mark.parametrize(
     ("options", "ids"),
     [
@@ -152,20 +148,20 @@ def test_the_iterator_gives_documents_with_their_index(choosing, options, ids):
     assert all(doc == task.eval_docs[index] for index, doc in found)
 
 
-@covers("doc_iterator")
+@pytest.mark.covers("Task.doc_iterator")
 def test_samples_of_a_run_keep_their_index(choosing):
     results = evaluate(tasks=[choosing()], model="dummy", samples={"facts": [2, 1]})
     assert [line["doc_id"] for line in sample_lines(results.forms[0])] == [1, 2]
     assert [line["doc"]["question"] for line in sample_lines(results.forms[0])] == ["Is snow white?", "Is fire cold?"]
 
 
-@covers("doc_iterator")
+@pytest.mark.covers("Task.doc_iterator")
 def test_a_sample_that_is_not_there_is_an_error(choosing):
     with pytest.raises(DataError, match="facts: no document 4; the split has documents 0 to 3"):
         list(choosing().doc_iterator(samples=[4]))
 
 
-@covers("download")
+@pytest.mark.covers("Task.download")
 def test_download_opens_the_dataset_with_further_arguments(write, fields):
     write({"a.jsonl": '{"question": "old?"}\n', "b.jsonl": '{"question": "new?"}\n'})
     del fields["custom_dataset"]
@@ -175,7 +171,7 @@ def test_download_opens_the_dataset_with_further_arguments(write, fields):
     assert questions(task.eval_docs) == ["new?"]
 
 
-@covers("download")
+@pytest.mark.covers("Task.download")
 def test_the_dataset_is_not_opened_before_it_is_needed(choosing):
     opened = []
 
@@ -190,7 +186,7 @@ def test_the_dataset_is_not_opened_before_it_is_needed(choosing):
     assert len(opened) == 1
 
 
-@covers("process_doc")
+@pytest.mark.covers("Task.process_doc")
 def test_an_override_changes_every_document_of_every_split(fields):
     class Tidy(MultipleChoiceTask):
         @staticmethod
@@ -202,7 +198,7 @@ def test_an_override_changes_every_document_of_every_split(fields):
     assert Task.process_doc({"a": 1}) == {"a": 1}
 
 
-@covers("count_bytes", "count_words")
+@pytest.mark.covers("Task.count_bytes", "Task.count_words")
 def test_words_and_bytes_are_counted_for_perplexities(fields, liking):
     assert (Task.count_words("zwei  Wörter"), Task.count_bytes("zwei  Wörter")) == (2, 13)
 
@@ -224,7 +220,7 @@ def test_words_and_bytes_are_counted_for_perplexities(fields, liking):
 # Fields
 
 
-@covers("doc_to_text", "doc_to_choice", "doc_to_target")
+@pytest.mark.covers("Task.doc_to_text", "Task.doc_to_choice", "Task.doc_to_target")
 def test_fields_are_read_from_the_task_or_as_the_call_says(choosing):
     task = choosing()
     doc = task.eval_docs[1]
@@ -239,7 +235,7 @@ def test_fields_are_read_from_the_task_or_as_the_call_says(choosing):
     assert task.doc_to_target(doc, "{{choices}}") == ["no", "yes"]
 
 
-@covers("doc_to_text", "doc_to_choice", "doc_to_target")
+@pytest.mark.covers("Task.doc_to_text", "Task.doc_to_choice", "Task.doc_to_target")
 def test_overridden_fields_are_those_of_the_requests(fields, liking):
     class Other(MultipleChoiceTask):
         def doc_to_text(self, doc, doc_to_text=None):
@@ -264,7 +260,7 @@ def pictures():
     return [images.new("RGB", (2, 2), colour) for colour in ("red", "blue")]
 
 
-@covers("doc_to_image")
+@pytest.mark.covers("Task.doc_to_image")
 def test_images_come_from_a_column_several_columns_or_a_function(writing, pictures):
     red, blue = pictures
     doc = {"question": "What?", "first": red, "second": blue, "third": None, "answer": "x"}
@@ -281,7 +277,7 @@ def test_images_come_from_a_column_several_columns_or_a_function(writing, pictur
     assert instance.request.context.count("<image>") == 2
 
 
-@covers("doc_to_audio")
+@pytest.mark.covers("Task.doc_to_audio")
 def test_sounds_come_from_a_column_or_a_function(writing):
     sound = {"array": [0.0, 0.5, -0.5], "sampling_rate": 8000}
     doc = {"question": "What?", "sound": sound, "answer": "x"}
@@ -299,14 +295,14 @@ def test_sounds_come_from_a_column_or_a_function(writing):
 # Prompts
 
 
-@covers("fewshot_context")
+@pytest.mark.covers("Task.fewshot_context")
 def test_a_plain_prompt_is_system_text_examples_question_and_prefix(choosing):
     task = choosing(description="Facts. ")
     context = task.fewshot_context(task.eval_docs[0], 2, system_instruction="Be brief.", gen_prefix="It is")
     assert context == "Be brief.\n\nFacts. Is ice cold? yes\n\nIs rain wet? yes\n\nCan fish fly? It is"
 
 
-@covers("fewshot_context")
+@pytest.mark.covers("Task.fewshot_context")
 @pytest.mark.parametrize(
     ("multiturn", "turns"),
     [
@@ -327,20 +323,20 @@ def test_in_a_chat_examples_are_turns_or_one_message(choosing, multiturn, turns)
     assert context == "<system>Be brief." + turns
 
 
-@covers("fewshot_context")
+@pytest.mark.covers("Task.fewshot_context")
 def test_a_prefix_takes_the_place_of_the_generation_prompt(choosing):
     task = choosing()
     options = {"apply_chat_template": True, "chat_template": chat, "gen_prefix": "It is"}
     assert task.fewshot_context(task.eval_docs[0], 0, **options) == "<user>Can fish fly?<assistant>It is"
 
 
-@covers("fewshot_context")
+@pytest.mark.covers("Task.fewshot_context")
 def test_several_inputs_are_several_prompts(choosing):
     task = choosing(doc_to_text=lambda doc: doc["answer"], doc_to_target="That is so.")
     assert task.fewshot_context(task.eval_docs[0], 1) == ["yes That is so.\n\nno", "yes That is so.\n\nyes"]
 
 
-@covers("fewshot_context")
+@pytest.mark.covers("Task.fewshot_context")
 def test_a_run_applies_the_chat_template_of_the_model(writing, saying):
     model = saying("no")
     evaluate(tasks=[writing(num_fewshot=1)], model=model, apply_chat_template=True, limit=1)
@@ -351,7 +347,7 @@ def test_a_run_applies_the_chat_template_of_the_model(writing, saying):
     ]
 
 
-@covers("sampler")
+@pytest.mark.covers("Task.sampler")
 def test_the_sampler_is_made_when_examples_are_first_drawn(choosing):
     task = choosing()
     contexts(task)
@@ -363,7 +359,7 @@ def test_the_sampler_is_made_when_examples_are_first_drawn(choosing):
 # Requests
 
 
-@covers("construct_requests")
+@pytest.mark.covers("Task.construct_requests")
 def test_requests_of_one_document(fields):
     def made(kind, **changes):
         task = Task.from_config({**fields, "output_type": kind, **changes})
@@ -381,7 +377,7 @@ def test_requests_of_one_document(fields):
     ]
 
 
-@covers("construct_requests")
+@pytest.mark.covers("Task.construct_requests")
 def test_an_override_may_ask_otherwise_and_leave_documents_out(fields):
     class Picky(MultipleChoiceTask):
         def construct_requests(self, doc, ctx, **kwargs):
@@ -392,20 +388,20 @@ def test_an_override_may_ask_otherwise_and_leave_documents_out(fields):
     assert evaluate(tasks=[task], model="dummy")["facts"]["sample_len"] == 2
 
 
-@covers("construct_requests")
+@pytest.mark.covers("Task.construct_requests")
 def test_metadata_goes_along_with_the_instances(choosing):
     task = choosing()
     [instance, _] = task.construct_requests(task.eval_docs[0], "Q", doc_id=0, metadata={"source": "web"})
     assert instance.metadata == {"source": "web"}
 
 
-@covers("construct_requests")
+@pytest.mark.covers("Task.construct_requests")
 def test_further_arguments_are_allowed(choosing):
     task = choosing()
     assert task.construct_requests(task.eval_docs[0], "Q", doc_id=0, note="anything")
 
 
-@covers("build_all_requests", "instances")
+@pytest.mark.covers("Task.build_all_requests", "Task.instances")
 def test_all_requests_are_made_and_kept(choosing):
     task = choosing()
     assert task.instances == []
@@ -414,14 +410,14 @@ def test_all_requests_are_made_and_kept(choosing):
     assert [(instance.doc_id, instance.idx) for instance in made] == [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
-@covers("build_all_requests")
+@pytest.mark.covers("Task.build_all_requests")
 def test_requests_of_a_rank_and_of_samples(choosing):
     task = choosing()
     assert {instance.doc_id for instance in task.build_all_requests(rank=1, world_size=2)} == {1, 3}
     assert {instance.doc_id for instance in task.build_all_requests(samples=[2])} == {2}
 
 
-@covers("build_all_requests")
+@pytest.mark.covers("Task.build_all_requests")
 def test_requests_are_read_from_the_cache_the_second_time(choosing, tmp_path):
     first = choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path)
     [file] = tmp_path.iterdir()
@@ -436,7 +432,7 @@ def test_requests_are_read_from_the_cache_the_second_time(choosing, tmp_path):
     assert contexts(choosing(), cache_requests=True, cache_folder=tmp_path)[0] == "Can fish fly?"
 
 
-@covers("build_all_requests")
+@pytest.mark.covers("Task.build_all_requests")
 @pytest.mark.parametrize("kind", ["multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"])
 def test_cached_requests_are_the_same_requests(fields, tmp_path, kind):
     def build():
@@ -456,7 +452,7 @@ CHANGES = {
 }
 
 
-@covers("build_all_requests")
+@pytest.mark.covers("Task.build_all_requests")
 @pytest.mark.parametrize("changes", CHANGES.values(), ids=CHANGES)
 def test_a_change_of_the_task_or_its_documents_is_not_answered_from_the_cache(choosing, tmp_path, changes):
     fresh = choosing(**changes).build_all_requests()
@@ -465,7 +461,7 @@ def test_a_change_of_the_task_or_its_documents_is_not_answered_from_the_cache(ch
     assert len(list(tmp_path.iterdir())) == 2
 
 
-@covers("build_all_requests")
+@pytest.mark.covers("Task.build_all_requests")
 def test_two_functions_without_names_are_told_apart_in_the_cache(choosing, tmp_path):
     def asking(word):
         return contexts(choosing(doc_to_text=lambda doc: word), limit=1, cache_requests=True, cache_folder=tmp_path)
@@ -474,7 +470,7 @@ def test_two_functions_without_names_are_told_apart_in_the_cache(choosing, tmp_p
     assert len(list(tmp_path.iterdir())) == 2
 
 
-@covers("build_all_requests")
+@pytest.mark.covers("Task.build_all_requests")
 def test_a_subclass_does_not_read_the_requests_of_another_class(fields, tmp_path):
     class Loud(MultipleChoiceTask):
         def doc_to_text(self, doc, doc_to_text=None):
@@ -484,7 +480,7 @@ def test_a_subclass_does_not_read_the_requests_of_another_class(fields, tmp_path
         assert contexts(kind(fields), limit=1, cache_requests=True, cache_folder=tmp_path) == [question]
 
 
-@covers("build_all_requests")
+@pytest.mark.covers("Task.build_all_requests")
 @pytest.mark.parametrize(
     "options",
     [
@@ -503,7 +499,7 @@ def test_other_options_have_a_cache_of_their_own(choosing, tmp_path, options):
     assert len(list(tmp_path.iterdir())) == 2
 
 
-@covers("build_all_requests")
+@pytest.mark.covers("Task.build_all_requests")
 def test_a_damaged_cache_file_is_made_anew(choosing, tmp_path):
     fresh = choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path)
     [file] = tmp_path.iterdir()
@@ -515,7 +511,7 @@ def test_a_damaged_cache_file_is_made_anew(choosing, tmp_path):
 # Scores
 
 
-@covers("apply_filters")
+@pytest.mark.covers("Task.apply_filters")
 def test_filters_are_applied_to_the_answers_of_a_document(writing, saying):
     number = [{"function": "regex", "regex_pattern": "no|yes"}, {"function": "take_first"}]
     task = writing(filter_list=[{"name": "word", "filter": number}, {"name": "all", "filter": [{"function": "noop"}]}])
@@ -525,7 +521,7 @@ def test_filters_are_applied_to_the_answers_of_a_document(writing, saying):
     assert task.apply_filters(one) == {"word": ["no"], "all": [["I say no."]]}
 
 
-@covers("process_instances")
+@pytest.mark.covers("Task.process_instances")
 def test_a_document_is_filtered_and_scored(choosing):
     task = choosing()
     [right] = task.process_instances(answered(task, 0, -1.0, -2.0))
@@ -534,7 +530,7 @@ def test_a_document_is_filtered_and_scored(choosing):
     assert wrong.filtered == ((-2.0, False), (-1.0, False))
 
 
-@covers("process_results")
+@pytest.mark.covers("Task.process_results")
 def test_an_override_gives_the_values_or_leaves_them_to_the_metrics(fields, liking):
     class Sometimes(MultipleChoiceTask):
         def process_results(self, doc, results):
@@ -544,7 +540,7 @@ def test_an_override_gives_the_values_or_leaves_them_to_the_metrics(fields, liki
     assert results["facts"]["acc,none"] == (5.0 + 1.0 + 0.0 + 1.0) / 4
 
 
-@covers("process_results")
+@pytest.mark.covers("Task.process_results")
 @pytest.mark.parametrize(
     ("kind", "shape"),
     [
@@ -567,13 +563,13 @@ def test_results_have_the_shape_of_the_output_type(fields, saying, liking, kind,
     assert seen == [shape]
 
 
-@covers("process_results")
+@pytest.mark.covers("Task.process_results")
 def test_without_code_of_its_own_a_task_leaves_the_values_to_the_metrics(choosing):
     task = choosing()
     assert task.process_results(task.eval_docs[0], [(-1.0, False), (-2.0, False)]) is None
 
 
-@covers("aggregate")
+@pytest.mark.covers("Task.aggregate")
 def test_scores_of_all_documents_are_keyed_by_metric_and_scorer_and_counted(choosing):
     task = choosing(metric_list=[{"metric": "acc"}])
     scored = [one for doc_id in range(4) for one in task.process_instances(answered(task, doc_id, -2.0, -1.0))]
@@ -582,13 +578,13 @@ def test_scores_of_all_documents_are_keyed_by_metric_and_scorer_and_counted(choo
     assert scores == {"acc,none": 0.5, "acc_stderr,none": pytest.approx(math.sqrt(1 / 3 / 4))}
 
 
-@covers("aggregation")
+@pytest.mark.covers("Task.aggregation")
 def test_the_aggregation_of_each_metric(choosing):
     found = choosing(metric_list=[{"metric": "acc"}, {"metric": "acc_norm", "aggregation": max}]).aggregation()
     assert (found["acc"]([1.0, 0.0]), found["acc_norm"]([1.0, 0.0])) == (0.5, 1.0)
 
 
-@covers("aggregation", "higher_is_better", "aggregate")
+@pytest.mark.covers("Task.aggregation", "Task.higher_is_better", "Task.aggregate")
 def test_overridden_aggregations_and_directions_are_used(fields, liking):
     class Worst(MultipleChoiceTask):
         def process_results(self, doc, results):
@@ -605,7 +601,7 @@ def test_overridden_aggregations_and_directions_are_used(fields, liking):
     assert results.forms[0].higher_is_better == {"worst": True, "spread": False}
 
 
-@covers("higher_is_better")
+@pytest.mark.covers("Task.higher_is_better")
 def test_the_direction_of_each_metric(choosing):
     listed = [{"metric": "acc"}, {"metric": "brier_score"}]
     assert choosing(metric_list=listed).higher_is_better() == {"acc": True, "brier_score": False}
@@ -614,7 +610,7 @@ def test_the_direction_of_each_metric(choosing):
 # Changing one
 
 
-@covers("override_metric")
+@pytest.mark.covers("Task.override_metric")
 def test_one_metric_replaces_all_others(choosing, liking):
     task = choosing(metric_list=[{"metric": "acc"}, {"metric": "acc_norm"}])
     task.override_metric("likelihood")
@@ -622,7 +618,7 @@ def test_one_metric_replaces_all_others(choosing, liking):
     assert [key for key in scores if "," in key] == ["likelihood,none", "likelihood_stderr,none"]
 
 
-@covers("override_metric")
+@pytest.mark.covers("Task.override_metric")
 def test_predict_only_keeps_the_answers_and_the_filters_and_scores_nothing(fields, saying):
     class Own(GenerateTask):
         def process_results(self, doc, results):
@@ -640,13 +636,13 @@ def test_predict_only_keeps_the_answers_and_the_filters_and_scores_nothing(field
     assert (line["resps"], line["filtered_resps"]) == ([["I say no."]], ["no"])
 
 
-@covers("override_metric")
+@pytest.mark.covers("Task.override_metric")
 def test_predict_only_under_a_format_scores_nothing_either(choosing):
     results = evaluate(tasks=[choosing(formats="generate")], model="dummy", predict_only=True)
     assert [key for key in results["facts"] if "," in key] == ["bypass,none", "bypass_stderr,none"]
 
 
-@covers("set_repeats")
+@pytest.mark.covers("Task.set_repeats")
 def test_repeats_are_set(writing):
     task = writing()
     task.set_repeats(3)
@@ -655,7 +651,7 @@ def test_repeats_are_set(writing):
         task.set_repeats(0)
 
 
-@covers("set_num_fewshot")
+@pytest.mark.covers("Task.set_num_fewshot")
 def test_the_number_of_shots_is_set(choosing):
     task = choosing(num_fewshot=1)
     task.set_num_fewshot(2)
@@ -664,14 +660,14 @@ def test_the_number_of_shots_is_set(choosing):
         task.set_num_fewshot(-1)
 
 
-@covers("set_num_fewshot")
+@pytest.mark.covers("Task.set_num_fewshot")
 def test_a_task_that_says_no_shots_keeps_that(choosing):
     task = choosing(num_fewshot=0)
     task.set_num_fewshot(2)
     assert contexts(task, limit=1) == ["Can fish fly?"]
 
 
-@covers("set_fewshot_seed")
+@pytest.mark.covers("Task.set_fewshot_seed")
 def test_the_seed_decides_the_shots(choosing):
     def drawn(seed):
         task = choosing(fewshot_config={}, num_fewshot=2)
@@ -682,7 +678,7 @@ def test_the_seed_decides_the_shots(choosing):
     assert drawn(7) != drawn(8)
 
 
-@covers("set_fewshot_seed")
+@pytest.mark.covers("Task.set_fewshot_seed")
 def test_setting_the_seed_again_starts_the_draws_anew(choosing):
     task = choosing(fewshot_config={}, num_fewshot=2)
     task.set_fewshot_seed(7)
@@ -691,7 +687,7 @@ def test_setting_the_seed_again_starts_the_draws_anew(choosing):
     assert contexts(task) == first
 
 
-@covers("get_config", "set_config")
+@pytest.mark.covers("Task.get_config", "Task.set_config")
 def test_fields_are_set_and_got(choosing):
     task = choosing()
     task.set_config("description", "Facts. ")
@@ -700,7 +696,7 @@ def test_fields_are_set_and_got(choosing):
     assert task.build_all_requests()[0].request == LoglikelihoodRequest("Facts. Can fish fly?", "\nno")
 
 
-@covers("set_config")
+@pytest.mark.covers("Task.set_config")
 def test_a_mapping_is_updated_or_replaced(writing):
     def asked(**options):
         task = writing(generation_kwargs={"until": ["."], "max_gen_toks": 8})
@@ -711,14 +707,14 @@ def test_a_mapping_is_updated_or_replaced(writing):
     assert asked() == {"max_gen_toks": 4}
 
 
-@covers("set_config")
+@pytest.mark.covers("Task.set_config")
 def test_scores_follow_a_metric_list_that_is_set(choosing, liking):
     task = choosing()
     task.set_config("metric_list", [{"metric": "likelihood"}])
     assert "likelihood,none" in evaluate(tasks=[task], model=liking("yes"))["facts"]
 
 
-@covers("set_config")
+@pytest.mark.covers("Task.set_config")
 def test_shots_follow_a_fewshot_config_that_is_set(choosing):
     task = choosing(num_fewshot=1)
     assert contexts(task, limit=1) == ["Is ice cold? yes\n\nCan fish fly?"]
@@ -726,7 +722,7 @@ def test_shots_follow_a_fewshot_config_that_is_set(choosing):
     assert contexts(task, limit=1) == ["E: Is lead light? no\n\nCan fish fly?"]
 
 
-@covers("set_config")
+@pytest.mark.covers("Task.set_config")
 @pytest.mark.parametrize(
     ("key", "value", "update", "message"),
     [
@@ -739,7 +735,7 @@ def test_what_cannot_be_set_is_an_error(choosing, key, value, update, message):
         choosing().set_config(key, value, update=update)
 
 
-@covers("dump_config")
+@pytest.mark.covers("Task.dump_config")
 def test_the_configuration_is_dumped_as_it_is_now(choosing):
     task = choosing(formats="mcqa")
     task.set_num_fewshot(3)

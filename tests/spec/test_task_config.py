@@ -29,33 +29,29 @@ doc_to_target: answer
 """
 
 
-def covers(*names):
-    return pytest.mark.covers(*(f"TaskConfig.{name}" for name in names))
-
-
 # Names
 
 
-@covers("task")
+@pytest.mark.covers("TaskConfig.task")
 def test_results_are_keyed_by_the_task(choosing):
     assert list(evaluate(tasks=[choosing(task="trivia")], model="dummy")) == ["trivia"]
 
 
-@covers("task", "formats")
+@pytest.mark.covers("TaskConfig.task", "TaskConfig.formats")
 def test_a_task_name_with_an_at_runs_under_that_format(choosing, prompt):
     task = choosing(task="facts@mcqa")
     assert prompt(task) == "Question: Can fish fly?\nA. no\nB. yes\nAnswer:"
     assert list(evaluate(tasks=[task], model="dummy")) == ["facts@mcqa"]
 
 
-@covers("task_alias")
+@pytest.mark.covers("TaskConfig.task_alias")
 def test_the_alias_stands_in_tables_and_results(choosing):
     results = evaluate(tasks=[choosing(task_alias="Plain facts")], model="dummy")
     assert results["facts"]["alias"] == "Plain facts"
     assert list(results_table(results).columns[0].cells) == ["Plain facts"]
 
 
-@covers("tag")
+@pytest.mark.covers("TaskConfig.tag")
 @pytest.mark.parametrize(
     ("spec", "names"),
     [
@@ -76,7 +72,7 @@ def test_a_tag_selects_all_tasks_that_carry_it(write, spec, names):
     assert list(evaluate(tasks=spec, model="dummy", include_path=folder)) == names
 
 
-@covers("task")
+@pytest.mark.covers("TaskConfig.task")
 def test_a_glob_selects_tasks_by_name(write):
     files = {f"{name}.yaml": YAML.format(task=name) for name in ("sea_cold", "sea_warm", "land")}
     folder = write({**files, "rows.jsonl": ROWS})
@@ -86,7 +82,7 @@ def test_a_glob_selects_tasks_by_name(write):
 # Formats
 
 
-@covers("formats")
+@pytest.mark.covers("TaskConfig.formats")
 @pytest.mark.parametrize(
     ("formats", "begins"),
     [
@@ -100,7 +96,7 @@ def test_formats_lays_out_the_prompt(choosing, prompt, formats, begins):
     assert prompt(choosing(formats=formats)) == begins
 
 
-@covers("formats")
+@pytest.mark.covers("TaskConfig.formats")
 def test_a_format_decides_what_is_asked_and_scored(choosing, continuations):
     assert continuations(choosing(formats="mcqa")) == [" A", " B"]
     assert continuations(choosing(formats="cloze")) == [" no", " yes"]
@@ -108,14 +104,14 @@ def test_a_format_decides_what_is_asked_and_scored(choosing, continuations):
     assert isinstance(choosing(formats="generate"), GenerateTask)
 
 
-@covers("_formats_selection")
+@pytest.mark.covers("TaskConfig._formats_selection")
 def test_the_format_that_is_selected_at_run_time_wins(fields, prompt):
     config = TaskConfig(**fields, formats="cloze", _formats_selection="mcqa")
     assert config.form_name == "facts@mcqa"
     assert prompt(Task.from_config(config)).endswith("A. no\nB. yes\nAnswer:")
 
 
-@covers("_qualified_name")
+@pytest.mark.covers("TaskConfig._qualified_name")
 def test_a_qualified_name_keys_the_results(fields):
     config = TaskConfig(**fields, _qualified_name="science::facts")
     assert list(evaluate(tasks=[config], model="dummy")) == ["science::facts"]
@@ -124,7 +120,7 @@ def test_a_qualified_name_keys_the_results(fields):
 # What is asked
 
 
-@covers("output_type")
+@pytest.mark.covers("TaskConfig.output_type")
 def test_the_output_type_decides_the_requests(fields):
     def asked(**changes):
         task = Task.from_config({**fields, **changes})
@@ -141,13 +137,13 @@ def test_the_output_type_decides_the_requests(fields):
     assert isinstance(written, GenerationRequest)
 
 
-@covers("output_type")
+@pytest.mark.covers("TaskConfig.output_type")
 def test_generation_is_the_default(fields):
     del fields["output_type"]
     assert isinstance(Task.from_config(fields), GenerateTask)
 
 
-@covers("output_type")
+@pytest.mark.covers("TaskConfig.output_type")
 def test_each_output_type_has_metrics_of_its_own(fields):
     def scores(**changes):
         result = evaluate(tasks=[Task.from_config({**fields, **changes})], model="dummy", bootstrap_iters=0)["facts"]
@@ -163,7 +159,7 @@ def test_each_output_type_has_metrics_of_its_own(fields):
 # Data
 
 
-@covers("custom_dataset", "metadata")
+@pytest.mark.covers("TaskConfig.custom_dataset", "TaskConfig.metadata")
 def test_a_function_gives_the_data_and_gets_the_metadata(choosing, prompt):
     def rows(**kwargs):
         return {"test": [{"question": f"{kwargs['topic']}?", "choices": ["no", "yes"], "answer": 0}]}
@@ -171,7 +167,7 @@ def test_a_function_gives_the_data_and_gets_the_metadata(choosing, prompt):
     assert prompt(choosing(custom_dataset=rows, metadata={"topic": "Tides"})) == "Tides?"
 
 
-@covers("custom_dataset", "dataset_kwargs")
+@pytest.mark.covers("TaskConfig.custom_dataset", "TaskConfig.dataset_kwargs")
 def test_a_function_that_gives_the_data_gets_the_dataset_kwargs_as_well(choosing):
     seen = {}
 
@@ -183,7 +179,7 @@ def test_a_function_that_gives_the_data_gets_the_dataset_kwargs_as_well(choosing
     assert seen == {"year": 1999}
 
 
-@covers("custom_dataset")
+@pytest.mark.covers("TaskConfig.custom_dataset")
 def test_a_function_that_gives_the_data_gets_the_arguments_of_the_model(choosing):
     seen = {}
 
@@ -195,14 +191,14 @@ def test_a_function_that_gives_the_data_gets_the_arguments_of_the_model(choosing
     assert seen["seed"] == 7
 
 
-@covers("dataset_path")
+@pytest.mark.covers("TaskConfig.dataset_path")
 def test_a_path_names_a_file_beside_the_task(write):
     folder = write({"here/t.yaml": YAML.format(task="t"), "here/rows.jsonl": ROWS})
     [config] = TaskManager().load(str(folder / "here" / "t.yaml"))
     assert Task.from_config(config).eval_docs[0]["question"] == "Is tea hot?"
 
 
-@covers("dataset_path", "dataset_name")
+@pytest.mark.covers("TaskConfig.dataset_path", "TaskConfig.dataset_name")
 def test_path_and_name_are_looked_up_in_a_mirror(write, fields):
     folder = write({"org/data/easy/test.jsonl": ROWS, "org/data/default/test.jsonl": ROWS.replace("Is tea", "Is ice")})
     del fields["custom_dataset"]
@@ -211,7 +207,7 @@ def test_path_and_name_are_looked_up_in_a_mirror(write, fields):
     assert [task.eval_docs[0]["question"] for task in (named, unnamed)] == ["Is tea hot?", "Is ice hot?"]
 
 
-@covers("dataset_name")
+@pytest.mark.covers("TaskConfig.dataset_name")
 def test_a_name_is_a_folder_in_a_local_dataset(write, fields):
     write({"data/easy/test.jsonl": ROWS, "data/hard/test.jsonl": ROWS.replace("Is tea", "Is ice")})
     del fields["custom_dataset"]
@@ -219,7 +215,7 @@ def test_a_name_is_a_folder_in_a_local_dataset(write, fields):
     assert hard.eval_docs[0]["question"] == "Is ice hot?"
 
 
-@covers("dataset_kwargs")
+@pytest.mark.covers("TaskConfig.dataset_kwargs")
 def test_dataset_kwargs_name_the_files_of_each_split(write, fields):
     write({"a.jsonl": ROWS, "b.jsonl": ROWS.replace("Is tea", "Is ice")})
     del fields["custom_dataset"]
@@ -229,13 +225,13 @@ def test_dataset_kwargs_name_the_files_of_each_split(write, fields):
     assert task.training_docs()[0]["question"] == "Is ice hot?"
 
 
-@covers("test_split", "validation_split")
+@pytest.mark.covers("TaskConfig.test_split", "TaskConfig.validation_split")
 def test_the_test_split_is_evaluated_or_else_the_validation_split(choosing, prompt):
     assert prompt(choosing(test_split="test", validation_split="train")) == "Can fish fly?"
     assert prompt(choosing(test_split=None, validation_split="train")) == "Is ice cold?"
 
 
-@covers("training_split", "fewshot_split")
+@pytest.mark.covers("TaskConfig.training_split", "TaskConfig.fewshot_split")
 def test_shots_come_from_the_fewshot_split_or_else_the_training_split(choosing, prompt):
     splits = {"dev": [{"question": "Dev?", "choices": ["no", "yes"], "answer": 1}]}
     splits |= {name: [{"question": f"{name}?", "choices": ["no", "yes"], "answer": 0}] for name in ("train", "test")}
@@ -244,14 +240,14 @@ def test_shots_come_from_the_fewshot_split_or_else_the_training_split(choosing, 
     assert prompt(choosing(**given, fewshot_split=None)) == "train? no\n\ntest?"
 
 
-@covers("validation_split", "test_split")
+@pytest.mark.covers("TaskConfig.validation_split", "TaskConfig.test_split")
 def test_without_a_training_split_shots_come_from_validation_and_then_from_test(choosing, prompt):
     given = {"fewshot_split": None, "training_split": None, "num_fewshot": 1}
     assert prompt(choosing(**given, validation_split="train")) == "Is ice cold? yes\n\nCan fish fly?"
     assert prompt(choosing(**given)) == "Is snow white? yes\n\nCan fish fly?"
 
 
-@covers("process_docs")
+@pytest.mark.covers("TaskConfig.process_docs")
 def test_process_docs_filters_and_changes_the_documents(choosing, prompt):
     def cold_ones(docs):
         return [{**doc, "question": doc["question"].upper()} for doc in docs if "cold" in doc["question"]]
@@ -261,7 +257,7 @@ def test_process_docs_filters_and_changes_the_documents(choosing, prompt):
     assert len(task.eval_docs) == 1
 
 
-@covers("process_docs")
+@pytest.mark.covers("TaskConfig.process_docs")
 def test_a_function_beside_the_task_file_processes_the_documents(write):
     utils = "def second(docs):\n    return docs.select([1])\n"
     task = YAML.format(task="t") + "process_docs: !function utils.second\n"
@@ -273,14 +269,14 @@ def test_a_function_beside_the_task_file_processes_the_documents(write):
 # Prompts
 
 
-@covers("description")
+@pytest.mark.covers("TaskConfig.description")
 def test_a_description_is_rendered_for_each_document(choosing):
     task = choosing(description="About {{question.split()[1]}}.\n")
     prompts = [instance.request.context for instance in task.build_all_requests() if instance.idx == 0]
     assert prompts[:2] == ["About fish.\nCan fish fly?", "About snow.\nIs snow white?"]
 
 
-@covers("description")
+@pytest.mark.covers("TaskConfig.description")
 def test_in_a_chat_the_description_follows_the_system_instruction(writing, prompt, saying):
     chat = {"apply_chat_template": True, "chat_template": saying().apply_chat_template}
     task = writing(description="Facts.")
@@ -288,13 +284,13 @@ def test_in_a_chat_the_description_follows_the_system_instruction(writing, promp
     assert said == "<system>Be brief.\n\nFacts.<user>Can fish fly?<assistant>"
 
 
-@covers("doc_to_text")
+@pytest.mark.covers("TaskConfig.doc_to_text")
 @pytest.mark.parametrize("given", ["question", "{{question}}", "{{ question|trim }}", lambda doc: doc["question"]])
 def test_the_question_is_a_column_a_template_or_a_function(choosing, prompt, given):
     assert prompt(choosing(doc_to_text=given)) == "Can fish fly?"
 
 
-@covers("doc_to_choice")
+@pytest.mark.covers("TaskConfig.doc_to_choice")
 @pytest.mark.parametrize(
     "given",
     [
@@ -311,7 +307,7 @@ def test_the_choices_are_a_column_a_template_a_list_a_mapping_or_a_function(choo
     assert continuations(choosing(doc_to_choice=given)) == [" no", " yes"]
 
 
-@covers("doc_to_target")
+@pytest.mark.covers("TaskConfig.doc_to_target")
 @pytest.mark.parametrize(
     "given", ["answer", "{{answer}}", "{{choices[answer]}}", lambda doc: doc["answer"], lambda doc: [doc["answer"]]]
 )
@@ -322,29 +318,29 @@ def test_the_target_is_an_index_or_a_choice_and_decides_the_score(choosing, liki
     assert right["facts"]["acc,none"] == 1.0
 
 
-@covers("doc_to_target")
+@pytest.mark.covers("TaskConfig.doc_to_target")
 def test_a_constant_target_is_the_same_for_all_documents(choosing, liking):
     assert evaluate(tasks=[choosing(doc_to_target=1)], model=liking("yes"))["facts"]["acc,none"] == 1.0
 
 
-@covers("doc_to_target", "doc_to_choice")
+@pytest.mark.covers("TaskConfig.doc_to_target", "TaskConfig.doc_to_choice")
 def test_in_a_generation_an_index_stands_for_the_choice(fields, saying):
     task = Task.from_config({**fields, "output_type": "generate_until"})
     assert evaluate(tasks=[task], model=saying("yes"))["facts"]["exact_match,none"] == 0.5
 
 
-@covers("gen_prefix")
+@pytest.mark.covers("TaskConfig.gen_prefix")
 def test_the_answer_begins_with_the_prefix_in_the_prompt_and_in_the_shots(choosing, prompt):
     task = choosing(gen_prefix="The answer is", num_fewshot=1)
     assert prompt(task) == "Is ice cold? The answer is yes\n\nCan fish fly? The answer is"
 
 
-@covers("gen_prefix")
+@pytest.mark.covers("TaskConfig.gen_prefix")
 def test_the_prefix_may_be_a_template(choosing, prompt):
     assert prompt(choosing(gen_prefix="{{choices|join('/')}}:")) == "Can fish fly? no/yes:"
 
 
-@covers("gen_prefix")
+@pytest.mark.covers("TaskConfig.gen_prefix")
 def test_in_a_chat_the_prefix_begins_the_assistants_turn(choosing, prompt, continuations, saying):
     chat = {"apply_chat_template": True, "chat_template": saying().apply_chat_template}
     task = choosing(gen_prefix="It is")
@@ -353,21 +349,21 @@ def test_in_a_chat_the_prefix_begins_the_assistants_turn(choosing, prompt, conti
     assert continuations(choosing(), **chat) == ["no", "yes"]
 
 
-@covers("target_delimiter")
+@pytest.mark.covers("TaskConfig.target_delimiter")
 def test_the_target_delimiter_stands_before_every_answer(choosing, prompt, continuations):
     task = choosing(target_delimiter=" => ", num_fewshot=1)
     assert prompt(task) == "Is ice cold? => yes\n\nCan fish fly?"
     assert continuations(task) == [" => no", " => yes"]
 
 
-@covers("fewshot_delimiter")
+@pytest.mark.covers("TaskConfig.fewshot_delimiter")
 def test_the_fewshot_delimiter_stands_between_examples_and_ends_generations(writing):
     [instance, *_] = writing(fewshot_delimiter="\n---\n", num_fewshot=2).build_all_requests(limit=1)
     assert instance.request.context == "Is ice cold? yes\n---\nIs rain wet? yes\n---\nCan fish fly?"
     assert instance.request.gen_kwargs["until"] == ["\n---\n"]
 
 
-@covers("use_prompt")
+@pytest.mark.covers("TaskConfig.use_prompt")
 def test_a_prompt_of_a_yaml_library_replaces_the_fields(write, fields, prompt, continuations):
     library = """\
 prompts:
@@ -381,7 +377,7 @@ prompts:
     assert continuations(task) == [" nay", " aye"]
 
 
-@covers("use_prompt")
+@pytest.mark.covers("TaskConfig.use_prompt")
 def test_a_template_of_promptsource_replaces_the_fields(write, fields, monkeypatch, prompt, continuations):
     template = """\
 dataset: org/facts
@@ -402,7 +398,7 @@ templates:
     assert task.doc_to_target(task.eval_docs[0]) == "Yes"
 
 
-@covers("multiple_inputs")
+@pytest.mark.covers("TaskConfig.multiple_inputs")
 def test_with_multiple_inputs_each_text_is_scored_against_the_same_ending(choosing, liking):
     def inputs(doc):
         return [f"{doc['question']} I say {choice}," for choice in doc["choices"]]
@@ -421,7 +417,7 @@ def test_with_multiple_inputs_each_text_is_scored_against_the_same_ending(choosi
     ]["acc,none"] == pytest.approx(0.5)
 
 
-@covers("multiple_inputs")
+@pytest.mark.covers("TaskConfig.multiple_inputs")
 def test_multiple_inputs_are_found_out_where_the_question_is_an_index(choosing, liking):
     row = {"sentence": "The cup fell on the _ and broke.", "options": ["floor", "bed"], "label": 1}
     task = choosing(
@@ -436,7 +432,7 @@ def test_multiple_inputs_are_found_out_where_the_question_is_an_index(choosing, 
     assert result["facts"]["acc,none"] == 1.0
 
 
-@covers("multiple_targets")
+@pytest.mark.covers("TaskConfig.multiple_targets")
 @pytest.mark.parametrize("flag", [True, False], ids=["said_so", "found_out"])
 def test_any_of_several_targets_is_right(writing, saying, flag):
     task = writing(doc_to_target=lambda doc: ["maybe", doc["choices"][doc["answer"]]], multiple_targets=flag)
@@ -444,7 +440,7 @@ def test_any_of_several_targets_is_right(writing, saying, flag):
     assert evaluate(tasks=[task], model=saying("yes"))["facts"]["exact_match,none"] == 0.5
 
 
-@covers("multiple_targets")
+@pytest.mark.covers("TaskConfig.multiple_targets")
 def test_several_choices_may_be_right_and_an_example_shows_the_first(choosing, prompt, liking):
     task = choosing(doc_to_target="{{[answer, 1]}}", multiple_targets=True, num_fewshot=1)
     assert prompt(task) == "Is ice cold? yes\n\nCan fish fly?"
@@ -454,7 +450,7 @@ def test_several_choices_may_be_right_and_an_example_shows_the_first(choosing, p
 # Images and sounds
 
 
-@covers("doc_to_image")
+@pytest.mark.covers("TaskConfig.doc_to_image")
 def test_documents_that_differ_in_their_image_alone_are_different_requests(writing):
     images = pytest.importorskip("PIL.Image")
     rows = [{"q": "What is it?", "picture": images.new("RGB", (2, 2), colour), "a": "x"} for colour in ("red", "blue")]
@@ -465,7 +461,7 @@ def test_documents_that_differ_in_their_image_alone_are_different_requests(writi
     assert first != second
 
 
-@covers("doc_to_audio")
+@pytest.mark.covers("TaskConfig.doc_to_audio")
 def test_documents_that_differ_in_their_sound_alone_are_different_requests(writing):
     rows = [{"q": "What?", "s": {"array": [0.0, tone], "sampling_rate": 8000}, "a": "x"} for tone in (0.5, -0.5)]
     task = writing(custom_dataset=lambda **kwargs: {"test": rows}, doc_to_text="q", doc_to_target="a", doc_to_audio="s")
@@ -476,13 +472,13 @@ def test_documents_that_differ_in_their_sound_alone_are_different_requests(writi
 # Shots
 
 
-@covers("fewshot_config")
+@pytest.mark.covers("TaskConfig.fewshot_config")
 def test_the_fewshot_config_changes_how_examples_are_written(choosing, prompt):
     own = {"sampler": "first_n", "doc_to_text": "Example: {{question}}"}
     assert prompt(choosing(fewshot_config=own, num_fewshot=1)) == "Example: Is ice cold? yes\n\nCan fish fly?"
 
 
-@covers("num_fewshot")
+@pytest.mark.covers("TaskConfig.num_fewshot")
 @pytest.mark.parametrize(("task", "run", "shots"), [(None, None, 0), (2, None, 2), (None, 3, 3), (2, 3, 3), (0, 3, 0)])
 def test_the_run_decides_the_number_of_shots_unless_the_task_says_none(choosing, task, run, shots):
     results = evaluate(tasks=[choosing(num_fewshot=task)], model="dummy", num_fewshot=run)
@@ -494,7 +490,7 @@ def test_the_run_decides_the_number_of_shots_unless_the_task_says_none(choosing,
 # Generation
 
 
-@covers("generation_kwargs")
+@pytest.mark.covers("TaskConfig.generation_kwargs")
 @pytest.mark.parametrize(
     ("given", "asked"),
     [
@@ -508,7 +504,7 @@ def test_generation_kwargs_go_to_the_model_and_have_greedy_defaults(writing, giv
     assert instance.request.gen_kwargs == asked
 
 
-@covers("generation_kwargs")
+@pytest.mark.covers("TaskConfig.generation_kwargs")
 def test_a_run_changes_single_generation_kwargs(writing, saying):
     model = saying("no")
     evaluate(
@@ -517,7 +513,7 @@ def test_a_run_changes_single_generation_kwargs(writing, saying):
     assert model.asked[0].gen_kwargs == {"until": ["."], "max_gen_toks": 4}
 
 
-@covers("repeats")
+@pytest.mark.covers("TaskConfig.repeats")
 def test_each_generation_is_asked_as_often_as_repeats_says(writing, saying):
     model = saying("no", "yes", "no")
     task = writing(repeats=3, metric_list=[{"metric": "exact_match", "reduction": "mean"}])
@@ -526,7 +522,7 @@ def test_each_generation_is_asked_as_often_as_repeats_says(writing, saying):
     assert results["facts"]["exact_match,none"] == pytest.approx(2 / 3)
 
 
-@covers("repeats")
+@pytest.mark.covers("TaskConfig.repeats")
 def test_rankings_are_asked_once_whatever_repeats_says(choosing):
     assert len(choosing(repeats=5).build_all_requests(limit=1)) == 2
 
@@ -534,7 +530,7 @@ def test_rankings_are_asked_once_whatever_repeats_says(choosing):
 # Scores
 
 
-@covers("metric_list")
+@pytest.mark.covers("TaskConfig.metric_list")
 def test_the_metric_list_decides_the_scores(choosing, liking):
     results = evaluate(
         tasks=[choosing(metric_list=[{"metric": "acc"}, {"metric": "brier_score"}])], model=liking("yes")
@@ -545,7 +541,7 @@ def test_the_metric_list_decides_the_scores(choosing, liking):
     assert results.forms[0].higher_is_better == {"acc": True, "brier_score": False}
 
 
-@covers("filter_list")
+@pytest.mark.covers("TaskConfig.filter_list")
 def test_each_pipeline_reads_the_same_answers_in_its_own_way(writing, saying):
     first = {"name": "first", "filter": [{"function": "regex", "regex_pattern": "no|yes"}, {"function": "take_first"}]}
     last = {
@@ -559,7 +555,7 @@ def test_each_pipeline_reads_the_same_answers_in_its_own_way(writing, saying):
     assert len(model.asked) == 1
 
 
-@covers("scorer")
+@pytest.mark.covers("TaskConfig.scorer")
 @pytest.mark.parametrize("scorer", ["first_token", {"type": "first_token"}])
 def test_a_scorer_reads_and_scores_instead_of_the_metrics(writing, saying, scorer):
     plain = evaluate(tasks=[writing()], model=saying("No, never."), limit=1)
@@ -567,7 +563,7 @@ def test_a_scorer_reads_and_scores_instead_of_the_metrics(writing, saying, score
     assert (plain["facts"]["exact_match,none"], read["facts"]["exact_match,none"]) == (0.0, 1.0)
 
 
-@covers("process_results")
+@pytest.mark.covers("TaskConfig.process_results")
 def test_process_results_gives_the_values_of_each_document(choosing, liking):
     def margin(doc, results):
         (no, _), (yes, _) = results
@@ -578,7 +574,7 @@ def test_process_results_gives_the_values_of_each_document(choosing, liking):
     assert results["facts"]["said_yes,none"] == 1.0
 
 
-@covers("process_results")
+@pytest.mark.covers("TaskConfig.process_results")
 def test_the_metric_list_aggregates_what_process_results_gives(writing, saying):
     def length(doc, results):
         return {"length": len(doc["question"]) + len(results[0])}
@@ -592,7 +588,7 @@ def test_the_metric_list_aggregates_what_process_results_gives(writing, saying):
 # Safety, decontamination, metadata
 
 
-@covers("unsafe_code")
+@pytest.mark.covers("TaskConfig.unsafe_code")
 def test_code_that_a_model_writes_runs_only_with_consent(writing):
     task = writing(unsafe_code=True)
     with pytest.raises(UsageError, match=r"facts: unsafe_code: .* add --confirm_run_unsafe_code"):
@@ -600,7 +596,7 @@ def test_code_that_a_model_writes_runs_only_with_consent(writing):
     assert "facts" in evaluate(tasks=[task], model="dummy", confirm_run_unsafe_code=True)
 
 
-@covers("should_decontaminate", "doc_to_decontamination_query")
+@pytest.mark.covers("TaskConfig.should_decontaminate", "TaskConfig.doc_to_decontamination_query")
 def test_documents_that_a_corpus_contains_are_left_out_of_a_second_score(choosing, liking, tmp_path):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("Everybody asks: is snow white? And do birds sing?")
@@ -609,7 +605,7 @@ def test_documents_that_a_corpus_contains_are_left_out_of_a_second_score(choosin
     assert (scores["acc,none"], scores["acc_decontaminate,none"]) == (0.5, 0.0)
 
 
-@covers("doc_to_decontamination_query")
+@pytest.mark.covers("TaskConfig.doc_to_decontamination_query")
 def test_the_question_is_looked_up_where_no_query_is_given(choosing, liking, tmp_path):
     corpus = tmp_path / "corpus.jsonl"
     corpus.write_text(json.dumps({"text": "can fish fly is fire cold"}) + "\n")
@@ -622,7 +618,7 @@ def test_the_question_is_looked_up_where_no_query_is_given(choosing, liking, tmp
     ] == pytest.approx(0.5)
 
 
-@covers("should_decontaminate")
+@pytest.mark.covers("TaskConfig.should_decontaminate")
 def test_nothing_is_looked_up_for_a_task_that_does_not_ask_for_it(choosing, tmp_path):
     corpus = tmp_path / "corpus.txt"
     corpus.write_text("is snow white")
@@ -630,7 +626,7 @@ def test_nothing_is_looked_up_for_a_task_that_does_not_ask_for_it(choosing, tmp_
     assert not any("decontaminate" in key for key in scores)
 
 
-@covers("metadata")
+@pytest.mark.covers("TaskConfig.metadata")
 def test_metadata_gives_the_version_and_the_number_of_shots_that_is_shown(choosing, tmp_path):
     results = evaluate(tasks=[choosing(metadata={"version": 2.5, "num_fewshot": 8, "by": "us"})], model="dummy")
     [file] = write_results(results, tmp_path / "out", samples=False)
@@ -644,7 +640,7 @@ def test_metadata_gives_the_version_and_the_number_of_shots_that_is_shown(choosi
 # Methods
 
 
-@covers("__post_init__")
+@pytest.mark.covers("TaskConfig.__post_init__")
 def test_a_configuration_is_whole_once_it_is_made(fields):
     config = TaskConfig(**{**fields, "formats": "generate", "scorer": None, "tag": "nature"})
     assert config.output_type == "generate_until"
@@ -654,7 +650,7 @@ def test_a_configuration_is_whole_once_it_is_made(fields):
     assert config.tag == ["nature"]
 
 
-@covers("__post_init__")
+@pytest.mark.covers("TaskConfig.__post_init__")
 def test_a_bad_template_is_an_error_of_the_configuration(fields):
     with pytest.raises(ConfigError, match="facts: doc_to_text: "):
         TaskConfig(**{**fields, "doc_to_text": "{{ question"})
@@ -683,7 +679,7 @@ ROUND_TRIPS = {
 }
 
 
-@covers("to_dict")
+@pytest.mark.covers("TaskConfig.to_dict")
 @pytest.mark.parametrize("changes", ROUND_TRIPS.values(), ids=ROUND_TRIPS)
 def test_a_configuration_made_from_its_dict_gives_the_same_requests(fields, changes):
     config = TaskConfig(**{**fields, "num_fewshot": 2, **changes})
@@ -692,7 +688,7 @@ def test_a_configuration_made_from_its_dict_gives_the_same_requests(fields, chan
     assert Task.from_config(again).build_all_requests() == Task.from_config(config).build_all_requests()
 
 
-@covers("to_dict")
+@pytest.mark.covers("TaskConfig.to_dict")
 def test_a_prompt_library_survives_the_dict(write, fields):
     write({"p.yaml": "prompts:\n  short:\n    doc_to_text: '{{question}} Short!'\n"})
     config = TaskConfig(**{**fields, "use_prompt": "p.yaml:short"})
@@ -700,7 +696,7 @@ def test_a_prompt_library_survives_the_dict(write, fields):
     assert Task.from_config(again).build_all_requests() == Task.from_config(config).build_all_requests()
 
 
-@covers("to_dict")
+@pytest.mark.covers("TaskConfig.to_dict")
 def test_the_dict_can_be_printed_and_leaves_out_what_is_not_set(fields):
     made = TaskConfig(**fields).to_dict()
     assert made["custom_dataset"].endswith("<lambda>")
@@ -708,7 +704,7 @@ def test_the_dict_can_be_printed_and_leaves_out_what_is_not_set(fields):
     assert json.loads(json.dumps(made)) == made
 
 
-@covers("to_dict")
+@pytest.mark.covers("TaskConfig.to_dict")
 def test_the_results_file_holds_the_configuration_and_the_templates(choosing, tmp_path):
     results = evaluate(tasks=[choosing(formats="cloze")], model="dummy", limit=1)
     [file] = write_results(results, tmp_path, samples=False)
@@ -720,7 +716,7 @@ def test_the_results_file_holds_the_configuration_and_the_templates(choosing, tm
 # Output
 
 
-@covers("output_type")
+@pytest.mark.covers("TaskConfig.output_type")
 def test_perplexities_are_per_word_and_per_byte(fields, liking):
     rows = [{"text": "one two three"}, {"text": "vier"}]
     task = Task.from_config(
@@ -739,7 +735,7 @@ def test_perplexities_are_per_word_and_per_byte(fields, liking):
     assert scores["bits_per_byte,none"] == pytest.approx(1 / math.log(2))
 
 
-@covers("description", "doc_to_text")
+@pytest.mark.covers("TaskConfig.description", "TaskConfig.doc_to_text")
 def test_write_out_shows_the_first_prompt_of_each_form(choosing):
     class Log:
         def __init__(self):
@@ -758,7 +754,7 @@ def test_write_out_shows_the_first_prompt_of_each_form(choosing):
     assert "=== facts, doc 0\nFacts.\nCan fish fly?" in log.messages
 
 
-@covers("fewshot_config")
+@pytest.mark.covers("TaskConfig.fewshot_config")
 def test_split_and_samples_together_are_warned_of(fields, caplog):
     with caplog.at_level(logging.WARNING):
         TaskConfig(**{**fields, "fewshot_config": {"samples": [{"question": "?"}]}})

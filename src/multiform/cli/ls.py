@@ -82,6 +82,7 @@ def _registered(kind: str) -> list[dict[str, Any]]:
             "openai-completions": "a server's completions, with log-likelihoods (base_url=..., model=...)",
             "local-chat-completions": "the same as openai-chat, by lm-eval's name",
             "openai-chat-completions": "the same as openai-chat, by lm-eval's name",
+            "openai-chat-completions": "the same as openai-chat, by lm-eval's name",
             "local-completions": "the same as openai-completions, by lm-eval's name",
             "dummy": "answers at once, knows nothing",
         }

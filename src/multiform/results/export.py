@@ -65,7 +65,7 @@ def sample_lines(form: FormResult) -> Iterator[dict[str, Any]]:
             "resps": [[_response(output)] for output in sample.outputs],
             "filtered_resps": [_response(output) for output in sample.filtered],
             "filter": sample.scorer,
-            "metrics": list(sample.values),
+            "metrics": [name for name, value in sample.values.items() if not isinstance(value, str)],
             "doc_hash": _sha256(json.dumps(dict(sample.doc), indent=2, default=named, ensure_ascii=False)),
             "prompt_hash": _sha256(_context(sample.instances[0].request)),
             "target_hash": _sha256(target),

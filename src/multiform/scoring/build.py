@@ -44,7 +44,7 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, only: bool =
     kind = _scorer_class(config)
     chosen = fitting if only or (own_results and not own) else _chosen(config, kind, fitting)
     if not config.filter_list:
-        pipeline = _pipeline(config, "none", kind.default_filter, ("scorer",))
+        pipeline = _pipeline(config, "none", kind.default_filter_cfg, ("scorer",))
         return Scoring((_construct(config, kind, pipeline, chosen),), aside)
     made = []
     for index, entry in enumerate(config.filter_list):
@@ -64,7 +64,8 @@ def _chosen(config: TaskConfig, kind: type[Scorer], own: Sequence[Metric]) -> li
     if given:
         made = [_format_metric(config, index, spec) for index, spec in enumerate(given)]
     else:
-        made = [build_metric({"metric": name}) for name in kind.default_metrics or _defaults(config)]
+        specs = kind.default_metric_cfg or _defaults(config)
+        made = [build_metric({"metric": spec} if isinstance(spec, str) else spec) for spec in specs]
     named = {metric.name: metric for metric in made}
     return list({**named, **{metric.name: metric for metric in own}}.values())
 

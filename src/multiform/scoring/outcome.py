@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 class ChoiceOutcome:
     """Log-likelihoods of all choices; `choices` are the bare texts, without the delimiter.
 
-    `tokens` are the lengths of what was scored, `unconditional` the log-likelihoods without the prompt;
-    both are empty where they are not known.
+    `scored` are the texts as they were asked for, delimiter and all, and `texts` what the choices say where
+    `choices` are their labels. `tokens` are the lengths of what was scored, `unconditional` the log-likelihoods
+    without the prompt. All four are empty where they are not known.
     """
 
     loglikelihoods: tuple[float, ...]
@@ -20,6 +21,8 @@ class ChoiceOutcome:
     gold: tuple[int, ...]
     tokens: tuple[int, ...] = ()
     unconditional: tuple[float, ...] = ()
+    scored: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +40,7 @@ class TextOutcome:
     """What the model wrote; where choices were shown, what they were and how they were labelled.
 
     `prediction` is None when no answer could be read. `primed` is the beginning of the answer that
-    the prompt put into the model's mouth.
+    the prompt put into the model's mouth, `prompt` all that the model was shown.
     """
 
     prediction: Any
@@ -46,6 +49,7 @@ class TextOutcome:
     choices: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     primed: str = ""
+    prompt: str = ""
 
 
 Outcome: TypeAlias = ChoiceOutcome | LikelihoodOutcome | TextOutcome

@@ -53,7 +53,7 @@ class GenerateTask(Task):
         if form is not None and form.shows_choices and self.config.mapping.choices is not None:
             shown = tuple(self.reader.raw_choices(doc))
             labels = tuple(label_list(len(shown), form.choice_labels)) if form.choice_labels else ()
-        first = answered.outputs[0]
+        first, asked = answered.outputs[0], answered.instances[0].request
         return [
             TextOutcome(
                 prediction=prediction,
@@ -62,6 +62,7 @@ class GenerateTask(Task):
                 choices=shown,
                 labels=labels,
                 primed=self.doc_to_prefix(doc),
+                prompt=asked.context if isinstance(asked, GenerationRequest) else "",
             )
             for prediction in self._predictions(results)
         ]

@@ -10,7 +10,7 @@ from multiform.answers import gold_index
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc
 from multiform.media import media_of
-from multiform.requests import LLOutput, LoglikelihoodRequest, Request
+from multiform.requests import Instance, LLOutput, LoglikelihoodRequest, Request
 from multiform.scoring.outcome import ChoiceOutcome, Outcome
 from multiform.tasks.records import Answered
 from multiform.tasks.task import Task
@@ -104,5 +104,17 @@ class MultipleChoiceTask(Task):
                 gold=self.gold(doc),
                 tokens=tuple(n for n in lengths if n is not None) if None not in lengths else (),
                 unconditional=tuple(ll for ll, _ in results[number:]),
+                scored=_continuations(answered.instances[:number]),
+                texts=self._texts(doc),
             )
         ]
+
+    def _texts(self, doc: Doc) -> tuple[str, ...]:
+        """What the choices say, where a format has labels scored."""
+        form = self.config.format
+        return tuple(self.reader.raw_choices(doc)) if form is not None and form.scored == "labels" else ()
+
+
+def _continuations(instances: Sequence[Instance]) -> tuple[str, ...]:
+    requests = [instance.request for instance in instances]
+    return tuple(request.continuation for request in requests if isinstance(request, LoglikelihoodRequest))

@@ -190,7 +190,7 @@ class Task(TaskPrompts, ABC):
                     self.outcomes(doc, one, self.filtered(scorer.pipeline, doc, one.outputs))
                     for doc, one in zip(docs, answered, strict=True)
                 ]
-                every = scorer.score_all(outcomes, docs)
+                every = scorer.score_instances(outcomes, docs)
                 made += [self._scored(scorer, one, values) for one, values in zip(answered, every, strict=True)]
         return made
 

@@ -1,4 +1,4 @@
-"""Scorers that users write: class defaults, `score` for one answer, `score_all` for all of them."""
+"""Scorers that users write: class defaults, `score` for one answer, `score_instances` for all of them."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def _registry_as_it_was() -> Iterator[None]:
 def test_class_defaults_name_filters_and_metrics() -> None:
     @register_scorer("last_number")
     class LastNumber(Scorer):
-        default_filter = ({"function": "regex", "regex_pattern": "[0-9]+", "group_select": -1},)
-        default_metrics = ("exact_match", "truncated")
+        default_filter_cfg = ({"function": "regex", "regex_pattern": "[0-9]+", "group_select": -1},)
+        default_metric_cfg = ("exact_match", "truncated")
 
     assert scores(run("1 and 3 are 4", scorer="last_number")) == {"exact_match,none": 0.25, "truncated,none": 0.0}
 
@@ -51,8 +51,8 @@ def test_class_defaults_name_filters_and_metrics() -> None:
 def test_filters_and_metrics_of_the_task_come_before_class_defaults() -> None:
     @register_scorer("last_number")
     class LastNumber(Scorer):
-        default_filter = ({"function": "regex", "regex_pattern": "[0-9]+", "group_select": -1},)
-        default_metrics = ("exact_match", "truncated")
+        default_filter_cfg = ({"function": "regex", "regex_pattern": "[0-9]+", "group_select": -1},)
+        default_metric_cfg = ("exact_match", "truncated")
 
     first = {"name": "first", "filter": [{"function": "regex", "regex_pattern": "[0-9]+"}, {"function": "take_first"}]}
     results = run("2 and 9", scorer="last_number", filter_list=[first], metric_list=[{"metric": "exact_match"}])
@@ -110,7 +110,7 @@ def test_score_all_sees_all_answers_together() -> None:
     class Ranked(Scorer):
         deferred = True
 
-        def score_all(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Any]) -> list[dict[str, Any]]:
+        def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Any]) -> list[dict[str, Any]]:
             calls.append(len(docs))
             return [{"rank": float(rank), "note": doc["question"]} for rank, doc in enumerate(docs)]
 
@@ -125,7 +125,7 @@ def test_deferred_and_others_give_scores_under_their_filters_names() -> None:
     class Ranked(Scorer):
         deferred = True
 
-        def score_all(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Any]) -> list[dict[str, Any]]:
+        def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Any]) -> list[dict[str, Any]]:
             return [{"seen": float(repeats[0].prediction == "four")} for repeats in outcomes]
 
     filters = [

@@ -12,7 +12,7 @@ from multiform.scoring.scorers import scorers
 
 def values(prediction: str | None, *references: str) -> dict[str, float]:
     kind = scorers.get("first_token")
-    metrics = [build_metric({"metric": name}) for name in kind.default_metrics]
+    metrics = [build_metric({"metric": name}) for name in kind.default_metric_cfg]
     scorer = kind(pipeline=Pipeline("none", ()), metrics=metrics)
     return scorer.score(TextOutcome(prediction=prediction, references=references))
 

@@ -1,7 +1,7 @@
 """The registered metrics."""
 
 from multiform.scoring.aggregations import aggregations, register_aggregation
-from multiform.scoring.metrics import choice, likelihood, text
+from multiform.scoring.metrics import choice, confidence, likelihood, text
 from multiform.scoring.metrics.base import Metric, build_metric, metrics, register_metric, value_metric
 
 __all__ = [
@@ -9,6 +9,7 @@ __all__ = [
     "aggregations",
     "build_metric",
     "choice",
+    "confidence",
     "likelihood",
     "metrics",
     "register_aggregation",

@@ -60,7 +60,7 @@ class AIJudge(Scorer):
     kept beside the values as `judge_text`.
     """
 
-    default_metrics: ClassVar[Sequence[str]] = ("judge", "invalid", "truncated")
+    default_metric_cfg: ClassVar[Sequence[str]] = ("judge", "invalid", "truncated")
     deferred: ClassVar[bool] = True
 
     judge_model: str
@@ -90,7 +90,7 @@ class AIJudge(Scorer):
         except MultiformError as error:
             raise error.at("scorer.kwargs") from error
 
-    def score_all(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
+    def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
         asked = [
             [self._request(outcome, doc, index) for outcome in repeats]
             for index, (repeats, doc) in enumerate(zip(outcomes, docs, strict=True))

@@ -1,7 +1,7 @@
 """Scorers: filter, read and score the answers of a form.
 
 There are three ways to make one, each a subclass with `register_scorer`: name default metrics and
-filters, override `score` for one answer, or override `score_all` for all of them at once. The `kwargs`
+filters, override `score` for one answer, or override `score_instances` for all of them at once. The `kwargs`
 that a task gives a scorer are its fields::
 
     @register_scorer("close_enough")
@@ -36,10 +36,10 @@ register_scorer = scorers.register
 class Scorer:
     """Scores answers with a list of metrics, after one pipeline of filters."""
 
-    #: Metrics of this scorer where neither the task nor the format names any.
-    default_metrics: ClassVar[Sequence[str]] = ()
+    #: Metrics of this scorer where neither the task nor the format names any: names, or as `metric_list` has them.
+    default_metric_cfg: ClassVar[Sequence[str | Mapping[str, Any]]] = ()
     #: Filters of this scorer where the task names none, as `filter_list` writes them.
-    default_filter: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    default_filter_cfg: ClassVar[Sequence[Mapping[str, Any]]] = ()
     #: Whether it scores all documents together, after the last answer.
     deferred: ClassVar[bool] = False
 
@@ -55,7 +55,7 @@ class Scorer:
         """The value of each metric for one answer."""
         return {metric.name: metric(outcome) for metric in self.metrics}
 
-    def score_all(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
+    def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
         """The values of each document, from the outcomes of its repeats."""
         return [self.score_repeats(repeats) for repeats in outcomes]
 
@@ -89,7 +89,7 @@ class Scorer:
 class ReadingScorer(Scorer):
     """A scorer that reads the answer out of free text; an answer that is not there is None."""
 
-    default_metrics: ClassVar[Sequence[str]] = ("exact_match", "invalid", "truncated")
+    default_metric_cfg: ClassVar[Sequence[str | Mapping[str, Any]]] = ("exact_match", "invalid", "truncated")
 
     def read(self, outcome: TextOutcome) -> str | None:
         """The answer that the text gives, or None."""

@@ -1,0 +1,236 @@
+"""Writes docs/spec-coverage.md: every field and method of the specification, with the tests that show it.
+
+    python scripts/spec_coverage.py           write the table
+    python scripts/spec_coverage.py --check   fail where a name has no test or the table is out of date
+
+A test says what it shows by the mark ``covers``; the marks are read from the source, nothing is run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TESTS = ROOT / "tests"
+TABLE = ROOT / "docs" / "spec-coverage.md"
+
+TITLE = """\
+# The specification and its tests
+
+Every field of a task, few-shot, metric, filter, scorer and group configuration and every attribute and method of `Task`,
+with the tests that show what it does. `scripts/spec_coverage.py` makes this page from the marks of the tests; a test
+fails when a name has no test or the page is out of date. *Italic* tests are expected to fail.
+"""
+
+#: What the specification names, each with its meaning in one line.
+NAMES: dict[str, dict[str, str]] = {
+    "TaskConfig": {
+        "task": "name of the task; `name@format` runs it under a format",
+        "task_alias": "name that tables show instead",
+        "formats": "prompt format: a name, a mapping with `type`, a table of several",
+        "output_type": "what is asked of the model: rank choices, write, score a target, score a whole text",
+        "tag": "labels by which tasks are selected together",
+        "custom_dataset": "function that returns the splits; gets metadata, dataset and model arguments",
+        "dataset_path": "dataset on the hub, in a mirror, or a local file or folder",
+        "dataset_name": "which part of the dataset",
+        "dataset_kwargs": "further arguments of loading, such as `data_files`",
+        "training_split": "split that examples come from where no few-shot split is named",
+        "validation_split": "split that is evaluated where there is no test split",
+        "test_split": "split that is evaluated",
+        "fewshot_split": "split that examples are drawn from",
+        "process_docs": "function that filters or changes the documents of a split",
+        "description": "text or template before every prompt; part of the system message in a chat",
+        "doc_to_text": "the question: column, template or function",
+        "doc_to_choice": "the choices: column, template, list, mapping or function",
+        "doc_to_target": "the right answer: index, text, or several of them",
+        "gen_prefix": "beginning of the answer that the prompt already gives",
+        "doc_to_image": "images that go with the prompt: column, list of columns or function",
+        "doc_to_audio": "sounds that go with the prompt: column, list of columns or function",
+        "process_results": "function that turns a document's answers into values of metrics",
+        "target_delimiter": "text between a question and its answer",
+        "fewshot_delimiter": "text between examples; also where a generation stops by default",
+        "fewshot_config": "how examples are chosen and written",
+        "num_fewshot": "number of examples; the run may override it, unless it is 0",
+        "generation_kwargs": "arguments of generation; greedy where there are none",
+        "metric_list": "what is computed",
+        "filter_list": "named pipelines that read the answers before they are scored",
+        "scorer": "registered scorer that reads and scores instead",
+        "repeats": "how often each generation is asked",
+        "unsafe_code": "the task runs what the model writes, which needs consent",
+        "use_prompt": "prompt of a library that replaces the task's fields",
+        "multiple_inputs": "one question for each choice, all with the same ending",
+        "multiple_targets": "several answers are right",
+        "should_decontaminate": "also score without the documents that a corpus contains",
+        "doc_to_decontamination_query": "text that is looked up in the corpus; the question by default",
+        "metadata": "version, number of shots to show, and whatever else goes into the results",
+        "_formats_selection": "format that was selected at run time",
+        "_qualified_name": "name that keys the results instead of the task's",
+        "__post_init__": "applies prompt and format, fills defaults, checks every value",
+        "to_dict": "plain data from which the same configuration can be made again",
+    },
+    "FewshotConfig": {
+        "sampler": "how examples are drawn: `default`, `first_n`, `balanced`, or a registered one",
+        "split": "split to draw from; the task's `fewshot_split` by default",
+        "process_docs": "function over the few-shot split; the task's by default",
+        "fewshot_indices": "documents to use, in order",
+        "samples": "examples written into the task, or a function that returns them",
+        "doc_to_text": "question of an example; the task's by default",
+        "doc_to_choice": "choices of an example; the task's by default",
+        "doc_to_target": "answer of an example; the task's by default",
+        "gen_prefix": "beginning of an example's answer; the task's by default",
+        "fewshot_delimiter": "text after an example; the task's by default",
+        "target_delimiter": "text before an example's answer; the task's by default",
+        "__post_init__": "checks the values; warns of a split beside samples",
+        "get_docs": "documents that examples are drawn from",
+        "from_dict": "configuration from a mapping, with the task's values where it has none",
+    },
+    "MetricConfig": {
+        "metric": "registered metric, or a function",
+        "aggregation": "how the values of all documents become one number",
+        "reduction": "how the values of repeats become one",
+        "higher_is_better": "direction; the metric's own by default",
+        "kwargs": "arguments of the metric; unknown keys count as well",
+    },
+    "FilterPipeline": {
+        "name": "name of the pipeline in result keys",
+        "filter": "steps, each on the outputs of the one before",
+        "metric_list": "metrics of this pipeline alone",
+    },
+    "FilterStep": {
+        "function": "registered filter, or a function",
+        "kwargs": "arguments of the filter; unknown keys count as well",
+    },
+    "ScorerConfig": {
+        "type": "registered scorer",
+        "kwargs": "fields of the scorer",
+    },
+    "GroupConfig": {
+        "group": "name of the group; its other keys go to the members",
+        "group_alias": "name that tables show instead",
+        "task": "members: tasks, groups, tags, or mappings that change or define one",
+        "aggregate_metric_list": "scores of the whole group, weighted by size or not",
+        "metadata": "version of the group",
+        "tag": "labels by which groups are selected",
+    },
+    "Task": {
+        "__init__": "from a configuration or a mapping",
+        "OUTPUT_TYPE": "output type that a class is for",
+        "sampler": "draws the examples; made on first use",
+        "instances": "requests of the last `build_all_requests`",
+        "from_config": "task of the class that fits the output type",
+        "count_bytes": "bytes of a text, for perplexity per byte",
+        "count_words": "words of a text, for perplexity per word",
+        "download": "opens the dataset, with further arguments",
+        "has_training_docs": "whether a training split is named",
+        "has_validation_docs": "whether a validation split is named",
+        "has_test_docs": "whether a test split is named",
+        "training_docs": "processed documents of the training split",
+        "validation_docs": "processed documents of the validation split",
+        "test_docs": "processed documents of the test split",
+        "fewshot_docs": "documents that examples are drawn from",
+        "get_docs": "documents of a split, or those that are evaluated",
+        "doc_iterator": "documents to evaluate with their index, by limit, samples and rank",
+        "fewshot_context": "whole prompt of a document, plain or as a chat",
+        "construct_requests": "requests of one document and its prompt",
+        "build_all_requests": "requests of all documents, kept and perhaps cached",
+        "doc_to_text": "question of a document",
+        "doc_to_choice": "choices of a document",
+        "doc_to_target": "right answer of a document",
+        "doc_to_image": "images of a document",
+        "doc_to_audio": "sounds of a document",
+        "apply_filters": "what the filters leave of a document's answers",
+        "process_instances": "a document's answers filtered, scored and reduced",
+        "process_results": "values of a document by the task's own code",
+        "aggregate": "scores over all documents, and their number",
+        "aggregation": "function that aggregates each metric",
+        "higher_is_better": "direction of each metric",
+        "get_config": "value of a field",
+        "set_config": "sets a field, or updates a mapping",
+        "override_metric": "computes one metric instead of all",
+        "set_repeats": "sets how often a generation is asked",
+        "set_num_fewshot": "sets the number of examples",
+        "set_fewshot_seed": "sets the seed of the draws",
+        "dump_config": "configuration as plain data",
+        "process_doc": "changes each document; for subclasses",
+    },
+}
+
+
+def known_names() -> list[str]:
+    """All names, qualified."""
+    return [f"{owner}.{name}" for owner, names in NAMES.items() for name in names]
+
+
+def covering_tests(folder: Path = TESTS) -> dict[str, list[str]]:
+    """The tests of each name, as Markdown links relative to the docs."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(folder.rglob("test_*.py")):
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef):
+                link = _link(path, node)
+                for name in dict.fromkeys(_covered(node)):
+                    found.setdefault(name, []).append(link)
+    return found
+
+
+def _covered(function: ast.FunctionDef) -> Iterator[str]:
+    """The names in a test's marks."""
+    for mark in function.decorator_list:
+        if isinstance(mark, ast.Call) and _mark_name(mark.func) == "covers":
+            yield from (str(ast.literal_eval(argument)) for argument in mark.args)
+
+
+def _link(path: Path, function: ast.FunctionDef) -> str:
+    title = function.name.removeprefix("test_").replace("_", " ")
+    link = f"[{title}](../{path.relative_to(ROOT).as_posix()})"
+    marks = [_mark_name(mark.func if isinstance(mark, ast.Call) else mark) for mark in function.decorator_list]
+    return f"*{link}*" if "xfail" in marks else link
+
+
+def _mark_name(node: ast.expr) -> str:
+    """``name`` of ``pytest.mark.name``."""
+    return node.attr if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "pytest.mark" else ""
+
+
+def table(tests: dict[str, list[str]]) -> str:
+    """The page."""
+    parts = [TITLE]
+    for owner, names in NAMES.items():
+        rows = [f"| `{name}` | {meaning} | {'; '.join(tests[f'{owner}.{name}'])} |" for name, meaning in names.items()]
+        parts.append("\n".join([f"## {owner}", "", "| name | meaning | tests |", "|---|---|---|", *rows, ""]))
+    return "\n".join(parts)
+
+
+def problems(tests: dict[str, list[str]]) -> list[str]:
+    """Names without a test, and marks that name nothing."""
+    known = known_names()
+    missing = [f"no test covers {name}" for name in known if name not in tests]
+    return missing + [
+        f"{links[0]} covers {name}, which is not known" for name, links in tests.items() if name not in known
+    ]
+
+
+def main(argv: list[str]) -> int:
+    """Write or check the page."""
+    parser = argparse.ArgumentParser(description="Write the table of what the tests cover of the specification.")
+    parser.add_argument("--check", action="store_true", help="fail instead of writing")
+    check = parser.parse_args(argv).check
+    tests = covering_tests()
+    wrong = problems(tests)
+    if not wrong:
+        made = table(tests)
+        if not check:
+            TABLE.write_text(made, encoding="utf-8")
+        elif not TABLE.is_file() or TABLE.read_text(encoding="utf-8") != made:
+            wrong = [f"{TABLE.relative_to(ROOT)} is out of date: run python scripts/spec_coverage.py"]
+    for line in wrong:
+        print(line, file=sys.stderr)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
