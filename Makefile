@@ -1,11 +1,12 @@
 # make demo   evaluate the bundled model on the bundled quiz in every format
 # make test   all tests and checks
+# make bench  Multiform and lm-eval side by side, an hour; make bench-short takes five minutes
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-slow check format parity clean
+.PHONY: help setup demo test test-slow check format bench bench-short clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -42,6 +43,12 @@ test: check
 
 test-slow: $(BIN)/.dev
 	$(BIN)/pytest -m slow
+
+bench: $(BIN)/.dev
+	$(BIN)/python -m benchmarks
+
+bench-short: $(BIN)/.dev
+	$(BIN)/python -m benchmarks --short
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .coverage

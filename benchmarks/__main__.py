@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 import time
 from importlib.metadata import version
@@ -52,9 +53,13 @@ def main() -> int:
 
 
 def _bundled() -> Path:
-    from multiform.models.hf.bundled import bundled_folder
+    """The bundled model; converted first, in another process, where that has not happened yet."""
+    from multiform.models.hf.package import converted_folder
 
-    return bundled_folder()
+    if not converted_folder().is_dir():
+        code = "from multiform.models.hf.bundled import bundled_folder; bundled_folder()"
+        subprocess.run([sys.executable, "-c", code], check=True)
+    return converted_folder()
 
 
 def _write(path: Path, setting: Setting, rows: list[Row]) -> None:

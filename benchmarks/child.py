@@ -75,11 +75,11 @@ def build(job: dict[str, Any]) -> dict[str, Any]:
 
 
 def requests(job: dict[str, Any]) -> dict[str, Any]:
-    """The requests of one task as a side makes them."""
+    """The requests of some tasks as a side makes them."""
     from benchmarks.workloads import lm_eval_requests, multiform_requests
 
     make = multiform_requests if job["side"] == "multiform" else lm_eval_requests
-    return {"requests": make(job["config"], Path(job["mirror"]), job["limit"])}
+    return {"requests": [make(config, Path(job["mirror"]), job["limit"]) for config in job["configs"]]}
 
 
 def prompt(job: dict[str, Any]) -> dict[str, Any]:
@@ -103,7 +103,14 @@ JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 
 def peak_mb() -> float:
-    """The most memory that this process has had."""
+    """The most memory that this process has had.
+
+    Linux starts `ru_maxrss` at what the parent had; its own count of this program alone is VmHWM.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 

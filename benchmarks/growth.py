@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from benchmarks.rows import Row
-from benchmarks.scoring import Pair, measured
+from benchmarks.scoring import ONE_SHOT, TWO_CHOICES, Case, Pair, measured, sizes
 from benchmarks.sides import Setting
 from benchmarks.workloads import WORKLOADS
 
@@ -15,15 +14,16 @@ FIGURES = {"cpu": "CPU time", "read": "tokens read", "peak_mb": "peak memory"}
 
 def measure(setting: Setting) -> Iterator[Row]:
     """Each figure at the larger size over that at the smaller one."""
-    few, many = (4, 8) if setting.short else (20, 200)
+    few, many = sizes(setting)
     for workload in WORKLOADS[2:3] if setting.short else WORKLOADS:
-        less, more = (measured(setting, workload.name, docs) for docs in (few, many))
+        less, more = (measured(setting, Case(name=workload.name), docs) for docs in (few, many))
         yield from _rows(f"{workload.name}, {few} to {many} docs", less, more, flat=("peak_mb",))
-    docs = few if setting.short else 20
-    base: dict[str, Any] = {"setting": setting, "name": "texts, 5-shot", "docs": docs}
-    yield from _rows("texts, 1 to 5 shots", measured(**base, shots=1), measured(**base, shots=5))
-    base["name"] = "texts, 0-shot"
-    yield from _rows("texts, 2 to 4 choices", measured(**base, choices=2), measured(**base, choices=4))
+    docs = many if setting.short else few
+    texts, shots = (measured(setting, Case(name=name), docs) for name in ("texts, 0-shot", "texts, 5-shot"))
+    yield from _rows("texts, 0 to 5 shots", texts, shots)
+    if not setting.short:
+        yield from _rows("texts, 1 to 5 shots", measured(setting, ONE_SHOT, docs), shots)
+        yield from _rows("texts, 2 to 4 choices", measured(setting, TWO_CHOICES, docs), texts)
 
 
 def _rows(case: str, less: Pair, more: Pair, flat: tuple[str, ...] = ()) -> Iterator[Row]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from benchmarks.rows import Row, say
 from benchmarks.sides import Setting
 
-RUN = ("-m", "multiform.cli.main", "run", "--tasks", "quiz@all", "--gen_kwargs", "max_gen_toks=16", "--batch_size", "8")
+RUN = ("-m", "multiform.cli.main", "run", "--tasks", "quiz@all", "--gen_kwargs", "max_gen_toks=8", "--batch_size", "8")
 
 
 def measure(setting: Setting) -> Iterator[Row]:

@@ -48,6 +48,8 @@ class Setting:
         env = {
             **os.environ,
             "OMP_NUM_THREADS": str(self.threads),
+            # Threads that wait do not count as work, on a machine that has other things to do.
+            "OMP_WAIT_POLICY": "PASSIVE",
             "TOKENIZERS_PARALLELISM": "false",
             "HF_HUB_OFFLINE": "1",
             "HF_DATASETS_OFFLINE": "1",

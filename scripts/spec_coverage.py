@@ -21,9 +21,9 @@ TABLE = ROOT / "docs" / "spec-coverage.md"
 TITLE = """\
 # The specification and its tests
 
-Every field of a task, few-shot, metric, filter, scorer and group configuration and every attribute and method of `Task`,
-with the tests that show what it does. `scripts/spec_coverage.py` makes this page from the marks of the tests; a test
-fails when a name has no test or the page is out of date. *Italic* tests are expected to fail.
+Every field of a task, few-shot, metric, filter, scorer and group configuration, and every attribute and method of
+`Task`, with the tests that show what it does. `scripts/spec_coverage.py` makes this page from the marks of the tests;
+a test fails when a name has no test or the page is out of date. What is in *italics* is expected to fail.
 """
 
 #: What the specification names, each with its meaning in one line.
@@ -166,7 +166,7 @@ def known_names() -> list[str]:
 
 
 def covering_tests(folder: Path = TESTS) -> dict[str, list[str]]:
-    """The tests of each name, as Markdown links relative to the docs."""
+    """The tests of each name, as Markdown links whose targets are at the end of the page."""
     found: dict[str, list[str]] = {}
     for path in sorted(folder.rglob("test_*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
@@ -186,7 +186,7 @@ def _covered(function: ast.FunctionDef) -> Iterator[str]:
 
 def _link(path: Path, function: ast.FunctionDef) -> str:
     title = function.name.removeprefix("test_").replace("_", " ")
-    link = f"[{title}](../{path.relative_to(ROOT).as_posix()})"
+    link = f"[{title}][{path.stem}]"
     marks = [_mark_name(mark.func if isinstance(mark, ast.Call) else mark) for mark in function.decorator_list]
     return f"*{link}*" if "xfail" in marks else link
 
@@ -198,11 +198,17 @@ def _mark_name(node: ast.expr) -> str:
 
 def table(tests: dict[str, list[str]]) -> str:
     """The page."""
+    files = sorted({path for path in TESTS.rglob("test_*.py") if any(f"[{path.stem}]" in link for link in _all(tests))})
     parts = [TITLE]
     for owner, names in NAMES.items():
         rows = [f"| `{name}` | {meaning} | {'; '.join(tests[f'{owner}.{name}'])} |" for name, meaning in names.items()]
         parts.append("\n".join([f"## {owner}", "", "| name | meaning | tests |", "|---|---|---|", *rows, ""]))
-    return "\n".join(parts)
+    targets = [f"[{path.stem}]: ../{path.relative_to(ROOT).as_posix()}\n" for path in files]
+    return "\n".join(parts) + "\n" + "".join(targets)
+
+
+def _all(tests: dict[str, list[str]]) -> list[str]:
+    return [link for links in tests.values() for link in links]
 
 
 def problems(tests: dict[str, list[str]]) -> list[str]:

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from multiform import compat
     from multiform.config import (
         FewshotConfig,
         FilterPipeline,
@@ -21,25 +22,44 @@ if TYPE_CHECKING:
     from multiform.fields import process_field
     from multiform.formats import (
         BPBFormat,
+        BPBStyle,
         ClozeFormat,
+        ClozeStyle,
+        ClozeTemplateConfig,
         COTGenFormat,
         FormatConfig,
         GenerateFormat,
         HybridFormat,
+        Language,
+        MCCompletionStyle,
         MCQAFormat,
+        MCQTemplateConfig,
+        MCStyle,
+        ResponseType,
+        TaskStyle,
+        TaskStyler,
+        TemplateConfig,
+        TemplateFactory,
+        answer_key_to_index,
+        format_mc_prompt,
         register_format,
+        shuffle_correct_with_distractors,
     )
     from multiform.models import Model, register_model
     from multiform.results import FormResult, Results
     from multiform.scoring.filters import register_filter
     from multiform.scoring.metrics import register_metric
     from multiform.scoring.scorers import register_scorer
-    from multiform.tasks import Task, TaskManager, register_sampler
+    from multiform.tasks import BaseTask, Task, TaskManager, register_sampler
 
 __all__ = [
     "BPBFormat",
+    "BPBStyle",
+    "BaseTask",
     "COTGenFormat",
     "ClozeFormat",
+    "ClozeStyle",
+    "ClozeTemplateConfig",
     "ConfigError",
     "DataError",
     "FewshotConfig",
@@ -50,18 +70,30 @@ __all__ = [
     "GenerateFormat",
     "GroupConfig",
     "HybridFormat",
+    "Language",
+    "MCCompletionStyle",
     "MCQAFormat",
+    "MCQTemplateConfig",
+    "MCStyle",
     "MetricConfig",
     "Model",
     "ModelError",
     "MultiformError",
+    "ResponseType",
     "Results",
     "ScorerConfig",
     "Task",
     "TaskConfig",
     "TaskManager",
+    "TaskStyle",
+    "TaskStyler",
+    "TemplateConfig",
+    "TemplateFactory",
     "UsageError",
+    "answer_key_to_index",
+    "compat",
     "evaluate",
+    "format_mc_prompt",
     "process_field",
     "register_filter",
     "register_format",
@@ -69,6 +101,7 @@ __all__ = [
     "register_model",
     "register_sampler",
     "register_scorer",
+    "shuffle_correct_with_distractors",
 ]
 
 #: Where the names come from; each of these modules imports those before it that it builds on.
@@ -88,6 +121,8 @@ _HOMES = (
 
 
 def __getattr__(name: str) -> Any:
+    if name == "compat":
+        return import_module("multiform.compat")
     if name in __all__:
         for home in map(import_module, _HOMES):
             if name in vars(home):

@@ -30,7 +30,7 @@ from multiform.results.groups import group_results
 from multiform.results.provenance import provenance
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
-from multiform.tasks import Group, ScoredDoc, Task
+from multiform.tasks import BaseTask, Group, ScoredDoc, Task
 
 #: Names and ways of writing that do not change a prompt or a score; the resolved format counts instead.
 _NOT_IDENTITY = ("task", "task_alias", "tag", "metadata", "formats", "template")
@@ -38,7 +38,7 @@ _NOT_IDENTITY = ("task", "task_alias", "tag", "metadata", "formats", "template")
 
 def evaluate(
     *,
-    tasks: str | Sequence[str | TaskConfig | Task],
+    tasks: str | Sequence[str | TaskConfig | Task | BaseTask[Any] | type[BaseTask[Any]]],
     model: str | Model = DEFAULT_MODEL,
     model_args: str | Mapping[str, Any] | None = None,
     num_fewshot: int | None = None,
@@ -52,6 +52,7 @@ def evaluate(
     apply_chat_template: bool | str = False,
     fewshot_as_multiturn: bool | None = None,
     system_instruction: str | None = None,
+    perturbation: str | Mapping[str, Any] | None = None,
     seeds: Sequence[int | None] = DEFAULT_SEEDS,
     bootstrap_iters: int = DEFAULT_ITERATIONS,
     predict_only: bool = False,
@@ -81,6 +82,7 @@ def evaluate(
         fewshot_as_multiturn=fewshot_as_multiturn,
         system_instruction=system_instruction,
         gen_kwargs=parse_arguments(gen_kwargs, where="gen_kwargs"),
+        perturbation=parse_arguments(perturbation, where="perturbation") or None,
         fewshot_seed=seeds[3] if seeds[3] is not None else DEFAULT_SEEDS[3],
     )
     check_selection(limit, samples)

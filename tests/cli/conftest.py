@@ -7,7 +7,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -49,7 +49,7 @@ class Ran:
 class Folder:
     """A folder of files, and commands that run in it."""
 
-    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def __init__(self, path: Path, capsys: pytest.CaptureFixture[str] | None = None) -> None:
         self.path = path
         self._capsys = capsys
 
@@ -73,6 +73,7 @@ class Folder:
 
     def run(self, *argv: str) -> Ran:
         """Run a command in this process."""
+        assert self._capsys is not None
         self._capsys.readouterr()
         code = main(list(argv))
         out, err = self._capsys.readouterr()
@@ -115,3 +116,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captu
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
     return Folder(tmp_path, capsys)
+
+
+@pytest.fixture(scope="module")
+def make_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[], Folder]:
+    """Makes folders that the tests of a module share; commands run in processes of their own."""
+    return lambda: Folder(tmp_path_factory.mktemp("folder"))

@@ -22,7 +22,8 @@ dataset_kwargs:
   data_files: {data}
 test_split: train
 output_type: multiple_choice
-doc_to_text: "Question: {{{{question}}}}\n{{% for c in choices.text %}}{{{{'ABCDE'[loop.index0]}}}}. {{{{c}}}}\n{{% endfor %}}Answer:"
+doc_to_text: "Question: {{{{question}}}}\n\
+  {{% for c in choices.text %}}{{{{'ABCDE'[loop.index0]}}}}. {{{{c}}}}\n{{% endfor %}}Answer:"
 doc_to_choice: "{{{{'ABCDE'[:choices.text|length]|list}}}}"
 doc_to_target: "{{{{choices.label.index(answerKey)}}}}"
 metric_list:

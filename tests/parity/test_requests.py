@@ -37,7 +37,7 @@ TASKS: dict[str, tuple[str, tuple[int, ...]]] = {
     "bbh_zeroshot_date_understanding": ("bbh", (0,)),
     "hendrycks_math_algebra": ("hendrycks_math", (0, 3)),
 }
-CASES = [pytest.param(name, shots, id=f"{name}-{shots}") for name, (_, all_shots) in TASKS.items() for shots in all_shots]
+CASES = [pytest.param(name, n, id=f"{name}-{n}") for name, (_, shots) in TASKS.items() for n in shots]
 
 
 @pytest.mark.parametrize(("name", "shots"), CASES)

@@ -114,9 +114,10 @@ def test_truncated_counts_texts_that_ran_into_the_limit():
 # The likelihood of a text
 
 
-def test_bits_per_byte_counts_bytes_not_characters():
-    outcome = LikelihoodOutcome(loglikelihood=-3.0, is_greedy=False, text=" é")
+def test_bits_per_byte_counts_bytes_not_words():
+    outcome = LikelihoodOutcome(loglikelihood=-3.0, is_greedy=False, text=" é", words=2, bytes=3)
     assert value("bits_per_byte", outcome) == (-3.0, 3)
+    assert value("word_perplexity", outcome) == (-3.0, 2)
 
 
 def test_bits_per_byte_is_over_all_documents_together():

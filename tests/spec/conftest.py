@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -40,6 +41,9 @@ FIELDS: dict[str, Any] = {
 }
 
 
+SCRIPT = Path(__file__).parents[2] / "scripts" / "spec_coverage.py"
+
+
 class Scripted(Model):
     """Writes and prefers what it is told, and keeps what it was asked."""
 
@@ -74,6 +78,15 @@ class Scripted(Model):
     def apply_chat_template(self, messages: Sequence[Any], *, add_generation_prompt: bool = True) -> str:
         turns = [f"<{message['role']}>{message['content']}" for message in messages]
         return "".join(turns) + ("<assistant>" if add_generation_prompt else "")
+
+
+@pytest.fixture(scope="session")
+def coverage() -> Any:
+    """The script that knows every name of the specification, as a module."""
+    spec = importlib.util.spec_from_file_location("spec_coverage", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture

@@ -172,6 +172,18 @@ def test_download_opens_the_dataset_with_further_arguments(write, fields):
 
 
 @pytest.mark.covers("Task.download")
+def test_examples_come_from_the_dataset_that_was_opened_last(write, fields):
+    row = '{"question": "%s?", "choices": ["no", "yes"], "answer": 0}\n'
+    write({"old.jsonl": row % "old", "new.jsonl": row % "new", "test.jsonl": row % "asked"})
+    del fields["custom_dataset"]
+    files = {"data_files": {"test": "test.jsonl", "train": "old.jsonl"}}
+    task = Task.from_config({**fields, "dataset_path": "json", "dataset_kwargs": files, "num_fewshot": 1})
+    assert contexts(task) == ["old? no\n\nasked?"]
+    task.download({"data_files": {"test": "test.jsonl", "train": "new.jsonl"}})
+    assert contexts(task) == ["new? no\n\nasked?"]
+
+
+@pytest.mark.covers("Task.download")
 def test_the_dataset_is_not_opened_before_it_is_needed(choosing):
     opened = []
 
@@ -389,10 +401,30 @@ def test_an_override_may_ask_otherwise_and_leave_documents_out(fields):
 
 
 @pytest.mark.covers("Task.construct_requests")
+def test_write_out_shows_the_first_document_that_is_not_left_out(fields):
+    class Picky(MultipleChoiceTask):
+        def construct_requests(self, doc, ctx, **kwargs):
+            return None if ctx.startswith("Can") else super().construct_requests(doc, ctx, **kwargs)
+
+    assert "facts" in evaluate(tasks=[Picky(fields)], model="dummy", write_out=True)
+
+
+@pytest.mark.covers("Task.construct_requests")
 def test_metadata_goes_along_with_the_instances(choosing):
     task = choosing()
     [instance, _] = task.construct_requests(task.eval_docs[0], "Q", doc_id=0, metadata={"source": "web"})
     assert instance.metadata == {"source": "web"}
+
+
+@pytest.mark.covers("Task.construct_requests", "Task.build_all_requests")
+def test_metadata_is_cached_with_the_requests(fields, tmp_path):
+    class Noting(MultipleChoiceTask):
+        def construct_requests(self, doc, ctx, **kwargs):
+            return super().construct_requests(doc, ctx, **{**kwargs, "metadata": {"length": len(doc["question"])}})
+
+    for _ in range(2):
+        [first, *_] = Noting(fields).build_all_requests(cache_requests=True, cache_folder=tmp_path)
+        assert first.metadata == {"length": 13}
 
 
 @pytest.mark.covers("Task.construct_requests")
@@ -564,6 +596,31 @@ def test_results_have_the_shape_of_the_output_type(fields, saying, liking, kind,
 
 
 @pytest.mark.covers("Task.process_results")
+@pytest.mark.parametrize(
+    ("entry", "key", "value"),
+    [
+        ({}, "right,none", 0.0),
+        ({"reduction": "mean"}, "right,none", 0.5),
+        ({"reduction": "pass@2"}, "pass@2(right),none", 5 / 6),
+        ({"aggregation": lambda items: sum(map(sum, items))}, "right,none", 2.0),
+    ],
+)
+def test_lists_of_values_are_reduced_like_repeats_unless_a_function_aggregates_them(writing, saying, entry, key, value):
+    def right(doc, results):
+        [texts] = results
+        return {"right": [float(text == "no") for text in texts]}
+
+    task = writing(
+        repeats=4,
+        filter_list=[{"name": "none", "filter": [{"function": "noop"}]}],
+        process_results=right,
+        metric_list=[{"metric": "right", **entry}],
+    )
+    results = evaluate(tasks=[task], model=saying("what?", "no", "no", "never"), limit=1)
+    assert results["facts"][key] == pytest.approx(value)
+
+
+@pytest.mark.covers("Task.process_results")
 def test_without_code_of_its_own_a_task_leaves_the_values_to_the_metrics(choosing):
     task = choosing()
     assert task.process_results(task.eval_docs[0], [(-1.0, False), (-2.0, False)]) is None
@@ -720,6 +777,22 @@ def test_shots_follow_a_fewshot_config_that_is_set(choosing):
     assert contexts(task, limit=1) == ["Is ice cold? yes\n\nCan fish fly?"]
     task.set_config("fewshot_config", {"fewshot_indices": [3], "doc_to_text": "E: {{question}}"})
     assert contexts(task, limit=1) == ["E: Is lead light? no\n\nCan fish fly?"]
+
+
+@pytest.mark.covers("Task.set_config", "Task.dump_config", "Task.build_all_requests")
+@pytest.mark.parametrize("formats", [None, "cloze"])
+@pytest.mark.parametrize(
+    ("key", "value"), [("fewshot_config", {"sampler": "first_n", "gen_prefix": "So"}), ("description", "Facts. ")]
+)
+def test_what_is_set_is_dumped_and_changes_the_cache(choosing, tmp_path, formats, key, value):
+    task = choosing(formats=formats, num_fewshot=1)
+    task.build_all_requests(cache_requests=True, cache_folder=tmp_path)
+    task.set_config(key, value)
+    assert task.dump_config()[key] == value
+    task.build_all_requests(cache_requests=True, cache_folder=tmp_path)
+    again = Task.from_config(task.config.to_dict(keep_callable=True))
+    assert again.build_all_requests() == task.instances
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 @pytest.mark.covers("Task.set_config")

@@ -37,6 +37,12 @@ def test_results_are_keyed_by_the_task(choosing):
     assert list(evaluate(tasks=[choosing(task="trivia")], model="dummy")) == ["trivia"]
 
 
+@pytest.mark.covers("TaskConfig.task")
+def test_two_different_tasks_of_one_name_are_refused(choosing):
+    with pytest.raises(UsageError, match="facts"):
+        evaluate(tasks=[choosing(), choosing(description="Another one. ")], model="dummy")
+
+
 @pytest.mark.covers("TaskConfig.task", "TaskConfig.formats")
 def test_a_task_name_with_an_at_runs_under_that_format(choosing, prompt):
     task = choosing(task="facts@mcqa")

@@ -12,6 +12,7 @@ import wave
 from pathlib import Path
 from typing import Any
 
+import datasets
 import numpy as np
 import pytest
 
@@ -183,6 +184,18 @@ def test_every_way_to_give_a_sound_gives_its_samples(kind, tmp_path, monkeypatch
     assert request.context == "<audio>\n?"
 
 
+def test_columns_of_images_and_sounds_of_a_dataset_are_read():
+    whole = (tone() * 32000).astype("<i2")
+    made = datasets.Dataset.from_list(
+        [{"q": "?", "x": "y", "a": picture("red"), "s": {"bytes": wav(whole), "path": None}}]
+    )
+    rows = made.cast_column("s", datasets.Audio())
+    for process in (None, lambda docs: docs.select([0])):
+        fields = {"doc_to_image": "a", "doc_to_audio": "s", "process_docs": process}
+        request = first(task_of([], custom_dataset=lambda **kwargs: {"test": rows}, **fields))
+        assert [(one.kind, one.size) for one in request.media] == [("image", "4x3"), ("audio", "0.25 s at 8000 Hz")]
+
+
 @pytest.mark.parametrize(("width", "tolerance"), [(1, 0.02), (2, 1e-4), (3, 1e-6), (4, 1e-6)])
 def test_wav_files_of_every_width_are_read(width, tolerance):
     scaled = tone() * 0.9
@@ -253,6 +266,28 @@ def test_examples_bring_their_own_images():
     request = first(task)
     assert request.context == "<image> red? red\n\n<image> blue? blue\n\n<image> green?"
     assert images(request) == [picture(colour) for colour in ("red", "blue", "green")]
+
+
+def test_a_document_is_not_its_own_example_by_its_sound_alone():
+    rows = [{"s": {"array": tone(200 * n), "sampling_rate": 8000}, "q": "?"} for n in (1, 2, 3)]
+    task = task_of(rows, doc_to_audio="s", num_fewshot=2, fewshot_split="test")
+    for instance in task.build_all_requests():
+        assert len(set(instance.request.media)) == 3
+
+
+def test_a_replaced_example_is_the_same_in_every_run():
+    def shots() -> list[Any]:
+        rows = [{"q": "?", "a": picture(colour)} for colour in ("red", "blue", "green", "black", "white")]
+        task = task_of(
+            [],
+            custom_dataset=lambda **kwargs: {"test": rows, "train": list(rows)},
+            fewshot_split="train",
+            num_fewshot=3,
+            doc_to_image="a",
+        )
+        return [instance.request.media for instance in task.build_all_requests()]
+
+    assert shots() == shots()
 
 
 # Requests

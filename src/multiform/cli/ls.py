@@ -82,13 +82,20 @@ def _registered(kind: str) -> list[dict[str, Any]]:
             "openai-completions": "a server's completions, with log-likelihoods (base_url=..., model=...)",
             "local-chat-completions": "the same as openai-chat, by lm-eval's name",
             "openai-chat-completions": "the same as openai-chat, by lm-eval's name",
-            "openai-chat-completions": "the same as openai-chat, by lm-eval's name",
             "local-completions": "the same as openai-completions, by lm-eval's name",
             "dummy": "answers at once, knows nothing",
         }
         return [{"name": name, "about": about.get(name, "")} for name in models]
     registry = _registry(kind)
-    return [{"name": name, "about": _first_line(registry.get(name))} for name in registry]
+    rows = [{"name": name, "about": _first_line(registry.get(name))} for name in registry]
+    return rows + _dialects() if kind == "formats" else rows
+
+
+def _dialects() -> list[dict[str, Any]]:
+    """The names of templates and styles, which are formats as well."""
+    from multiform.formats import dialects
+
+    return [{"name": name, "about": _first_line(dialects.get(name))} for name in dialects]
 
 
 def _registry(kind: str) -> Any:

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from multiform.cli import ls, run, show, validate
+from multiform.cli import convert, formats, ls, run, show, validate
 from multiform.cli.parser import Parser
 from multiform.errors import MultiformError, UsageError, nearest
 
@@ -21,10 +21,12 @@ examples:
   multiform show quiz@cot --num_fewshot 2              the exact prompt that a model gets
   multiform ls formats                                 what there is to choose from
   multiform validate my_task.yaml                      what is wrong with a task, and where
+  multiform convert my_task.yaml --to style            the same task in another dialect
+  multiform formats explain mcq::gpqa                  a format's fields, its prompt, and its other names
 
 'multiform COMMAND --help' explains a command.
 """
-_COMMANDS = {"run": run, "show": show, "ls": ls, "validate": validate}
+_COMMANDS = {"run": run, "show": show, "ls": ls, "validate": validate, "convert": convert, "formats": formats}
 
 logger = logging.getLogger("multiform")
 

@@ -61,6 +61,12 @@ def add_prompt(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--system_instruction", metavar="TEXT", help="text before everything else")
     group.add_argument(
+        "--perturbation",
+        metavar="K=V,...",
+        help="noise in the questions, e.g. type=editor,probability=0.1,seed=42; types: editor, permute, replace, "
+        "delete, uppercase",
+    )
+    group.add_argument(
         "--gen_kwargs", metavar="K=V,...", help="arguments of generation, over those of the task, e.g. max_gen_toks=64"
     )
     group.add_argument(
@@ -119,6 +125,7 @@ def prompt_settings(options: argparse.Namespace) -> PromptSettings:
         fewshot_as_multiturn=options.fewshot_as_multiturn,
         system_instruction=options.system_instruction,
         gen_kwargs=generation_arguments(options),
+        perturbation=perturbation(options),
         fewshot_seed=options.seed[3],
     )
 
@@ -133,6 +140,22 @@ def generation_arguments(options: argparse.Namespace) -> dict[str, Any]:
         check_generation(given)
     except ConfigError as error:
         raise UsageError(error.what, where="--gen_kwargs", hint=error.hint) from error
+    return given
+
+
+def perturbation(options: argparse.Namespace) -> dict[str, Any] | None:
+    """The noise that ``--perturbation`` asks for, checked before any task is read."""
+    from multiform.arguments import parse_arguments
+    from multiform.formats.perturbation import Perturbation
+
+    if options.perturbation is None:
+        return None
+    given = parse_arguments(options.perturbation, where="--perturbation")
+    try:
+        Perturbation.of(given)
+    except ConfigError as error:
+        what = f"{error.where}: {error.what}" if error.where else error.what
+        raise UsageError(what, where="--perturbation", hint="write e.g. type=editor,probability=0.1,seed=42") from error
     return given
 
 

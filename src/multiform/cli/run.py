@@ -106,6 +106,7 @@ def execute(options: argparse.Namespace) -> int:
             apply_chat_template=options.apply_chat_template,
             fewshot_as_multiturn=options.fewshot_as_multiturn,
             system_instruction=options.system_instruction,
+            perturbation=flags.perturbation(options),
             seeds=options.seed,
             bootstrap_iters=options.bootstrap_iters,
             predict_only=options.predict_only,

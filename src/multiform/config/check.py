@@ -112,7 +112,8 @@ def _translated(
     remedy = f"write e.g. {example}" if example else "see docs/tasks.md"
     if problem["type"] == "missing":
         return ConfigError(f"missing key '{path[-1]}'", where=where(name, *path[:-1]), hint=f"add it; {remedy}")
-    if path and len(_members(hint)) == 1:
+    # Of a field that may be null as well, the other kind is what was meant.
+    if path and len([part for part in _members(hint) if part is not type(None)]) == 1:
         what = f"{_expected(problem)}, got {_shown(problem['input'])}"
         return ConfigError(what, where=where(name, *path), hint=remedy)
     return ConfigError(f"expected {describe(hint)}, got {_shown(value)}", where=where(name), hint=remedy)

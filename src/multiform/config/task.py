@@ -15,9 +15,11 @@ from multiform.config.prompts import load_prompt
 from multiform.config.scoring import FilterPipeline, MetricConfig, ScorerConfig
 from multiform.config.serialize import plain
 from multiform.config.source import Source, where
+from multiform.config.wrapped import wrapped
 from multiform.errors import ConfigError, MultiformError, shorten
 from multiform.fields import Field, FieldSpec
-from multiform.formats import FieldMapping, FormatConfig, OutputType, compile_format, select_format
+from multiform.formats import FieldMapping, FormatConfig, OutputType, TemplateConfig, compile_format, select_format
+from multiform.formats.perturbation import Perturbation, perturbed
 from multiform.formats.raw import check_raw
 
 _TEMPLATES = ("output_type", "description", "doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix",
@@ -39,7 +41,7 @@ class TaskConfig:
     """
 
     #: Unique name; ``name@format`` selects a format.
-    task: str
+    task: str = ""
     #: Shown in tables instead of the name.
     task_alias: str | None = None
     #: A format's name, a mapping with `type` and overrides, or a table of several.
@@ -83,7 +85,11 @@ class TaskConfig:
     should_decontaminate: bool = False
     doc_to_decontamination_query: str | Callable[..., str] | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
-    template: str | dict[str, Any] | None = None
+    #: A template's name, or a mapping with `template_type` and what is changed in it.
+    template: str | dict[str, Any] | TemplateConfig | None = None
+    #: Noise in the question: `type`, `probability`, `seed`, and words that it does not touch.
+    perturbation: dict[str, Any] | None = None
+    perturbation_unmodifiable_words: list[str] | None = None
     _formats_selection: str | None = None
     _qualified_name: str | None = None
     _source: Source | None = field(default=None, repr=False, compare=False)
@@ -95,6 +101,8 @@ class TaskConfig:
     #: The format that the task runs under, and the label by which it was selected.
     format: FormatConfig | None = field(init=False, default=None, repr=False)
     format_label: str | None = field(init=False, default=None, repr=False)
+    #: The template that the task runs under.
+    template_config: TemplateConfig | None = field(init=False, default=None, repr=False, compare=False)
     #: What the task said and the format does otherwise.
     set_aside: tuple[str, ...] = field(init=False, default=(), repr=False, compare=False)
 
@@ -102,6 +110,7 @@ class TaskConfig:
         self._check()
         self._given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         self._apply_prompt()
+        self.doc_to_text = self._noisy(self.doc_to_text)  # type: ignore[assignment]
         self.mapping = FieldMapping(self.doc_to_text, self.doc_to_choice, self.doc_to_target)
         self._compile_fields()
         self._resolve_formats()
@@ -164,8 +173,11 @@ class TaskConfig:
         built from it again; `templates` has that.
         """
         public = [f.name for f in fields(self) if f.init and not f.name.startswith("_")]
-        made = _MADE_BY_FORMAT if self.format is not None or self.use_prompt is not None else ("fewshot_config",)
+        replaced = (self.format, self.use_prompt, self.template, self.perturbation)
+        made = ("fewshot_config",) if all(one is None for one in replaced) else _MADE_BY_FORMAT
         values = {name: self._given[name] if name in made else getattr(self, name) for name in public}
+        if isinstance(self.template, TemplateConfig):
+            values["template"] = self.template.to_dict()
         if self._formats_selection is not None:
             values["task"] = self.form_name
         return {key: plain(value, keep_callable) for key, value in values.items() if value is not None}
@@ -182,7 +194,7 @@ class TaskConfig:
                 setattr(self, name, {} if name.endswith("kwargs") or name == "metadata" else [])
         given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         check_values(type(self), given, lambda *path: where(self._source, self.task, *path))
-        if not self.task.partition("@")[0]:
+        if not self.task.partition("@")[0] and (self.task or self._source is not None):
             raise ConfigError("the task has no name", where=self.where("task"), hint="write 'task: name'")
         for name in ("num_fewshot", "repeats"):
             value, least = getattr(self, name), 1 if name == "repeats" else 0
@@ -193,13 +205,20 @@ class TaskConfig:
     def _resolve_formats(self) -> None:
         """Replace the mapping by the templates of the selected format, if there is one."""
         selection = self._formats_selection or self.task.partition("@")[2] or None
+        if self.template is not None:
+            if self.formats is not None:
+                hint = "keep one of the two; 'multiform convert' turns one into the other"
+                raise ConfigError("a task has formats or a template", where=self.where("template"), hint=hint)
+            if selection is None:
+                self._apply_template(self.template)
+                return
         try:
             selected = select_format(self.formats, selection)
             if selected is None:
                 return
             self.format, self.format_label = selected.format, selected.label
             self.mapping = FieldMapping(
-                "question" if self.doc_to_text is None else self.doc_to_text,
+                self._noisy("question") if self.doc_to_text is None else self.doc_to_text,
                 self.doc_to_choice,
                 "answer" if self.doc_to_target is None else self.doc_to_target,
             )
@@ -213,6 +232,36 @@ class TaskConfig:
         self.doc_to_choice = templates.doc_to_choice  # type: ignore[assignment]
         self.doc_to_target = templates.doc_to_target  # type: ignore[assignment]
         self._take_over(selected.format)
+
+    def _apply_template(self, template: str | dict[str, Any] | TemplateConfig) -> None:
+        """Wrap the task's fields into functions that give what the template makes of them."""
+        try:
+            made = wrapped(template, self.mapping, self.output_type)
+        except ConfigError as error:
+            raise self._placed(error, "template") from error
+        self.template_config, self.format, self.format_label = made.template, made.format, made.label
+        self.doc_to_text, self.doc_to_choice, self.doc_to_target = (
+            made.doc_to_text,
+            made.doc_to_choice,
+            made.doc_to_target,
+        )
+        self.output_type = made.output_type
+        if made.format is not None:
+            self._take_over(made.format)
+
+    def _noisy(self, question: FieldSpec) -> FieldSpec:
+        """The question with the noise that the task asks for."""
+        if self.perturbation is None:
+            return question
+        try:
+            made = Perturbation.of(self.perturbation, self.perturbation_unmodifiable_words or ())
+        except ConfigError as error:
+            raise self._placed(error, "perturbation") from error
+        return perturbed(question, made)
+
+    def changed(self, **changes: Any) -> TaskConfig:
+        """The same task with some of its keys changed, as if its file said so."""
+        return type(self)(**{**self._given, **changes})
 
     def _take_over(self, form: FormatConfig) -> None:
         """A format owns layout and scoring; what the task said otherwise is set aside and reported."""
@@ -252,6 +301,8 @@ class TaskConfig:
 
     def _build_fewshot_config(self) -> None:
         given = _fewshot_mapping(self.fewshot_config)
+        if given.get("doc_to_text") is not None:
+            given["doc_to_text"] = self._noisy(given["doc_to_text"])
         try:
             if self.format is not None and any(
                 given.get(k) is not None for k in ("doc_to_text", "doc_to_choice", "doc_to_target")

@@ -135,6 +135,8 @@ def written_out(works: Sequence[Work]) -> str:
     """The first prompt of each form, for the log."""
     shown: dict[str, str] = {}
     for work in works:
+        if not work.instances:  # a task may leave documents out
+            continue
         request = work.instances[0].request
         text = request.text if isinstance(request, RollingRequest) else request.context
         shown.setdefault(work.task.name, f"=== {work.task.name}, doc {work.doc_id}\n{text}")

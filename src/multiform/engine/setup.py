@@ -14,7 +14,7 @@ from multiform.engine.progress import Progress
 from multiform.engine.store import Store
 from multiform.errors import ConfigError, UsageError, nearest
 from multiform.models import Model, models
-from multiform.tasks import Group, Node, PromptOptions, Task, TaskManager
+from multiform.tasks import BaseTask, Group, Node, PromptOptions, Task, TaskManager
 
 DEFAULT_MODEL = "bundled"
 #: Seeds of python, numpy, torch and the few-shot sampler.
@@ -30,6 +30,8 @@ class PromptSettings:
     fewshot_as_multiturn: bool | None = None
     system_instruction: str | None = None
     gen_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    #: Noise in the questions, as a task's `perturbation` says it.
+    perturbation: Mapping[str, Any] | None = None
     fewshot_seed: int = DEFAULT_SEEDS[3]
 
     @property
@@ -48,7 +50,7 @@ class PromptSettings:
 
 
 def load_tasks(
-    tasks: str | Sequence[str | TaskConfig | Task],
+    tasks: str | Sequence[str | TaskConfig | Task | BaseTask[Any] | type[BaseTask[Any]]],
     settings: PromptSettings,
     *,
     include_path: str | Path | Sequence[str | Path] | None = None,
@@ -58,24 +60,39 @@ def load_tasks(
     """The forms that are named or given, with the settings of this run; groups are added to `groups`."""
     manager = TaskManager(include_path)
     mirror = Path(dataset_mirror) if dataset_mirror else None
+    noise = {} if settings.perturbation is None else {"perturbation": dict(settings.perturbation)}
     made: list[Task] = []
     for item in [tasks] if isinstance(tasks, str) else tasks:
         if isinstance(item, Task):
-            made.append(item)
+            made.append(type(item)(item.config.changed(**noise), dataset_mirror=item.source.mirror) if noise else item)
         elif isinstance(item, TaskConfig):
-            made.append(Task.from_config(item, dataset_mirror=mirror))
+            made.append(Task.from_config(item.changed(**noise) if noise else item, dataset_mirror=mirror))
         else:
-            nodes = manager.tree(item)
+            nodes = manager.tree(item, noise) if isinstance(item, str) else [_node(item, noise)]
             configs = {config.form_name: config for node in nodes for config in _leaves(node)}
             made += [Task.from_config(config, dataset_mirror=mirror) for config in configs.values()]
             if groups is not None:
                 groups += [node for node in nodes if isinstance(node, Group)]
-    forms = list({task.name: task for task in made}.values())
+    forms: dict[str, Task] = {}
+    for task in made:
+        first = forms.setdefault(task.name, task)
+        if first is not task and first.config != task.config:
+            what = f"two different tasks are called '{task.name}'"
+            raise UsageError(what, where="--tasks", hint="rename one of them, or run them one by one")
     if not forms:
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
-    for form in forms:
+    for form in forms.values():
         _apply(settings, form)
-    return forms
+    return list(forms.values())
+
+
+def _node(item: Any, overrides: Mapping[str, Any]) -> Node:
+    """What a Python task, or the class of one, stands for."""
+    task = item() if isinstance(item, type) and issubclass(item, BaseTask) else item
+    if not isinstance(task, BaseTask):
+        what = f"expected a task's name, configuration or class, got {type(task).__name__}"
+        raise UsageError(what, where="tasks", hint="give e.g. tasks=['quiz@mcqa']")
+    return task.to_node(None, overrides)
 
 
 def _leaves(node: Node) -> list[TaskConfig]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from multiform.plan.tree import Tokens, common
 
@@ -18,7 +19,7 @@ def families(sequences: Sequence[Tokens]) -> list[int]:
     [3, 3, 3, 3]
     """
     prefixes = [0] * len(sequences)
-    shares = [0, *(min(common(a, b), len(a) - 1, len(b) - 1) for a, b in zip(sequences, sequences[1:], strict=False))]
+    shares = [0, *(min(common(a, b), len(a) - 1, len(b) - 1) for a, b in pairwise(sequences))]
     pending = [(0, len(sequences), 0)]
     while pending:
         first, last, prefix = pending.pop()
@@ -29,5 +30,5 @@ def families(sequences: Sequence[Tokens]) -> list[int]:
         if (last - first - 1) * (shared - prefix) > shared:
             prefix = shared
         cuts = [first, *(index for index in range(first + 1, last) if shares[index] == shared), last]
-        pending.extend((start, stop, prefix) for start, stop in zip(cuts, cuts[1:], strict=False))
+        pending.extend((start, stop, prefix) for start, stop in pairwise(cuts))
     return prefixes

@@ -27,12 +27,13 @@ class ChoiceOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LikelihoodOutcome:
-    """The log-likelihood of one text, exactly as it was asked for."""
+    """The log-likelihood of one text, exactly as it was asked for, and how long the task says it is."""
 
     loglikelihood: float
     is_greedy: bool
     text: str
-    words: int = 0
+    words: int
+    bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

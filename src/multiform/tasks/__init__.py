@@ -7,10 +7,13 @@ from multiform.tasks.loglikelihood import LoglikelihoodTask, RollingTask
 from multiform.tasks.manager import TaskManager
 from multiform.tasks.multiple_choice import MultipleChoiceTask
 from multiform.tasks.records import Answered, ChatTemplate, PromptOptions, ScoredDoc
+from multiform.tasks.styled import NO_SUBJECT, BaseTask, task_classes
 from multiform.tasks.task import Task
 
 __all__ = [
+    "NO_SUBJECT",
     "Answered",
+    "BaseTask",
     "ChatTemplate",
     "GenerateTask",
     "Group",
@@ -25,4 +28,5 @@ __all__ = [
     "node_name",
     "register_sampler",
     "samplers",
+    "task_classes",
 ]

@@ -33,11 +33,14 @@ class RequestCache:
 
     def write(self, instances: Sequence[Instance]) -> None:
         """Write beside the file and rename, so that no other process reads half of it."""
+        try:
+            lines = [json.dumps(_record(instance), ensure_ascii=True) + "\n" for instance in instances]
+        except TypeError:  # metadata that a file of text cannot hold
+            return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         partial = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         with partial.open("w", encoding="utf-8") as file:
-            for instance in instances:
-                file.write(json.dumps(_record(instance), ensure_ascii=True) + "\n")
+            file.writelines(lines)
         partial.replace(self.path)
 
 
@@ -79,6 +82,7 @@ def _record(instance: Instance) -> dict[str, Any]:
     return {
         "doc_id": instance.doc_id,
         "idx": instance.idx,
+        "metadata": instance.metadata,
         "kind": type(request).__name__,
         # Requests with media are not cached; see build_all_requests.
         "request": {key: value for key, value in asdict(request).items() if key != "media"},
@@ -86,7 +90,8 @@ def _record(instance: Instance) -> dict[str, Any]:
 
 
 def _instance(record: dict[str, Any]) -> Instance:
-    return Instance(record["doc_id"], record["idx"], _request(record["kind"], record["request"]))
+    request = _request(record["kind"], record["request"])
+    return Instance(record["doc_id"], record["idx"], request, record["metadata"])
 
 
 def _request(kind: str, values: dict[str, Any]) -> Request:

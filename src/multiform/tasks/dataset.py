@@ -10,6 +10,7 @@ from multiform.config import TaskConfig
 from multiform.config.source import display
 from multiform.errors import DataError, MultiformError, nearest, shorten
 from multiform.tasks.files import READERS, Rows, read_rows
+from multiform.tasks.media_files import undecoded
 
 #: Values of `dataset_path` that name a kind of file; the files are in `dataset_kwargs`.
 _FILE_KINDS = ("json", "csv", "parquet")
@@ -202,7 +203,7 @@ def _from_hub(config: TaskConfig) -> Dataset:
 def _listing(rows: Any, place: str | None) -> Callable[[], Rows]:
     def read() -> Rows:
         try:
-            return [dict(row) for row in rows]
+            return [dict(row) for row in undecoded(rows)]
         except (TypeError, ValueError) as error:
             what = f"the rows are not mappings of columns: {error}"
             raise DataError(what, where=place, hint="give a list of dicts for each split") from error

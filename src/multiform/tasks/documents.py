@@ -99,6 +99,7 @@ class TaskDocuments:
                 raise ConfigError(what, where=self.name, hint="call it without update=True")
             value = {**current, **value}
         setattr(self.config, key, value)
+        self.config._given[key] = value  # `to_dict` is to say it, too
 
     def dump_config(self) -> dict[str, Any]:
         return self.config.to_dict()

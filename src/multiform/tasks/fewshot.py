@@ -6,11 +6,13 @@ generator for a task, advanced once for each document in order.
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from multiform.errors import DataError
+from multiform.media import named
 from multiform.registry import Registry
 
 DEFAULT_SEED = 1234
@@ -39,12 +41,12 @@ class Sampler:
         The replacement has a generator of its own, made from the document, so that all other draws stay
         what they are.
         """
-        if all(self.pool[index] != leaked for index in drawn):
+        if all(differ(self.pool[index], leaked) for index in drawn):
             return drawn
-        free = [i for i in range(len(self.pool)) if i not in drawn and self.pool[i] != leaked]
-        bad = [index for index in drawn if self.pool[index] == leaked]
+        free = [i for i in range(len(self.pool)) if i not in drawn and differ(self.pool[i], leaked)]
+        bad = [index for index in drawn if not differ(self.pool[index], leaked)]
         self._need(len(drawn), len(drawn) - len(bad) + len(free))
-        fresh = dict(zip(bad, random.Random(f"{seed} {leaked}").sample(free, len(bad)), strict=True))
+        fresh = dict(zip(bad, random.Random(f"{seed} {_spelled(leaked)}").sample(free, len(bad)), strict=True))
         return [fresh.get(index, index) for index in drawn]
 
     def _need(self, n: int, available: int) -> None:
@@ -67,9 +69,9 @@ class RandomSampler(Sampler):
         if n < len(self.pool):
             # One more is drawn than needed, so that the excluded one can be dropped.
             drawn = self.random.sample(range(len(self.pool)), n + 1)
-            kept = [index for index in drawn if self.pool[index] != exclude][:n]
+            kept = [index for index in drawn if differ(self.pool[index], exclude)][:n]
         if len(kept) < n:
-            others = [index for index in range(len(self.pool)) if self.pool[index] != exclude]
+            others = [index for index in range(len(self.pool)) if differ(self.pool[index], exclude)]
             self._need(n, len(others))
             kept = self.random.sample(others, n)
         return kept
@@ -84,7 +86,7 @@ class FirstNSampler(Sampler):
         for index, doc in enumerate(self.pool):
             if len(kept) == n:
                 break
-            if exclude is None or doc != exclude:
+            if exclude is None or differ(doc, exclude):
                 kept.append(index)
         self._need(n, len(kept))
         return kept
@@ -101,7 +103,7 @@ class BalancedSampler(Sampler):
     def sample(self, n: int, *, exclude: Any | None = None) -> list[int]:
         by_label: dict[str, list[int]] = {}
         for index, doc in enumerate(self.pool):
-            if exclude is None or doc != exclude:
+            if exclude is None or differ(doc, exclude):
                 by_label.setdefault(repr(self.label_of(doc)), []).append(index)
         self._need(n, sum(map(len, by_label.values())))
         for indexes in by_label.values():
@@ -113,3 +115,19 @@ class BalancedSampler(Sampler):
             drawn += [by_label[label].pop() for label in left[: n - len(drawn)]]
         self.random.shuffle(drawn)
         return drawn
+
+
+def differ(doc: Any, other: Any) -> bool:
+    """Whether two documents are not the same."""
+    try:
+        return bool(doc != other)
+    except ValueError:  # arrays, as sounds come in, do not compare to one truth
+        return json.dumps(doc, default=named) != json.dumps(other, default=named)
+
+
+def _spelled(doc: Any) -> Any:
+    """The document with images by their content, where they would spell the place that they have in memory."""
+    if not isinstance(doc, dict):
+        return doc
+    plain = (str, int, float, list, dict, type(None))
+    return {key: value if isinstance(value, plain) else named(value) for key, value in doc.items()}

@@ -10,6 +10,7 @@ from typing import Literal
 
 from multiform.config import YamlFile, read_yaml
 from multiform.errors import ConfigError, shorten
+from multiform.tasks.python import TaskClass, task_classes_in
 
 logger = logging.getLogger("multiform")
 
@@ -25,6 +26,7 @@ class Entry:
     kind: Literal["task", "group"]
     path: Path
     tags: tuple[str, ...] = ()
+    task_class: TaskClass | None = None
 
 
 @dataclass(slots=True)
@@ -51,38 +53,42 @@ def build_index(folders: Iterable[Path]) -> Index:
     index = Index()
     for folder in folders:
         here: dict[str, Entry] = {}
-        for path in sorted(folder.rglob("*.yaml")):
+        for path in sorted([*folder.rglob("*.yaml"), *folder.rglob("*.py")]):
             if any(part in _IGNORED for part in path.parts) or not path.is_file():
                 continue
             try:
-                entry = _entry(path)
+                entries = _python_entries(path) if path.suffix == ".py" else _yaml_entries(path)
             except ConfigError as error:
                 index.broken[path] = error
                 continue
-            if entry is None:
-                continue
-            if entry.name in here:
-                logger.warning(
-                    "task '%s' is defined twice: %s is used, %s is not", entry.name, here[entry.name].path, path
-                )
-            here.setdefault(entry.name, entry)
+            for entry in entries:
+                if entry.name in here:
+                    logger.warning(
+                        "task '%s' is defined twice: %s is used, %s is not", entry.name, here[entry.name].path, path
+                    )
+                here.setdefault(entry.name, entry)
         for name in here.keys() & index.entries.keys():
             logger.warning("task '%s' of %s replaces the one of %s", name, folder, index.entries[name].path)
         index.entries |= here
     return index
 
 
-def _entry(path: Path) -> Entry | None:
+def _python_entries(path: Path) -> list[Entry]:
+    """The task classes of a file, which is read but not run."""
+    return [Entry(found.name, "task", path, task_class=found) for found in task_classes_in(path)]
+
+
+def _yaml_entries(path: Path) -> list[Entry]:
     """What a file defines; a file that is only there to be included defines nothing."""
     file = read_yaml(path)
     kind: Literal["task", "group"] = "group" if "group" in file.data else "task"
     name = file.data.get(kind)
     if name is None or name == "" or isinstance(name, list):
-        return None
+        return []
     if not isinstance(name, str):
         what = f"expected a name, got {shorten(name)}"
         raise ConfigError(what, where=f"{file.source.at(kind)}: {kind}", hint=f"write {kind}: '{name}' if it is one")
-    return Entry(name if kind == "group" else name.partition("@")[0], kind, path, _tags(file))
+    return [Entry(name if kind == "group" else name.partition("@")[0], kind, path, _tags(file))]
 
 
 def _tags(file: YamlFile) -> tuple[str, ...]:

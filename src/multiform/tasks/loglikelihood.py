@@ -39,9 +39,16 @@ class LoglikelihoodTask(Task):
     def outcomes(self, doc: Doc, answered: Answered, results: Sequence[Any]) -> list[Outcome]:
         request = answered.instances[0].request
         assert isinstance(request, LoglikelihoodRequest)
-        ll, greedy = results[0]
-        text = request.continuation
-        return [LikelihoodOutcome(loglikelihood=ll, is_greedy=greedy, text=text, words=self.count_words(text))]
+        return [self._outcome(request.continuation, *results[0])]
+
+    def _outcome(self, text: str, loglikelihood: float, is_greedy: bool = False) -> LikelihoodOutcome:
+        return LikelihoodOutcome(
+            loglikelihood=loglikelihood,
+            is_greedy=is_greedy,
+            text=text,
+            words=self.count_words(text),
+            bytes=self.count_bytes(text),
+        )
 
 
 class RollingTask(LoglikelihoodTask):
@@ -56,5 +63,4 @@ class RollingTask(LoglikelihoodTask):
         return [output.loglikelihood for output in outputs]
 
     def outcomes(self, doc: Doc, answered: Answered, results: Sequence[Any]) -> list[Outcome]:
-        text = self.target_text(doc)
-        return [LikelihoodOutcome(loglikelihood=results[0], is_greedy=False, text=text, words=self.count_words(text))]
+        return [self._outcome(self.target_text(doc), results[0])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,23 @@ from multiform.config.source import Source, display
 from multiform.errors import ConfigError, MultiformError, UsageError, nearest, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
 from multiform.tasks.group import Group, Node, build_group
-from multiform.tasks.index import LIBRARY, Index, build_index
+from multiform.tasks.index import LIBRARY, Entry, Index, build_index
+from multiform.tasks.python import TaskClass, task_classes_in
+from multiform.tasks.styled import BaseTask, task_classes
 
-_ENDINGS = (".yaml", ".yml")
+_ENDINGS = (".yaml", ".yml", ".py")
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A task file, and what follows the ``@``: the labels of formats, ``all``, or nothing."""
+    """A task file, and what follows the ``@``: the labels of formats, ``all``, or nothing.
+
+    Of a Python file it is one class, which is imported when it is used.
+    """
 
     path: Path
     selection: tuple[str, ...] = ()
+    task_class: TaskClass | type[BaseTask[Any]] | None = None
 
 
 class TaskManager:
@@ -80,6 +86,8 @@ class TaskManager:
         chain: tuple[str, ...] = (),
     ) -> Node:
         """The task or group of a file, under one format."""
+        if target.task_class is not None:
+            return _instance(target.task_class).to_node(label, overrides)
         file = _read(target.path)
         changes = {**(overrides or {}), **({} if label is None else {"_formats_selection": label})}
         if "group" in file.data:
@@ -100,16 +108,18 @@ class TaskManager:
     def _targets(self, spec: str) -> list[Target]:
         """The files of ``name``, ``name@format``, ``name@a+b`` or ``name@all``."""
         if "@" not in spec or _exists(Path(spec), Path.is_file):
-            return [Target(path) for path in self._paths(spec, spec)]
+            return self._found(spec, spec)
         base, _, selection = spec.rpartition("@")
         labels = tuple(label.strip() for label in selection.split("+") if label.strip())
         if not labels:
             hint = f"name one: {', '.join(formats)}, or all"
             raise UsageError("no format after the '@'", where=_shown(spec), hint=hint)
-        return [Target(path, labels) for path in self._paths(base, spec)]
+        return [replace(target, selection=labels) for target in self._found(base, spec)]
 
     def _supported(self, target: Target) -> list[str]:
         """The formats that a task supports, or all tasks of a group do."""
+        if target.task_class is not None:
+            return _instance(target.task_class).supported_formats()
         file = _read(target.path)
         if "group" not in file.data:
             return _supported_by(file.data, file.source)
@@ -118,19 +128,23 @@ class TaskManager:
         each = [supported_formats(task.formats, task.mapping) for task in node.tasks()]
         return [label for label in each[0] if all(label in other for other in each)]
 
-    def _paths(self, base: str, spec: str) -> list[Path]:
+    def _found(self, base: str, spec: str) -> list[Target]:
         """The task files that a name, tag, glob or path stands for."""
+        if base.endswith(".py"):
+            return _in_python(Path(base))
         if base.endswith(_ENDINGS):
-            return [Path(base)]
+            return [Target(Path(base))]
         entries = self.index.entries
         if base in entries:
-            return [entries[base].path]
+            return [_target(entries[base])]
+        if base in task_classes:
+            return [Target(Path(base), task_class=task_classes.get(base))]
         tags = self.index.tags()
         if base in tags:
-            return [entries[name].path for name in tags[base]]
+            return [_target(entries[name]) for name in tags[base]]
         matches = [name for name in sorted(entries) if fnmatch.fnmatchcase(name, base)]
         if matches:
-            return [entries[name].path for name in matches]
+            return [_target(entries[name]) for name in matches]
         raise self._unknown(base, spec)
 
     def _unknown(self, base: str, spec: str) -> UsageError:
@@ -145,7 +159,8 @@ class TaskManager:
         elif broken := self._broken(base):
             hint = f"its file cannot be read: {broken}"
         else:
-            hint = nearest(base, [*self.index.entries, *self.index.tags()], listed="tasks and tags")
+            known = [*self.index.entries, *self.index.tags(), *task_classes]
+            hint = nearest(base, known, listed="tasks and tags")
             if self.index.broken:
                 first = next(iter(self.index.broken.values()))
                 hint += f" (task files that cannot be read: {len(self.index.broken)}, the first: {first})"
@@ -158,6 +173,33 @@ class TaskManager:
             if path.stem == name or defined.search(path.read_text(encoding="utf-8", errors="replace")):
                 return error
         return None
+
+
+def _target(entry: Entry) -> Target:
+    return Target(entry.path, task_class=entry.task_class)
+
+
+def _in_python(path: Path) -> list[Target]:
+    """The tasks of a Python file."""
+    if not _exists(path, Path.is_file):
+        raise UsageError("no such file", where=display(path), hint="check the path")
+    found = [Target(path, task_class=one) for one in task_classes_in(path)]
+    if not found:
+        hint = "subclass BaseTask and give the class a NAME"
+        raise UsageError("it defines no task", where=display(path), hint=hint)
+    return found
+
+
+def _instance(kind: TaskClass | type[BaseTask[Any]]) -> BaseTask[Any]:
+    """A task of the class; whatever its own code raises is an error of that class."""
+    made = kind.load() if isinstance(kind, TaskClass) else kind
+    try:
+        return made()
+    except MultiformError:
+        raise
+    except Exception as error:  # a user's constructor may raise anything
+        what = f"{made.__name__}() failed: {type(error).__name__}: {error}"
+        raise ConfigError(what, where=made.NAME, hint="call it to debug it") from error
 
 
 def _read(path: Path) -> YamlFile:

@@ -6,6 +6,7 @@ import base64
 import binascii
 import io
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -94,6 +95,17 @@ def _from_array(value: Any) -> Media:
         return Media("audio", _sound_hash(sound), sound.size, sound)
     hint = f"an array needs its sampling rate; {_AUDIO_HINT}" if hasattr(value, "shape") else _AUDIO_HINT
     raise DataError(f"expected audio, got {type(value).__name__} {shorten(value, 40)}", hint=hint)
+
+
+def undecoded(rows: Any) -> Any:
+    """The rows of a `datasets.Dataset` with sounds as files, where the package that would decode them is missing."""
+    features = getattr(rows, "features", None)
+    if not isinstance(features, Mapping) or find_spec("torchcodec") is not None:
+        return rows
+    for name, feature in features.items():
+        if type(feature).__name__ == "Audio" and feature.decode:
+            rows = rows.cast_column(name, type(feature)(decode=False))
+    return rows
 
 
 def _sound_hash(sound: Wave) -> str:

@@ -27,6 +27,9 @@ class MultipleChoiceTask(Task):
     @cached_property
     def has_multiple_inputs(self) -> bool:  # type: ignore[override]
         """Said so by the task, or found out as lm-eval does: the question of the first document is an index."""
+        if self.config.multiple_inputs and self.config.format is not None:
+            what, place = "a format lays out one question, not several", self.config.where("multiple_inputs")
+            raise ConfigError(what, where=place, hint="give the question and its choices, or run without a format")
         if self.config.multiple_inputs:
             return True
         if self.config.format is not None or self.config.doc_to_choice is None:

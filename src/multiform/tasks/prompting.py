@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from multiform.config import FewshotConfig, TaskConfig
-from multiform.errors import ConfigError, DataError, nearest
+from multiform.errors import ConfigError, DataError, nearest, shorten
 from multiform.fields import Doc, FieldSpec
 from multiform.media import Media, MediaText, media_of, parts
 from multiform.tasks import prompt
@@ -70,8 +71,15 @@ class TaskPrompts(TaskMedia):
         super().set_config(key, value, update)
         if key == "fewshot_config":
             self.config._build_fewshot_config()
-            self._shots.clear()
-            self.__dict__.pop("sampler", None)
+            self._forget_shots()
+
+    def download(self, dataset_kwargs: Mapping[str, Any] | None = None) -> None:
+        super().download(dataset_kwargs)
+        self._forget_shots()
+
+    def _forget_shots(self) -> None:
+        self._shots.clear()
+        self.__dict__.pop("sampler", None)
 
     @cached_property
     def sampler(self) -> Sampler:
@@ -132,7 +140,11 @@ class TaskPrompts(TaskMedia):
 
     def questions(self, doc: Doc) -> list[str]:
         """The question of a document, or its several inputs."""
-        return [str(self.doc_to_text(doc))]
+        question = self.doc_to_text(doc)
+        if isinstance(question, list):
+            what, place = f"expected one question, got {shorten(question)}", self.config.where("doc_to_text")
+            raise DataError(what, where=place, hint="set multiple_inputs: true if each is scored with the same ending")
+        return [str(question)]
 
     def _draw(self, doc: dict[str, Any], number: int) -> list[int]:
         if number == 0:

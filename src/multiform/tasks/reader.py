@@ -43,6 +43,9 @@ class DocReader:
     def question(self, spec: FieldSpec, doc: Doc) -> Any:
         """The question as text. Without a format, it may be a list of inputs, or the index of the right one."""
         value = self.read(spec, doc, "doc_to_text")
+        if value is None:
+            hint = "drop the document in process_docs, or name another column"
+            raise DataError("the question is null", where=self.config.where("doc_to_text"), hint=hint)
         if self.config.format is not None or not isinstance(value, list | int | str) or isinstance(value, bool):
             return str(value)
         if (

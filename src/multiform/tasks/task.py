@@ -198,7 +198,7 @@ class Task(TaskPrompts, ABC):
         doc = self.eval_docs[answered.doc_id]
         results = self.filtered(scorer.pipeline, doc, answered.outputs)
         if values is None and self._scores_itself:
-            values = self.process_results(doc, results)
+            values = self._one_each(scorer, self.process_results(doc, results))
         if values is None:
             values = scorer.score_repeats(self.outcomes(doc, answered, results))
         return ScoredDoc(
@@ -211,6 +211,17 @@ class Task(TaskPrompts, ABC):
             filtered=tuple(results),
             values=values,
         )
+
+    def _one_each(self, scorer: Scorer, values: Mapping[str, Any] | None) -> dict[str, Any] | None:
+        """The values of a task's own code, lists of them reduced where their mean is to be taken."""
+        if values is None:
+            return None
+        made: dict[str, Any] = {}
+        for key, value in values.items():
+            metric = scorer.metric(key) or value_metric(key)
+            listed = isinstance(value, list) and value and metric.aggregation is value_metric(key).aggregation
+            made |= scorer.reduced([{key: one} for one in value]) if listed else {key: value}
+        return made
 
     def filtered(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Any]) -> list[Any]:
         """The outputs as filters and task code want them, filtered."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from multiform.config import TaskConfig
 from multiform.errors import ConfigError
 
-_LATER = {
-    "template": "templates are not applied",
-}
+_LATER: dict[str, str] = {}
 
 
 def refuse_unsupported(config: TaskConfig) -> None:

@@ -14,6 +14,7 @@ from multiform.errors import ModelError
 from multiform.models.hf.limits import PASS_TOKENS, Limits, run_batches
 from multiform.models.hf.model import HFModel
 from multiform.models.hf.rows import Row, rows_of
+from multiform.models.hf.score import score
 from multiform.models.hf.tokens import Pair, rolling_windows
 from multiform.requests import LLOutput, LoglikelihoodRequest, RollingRequest
 
@@ -66,7 +67,7 @@ def test_a_greedy_continuation_is_marked_as_such(llama: HFModel) -> None:
     with torch.no_grad():
         best = int(llama.model(torch.tensor([ids])).logits[0, -1].argmax())
     greedy = {token: Pair(array("i", [*ids, token]), len(ids)) for token in (best, best - 1)}
-    answers = dict(llama.scorer.score(list(greedy.values())))
+    answers = dict(score(llama.planner, list(greedy.values()), llama.limits, llama.counters))
     assert [answers[0].is_greedy, answers[1].is_greedy] == [True, False]
 
 
@@ -87,7 +88,7 @@ def test_an_empty_continuation_is_certain(llama: HFModel) -> None:
 def test_answers_come_pass_by_pass(tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     model = HFModel(str(tiny()))
     monkeypatch.setitem(PASS_TOKENS, "cpu", 32)
-    _ = model.scorer.support
+    _ = model.planner.support
     before = model.counters.passes
     next(iter(model.loglikelihood(REQUESTS)))
     assert model.counters.passes == before + 1

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import random
+from array import array
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.models.base import Answer
+from multiform.models.hf.counters import Counters
 from multiform.models.hf.limits import READ_TOKENS, Limits, attempt, halved
+from multiform.models.hf.planner import Planner
 from multiform.models.hf.sampling import Sampling, choose
+from multiform.models.hf.shared import SharedState
 from multiform.models.hf.state import DecodeState, decode_state, has_plain_cache
+from multiform.plan import families
 from multiform.requests import Completion
 
 
 @dataclass(slots=True, kw_only=True)
 class Row:
-    """One text in the making: what was asked for, and the tokens so far."""
+    """One text in the making: what was asked for, and the tokens so far.
+
+    The first `prefix` tokens of the prompt are those of other rows as well.
+    """
 
     index: int
     prompt: list[int]
@@ -28,8 +37,14 @@ class Row:
     stops: tuple[str, ...]
     sampling: Sampling
     numbers: random.Random
+    prefix: int = 0
     tokens: list[int] = field(default_factory=list)
     ended: bool = False
+
+    @property
+    def room(self) -> int:
+        """How many tokens the row has for itself when it is as long as it may be."""
+        return len(self.prompt) - self.prefix + self.limit
 
     @property
     def stop_width(self) -> int:
@@ -41,17 +56,18 @@ class Row:
 
 
 def generate(
-    model: PreTrainedModel,
+    planner: Planner,
     tokenizer: PreTrainedTokenizerBase,
     rows: Sequence[Row],
     limits: Limits,
+    counters: Counters,
 ) -> Iterator[Answer[Completion]]:
     """The completion of each row, as soon as it is there.
 
     A row leaves the batch at its own stop string, end token or limit, and another takes its
-    place. The longest prompts come first.
+    place.
     """
-    run = Run(model, tokenizer, rows, limits)
+    run = Run(planner, tokenizer, rows, limits, counters)
     while run.waiting or run.rows:
         if not attempt(run.advance):
             run.shrink()
@@ -60,24 +76,40 @@ def generate(
             yield row.index, completion(tokenizer, row)
 
 
+def in_families(rows: Sequence[Row], budget: int) -> list[Row]:
+    """The rows in an order that has those with a common prefix together, each with the prefix's length."""
+    ordered = sorted(rows, key=lambda row: row.prompt)
+    prefixes = families([array("i", row.prompt) for row in ordered])
+    return [replace(row, prefix=min(prefix, budget)) for row, prefix in zip(ordered, prefixes, strict=True)]
+
+
 class Run:
     """The rows that are decoded, those that wait and those that are done."""
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        planner: Planner,
         tokenizer: PreTrainedTokenizerBase,
         rows: Sequence[Row],
         limits: Limits,
+        counters: Counters,
     ) -> None:
-        self.model = model
+        model = planner.head.model
         self.tokenizer = tokenizer
         self.end_tokens = end_tokens(model, tokenizer)
-        self.limits = limits if has_plain_cache(model) else Limits(1, limits.tokens)
-        self.waiting = deque(sorted(rows, key=lambda row: (-len(row.prompt), row.prompt)))
         self.rows: list[Row] = []
         self.finished: deque[Row] = deque()
-        self.state: DecodeState = decode_state(model)
+        self.new_state: Callable[[], DecodeState]
+        if planner.can_write(max((len(row.prompt) + row.limit for row in rows), default=0)):
+            self.limits = limits
+            self.waiting = deque(in_families(rows, planner.budget))
+            self.new_state = partial(SharedState, planner.passes, counters, size=planner.size)
+        else:
+            self.limits = limits if has_plain_cache(model) else Limits(1, limits.tokens)
+            # The longest first: if memory is short, that shows at once.
+            self.waiting = deque(sorted(rows, key=lambda row: (-len(row.prompt), row.prompt)))
+            self.new_state = partial(decode_state, model, counters)
+        self.state = self.new_state()
 
     @torch.inference_mode()
     def advance(self) -> bool:
@@ -87,27 +119,28 @@ class Run:
         if newcomers := self._newcomers():
             # The rows are in the batch before the model reads them: running out of memory loses none.
             self.rows += newcomers
-            self._extend(newcomers, self.state.admit([row.prompt + row.tokens for row in newcomers]))
+            prompts = [row.prompt + row.tokens for row in newcomers]
+            self._extend(newcomers, self.state.admit(prompts, [row.prefix for row in newcomers]))
         return True
 
     def shrink(self) -> None:
         """Put all rows back with the tokens they have, to go on with half as many at a time."""
-        longest = max(len(row.prompt) + row.limit for row in self.rows)
+        longest = max(row.room for row in self.rows)
         self.limits = halved(self.limits, len(self.rows), longest)
         self.waiting.extendleft(reversed(self.rows))
         self.rows = []
-        self.state = decode_state(self.model)
+        self.state = self.new_state()
 
     def _newcomers(self) -> list[Row]:
         """Waiting rows for the free places, once there are enough of these to be worth a pass."""
         if not self.waiting:
             return []
-        longest = max(len(row.prompt) + row.limit for row in [self.waiting[0], *self.rows])
+        longest = max(row.room for row in [self.waiting[0], *self.rows])
         places = self.limits.fit(longest)
         free = places - len(self.rows)
         if self.rows and free < max(1, places // 4):
             return []
-        readable = max(1, READ_TOKENS // len(self.waiting[0].prompt))
+        readable = max(1, READ_TOKENS // self.waiting[0].room)
         return [self.waiting.popleft() for _ in range(min(free, readable, len(self.waiting)))]
 
     def _extend(self, rows: Sequence[Row], logits: Tensor) -> None:

@@ -42,15 +42,16 @@ class Group:
             cache.layers.append(layer)
         return cache
 
-    def add(self, name: int, own: Sequence[tuple[Tensor, Tensor]]) -> None:
-        """Take in a row with the keys and values (head, token, dimension) of its own tokens."""
-        length = own[0][0].shape[1]
-        self._make_room(len(self.names) + 1, length, own)
-        for (keys, values), (new_keys, new_values) in zip(self.own, own, strict=True):
-            keys[len(self.names), :, :length] = new_keys
-            values[len(self.names), :, :length] = new_values
-        self.names.append(name)
-        self.lengths.append(length)
+    def add(self, rows: Sequence[tuple[int, Sequence[tuple[Tensor, Tensor]]]]) -> None:
+        """Take in rows by name, each with the keys and values (head, token, dimension) of its own tokens."""
+        lengths = [own[0][0].shape[1] for _, own in rows]
+        self._make_room(len(self.names) + len(rows), max(lengths), rows[0][1])
+        for (name, own), length in zip(rows, lengths, strict=True):
+            for (keys, values), (new_keys, new_values) in zip(self.own, own, strict=True):
+                keys[len(self.names), :, :length] = new_keys
+                values[len(self.names), :, :length] = new_values
+            self.names.append(name)
+            self.lengths.append(length)
 
     def remove(self, name: int) -> None:
         """Forget a row; the last one takes its place."""

@@ -50,7 +50,9 @@ class Head:
         """Float32 logits at (row, column) positions, in pieces: the first position and its piece."""
         states = self._hidden(**inputs) if self.separable else self.model(**inputs).logits
         # A model that is spread over several devices has its last layers on another one than its first.
-        states = states[rows.to(states.device), columns.to(states.device)]
+        return self._pieces(states[rows.to(states.device), columns.to(states.device)])
+
+    def _pieces(self, states: Tensor) -> Iterator[tuple[int, Tensor]]:
         size = max(1, ELEMENTS // self._vocabulary)
         for start in range(0, len(states), size):
             piece = states[start : start + size]

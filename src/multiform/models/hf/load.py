@@ -142,9 +142,7 @@ def _load_weights(
         options["device_map"] = placed
     if source.attn_implementation:
         options["attn_implementation"] = source.attn_implementation
-    model, report = auto.from_pretrained(
-        folder or source.pretrained, dtype=dtype, output_loading_info=True, **options
-    )
+    model, report = auto.from_pretrained(folder or source.pretrained, dtype=dtype, output_loading_info=True, **options)
     missing = sorted(report["missing_keys"])
     if missing:
         # transformers fills these with random numbers and goes on; the scores would mean nothing.

@@ -19,8 +19,9 @@ from multiform.models.hf.limits import generation_limits, scoring_limits
 from multiform.models.hf.load import Loaded, Source, load
 from multiform.models.hf.load import max_length as longest_input
 from multiform.models.hf.options import generation_options
+from multiform.models.hf.planner import Planner
 from multiform.models.hf.sampling import random_numbers, sampling
-from multiform.models.hf.score import Scorer
+from multiform.models.hf.score import score
 from multiform.models.hf.tokens import Encoder, Pair, fit, rolling_windows
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
 
@@ -89,15 +90,10 @@ class HFModel(Model):
         self.truncation = truncation
         self.max_length = int(max_length or longest_input(self.model, self.tokenizer))
         self.counters = Counters()
+        self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length)
         self.head = Head(self.model)
-        self.scorer = Scorer(
-            self.head,
-            scoring_limits(batch_size, int(max_batch_size), loaded.device),
-            self.counters,
-            max_length=self.max_length,
-            budget=prefix_budget,
-        )
+        self.planner = Planner(self.head, budget=prefix_budget)
         self.encoder = Encoder(
             tokenizer=self.tokenizer,
             prefix_token_id=self._prefix_token_id(prefix_token_id),
@@ -115,7 +111,7 @@ class HFModel(Model):
         )
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
-        yield from self.scorer.score(self._pairs(requests))
+        yield from score(self.planner, self._pairs(requests), self.limits, self.counters)
 
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
         encoded = self.encoder.encode(request.text for request in requests)
@@ -129,7 +125,7 @@ class HFModel(Model):
                 yield index, LLOutput(0.0, tokens=0)
         missing = Counter(owners)
         totals = dict.fromkeys(missing, 0.0)
-        for position, output in self.scorer.score(windows):
+        for position, output in score(self.planner, windows, self.limits, self.counters):
             owner = owners[position]
             totals[owner] += output.loglikelihood
             missing[owner] -= 1
@@ -141,7 +137,7 @@ class HFModel(Model):
         rows = [self._row(index, request, prompts[request.context].tolist()) for index, request in enumerate(requests)]
         whole = (len(prompts[request.context]) for request in requests)
         self._warn_about_cuts(sum(len(row.prompt) < length for row, length in zip(rows, whole, strict=True)))
-        yield from generation.generate(self.model, self.tokenizer, rows, self.generation_limits)
+        yield from generation.generate(self.planner, self.tokenizer, rows, self.generation_limits, self.counters)
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
         if not self.tokenizer.chat_template:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,31 +12,48 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import DynamicCache
 
+from multiform.models.hf.attention import attention, unmasked
 from multiform.models.hf.head import Head
+from multiform.models.hf.packed import PackedAttention
 from multiform.plan import Branch, Pass, Span
 
 
-def run_pass(
-    head: Head, branches: Sequence[Branch], step: Pass, cache: DynamicCache, columns: NDArray[np.int64], base: int = 0
-) -> Iterator[tuple[int, Tensor]]:
-    """The logits at columns of a pass, in pieces; all its tokens are added to the cache.
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Runs passes on a model, with attention of our own (`packed`) or the model's."""
 
-    The plan begins after `base` tokens, which are in the cache for all its sequences.
-    """
-    device = head.model.device
-    ids = np.concatenate(
-        [np.frombuffer(branches[piece.branch].tokens, np.int32)[piece.start : piece.stop] for piece in step.pieces]
-    )
-    positions = np.concatenate([np.arange(piece.start, piece.stop) for piece in step.pieces])
-    yield from head.logits(
-        torch.zeros(len(columns), dtype=torch.long),
-        torch.from_numpy(columns),
-        input_ids=torch.from_numpy(ids).long()[None].to(device),
-        position_ids=torch.from_numpy(positions + base)[None].to(device),
-        attention_mask=attention_mask(step, head.model.dtype, base).to(device),
-        past_key_values=cache,
-        use_cache=True,
-    )
+    head: Head
+    packed: bool
+
+    def run(
+        self,
+        branches: Sequence[Branch],
+        step: Pass,
+        cache: DynamicCache,
+        columns: NDArray[np.int64],
+        base: int = 0,
+    ) -> Iterator[tuple[int, Tensor]]:
+        """The logits at columns of a pass, in pieces; all its tokens are added to the cache.
+
+        The plan begins after `base` tokens, which are in the cache for all its sequences.
+        """
+        model = self.head.model
+        ids = np.concatenate(
+            [np.frombuffer(branches[piece.branch].tokens, np.int32)[piece.start : piece.stop] for piece in step.pieces]
+        )
+        positions = np.concatenate([np.arange(piece.start, piece.stop) for piece in step.pieces]) + base
+        mask = attention_mask(step, model.dtype, base).to(model.device)
+        inputs: dict[str, Any] = {
+            "input_ids": torch.from_numpy(ids).long()[None].to(model.device),
+            "position_ids": torch.from_numpy(positions)[None].to(model.device),
+            "past_key_values": cache,
+            "use_cache": True,
+        }
+        rows, places = torch.zeros(len(columns), dtype=torch.long), torch.from_numpy(columns)
+        if not self.packed:
+            return self.head.logits(rows, places, attention_mask=mask, **inputs)
+        with attention(model, PackedAttention(step, mask[0, 0], base)):
+            return self.head.logits(rows, places, attention_mask=unmasked(model), **inputs)
 
 
 def attention_mask(step: Pass, dtype: torch.dtype, base: int = 0) -> Tensor:

@@ -14,8 +14,7 @@ from transformers import DynamicCache
 from multiform.models.hf.attention import attention, unmasked
 from multiform.models.hf.counters import Counters
 from multiform.models.hf.groups import Group
-from multiform.models.hf.head import Head
-from multiform.models.hf.passes import keep, run_pass
+from multiform.models.hf.passes import Passes, keep
 from multiform.plan import Piece, Span, Tokens, plan
 
 
@@ -30,8 +29,8 @@ class Newcomer:
 class SharedState:
     """Rows in groups, each with one prefix; a pass computes the next token of all of them."""
 
-    def __init__(self, head: Head, counters: Counters, *, size: int) -> None:
-        self.head = head
+    def __init__(self, passes: Passes, counters: Counters, *, size: int) -> None:
+        self.passes = passes
         self.counters = counters
         self.size = size
         self.groups: dict[tuple[int, ...], Group] = {}
@@ -41,9 +40,9 @@ class SharedState:
     def admit(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
         """Add rows at the end, and give the logits that follow each of their prompts."""
         families: dict[tuple[int, ...], list[Newcomer]] = {}
-        for prompt, prefix in zip(prompts, prefixes, strict=True):
-            newcomer = Newcomer(self.count, array("i", prompt[prefix:]))
-            families.setdefault(tuple(prompt[:prefix]), []).append(newcomer)
+        for prompt, length in zip(prompts, prefixes, strict=True):
+            newcomer = Newcomer(self.count, array("i", prompt[length:]))
+            families.setdefault(tuple(prompt[:length]), []).append(newcomer)
             self.order.append(self.count)
             self.count += 1
         logits: dict[int, Tensor] = {}
@@ -65,10 +64,10 @@ class SharedState:
             group.grow()
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-            parts = zip(groups, query.split(sizes), key.split(sizes), value.split(sizes), strict=True)
+            parts = zip(groups, *(torch.split(part, sizes) for part in (query, key, value)), strict=True)
             return torch.cat([group.attend(layer, q, k, v, scale) for group, q, k, v in parts])
 
-        model = self.head.model
+        model = self.passes.head.model
         with attention(model, attend):
             output = model(
                 input_ids=torch.tensor([given[name] for name in names], device=model.device)[:, None],
@@ -106,8 +105,7 @@ class SharedState:
         """Read the own tokens of newcomers and take them into the group; gives the logits after each."""
         sequences = [newcomer.tokens for newcomer in newcomers]
         ends = self._run(sequences, group.cache(), group.prefix)
-        for newcomer, (_, own) in zip(newcomers, ends, strict=True):
-            group.add(newcomer.name, own)
+        group.add([(newcomer.name, own) for newcomer, (_, own) in zip(newcomers, ends, strict=True)])
         return {newcomer.name: line for newcomer, (line, _) in zip(newcomers, ends, strict=True)}
 
     def _run(
@@ -124,7 +122,7 @@ class SharedState:
                 if piece.stop == len(planned.branches[piece.branch].tokens):
                     ends.append((piece, column))
             columns = np.array([column - step.kept - 1 for _, column in ends], dtype=np.int64)
-            pieces = list(run_pass(self.head, planned.branches, step, cache, columns, base))
+            pieces = list(self.passes.run(planned.branches, step, cache, columns, base))
             self.counters.read(step.computed)
             lines = [line for _, piece in pieces for line in piece]
             for (piece, column), line in zip(ends, lines, strict=True):

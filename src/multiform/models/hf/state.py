@@ -12,6 +12,8 @@ from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
+from multiform.models.hf.counters import Counters
+
 #: Kinds of layers whose memory is keys and values in the order of the tokens.
 ATTENTION = {"full_attention", "sliding_attention"}
 
@@ -19,8 +21,11 @@ ATTENTION = {"full_attention", "sliding_attention"}
 class DecodeState(Protocol):
     """A batch of sequences; each method gives or takes the rows in the same order."""
 
-    def admit(self, prompts: Sequence[Sequence[int]]) -> Tensor:
-        """Add rows at the end, and give the logits that follow each of their prompts."""
+    def admit(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
+        """Add rows at the end, and give the logits that follow each of their prompts.
+
+        Rows whose prompts begin alike have a common prefix, of which the length is given.
+        """
 
     def step(self, tokens: Sequence[int]) -> Tensor:
         """Put one token at the end of every row, and give the logits that follow."""
@@ -29,9 +34,9 @@ class DecodeState(Protocol):
         """Forget all rows but these."""
 
 
-def decode_state(model: PreTrainedModel) -> DecodeState:
+def decode_state(model: PreTrainedModel, counters: Counters) -> DecodeState:
     """An empty state of the kind that suits the model."""
-    return CachedState(model) if has_plain_cache(model) else UncachedState(model)
+    return CachedState(model, counters) if has_plain_cache(model) else UncachedState(model, counters)
 
 
 def has_plain_cache(model: PreTrainedModel) -> bool:
@@ -50,13 +55,14 @@ class CachedState:
     `mask` is 1 where a row has a token; its sum is the position of the row's next one.
     """
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    def __init__(self, model: PreTrainedModel, counters: Counters) -> None:
         self.model = model
+        self.counters = counters
         self.accepted = inspect.signature(model.forward).parameters
         self.cache = DynamicCache()
         self.mask = torch.zeros(0, 0, dtype=torch.long, device=model.device)
 
-    def admit(self, prompts: Sequence[Sequence[int]]) -> Tensor:
+    def admit(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
         width = max(map(len, prompts))
         ids = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in prompts])
         mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
@@ -64,11 +70,13 @@ class CachedState:
         cache = DynamicCache()
         logits = self._forward(ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)
         self._join(cache, mask)
+        self.counters.read(ids.numel())
         return logits
 
     def step(self, tokens: Sequence[int]) -> Tensor:
         positions = self.mask.sum(-1, keepdim=True)
         self.mask = pad(self.mask, (0, 1), value=1)
+        self.counters.wrote(len(tokens))
         return self._forward(torch.tensor(tokens)[:, None], self.mask, positions, self.cache)
 
     def keep(self, rows: Sequence[int]) -> None:
@@ -111,11 +119,12 @@ class CachedState:
 class UncachedState:
     """One row at a time, read anew for every token: slow, and right for every causal model."""
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    def __init__(self, model: PreTrainedModel, counters: Counters) -> None:
         self.model = model
+        self.counters = counters
         self.rows: list[list[int]] = []
 
-    def admit(self, prompts: Sequence[Sequence[int]]) -> Tensor:
+    def admit(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
         self.rows.extend(list(prompt) for prompt in prompts)
         return torch.cat([self._last(row) for row in self.rows[-len(prompts) :]])
 
@@ -129,6 +138,7 @@ class UncachedState:
 
     def _last(self, row: list[int]) -> Tensor:
         ids = torch.tensor([row], device=self.model.device)
+        self.counters.read(len(row))
         logits: Tensor = self.model(input_ids=ids, use_cache=False).logits[:, -1].float()
         return logits
 

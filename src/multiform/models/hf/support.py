@@ -13,13 +13,18 @@ from transformers import DynamicCache, PreTrainedModel
 from multiform.models.hf.counters import Counters
 from multiform.models.hf.head import Head
 from multiform.models.hf.limits import Limits
+from multiform.models.hf.packed import is_available
+from multiform.models.hf.passes import Passes
 from multiform.models.hf.rows import score_by_rows
+from multiform.models.hf.shared import SharedState
 from multiform.models.hf.state import has_plain_cache
 from multiform.models.hf.tokens import Pair
 from multiform.models.hf.tree import score_by_plan
 
 #: Implementations of attention that take a mask in four dimensions.
 ATTENTION = ("sdpa", "eager")
+#: What a model raises that does not take what a plan gives it.
+TRIAL_ERRORS = (AttributeError, IndexError, NotImplementedError, TypeError, ValueError, RuntimeError)
 NEEDED = ("attention_mask", "position_ids", "past_key_values")
 
 
@@ -27,15 +32,17 @@ NEEDED = ("attention_mask", "position_ids", "past_key_values")
 class Support:
     """For sequences of up to `longest` tokens a model runs plans; `reason` says why not for others.
 
-    `token_bytes` is the memory that the keys and values of one token take.
+    `token_bytes` is the memory that the keys and values of one token take. `packed` tells whether
+    attention of our own, which computes less, gives the model's results.
     """
 
     longest: int
     reason: str = ""
     token_bytes: int = 1
+    packed: bool = False
 
 
-def support(head: Head, max_length: int) -> Support:
+def support(head: Head) -> Support:
     """What a model can do with plans."""
     model = head.model
     if not has_plain_cache(model):
@@ -45,10 +52,32 @@ def support(head: Head, max_length: int) -> Support:
     accepted = inspect.signature(model.base_model.forward).parameters
     if missing := [name for name in NEEDED if name not in accepted]:
         return Support(longest=0, reason=f"it takes no '{missing[0]}'")
-    if not _agrees(head):
+    packed = model._supports_attention_backend and is_available(model.device) and _agrees(Passes(head, packed=True))
+    if not packed and not _agrees(Passes(head, packed=False)):
         return Support(longest=0, reason="it gives other results with a prefix tree")
     longest, reason = _reach(model.config.get_text_config())
-    return Support(longest=min(longest, max_length), reason=reason, token_bytes=_token_bytes(model))
+    return Support(longest=longest, reason=reason, token_bytes=_token_bytes(model), packed=packed)
+
+
+@torch.inference_mode()
+def can_decode(passes: Passes) -> bool:
+    """Whether the next tokens of texts that share a prefix are those of each text alone."""
+    head = passes.head
+    if not head.model._supports_attention_backend:
+        return False
+    rows = [[5, 6, 7, 8, *own] for own in ([9, 10], [11], [12, 13, 14])]
+    state = SharedState(passes, Counters(), size=4)
+    try:
+        state.admit(rows, [4, 4, 0])
+        together = state.step([15, 16, 17])
+    except TRIAL_ERRORS:
+        return False
+    alone = [
+        head.model(input_ids=torch.tensor([[*row, token]], device=head.model.device), use_cache=False).logits[0, -1]
+        for row, token in zip(rows, (15, 16, 17), strict=True)
+    ]
+    expected = torch.stack(alone).float()
+    return bool((together - expected).abs().max() <= _tolerance(head) * expected.abs().max().clamp(min=1.0))
 
 
 def _reach(config: Any) -> tuple[int, str]:
@@ -69,20 +98,26 @@ def _reach(config: Any) -> tuple[int, str]:
     return min(found)
 
 
-def _agrees(head: Head) -> bool:
+def _agrees(passes: Passes) -> bool:
     """Whether a small plan, with a prefix kept and branches packed, gives what whole sequences give."""
-    words = [array("i", [5, 6, 7, 8, 9, *end]) for end in ([10, 11, 12], [10, 13], [14, 11, 15], [14])]
-    pairs = [Pair(tokens, 3) for tokens in words]
+    head = passes.head
+    start = [5 + number % 7 for number in range(48)]
+    ends = ([10, 11, 12], [10, 13], [14, 11, 15], [14])
+    pairs = [Pair(array("i", [*start, *end]), 36) for end in ends]
     try:
-        planned = dict(score_by_plan(head, pairs, size=4, budget=64, counters=Counters()))
-    except (AttributeError, IndexError, NotImplementedError, TypeError, ValueError, RuntimeError):
+        planned = dict(score_by_plan(passes, pairs, size=40, budget=64, counters=Counters()))
+    except TRIAL_ERRORS:
         return False
     whole = dict(score_by_rows(head, pairs, Limits(len(pairs), 1024), Counters()))
-    tolerance = 1e-4 if head.model.dtype in (torch.float32, torch.float64) else 3e-2
     return all(
-        abs(planned[index].loglikelihood - output.loglikelihood) <= tolerance * max(1.0, abs(output.loglikelihood))
+        abs(planned[index].loglikelihood - output.loglikelihood)
+        <= _tolerance(head) * max(1.0, abs(output.loglikelihood))
         for index, output in whole.items()
     )
+
+
+def _tolerance(head: Head) -> float:
+    return 1e-4 if head.model.dtype in (torch.float32, torch.float64) else 3e-2
 
 
 @torch.inference_mode()

@@ -10,9 +10,8 @@ from transformers import DynamicCache
 
 from multiform.models.base import Answer
 from multiform.models.hf.counters import Counters
-from multiform.models.hf.head import Head
 from multiform.models.hf.limits import attempt, fewer_tokens
-from multiform.models.hf.passes import keep, run_pass
+from multiform.models.hf.passes import Passes, keep
 from multiform.models.hf.tokens import Pair
 from multiform.models.hf.totals import Totals, token_scores
 from multiform.plan import Branch, Pass, Plan, plan
@@ -20,7 +19,7 @@ from multiform.requests import LLOutput
 
 
 def score_by_plan(
-    head: Head, pairs: Sequence[Pair], *, size: int, budget: int, counters: Counters
+    passes: Passes, pairs: Sequence[Pair], *, size: int, budget: int, counters: Counters
 ) -> Iterator[Answer[LLOutput]]:
     """The answer of each pair, pass by pass.
 
@@ -32,7 +31,7 @@ def score_by_plan(
     while waiting:
         asked = [pairs[index] for index in waiting]
         answered: set[int] = set()
-        for position, output in _run(head, asked, score_plan(asked, size=size, budget=budget), counters):
+        for position, output in _run(passes, asked, score_plan(asked, size=size, budget=budget), counters):
             answered.add(position)
             yield waiting[position], output
         waiting = [index for position, index in enumerate(waiting) if position not in answered]
@@ -45,12 +44,12 @@ def score_plan(pairs: Sequence[Pair], *, size: int, budget: int) -> Plan:
     return plan([pair.tokens[:-1] for pair in pairs], [pair.start - 1 for pair in pairs], size=size, budget=budget)
 
 
-def _run(head: Head, pairs: Sequence[Pair], planned: Plan, counters: Counters) -> Iterator[Answer[LLOutput]]:
+def _run(passes: Passes, pairs: Sequence[Pair], planned: Plan, counters: Counters) -> Iterator[Answer[LLOutput]]:
     """The answers until all are there or memory runs out."""
     totals = Totals(pairs)
     cache = DynamicCache()
     for step in planned.passes:
-        answers = attempt(lambda step=step: _score_pass(head, pairs, planned.branches, step, cache, totals))  # type: ignore[misc]
+        answers = attempt(lambda step=step: _score_pass(passes, pairs, planned.branches, step, cache, totals))  # type: ignore[misc]
         if answers is None:
             return
         counters.read(step.computed)
@@ -59,7 +58,7 @@ def _run(head: Head, pairs: Sequence[Pair], planned: Plan, counters: Counters) -
 
 @torch.inference_mode()
 def _score_pass(
-    head: Head, pairs: Sequence[Pair], branches: Sequence[Branch], step: Pass, cache: DynamicCache, totals: Totals
+    passes: Passes, pairs: Sequence[Pair], branches: Sequence[Branch], step: Pass, cache: DynamicCache, totals: Totals
 ) -> list[Answer[LLOutput]]:
     rows: list[int] = []
     tokens: list[int] = []
@@ -74,7 +73,7 @@ def _score_pass(
                 owners.extend([read.request] * (stop - start))
         offset += piece.stop - piece.start
     columns, places = np.unique(np.array(rows, dtype=np.int64), return_inverse=True)
-    logits = run_pass(head, branches, step, cache, columns)
+    logits = passes.run(branches, step, cache, columns)
     scores = token_scores(logits, places, tokens)
     keep(cache, step.keep)
     return list(totals.add(np.array(owners, dtype=np.int64), *scores))

@@ -24,13 +24,13 @@ def word_perplexity(outcome: LikelihoodOutcome) -> tuple[float, int]:
 @register_metric("byte_perplexity", output_type=_ANY, aggregation="weighted_perplexity", higher_is_better=False)
 def byte_perplexity(outcome: LikelihoodOutcome) -> tuple[float, int]:
     """Log-likelihood and number of bytes, for the perplexity per byte."""
-    return outcome.loglikelihood, len(outcome.text.encode("utf-8"))
+    return outcome.loglikelihood, outcome.bytes
 
 
 @register_metric("bits_per_byte", output_type=_ANY, aggregation="bits_per_byte", higher_is_better=False)
 def bits_per_byte(outcome: LikelihoodOutcome) -> tuple[float, int]:
     """Log-likelihood and bytes of the text that was scored, its delimiter included."""
-    return outcome.loglikelihood, len(outcome.text.encode("utf-8"))
+    return outcome.loglikelihood, outcome.bytes
 
 
 @register_metric(

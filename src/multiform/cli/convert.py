@@ -1,0 +1,115 @@
+"""`multiform convert`: a task or format in the words of another dialect."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import TYPE_CHECKING, Any
+
+from multiform.cli import options as flags
+from multiform.cli.parser import one_of
+from multiform.errors import UsageError
+
+if TYPE_CHECKING:
+    from multiform.config import TaskConfig
+
+_EXAMPLES = """\
+examples:
+  multiform convert mcqa --to template              a format as a template
+  multiform convert mcq::gpqa --to formats          a template as a format
+  multiform convert my_task.yaml --to style         a task as a Python class with a styler
+  multiform convert my_tasks.py --to formats        Python tasks as YAML
+
+What cannot be said in the other dialect is named on standard error.
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "convert",
+        help="write a task or format in another dialect",
+        description="Write a task or format in another dialect: formats, template or style.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    names = ("formats", "template", "style")
+    parser.add_argument("names", nargs="+", metavar="TASK_OR_FORMAT", help="a format, or a task as for run --tasks")
+    parser.add_argument("--to", required=True, metavar="DIALECT", type=one_of(names, "--to"), help=", ".join(names))
+    parser.add_argument(
+        "--as",
+        dest="language",
+        metavar="LANGUAGE",
+        type=one_of(("yaml", "python"), "--as"),
+        help="yaml or python (default: python for the styles of tasks, yaml otherwise)",
+    )
+    flags.add_sources(parser)
+    flags.add_verbosity(parser)
+    parser.set_defaults(execute=execute, parser=parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print each in the other dialect, and what differs to standard error."""
+    from multiform.formats import FormatConfig, dialects, formats
+    from multiform.formats.convert import written
+
+    made = []
+    for name in options.names:
+        if name in formats or name in dialects:
+            one = written(FormatConfig.named(name), options.to)
+            text = one.python() if options.language == "python" else yaml_text({one.key: one.value})
+            made.append((name, text.rstrip("\n"), list(one.differences)))
+        else:
+            made += [(config.form_name, *_task(config, options)) for config in _tasks(name, options)]
+    for name, text, differences in made:
+        print(text)
+        for difference in differences:
+            print(f"note: {name}: {difference}", file=sys.stderr)
+    return 0
+
+
+def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
+    from multiform.formats import dialects, formats
+    from multiform.tasks import TaskManager
+
+    try:
+        return TaskManager(options.include_path).load(name)
+    except UsageError as error:
+        if error.where != name or "@" in name or "." in name:
+            raise
+        hint = f"{error.hint}; formats: {', '.join([*formats, *dialects])}"
+        raise UsageError("no task or format of that name", where=name, hint=hint) from error
+
+
+def _task(config: TaskConfig, options: argparse.Namespace) -> tuple[str, list[str]]:
+    """The task in the other dialect, and what differs."""
+    from multiform.formats.convert import written
+    from multiform.tasks.translate import class_text, config_text, task_fields
+
+    if config.format is None:
+        what = "its prompts are not made by a format" if config.template_config is None else "its template is code"
+        raise UsageError(what, where=config.form_name, hint=f"choose a format, e.g. {config.base_name}@mcqa")
+    one = written(config.format, options.to)
+    language = options.language or ("python" if options.to == "style" else "yaml")
+    fields, lost = task_fields(config)
+    if language == "yaml":
+        text = yaml_text({**fields, one.key: one.value})
+    else:
+        text = class_text(config, one, fields) if options.to == "style" else config_text(one, fields)
+    return text.rstrip("\n"), [*one.differences, *lost]
+
+
+def yaml_text(data: Any) -> str:
+    """Data as YAML, in its own order; texts with line breaks in double quotes, where they can be seen."""
+    import yaml
+
+    class Dumper(yaml.SafeDumper):
+        """Writes line breaks as ``\\n``."""
+
+    def text_node(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
+        return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if "\n" in text else None)
+
+    Dumper.add_representer(str, text_node)
+    text: str = yaml.dump(data, Dumper=Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=10**6)
+    return text

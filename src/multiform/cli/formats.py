@@ -1,0 +1,106 @@
+"""`multiform formats explain`: one format, its prompt, and how each dialect writes it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from multiform.cli import options as flags
+from multiform.cli.convert import yaml_text
+
+if TYPE_CHECKING:
+    from multiform.formats import FormatConfig
+
+_EXAMPLES = """\
+examples:
+  multiform formats explain mcqa
+  multiform formats explain mcq::gpqa --json
+"""
+#: The document of the example prompt.
+_DOC = {"question": "What is the capital of France?", "choices": ["Berlin", "Paris", "London"], "answer": 1}
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "formats",
+        help="explain a format: its fields, its prompt, and how each dialect writes it",
+        description="Explain a format: its fields, an example of its prompt, and how each dialect writes it.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("action", choices=["explain"], metavar="explain", help="what to do: explain")
+    parser.add_argument(
+        "names", nargs="+", metavar="FORMAT", help="a format, template or style; see multiform ls formats"
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    flags.add_verbosity(parser)
+    parser.set_defaults(execute=execute, parser=parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Print what there is to know about each format."""
+    from multiform.formats import FormatConfig
+
+    explained = [_explained(name, FormatConfig.named(name)) for name in options.names]
+    if options.json:
+        print(json.dumps(explained if len(explained) > 1 else explained[0], indent=2, ensure_ascii=False))
+        return 0
+    for one in explained:
+        _print(one)
+    return 0
+
+
+def _explained(name: str, form: FormatConfig) -> dict[str, Any]:
+    from multiform.formats.convert import DIALECTS, written
+
+    ways = {dialect: written(form, dialect) for dialect in DIALECTS}
+    prompt, scored, target = _example(form)
+    return {
+        "name": name,
+        "fields": form.to_dict(),
+        "output_type": form.output_type,
+        "prompt": prompt,
+        "scored": scored,
+        "target": target,
+        "dialects": {key: {"yaml": {way.key: way.value}, "python": way.python()} for key, way in ways.items()},
+        "differences": {key: list(way.differences) for key, way in ways.items() if way.differences},
+    }
+
+
+def _example(form: FormatConfig) -> tuple[str, list[str], Any]:
+    """The prompt of the example, what is scored after it, and what is right."""
+    from multiform.config import TaskConfig
+    from multiform.tasks import PromptOptions, Task
+
+    config = TaskConfig(
+        task="example",
+        doc_to_text="question",
+        doc_to_choice="choices",
+        doc_to_target="answer",
+        formats=form,
+        test_split="test",
+        custom_dataset=lambda **_: {"test": [_DOC]},
+    )
+    task = Task.from_config(config)
+    requests = [instance.request for instance in task.requests_of(0, dict(_DOC), PromptOptions())]
+    scored = [str(getattr(request, "continuation", "")) for request in requests]
+    return str(getattr(requests[0], "context", "")), [text for text in scored if text], task.doc_to_target(_DOC)
+
+
+def _print(one: dict[str, Any]) -> None:
+    print(f"=== {one['name']} · {one['output_type']}")
+    print(one["prompt"])
+    for text in one["scored"]:
+        print(f"--- {json.dumps(text, ensure_ascii=False)}")
+    print(f"--- target {one['target']!r}\n")
+    width = max(map(len, one["fields"]))
+    for key, value in one["fields"].items():
+        print(f"{key:<{width}}  {json.dumps(value, ensure_ascii=False)}")
+    for dialect, way in one["dialects"].items():
+        print(f"\n--- {dialect}\n{yaml_text(way['yaml'])}# or {way['python']}")
+        for difference in one["differences"].get(dialect, ()):
+            print(f"# differs: {difference}")
+    print()

@@ -1,0 +1,199 @@
+"""Perturbations: noise in the question, by probability and seed, the same for a text whenever it is asked."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, get_args
+
+from multiform.errors import ConfigError, nearest, shorten
+from multiform.fields import Doc, Field, FieldSpec
+from multiform.jinja import has_markup, literal_text
+
+Kind = Literal["editor", "permute", "replace", "delete", "uppercase"]
+
+_WORD = re.compile(r"[^\W_]+")
+_PRINTABLE = [chr(code) for code in range(33, 127)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Perturbation:
+    """What is done to a question.
+
+    `editor` makes typing mistakes (a letter too many or too few, two in the wrong order, the wrong case, a word
+    torn apart); `permute`, `replace` and `delete` change letters inside of words; `uppercase` turns words into
+    capitals. `probability` is the part of the letters, or for `uppercase` of the words, that is changed.
+
+    >>> Perturbation(type="uppercase", unmodifiable_words=("capital",))("What is the capital of France?")
+    'WHAT IS THE capital OF FRANCE?'
+    """
+
+    type: Kind = "editor"
+    #: 0.1 where it is not given, and for `uppercase` all.
+    probability: float | None = None
+    seed: int = 42
+    #: Words that stay as they are, in whatever case they are written.
+    unmodifiable_words: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        _check("type", self.type in get_args(Kind), self.type, f"one of {', '.join(get_args(Kind))}")
+        if self.probability is None:
+            object.__setattr__(self, "probability", 1.0 if self.type == "uppercase" else 0.1)
+        number = self.probability
+        real = isinstance(number, int | float) and not isinstance(number, bool)
+        _check("probability", real and 0 <= float(number or 0) <= 1, number, "a number from 0 to 1")
+        _check("seed", isinstance(self.seed, int) and not isinstance(self.seed, bool), self.seed, "a whole number")
+        words: Any = self.unmodifiable_words
+        right = isinstance(words, list | tuple) and all(isinstance(word, str) for word in words)
+        _check("unmodifiable_words", right, words, "a list of words")
+        object.__setattr__(self, "unmodifiable_words", tuple(words))
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], protected: Sequence[str] = ()) -> Perturbation:
+        """The perturbation that `perturbation:` says; the words of its task stay as they are, too."""
+        known = [field.name for field in fields(cls)]
+        for key in given:
+            if key not in known:
+                raise ConfigError(f"unknown key '{key}'", where=str(key), hint=nearest(str(key), known, listed="keys"))
+        made = cls(**given)
+        return replace(made, unmodifiable_words=(*made.unmodifiable_words, *protected))
+
+    def __call__(self, text: str) -> str:
+        spans = self._modifiable(text)
+        words = [text[start:end] for start, end in spans]
+        changed = _EDITS[self.type](words, float(self.probability or 0), self._random(text))
+        pieces, at = [], 0
+        for (start, end), word in zip(spans, changed, strict=True):
+            pieces += [text[at:start], word]
+            at = end
+        return "".join(pieces) + text[at:]
+
+    def _random(self, text: str) -> random.Random:
+        """A generator for this text alone, so that neither order nor number of documents matters."""
+        key = f"{self.type} {self.seed} {text}".encode("utf-8", "surrogatepass")
+        return random.Random(int(hashlib.sha256(key).hexdigest(), 16))
+
+    def _modifiable(self, text: str) -> list[tuple[int, int]]:
+        kept = sorted((word for word in self.unmodifiable_words if word), key=len, reverse=True)
+        pattern = "|".join(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])" for word in kept)
+        fixed = [match.span() for match in re.finditer(pattern, text, re.IGNORECASE)] if pattern else []
+        spans = [match.span() for match in _WORD.finditer(text)]
+        return [(s, e) for s, e in spans if not any(start < e and s < end for start, end in fixed)]
+
+
+@dataclass(frozen=True, eq=False)
+class PerturbedField:
+    """A question that is read, then perturbed; the words that its template itself says stay as they are."""
+
+    spec: FieldSpec
+    perturbation: Perturbation
+
+    def __call__(self, doc: Doc) -> Any:
+        value = Field.of(self.spec).read(doc)
+        noisy = self._protecting()
+        if isinstance(value, list):
+            return [noisy(str(one)) for one in value]
+        return value if isinstance(value, int) else noisy(str(value))
+
+    def _protecting(self) -> Perturbation:
+        if not isinstance(self.spec, str) or not has_markup(self.spec):
+            return self.perturbation
+        own = tuple(word for piece in literal_text(self.spec) for word in _WORD.findall(piece))
+        return replace(self.perturbation, unmodifiable_words=(*self.perturbation.unmodifiable_words, *own))
+
+    def __str__(self) -> str:
+        return f"{self.spec} ({self.perturbation})"
+
+
+def perturbed(spec: FieldSpec, perturbation: Perturbation) -> FieldSpec:
+    """The field with noise; a field that knows better where its question is does it itself."""
+    if spec is None or isinstance(spec, PerturbedField):
+        return spec
+    own = getattr(spec, "perturbed", None)
+    made: FieldSpec = own(perturbation) if own is not None else PerturbedField(spec, perturbation)
+    return made
+
+
+def _check(name: str, right: bool, value: Any, expected: str) -> None:
+    if not right:
+        what = f"expected {expected}, got {shorten(value)}"
+        raise ConfigError(what, where=name, hint="write e.g. {type: editor, probability: 0.1, seed: 42}")
+
+
+def _number(total: int, probability: float, rng: random.Random) -> int:
+    """How many of so many are changed: the expected number, its fraction by chance."""
+    expected = total * probability
+    return int(expected) + (rng.random() < expected % 1)
+
+
+def _uppercase(words: list[str], probability: float, rng: random.Random) -> list[str]:
+    return [word.upper() if rng.random() < probability else word for word in words]
+
+
+def _inside(change: Callable[[list[str], int, random.Random], None]) -> Callable[..., list[str]]:
+    """Changes letters that have a letter on either side."""
+
+    def edit(words: list[str], probability: float, rng: random.Random) -> list[str]:
+        places = [(number, at) for number, word in enumerate(words) for at in range(1, len(word) - 1)]
+        chosen = rng.sample(places, min(len(places), _number(len(places), probability, rng)))
+        letters = [list(word) for word in words]
+        for number, at in sorted(chosen, reverse=True):
+            change(letters[number], at, rng)
+        return ["".join(word) for word in letters]
+
+    return edit
+
+
+def _swap(word: list[str], at: int, rng: random.Random) -> None:
+    other = at + 1 if at + 2 < len(word) or at == 1 else at - 1
+    word[at], word[other] = word[other], word[at]
+
+
+def _replace(word: list[str], at: int, rng: random.Random) -> None:
+    word[at] = rng.choice(_PRINTABLE)
+
+
+def _delete(word: list[str], at: int, rng: random.Random) -> None:
+    del word[at]
+
+
+def _type(words: list[str], probability: float, rng: random.Random) -> list[str]:
+    """Typing mistakes, spread over the words by their length; the ends of a word stay where they are."""
+    letters = sorted(set("".join(words).lower()))
+    sizes = [len(word) - 1 for word in words]
+    made = list(words)
+    for _ in range(_number(sum(map(len, words)), probability, rng) if any(sizes) else 0):
+        number = rng.choices(range(len(words)), weights=sizes)[0]
+        made[number] = _mistake(made[number], letters, rng)
+    return made
+
+
+def _mistake(word: str, letters: Sequence[str], rng: random.Random) -> str:
+    at = rng.randrange(1, len(word)) if len(word) > 1 else 0
+    kinds = [
+        "insert",
+        "case",
+        "case",
+        *(["swap", "split"] if len(word) > 1 else []),
+        *(["drop"] if len(word) > 4 else []),
+    ]
+    kind = rng.choice(kinds)
+    if kind == "insert":
+        return word[:at] + rng.choice(letters) + word[at:]
+    if kind == "case":
+        return word[:at] + word[at : at + 1].swapcase() + word[at + 1 :]
+    if kind == "swap":
+        return word[: at - 1] + word[at] + word[at - 1] + word[at + 1 :]
+    return word[:at] + (" " if kind == "split" else "") + (word[at:] if kind == "split" else word[at + 1 :])
+
+
+_EDITS: dict[str, Callable[[list[str], float, random.Random], list[str]]] = {
+    "editor": _type,
+    "permute": _inside(_swap),
+    "replace": _inside(_replace),
+    "delete": _inside(_delete),
+    "uppercase": _uppercase,
+}

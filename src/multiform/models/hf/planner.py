@@ -1,0 +1,62 @@
+"""What a model's plans may do: how large a pass is, how much is kept, and for which requests plans are right."""
+
+from __future__ import annotations
+
+import logging
+from functools import cached_property
+
+from multiform.models.hf.head import Head
+from multiform.models.hf.limits import pass_tokens, prefix_budget
+from multiform.models.hf.passes import Passes
+from multiform.models.hf.support import Support, can_decode, support
+
+logger = logging.getLogger("multiform")
+
+
+class Planner:
+    """The limits of plans on one model; `budget` is the model argument `prefix_budget`."""
+
+    def __init__(self, head: Head, *, budget: int | str | None = None) -> None:
+        self.head = head
+        self.given_budget = budget
+        self.told = False
+
+    @cached_property
+    def support(self) -> Support:
+        return support(self.head)
+
+    @cached_property
+    def passes(self) -> Passes:
+        return Passes(self.head, packed=self.support.packed)
+
+    @cached_property
+    def decodes(self) -> bool:
+        """Whether texts in the making can share prefixes."""
+        return can_decode(self.passes)
+
+    @cached_property
+    def budget(self) -> int:
+        """The tokens that may be kept for later passes."""
+        return prefix_budget(self.given_budget, self.support.token_bytes, self.head.model.device)
+
+    @property
+    def size(self) -> int:
+        """The tokens of a pass."""
+        size = pass_tokens(self.head.model.device)
+        return size if self.head.separable else min(size, self.head.affordable)
+
+    def can_score(self, longest: int) -> bool:
+        """Whether plans give the right results for sequences of so many tokens; where not, the log says why, once."""
+        return longest <= self.support.longest or self._tell(self.support.reason)
+
+    def can_write(self, longest: int) -> bool:
+        """Whether texts of so many tokens, with their prompts, can share prefixes."""
+        if longest > self.support.longest:
+            return self._tell(self.support.reason)
+        return self.decodes or self._tell("its attention is of a special kind")
+
+    def _tell(self, reason: str) -> bool:
+        if not self.told:
+            logger.warning("prefixes are not shared, which takes longer: %s", reason)
+            self.told = True
+        return False

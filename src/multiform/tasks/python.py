@@ -1,0 +1,101 @@
+"""Python task files: which classes they define is read off them, and they run only when one is used."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from multiform.config.functions import FunctionRef
+from multiform.config.source import Position, display
+from multiform.errors import ConfigError
+from multiform.tasks.styled import BaseTask
+
+#: Attributes that only a task has, where its base class is in another file.
+_TELLING = ("TASK_STYLER", "DATASET_PATH", "SAMPLE_SPLIT", "SUBJECTS")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskClass:
+    """A task that a file defines, not yet imported."""
+
+    name: str
+    attribute: str
+    file: Path
+    line: int
+
+    def load(self) -> type[BaseTask[Any]]:
+        """Import the file and take the class out of it."""
+        if "eval_framework" in self.file.read_text(encoding="utf-8"):
+            from multiform.compat import install
+
+            install("eval_framework")  # where the real package is not there
+        module = self.file.stem
+        found: Any = FunctionRef(
+            f"{module}.{self.attribute}", self.file.parent, Position(self.file, self.line)
+        ).resolve()
+        if not isinstance(found, type) or not issubclass(found, BaseTask):
+            place = f"{display(self.file)}:{self.line}"
+            raise ConfigError(f"{self.attribute} is not a task class", where=place, hint="subclass BaseTask")
+        return found
+
+
+def task_classes_in(file: Path) -> list[TaskClass]:
+    """The task classes of a file: those with a NAME that come from BaseTask.
+
+    A file that cannot be read as Python is an error only if it seems to define tasks.
+    """
+    try:
+        source = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return []
+    if "NAME" not in source:
+        return []
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        if "BaseTask" not in source:
+            return []
+        place = f"{display(file)}:{getattr(error, 'lineno', None) or 1}"
+        raise ConfigError(f"not valid Python: {error.args[0]}", where=place, hint="fix this line") from error
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    return list(_tasks(classes, file))
+
+
+def _tasks(classes: dict[str, ast.ClassDef], file: Path) -> Iterator[TaskClass]:
+    for node in classes.values():
+        values = _assigned(node)
+        name = values.get("NAME")
+        if not isinstance(name, ast.Constant) or not isinstance(name.value, str) or not name.value:
+            continue
+        if _is_task(node, classes) or any(key in values for key in _TELLING):
+            yield TaskClass(name.value, node.name, file, node.lineno)
+
+
+def _is_task(node: ast.ClassDef, classes: dict[str, ast.ClassDef], seen: tuple[str, ...] = ()) -> bool:
+    """Whether a class comes from BaseTask, directly or by other classes of its file."""
+    for base in map(_base_name, node.bases):
+        if base == "BaseTask":
+            return True
+        if base in classes and base not in seen and _is_task(classes[base], classes, (*seen, base)):
+            return True
+    return False
+
+
+def _base_name(node: ast.expr) -> str:
+    if isinstance(node, ast.Subscript):
+        return _base_name(node.value)
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _assigned(node: ast.ClassDef) -> dict[str, ast.expr]:
+    """What the class's body assigns to names."""
+    found: dict[str, ast.expr] = {}
+    for statement in node.body:
+        if isinstance(statement, ast.Assign):
+            found |= {target.id: statement.value for target in statement.targets if isinstance(target, ast.Name)}
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
+            found[statement.target.id] = statement.value
+    return found
