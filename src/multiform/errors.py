@@ -86,3 +86,13 @@ def shorten(value: object, limit: int = 80) -> str:
     """``repr(value)``, cut to a length that fits into a message."""
     text = repr(value)
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def reason(error: BaseException, limit: int = 300) -> str:
+    """An error of somebody else's code on one line: its kind and what it says.
+
+    >>> reason(ValueError("two\\nlines"))
+    'ValueError: two lines'
+    """
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text}"[:limit]

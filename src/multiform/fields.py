@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from multiform.errors import DataError, MultiformError, nearest
+from multiform.errors import DataError, MultiformError, nearest, reason
 from multiform.jinja import compile_template, has_markup, render
 
 Doc: TypeAlias = Mapping[str, Any]
@@ -116,7 +116,7 @@ def _calling(function: Callable[[Any], Any]) -> Callable[[Doc], Any]:
             raise
         except Exception as error:  # a user's function may raise anything
             name = getattr(function, "__qualname__", repr(function))
-            what = f"function {name} failed: {type(error).__name__}: {error}"
+            what = f"function {name} failed: {reason(error)}"
             raise DataError(what, hint="call it on this document to debug it") from error
 
     return read

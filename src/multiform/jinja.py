@@ -14,7 +14,7 @@ from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from multiform.answers import gold_index, gold_label, gold_text, join_words, label_list
-from multiform.errors import ConfigError, DataError, MultiformError, nearest, shorten
+from multiform.errors import ConfigError, DataError, MultiformError, nearest, reason, shorten
 
 Doc = Mapping[str, Any]
 
@@ -135,7 +135,7 @@ def render(compiled: Compiled, doc: Doc) -> Any:
     except TemplateError as error:
         raise DataError(f"the template failed: {error}", hint=_source_hint(compiled)) from error
     except Exception as error:  # any error that user data causes inside a template
-        what = f"the template failed: {type(error).__name__}: {error}"
+        what = f"the template failed: {reason(error)}"
         raise DataError(what, hint=_source_hint(compiled)) from error
 
 

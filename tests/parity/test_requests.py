@@ -36,6 +36,7 @@ TASKS: dict[str, tuple[str, tuple[int, ...]]] = {
     "bbh_cot_zeroshot_dyck_languages": ("bbh", (0,)),
     "bbh_zeroshot_date_understanding": ("bbh", (0,)),
     "hendrycks_math_algebra": ("hendrycks_math", (0, 3)),
+    "ifeval": ("ifeval", (0,)),
 }
 CASES = [pytest.param(name, n, id=f"{name}-{n}") for name, (_, shots) in TASKS.items() for n in shots]
 

@@ -31,6 +31,7 @@ CASES = {
     "bbh_cot_zeroshot_dyck_languages": ("bbh", 2, 48),
     "bbh_zeroshot_date_understanding": ("bbh", 2, 48),
     "hendrycks_math": ("hendrycks_math", 2, 48),
+    "ifeval": ("ifeval", 4, 48),
 }
 
 

@@ -111,5 +111,7 @@ def yaml_text(data: Any) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if "\n" in text else None)
 
     Dumper.add_representer(str, text_node)
-    text: str = yaml.dump(data, Dumper=Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=10**6)
+    text: str = yaml.dump(
+        data, Dumper=Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=10**6
+    )
     return text

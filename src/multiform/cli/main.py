@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from multiform.cli import convert, formats, ls, run, show, validate
 from multiform.cli.parser import Parser
-from multiform.errors import MultiformError, UsageError, nearest
+from multiform.errors import MultiformError, UsageError, nearest, reason
 
 _EXAMPLES = """\
 examples:
@@ -71,7 +71,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(f"{place}: {error.strerror or error}; check its rights and the space on the disk", 1)
     except Exception as error:  # a mistake of ours must not look like one of the user's
         logger.debug("the traceback", exc_info=True)
-        what = f"multiform: {type(error).__name__}: {error}"
+        what = f"multiform: {reason(error)}"
         return _fail(f"{what}; this is a bug: please report it with the output of --verbosity DEBUG", 1)
 
 

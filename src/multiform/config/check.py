@@ -48,13 +48,13 @@ def check_values(cls: type, values: Mapping[str, Any], where: Callable[..., str 
     """Raise a ConfigError for the first value that does not have its field's type."""
     from pydantic import ValidationError
 
-    for name, adapter in _adapters(cls).items():
-        if name not in values:
+    for name, hint in _hints(cls).items():
+        if name not in values or name.startswith("_"):
             continue
         try:
-            adapter.validate_python(values[name], strict=True)
+            _adapter(cls, name).validate_python(values[name], strict=True)
         except ValidationError as error:
-            raise _translated(error, name, _hints(cls)[name], values[name], where) from error
+            raise _translated(error, name, hint, values[name], where) from error
 
 
 def check_keys(kind: str, known: Sequence[str], given: Mapping[Any, Any], where: Callable[..., str | None]) -> None:
@@ -82,14 +82,12 @@ def _hints(cls: type) -> dict[str, Any]:
 
 
 @cache
-def _adapters(cls: type) -> dict[str, TypeAdapter[Any]]:
-    return {name: _adapter(hint) for name, hint in _hints(cls).items() if not name.startswith("_")}
-
-
-def _adapter(hint: Any) -> TypeAdapter[Any]:
+def _adapter(cls: type, name: str) -> TypeAdapter[Any]:
+    """Checks values of one field; made when the field is first given, as making all takes a tenth of a second."""
     from pydantic import ConfigDict, TypeAdapter
     from pydantic.errors import PydanticUserError
 
+    hint = _hints(cls)[name]
     try:
         return TypeAdapter(hint, config=ConfigDict(arbitrary_types_allowed=True))
     except PydanticUserError:  # a type with a configuration of its own, such as a TypedDict

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiform.config.check import check_keys, check_values
-from multiform.errors import ConfigError, MultiformError
+from multiform.errors import ConfigError, MultiformError, reason
 from multiform.fields import Field, FieldSpec
 
 logger = logging.getLogger("multiform")
@@ -59,7 +59,7 @@ class FewshotConfig:
             except MultiformError:
                 raise
             except Exception as error:  # a user's function may raise anything
-                what = f"fewshot_config.samples failed: {type(error).__name__}: {error}"
+                what = f"fewshot_config.samples failed: {reason(error)}"
                 raise ConfigError(what, hint="call it to debug it") from error
             if not isinstance(samples, list) or not all(isinstance(doc, dict) for doc in samples):
                 raise ConfigError(

@@ -15,7 +15,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from multiform.config.source import Position
-from multiform.errors import ConfigError, nearest
+from multiform.errors import ConfigError, nearest, reason
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class FunctionRef:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:  # whatever the user's module raises while it loads
             del sys.modules[name]
-            what = f"{file.name} failed to load: {type(error).__name__}: {error}"
+            what = f"{file.name} failed to load: {reason(error)}"
             raise self._error(what, f"fix {file.name}{_line(error, file)}") from error
         return module
 
@@ -65,7 +65,7 @@ class FunctionRef:
             missing = isinstance(error, ModuleNotFoundError) and module_name.startswith(error.name or "?")
             what = f"no module '{module_name}' beside the file or installed"
             if not missing:
-                what = f"module '{module_name}' failed to load: {type(error).__name__}: {error}"
+                what = f"module '{module_name}' failed to load: {reason(error)}"
             hint = f"put {module_name.replace('.', '/')}.py beside the YAML file, or install the module"
             raise self._error(what, hint) from error
 

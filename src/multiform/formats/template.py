@@ -113,11 +113,14 @@ class FormatTemplate(TemplateConfig):
     def format_prompt(self, question: str, choices: list[str] | None = None) -> str:
         """The prompt of one question; without choices, the prompt without them."""
         doc = {"question": question, "choices": list(choices or ())}
-        return self.wrap_doc_to_text("question", "choices" if choices else None)(doc)
+        return str(self._prompt("question", "choices" if choices else None)(doc))
 
     def wrap_doc_to_text(self, doc_to_text: FieldSpec, doc_to_choice: FieldSpec = None) -> Callable[[Doc], str]:
         if _writes_itself(type(self)):
             return super().wrap_doc_to_text(doc_to_text, doc_to_choice)
+        return self._prompt(doc_to_text, doc_to_choice)
+
+    def _prompt(self, doc_to_text: FieldSpec, doc_to_choice: FieldSpec) -> Callable[[Doc], str]:
         form = self.as_format() if doc_to_choice is not None else variant(self.as_format(), show_choices=False)
         return bound(compile_format(form, _mapping(doc_to_text, doc_to_choice)).doc_to_text)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from multiform.config import TaskConfig
 from multiform.config.source import display
-from multiform.errors import DataError, MultiformError, nearest, shorten
+from multiform.errors import DataError, MultiformError, nearest, reason, shorten
 from multiform.tasks.files import READERS, Rows, read_rows
 from multiform.tasks.media_files import undecoded
 
@@ -173,7 +173,7 @@ def _custom(config: TaskConfig, arguments: Mapping[str, Any]) -> Dataset:
     except MultiformError:
         raise
     except Exception as error:  # a user's function may raise anything
-        what = f"custom_dataset failed: {type(error).__name__}: {error}"
+        what = f"custom_dataset failed: {reason(error)}"
         raise DataError(what, where=place, hint="call it with the task's metadata to debug it") from error
     if not isinstance(made, Mapping):
         what = f"custom_dataset returned {type(made).__name__}, not a mapping of splits"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.config import FewshotConfig, TaskConfig
-from multiform.errors import ConfigError, DataError, MultiformError
+from multiform.errors import ConfigError, DataError, MultiformError, reason
 from multiform.tasks.dataset import Dataset, load_dataset
 
 Docs = Sequence[dict[str, Any]]
@@ -140,7 +140,7 @@ def _process(process: Callable[..., Any], rows: Docs, config: TaskConfig) -> Doc
     except MultiformError:
         raise
     except Exception as error:  # a user's function may raise anything
-        what = f"process_docs failed: {type(error).__name__}: {error}"
+        what = f"process_docs failed: {reason(error)}"
         raise DataError(what, where=config.where("process_docs"), hint="call it on the split to debug it") from error
     return docs
 

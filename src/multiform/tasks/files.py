@@ -38,12 +38,13 @@ def read_rows(path: Path) -> Rows:
 
 def _read_jsonl(path: Path) -> Rows:
     rows: Rows = []
+    name = display(path)
     # Split at newlines only: other line separators may stand inside strings.
     with path.open(encoding="utf-8", newline="\n") as file:
         for number, line in enumerate(file, start=1):
             line = line.removeprefix(_BOM) if number == 1 else line
             if line.strip():
-                rows.append(_row(_parse(line, path, number), f"{display(path)}:{number}"))
+                rows.append(_row(_parse(line, path, number), f"{name}:{number}"))
     return rows
 
 

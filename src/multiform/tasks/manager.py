@@ -12,7 +12,7 @@ from typing import Any
 
 from multiform.config import TaskConfig, YamlFile, read_yaml
 from multiform.config.source import Source, display
-from multiform.errors import ConfigError, MultiformError, UsageError, nearest, shorten
+from multiform.errors import ConfigError, MultiformError, UsageError, nearest, reason, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
 from multiform.tasks.group import Group, Node, build_group
 from multiform.tasks.index import LIBRARY, Entry, Index, build_index
@@ -198,7 +198,7 @@ def _instance(kind: TaskClass | type[BaseTask[Any]]) -> BaseTask[Any]:
     except MultiformError:
         raise
     except Exception as error:  # a user's constructor may raise anything
-        what = f"{made.__name__}() failed: {type(error).__name__}: {error}"
+        what = f"{made.__name__}() failed: {reason(error)}"
         raise ConfigError(what, where=made.NAME, hint="call it to debug it") from error
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from multiform.config import TaskConfig
-from multiform.errors import ConfigError, DataError, MultiformError
+from multiform.errors import ConfigError, DataError, MultiformError, reason
 from multiform.fields import Doc
 from multiform.formats import OutputType
 from multiform.paths import cache_root
@@ -168,7 +168,7 @@ class Task(TaskPrompts, ABC):
         except MultiformError:
             raise
         except Exception as error:  # a user's function may raise anything
-            what = f"process_results failed: {type(error).__name__}: {error}"
+            what = f"process_results failed: {reason(error)}"
             raise DataError(what, where=self.config.where("process_results"), hint="call it to debug it") from error
         if not isinstance(made, Mapping):
             what = f"process_results returned {type(made).__name__}, not a mapping of metrics"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from multiform.engine.executors.base import Unit
-from multiform.errors import ModelError, MultiformError
+from multiform.errors import ModelError, MultiformError, reason
 from multiform.models.base import Model
 from multiform.requests import LoglikelihoodRequest, Output, Request, RollingRequest
 
@@ -33,7 +33,7 @@ class LocalExecutor:
         except MultiformError:
             raise
         except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
-            what = f"model '{name}' failed: {type(error).__name__}: {error}"
+            what = f"model '{name}' failed: {reason(error)}"
             raise ModelError(what, hint="run again with a smaller --batch_size or another device") from error
         if missing:
             raise ModelError(f"model '{name}' left {len(missing)} of {len(unit)} requests without an answer")

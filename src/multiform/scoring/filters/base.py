@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from multiform.errors import ConfigError, DataError, MultiformError, nearest
+from multiform.errors import ConfigError, DataError, MultiformError, nearest, reason
 from multiform.fields import Doc
 from multiform.registry import Registry
 from multiform.scoring.filters.functions import OverDocuments, from_callable, made_filter
@@ -102,7 +102,7 @@ def _guarded(step: Filter, name: str) -> Filter:
         except MultiformError as error:
             raise error.at(f"filter '{name}'") from error
         except Exception as error:  # a task's own function may raise anything
-            what = f"filter '{name}' failed: {type(error).__name__}: {error}"
+            what = f"filter '{name}' failed: {reason(error)}"
             raise DataError(what, hint="call it with this document's outputs to debug it") from error
 
     return apply

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from multiform.errors import DataError, MultiformError
+from multiform.errors import DataError, MultiformError, reason
 from multiform.scoring.metrics.base import MetricFn
 from multiform.scoring.outcome import Outcome, TextOutcome
 
@@ -47,5 +47,5 @@ def _guarded(name: str, call: Callable[[], Any]) -> Any:
     except MultiformError:
         raise
     except Exception as error:  # a user's function may raise anything
-        what = f"metric '{name}' failed: {type(error).__name__}: {error}"
+        what = f"metric '{name}' failed: {reason(error)}"
         raise DataError(what, hint="call it with this document's reference and prediction to debug it") from error

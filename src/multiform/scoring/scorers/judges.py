@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Protocol
 
-from multiform.errors import ConfigError, ModelError, MultiformError, UsageError, nearest
+from multiform.errors import ConfigError, ModelError, MultiformError, UsageError, nearest, reason
 from multiform.registry import Registry
 from multiform.requests import Completion, GenerationRequest
 
@@ -82,7 +82,7 @@ def ask(spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[Generati
     except MultiformError as error:
         raise error.at("judge") from error
     except Exception as error:  # a model may fail in any way
-        what = f"model '{judge.name}' failed: {type(error).__name__}: {error}"
+        what = f"model '{judge.name}' failed: {reason(error)}"
         raise ModelError(what, where="judge") from error
     if len(found) < len(distinct):
         what = f"model '{judge.name}' left {len(distinct) - len(found)} of {len(distinct)} requests without an answer"
