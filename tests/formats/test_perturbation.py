@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,17 +113,3 @@ def test_noise_is_chosen_at_run_time_and_changes_the_identity():
     assert len(questions) == 3
     assert all(line.removeprefix("Question: ").isupper() for line in questions)
     assert any(not line.isupper() for line in context.split("\n") if line[:3] in ("A. ", "B. "))
-
-
-def test_show_and_run_take_the_flag(folder):
-    folder.task("formats: mcqa\n")
-    shown = folder.run("show", "task.yaml", "--perturbation", "type=uppercase", "--json")
-    assert json.loads(shown.out)["requests"][0]["context"].startswith("Question: QUESTION 0?\nA. x0")
-    ran = folder.run("run", "--model", "dummy", "--tasks", "task.yaml", "--perturbation", "probability=0.5", "--json")
-    assert ran.json()["configs"]["t"]["perturbation"] == {"probability": 0.5}
-    bad = folder.run("run", "--model", "dummy", "--tasks", "task.yaml", "--perturbation", "type=swap")
-    assert bad.code == 2
-    assert bad.errors == [
-        "error: --perturbation: type: expected one of editor, permute, replace, delete, uppercase, got 'swap'; "
-        "write e.g. type=editor,probability=0.1,seed=42"
-    ]

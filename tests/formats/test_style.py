@@ -101,8 +101,6 @@ def test_helpers_are_as_documented():
     assert [answer_key_to_index(key) for key in ("A", "1", "B", "2", "d")] == [0, 0, 1, 1, 3]
 
 
-
-
 @pytest.mark.parametrize("key", ["", "AA", "0", "-1", "?", None])
 def test_a_bad_answer_key_is_an_error(key):
     with pytest.raises(DataError, match="neither a letter nor a number"):
@@ -122,7 +120,7 @@ def test_english_and_german_are_as_documented():
     assert ClozeStyle.for_language(Language.DEU, cue_text="A:").get_cue_text() == "A:"
 
 
-LANGUAGES = ("ENG DEU FRA SPA ITA POR NLD POL RUS UKR ARB HIN ZHO JPN KOR").split()
+LANGUAGES = ["ENG", "DEU", "FRA", "SPA", "ITA", "POR", "NLD", "POL", "RUS", "UKR", "ARB", "HIN", "ZHO", "JPN", "KOR"]
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
@@ -175,7 +173,7 @@ def test_styles_take_their_arguments_in_formats():
     ("name", "changes", "message"),
     [
         ("MCStyl", {}, "unknown format 'MCStyl'; did you mean 'MCStyle'?"),
-        ("MCStyle", {"cue": "A:"}, "cue: unknown key 'cue' in style 'MCStyle'; did you mean 'cue_text'?"),
+        ("MCStyle", {"cue_txt": "A:"}, "cue_txt: unknown key 'cue_txt' in style 'MCStyle'; did you mean 'cue_text'?"),
         ("MCStyle", {"language": "XX"}, "language: unknown language 'XX'"),
         ("ClozeStyle", {"format": {"colour": 1}}, "format: unknown key 'colour' in the format of ClozeStyle"),
     ],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
@@ -100,7 +101,7 @@ def _task(config: TaskConfig, options: argparse.Namespace) -> tuple[str, list[st
     return text.rstrip("\n"), [*one.differences, *lost]
 
 
-def yaml_text(data: Any) -> str:
+def yaml_text(data: Mapping[str, Any]) -> str:
     """Data as YAML, in its own order; texts with line breaks in double quotes, where they can be seen."""
     import yaml
 
@@ -111,7 +112,12 @@ def yaml_text(data: Any) -> str:
         return dumper.represent_scalar("tag:yaml.org,2002:str", text, style='"' if "\n" in text else None)
 
     Dumper.add_representer(str, text_node)
-    text: str = yaml.dump(
-        data, Dumper=Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=10**6
-    )
-    return text
+    texts = []
+    for key, value in data.items():  # one by one, so that the first level is never written in braces
+        flow = None if isinstance(value, dict | list) else False
+        texts.append(
+            yaml.dump(
+                {key: value}, Dumper=Dumper, sort_keys=False, allow_unicode=True, default_flow_style=flow, width=10**6
+            )
+        )
+    return "".join(texts)

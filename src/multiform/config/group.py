@@ -9,7 +9,8 @@ from typing import Any
 from multiform.config.check import check_keys, check_values
 from multiform.config.functions import resolve_functions
 from multiform.config.source import Source, where
-from multiform.errors import ConfigError
+from multiform.config.task import task_keys
+from multiform.errors import ConfigError, shorten
 
 #: Keys of a group file that are about the group; all others are handed to its members.
 _KEYS = ("group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag")
@@ -36,6 +37,10 @@ class GroupConfig:
             if "metric" not in entry:
                 place = self.where("aggregate_metric_list", index)
                 raise ConfigError("missing key 'metric'", where=place, hint="name a metric of the tasks")
+            if entry.get("aggregation", "mean") != "mean" and not callable(entry["aggregation"]):
+                what = f"aggregation: expected 'mean' or a function, got {shorten(entry['aggregation'])}"
+                place = self.where("aggregate_metric_list", index)
+                raise ConfigError(what, where=place, hint="write aggregation: mean")
             check_keys(
                 "aggregate_metric_list",
                 _AGGREGATE_KEYS,
@@ -48,7 +53,9 @@ class GroupConfig:
         """The group of a file's data, and the keys that it hands to its members."""
         own = {key: value for key, value in data.items() if key in _KEYS}
         handed = {key: value for key, value in data.items() if key not in _KEYS}
-        return cls(**resolve_functions(own), _source=source), handed
+        made = cls(**resolve_functions(own), _source=source)
+        check_keys("a group or its tasks", [*_KEYS, *task_keys()], handed, made.where)
+        return made, handed
 
     def aggregates(self) -> list[dict[str, Any]]:
         """The entries of `aggregate_metric_list`, of which there may be one without a list."""

@@ -125,8 +125,7 @@ class TaskConfig:
         task = str(values.get("task", ""))
         if not task:
             raise ConfigError("missing key 'task'", where=where(source, None), hint="give the task a name")
-        known = [f.name for f in fields(cls) if f.init]
-        check_keys("a task", known, values, lambda *path: where(source, task, *path))
+        check_keys("a task", task_keys(), values, lambda *path: where(source, task, *path))
         return cls(**resolve_functions(values), _source=source)
 
     def _apply_prompt(self) -> None:
@@ -354,3 +353,8 @@ def _fewshot_mapping(given: Mapping[str, Any] | FewshotConfig | None) -> dict[st
     if isinstance(given, FewshotConfig):
         return {key: value for key, value in vars(given).items() if value is not None}
     return dict(given or {})
+
+
+def task_keys() -> list[str]:
+    """The keys that a task may have."""
+    return [f.name for f in fields(TaskConfig) if f.init]

@@ -12,7 +12,7 @@ from multiform.config.generation import check_generation
 from multiform.engine.late import late_model
 from multiform.engine.progress import Progress
 from multiform.engine.store import Store
-from multiform.errors import ConfigError, UsageError, nearest
+from multiform.errors import ConfigError, UsageError, nearest, reason
 from multiform.models import Model, models
 from multiform.tasks import BaseTask, Group, Node, PromptOptions, Task, TaskManager
 
@@ -117,7 +117,12 @@ def _load(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model
     except ImportError as error:
         what = f"model '{model}' needs a package that is not installed: {error}"
         raise UsageError(what, where="--model", hint="pip install 'multiform[hf]'") from error
-    return kind(**arguments)
+    try:
+        return kind(**arguments)
+    except UsageError as error:
+        raise UsageError(error.what, where=error.where or "--model_args", hint=error.hint) from error
+    except TypeError as error:
+        raise UsageError(reason(error), where="--model_args", hint=f"see what model '{model}' takes") from error
 
 
 def check_consent(forms: Sequence[Task], confirmed: bool) -> None:
@@ -144,7 +149,7 @@ def check_selection(limit: float | None, samples: Mapping[str, Sequence[int]] | 
     """Refuse a choice of documents that cannot be meant."""
     if limit is not None and samples is not None:
         raise UsageError("limit and samples exclude each other", where="--samples", hint="give one of them")
-    if limit is not None and (limit <= 0 or (limit > 1 and limit != int(limit))):
+    if limit is not None and (not limit > 0 or (limit > 1 and limit != int(limit))):
         what = f"expected a whole number of documents or a fraction below 1, got {limit}"
         raise UsageError(what, where="--limit", hint="give e.g. --limit 100 or --limit 0.1")
 

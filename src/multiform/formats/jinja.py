@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -105,12 +106,12 @@ class _Writer:
 
     def text(self) -> str:
         form = self.form
-        sections = [form.question_prefix + self._question() + form.question_suffix]
+        sections = [_closed(form.question_prefix) + self._question() + _closed(form.question_suffix)]
         if form.shows_choices and self.choices:
-            sections.append(form.choices_prefix + self._choice_lines())
+            sections.append(_closed(form.choices_prefix) + self._choice_lines())
         if form.answer_instruction is not None or form.answer_prompt is not None:
-            sections.append((form.answer_instruction or "") + (form.answer_prompt or ""))
-        return self._preamble() + (form.instruction or "") + form.section_separator.join(sections)
+            sections.append(_closed(form.answer_instruction or "") + (form.answer_prompt or ""))
+        return self._preamble() + _closed(form.instruction or "") + _closed(form.section_separator).join(sections)
 
     def choice(self) -> FieldSpec:
         if self.form.scored == "labels":
@@ -143,9 +144,10 @@ class _Writer:
         return f"{{{{{self._expression('_question', spec)}}}}}"
 
     def _choice_lines(self) -> str:
-        line = self.form.choice_format.replace("{choice}", "{{ choice }}")
-        line = line.replace("{label}", "{{ _choice_labels[loop.index0] }}")
-        between = f"{{% if not loop.last %}}{self.form.choice_delimiter}{{% endif %}}"
+        values = {"{choice}": "{{ choice }}", "{label}": "{{ _choice_labels[loop.index0] }}"}
+        pieces = re.split(r"(\{choice\}|\{label\})", self.form.choice_format)
+        line = "".join(values.get(piece) or _closed(piece) for piece in pieces)
+        between = f"{{% if not loop.last %}}{_closed(self.form.choice_delimiter)}{{% endif %}}"
         return f"{{% for choice in {_operand(self.choices)}|choice_list %}}{line}{between}{{% endfor %}}"
 
     def _preamble(self) -> str:
@@ -182,6 +184,11 @@ class _Writer:
             self.bound[name] = part
             return name
         return expression
+
+
+def _closed(text: str) -> str:
+    """The text with a brace at its end written so that it does not become markup with what follows."""
+    return text[:-1] + "{{ '{' }}" if text.endswith("{") and not has_markup(text) else text
 
 
 def _answers_with_label(form: FormatConfig) -> bool:

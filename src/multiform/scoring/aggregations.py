@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from multiform.errors import UsageError
+from multiform.errors import DataError, UsageError, reason
 from multiform.registry import Registry
 from multiform.scoring.bootstrap import bootstrap_mean_stderr, bootstrap_stderr
 from multiform.scoring.statistics import Estimate, mean_estimate, normal_estimate, ratio_estimate
@@ -37,7 +37,16 @@ def register_aggregation(name: str) -> Callable[[Callable[[Sequence[Any]], float
 
 def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation:
     """An aggregation of a function that gives the value alone."""
-    return lambda items, iterations: Estimate(value=float(function(items)), n=len(items))
+
+    def aggregate(items: Sequence[Any], iterations: int) -> Estimate:
+        try:
+            value = float(function(items))
+        except Exception as error:  # a user's function may raise anything
+            name = getattr(function, "__name__", "aggregation")
+            raise DataError(f"aggregation '{name}' failed: {reason(error)}", hint="call it with some values") from error
+        return Estimate(value=value, n=len(items))
+
+    return aggregate
 
 
 def _bootstrapped(function: Callable[[Sequence[Any]], float], cap: int = DEFAULT_ITERATIONS) -> Aggregation:

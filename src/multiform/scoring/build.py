@@ -47,8 +47,13 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, only: bool =
         pipeline = _pipeline(config, "none", kind.default_filter_cfg, ("scorer",))
         return Scoring((_construct(config, kind, pipeline, chosen),), aside)
     made = []
+    names: set[str] = set()
     for index, entry in enumerate(config.filter_list):
         path = ("filter_list", index)
+        if entry["name"] in names:
+            what = f"two pipelines are called '{entry['name']}'"
+            raise ConfigError(what, where=config.where(*path), hint="results are keyed by the name: rename one")
+        names.add(entry["name"])
         pipeline = _pipeline(config, entry["name"], entry["filter"], path)
         specs = entry.get("metric_list", ())
         mine = [_metric(config, (*path, "metric_list", i), spec, own_results) for i, spec in enumerate(specs)]

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiform.config import GroupConfig, TaskConfig, YamlFile
+from multiform.config.check import check_keys
+from multiform.config.task import task_keys
 from multiform.errors import ConfigError, MultiformError, UsageError
 
 #: Gives the nodes that a name stands for, with overrides; raises where the name is not known.
@@ -73,6 +75,8 @@ def _member(
         return resolve(_selected(member, overrides), overrides, chain)
     source = file.source.under("task", index)
     changes = {key: value for key, value in member.items() if key not in ("task", "group")}
+    if "group" not in member:
+        check_keys("a task", task_keys(), changes, lambda *path: str(source.at(*path)))
     if "group" in member and "task" in member:
         return [build_group(YamlFile({**overrides, **member}, source), resolve, _selection(overrides), chain)]
     name = member.get("task", member.get("group"))

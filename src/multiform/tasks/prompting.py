@@ -87,10 +87,13 @@ class TaskPrompts(TaskMedia):
         config = self._fewshot
         # Named documents are taken in order; everything else is up to the sampler.
         name = "first_n" if config.fewshot_indices is not None else config.sampler
+        return samplers.get(name)(self.fewshot_docs(), seed=self._seed, label_of=self._shot_label)
+
+    def _check_sampler(self) -> None:
+        name = self._fewshot.sampler
         if name not in samplers:
             what, place = f"unknown sampler '{name}'", self.config.where("fewshot_config", "sampler")
             raise ConfigError(what, where=place, hint=nearest(name, samplers, listed="samplers"))
-        return samplers.get(name)(self.fewshot_docs(), seed=self._seed, label_of=self._shot_label)
 
     def _shot_label(self, doc: Doc) -> Any:
         return self.doc_to_target(doc, self._fewshot.doc_to_target)

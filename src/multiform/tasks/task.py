@@ -37,6 +37,7 @@ class Task(TaskPrompts, ABC):
     def __init__(self, config: TaskConfig | dict[str, Any], *, dataset_mirror: Path | None = None) -> None:
         super().__init__(config, dataset_mirror=dataset_mirror)
         refuse_unsupported(self.config)
+        self._check_sampler()
         self._only_metric = False
         self.scoring: Scoring = build_scoring(self.config, own_results=self._scores_itself)
         self._instances: list[Instance] = []
@@ -196,11 +197,15 @@ class Task(TaskPrompts, ABC):
 
     def _scored(self, scorer: Scorer, answered: Answered, values: Mapping[str, Any] | None = None) -> ScoredDoc:
         doc = self.eval_docs[answered.doc_id]
-        results = self.filtered(scorer.pipeline, doc, answered.outputs)
-        if values is None and self._scores_itself:
-            values = self._one_each(scorer, self.process_results(doc, results))
-        if values is None:
-            values = scorer.score_repeats(self.outcomes(doc, answered, results))
+        try:
+            results = self.filtered(scorer.pipeline, doc, answered.outputs)
+            if values is None and self._scores_itself:
+                values = self._one_each(scorer, self.process_results(doc, results))
+            if values is None:
+                values = scorer.score_repeats(self.outcomes(doc, answered, results))
+        except DataError as error:  # of a filter or metric, which do not know where they were written
+            place = error.where or self.config.where("filter_list" if self.config.filter_list else "metric_list")
+            raise DataError(error.what, where=place, hint=error.hint) from error
         return ScoredDoc(
             doc_id=answered.doc_id,
             doc=doc,
@@ -254,7 +259,11 @@ class Task(TaskPrompts, ABC):
                     continue  # text beside the values, such as what a judge wrote: for the samples alone
                 metric = scorer.metric(key) or value_metric(key)
                 aggregation = plain_aggregation(own[key]) if key in own else metric.aggregation
-                found[f"{key},{scorer.name}"] = aggregation(items, bootstrap_iters)
+                try:
+                    found[f"{key},{scorer.name}"] = aggregation(items, bootstrap_iters)
+                except DataError as error:
+                    place = self.config.where("metric_list")
+                    raise DataError(error.what, where=place, hint=error.hint) from error
         return found
 
     def apply_filters(self, answered: Answered) -> dict[str, list[Any]]:

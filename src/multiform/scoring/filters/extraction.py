@@ -22,6 +22,8 @@ _TAGGED_TOKEN = re.compile(r"\('([^']*)', '([^']*)'\)")
 @register_filter("regex")
 def regex(regex_pattern: str = DEFAULT_PATTERN, group_select: int = 0, fallback: Any = INVALID) -> Filter:
     """Keeps what a regular expression finds; `group_select` says which match, -1 the last."""
+    if not isinstance(group_select, int):
+        raise TypeError(f"group_select is {group_select!r}, not a whole number")
     pattern = re.compile(regex_pattern)
 
     def find(text: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -101,6 +102,12 @@ def _check_arguments(metric: Metric, kwargs: Mapping[str, Any]) -> None:
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken.values()):
         return
     known = list(taken)[1:]
+    for pattern in kwargs.get("regexes_to_ignore") or ():
+        try:
+            re.compile(pattern)
+        except (re.error, TypeError) as error:
+            what = f"metric '{metric.name}': bad regular expression {pattern!r}: {error}"
+            raise ConfigError(what, hint="test the pattern") from error
     for key in kwargs:
         if key not in known:
             what = f"metric '{metric.name}' has no argument '{key}'"
