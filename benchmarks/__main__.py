@@ -30,6 +30,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--short", action="store_true", help="few documents and one repeat: under five minutes")
     parser.add_argument("--only", nargs="+", choices=MEASUREMENTS, default=list(MEASUREMENTS), help="what to measure")
+    parser.add_argument("--docs", type=int, nargs=2, metavar=("FEW", "MANY"), help="default: 20 200, or 5 10 if short")
     parser.add_argument("--model", type=Path, help="a folder with a model (default: the bundled one)")
     parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of either side")
     parser.add_argument("--output", type=Path, default=ROOT / "out" / "benchmarks.json", help="the table as JSON")
@@ -39,7 +40,10 @@ def main() -> int:
         say(f"no rows of MMLU at {mirror}: set MULTIFORM_DATASET_MIRROR to a mirror that has cais/mmlu")
         return 2
     model = options.model or _bundled()
-    setting = Setting(mirror=mirror.resolve(), model=model, threads=options.threads, short=options.short)
+    few, many = options.docs or ((5, 10) if options.short else (20, 200))
+    setting = Setting(
+        mirror=mirror.resolve(), model=model, threads=options.threads, docs=(few, many), short=options.short
+    )
     started = time.monotonic()
     rows: list[Row] = []
     for name in options.only:
@@ -66,6 +70,7 @@ def _write(path: Path, setting: Setting, rows: list[Row]) -> None:
     content = {
         "date": time.strftime("%Y-%m-%dT%H:%M:%S"),
         "short": setting.short,
+        "docs": setting.docs,
         "threads": setting.threads,
         "batch_size": setting.batch_size,
         "model": setting.model.name,

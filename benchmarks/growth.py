@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks.rows import Row
-from benchmarks.scoring import ONE_SHOT, TWO_CHOICES, Case, Pair, measured, sizes
+from benchmarks.scoring import ONE_SHOT, TWO_CHOICES, Case, Pair, measured
 from benchmarks.sides import Setting
 from benchmarks.workloads import WORKLOADS
 
@@ -14,7 +14,7 @@ FIGURES = {"cpu": "CPU time", "read": "tokens read", "peak_mb": "peak memory"}
 
 def measure(setting: Setting) -> Iterator[Row]:
     """Each figure at the larger size over that at the smaller one."""
-    few, many = sizes(setting)
+    few, many = setting.docs
     for workload in WORKLOADS[2:3] if setting.short else WORKLOADS:
         less, more = (measured(setting, Case(name=workload.name), docs) for docs in (few, many))
         yield from _rows(f"{workload.name}, {few} to {many} docs", less, more, flat=("peak_mb",))

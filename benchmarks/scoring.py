@@ -47,15 +47,10 @@ TWO_CHOICES = Case(name="texts, 0-shot", choices=2)
 CASES = (*(Case(name=workload.name) for workload in WORKLOADS), ONE_SHOT, TWO_CHOICES)
 
 
-def sizes(setting: Setting) -> tuple[int, int]:
-    """Few documents, and many."""
-    return (3, 6) if setting.short else (20, 200)
-
-
 @cache
 def all_requests(setting: Setting) -> dict[Case, list[list[Any]]]:
     """The requests of every case for many documents; both sides make the same."""
-    details = {"configs": [case.config() for case in CASES], "limit": sizes(setting)[1]}
+    details = {"configs": [case.config() for case in CASES], "limit": setting.docs[1]}
     ours, theirs = (setting.run("requests", side, **details)["requests"] for side in NAMES)
     for case, mine, other in zip(CASES, ours, theirs, strict=True):
         if mine != other:
@@ -67,7 +62,7 @@ def all_requests(setting: Setting) -> dict[Case, list[list[Any]]]:
 def measured(setting: Setting, case: Case, docs: int) -> Pair:
     """Run both sides in turn; raises where they do not agree."""
     made = all_requests(setting)[case]
-    requests = made[: docs * len(made) // sizes(setting)[1]]
+    requests = made[: docs * len(made) // setting.docs[1]]
     repeats = 1 if setting.short or docs > 50 else 2
     say(f"{case.name}, {docs} documents: {len(requests)} requests")
     runs: dict[str, list[dict[str, Any]]] = {side: [] for side in NAMES}
@@ -91,7 +86,7 @@ def _middle(runs: list[dict[str, Any]]) -> dict[str, Any]:
 
 def measure(setting: Setting) -> Iterator[Row]:
     """The rows of all workloads."""
-    for docs in sizes(setting)[1 if setting.short else 0 :]:
+    for docs in setting.docs[1 if setting.short else 0 :]:
         for workload in WORKLOADS:
             yield from _rows(setting, workload, docs)
 

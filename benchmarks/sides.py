@@ -24,6 +24,8 @@ class Setting:
     mirror: Path
     model: Path
     threads: int
+    #: Few documents, and many.
+    docs: tuple[int, int]
     batch_size: int = 8
     short: bool = False
 

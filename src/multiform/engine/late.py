@@ -43,9 +43,10 @@ class Facts:
 
 def late_model(name: str, arguments: Mapping[str, Any], store: Store | None, load: Callable[[], Model]) -> Model:
     """The model, which is loaded now unless the store knows all about it."""
-    signature = signatures.get(name)(dict(arguments)) if store and name in signatures else None
-    if store is None or signature is None:
+    signed = signatures.get(name)(dict(arguments)) if store and name in signatures else None
+    if store is None or signed is None:
         return load()
+    signature = f"{name} {signed}"
     known = store.facts(signature)
     if known is not None and set(known) == set(Facts.__dataclass_fields__):
         return LateModel(Facts(**known), load, lambda facts: store.remember(signature, asdict(facts)))

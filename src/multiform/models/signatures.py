@@ -1,6 +1,6 @@
-"""Signatures: names of models with their arguments that can be had without loading anything.
+"""Signatures: what tells the models of one kind apart, without loading anything.
 
-Equal signatures give equal models. What a model turned out to be is stored under its signature, so
+Equal signatures mean equal models. What a model turned out to be is stored under its signature, so
 that a run whose answers are all known need not load the model to tell which one it is.
 """
 
@@ -18,6 +18,7 @@ signatures: Registry[Sign] = Registry(
     "model",
     lazy={
         "hf": "multiform.models.hf.signature:signature",
+        "hf-multimodal": "multiform.models.hf.signature:signature",
         "bundled": "multiform.models.hf.signature:bundled_signature",
     },
 )

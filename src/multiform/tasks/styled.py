@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -58,6 +58,8 @@ class BaseTask(Generic[SubjectType]):
     PERTURBATION_UNMODIFIABLE_WORDS: ClassVar[Sequence[str] | None] = None
     #: Whatever else a task file can say, such as `process_docs` or `metadata`.
     CONFIG: ClassVar[Mapping[str, Any]] = {}
+    #: The file and line of the class, for messages and for data files beside it.
+    _defined: ClassVar[tuple[Path, int]]
     RESPONSE_TYPE: Any = _FromStyler("response_type")
     METRICS: Any = _FromStyler("metrics")
 
@@ -68,6 +70,8 @@ class BaseTask(Generic[SubjectType]):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        frame = sys._getframe(1)
+        cls._defined = (Path(frame.f_code.co_filename), frame.f_lineno)
         if cls.__dict__.get("NAME"):
             task_classes.register(cls.NAME)(cls)
 
@@ -213,12 +217,8 @@ class BaseTask(Generic[SubjectType]):
         return all(getattr(type(self), name) is not getattr(BaseTask, name) for name in needed)
 
     def _source(self) -> Source:
-        """The file and line of the class, where it has some."""
-        try:
-            file = Path(inspect.getfile(type(self)))
-            line = inspect.getsourcelines(type(self))[1]
-        except (OSError, TypeError):
-            return Source(Path(type(self).__name__), {})
+        """Where the class is defined."""
+        file, line = self._defined
         return Source(file, {(): Position(file, line)})
 
 

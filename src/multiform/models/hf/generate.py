@@ -20,7 +20,7 @@ from multiform.models.hf.planner import Planner
 from multiform.models.hf.sampling import Sampling, choose
 from multiform.models.hf.shared import SharedState
 from multiform.models.hf.state import DecodeState, decode_state, has_plain_cache
-from multiform.plan import families
+from multiform.plan import Cost, families, plan
 from multiform.requests import Completion
 
 
@@ -76,6 +76,14 @@ def generate(
             yield row.index, completion(tokenizer, row)
 
 
+def read_cost(planner: Planner, rows: Sequence[Row]) -> Cost | None:
+    """What reading the prompts costs; None where they cannot share prefixes."""
+    if not planner.can_write(_longest(rows)):
+        return None
+    prompts = [array("i", row.prompt) for row in rows]
+    return plan(prompts, [len(prompt) - 1 for prompt in prompts], size=planner.size, budget=planner.budget).cost
+
+
 def in_families(rows: Sequence[Row], budget: int) -> list[Row]:
     """The rows in an order that has those with a common prefix together, each with the prefix's length."""
     ordered = sorted(rows, key=lambda row: row.prompt)
@@ -100,7 +108,7 @@ class Run:
         self.rows: list[Row] = []
         self.finished: deque[Row] = deque()
         self.new_state: Callable[[], DecodeState]
-        if planner.can_write(max((len(row.prompt) + row.limit for row in rows), default=0)):
+        if planner.can_write(_longest(rows)):
             self.limits = limits
             self.waiting = deque(in_families(rows, planner.budget))
             self.new_state = partial(SharedState, planner.passes, counters, size=planner.size)
@@ -169,6 +177,10 @@ class Run:
             self.state.keep([index for index, row in enumerate(self.rows) if not row.ended])
             self.rows = [row for row in self.rows if not row.ended]
             self.finished.extend(ended)
+
+
+def _longest(rows: Sequence[Row]) -> int:
+    return max((len(row.prompt) + row.limit for row in rows), default=0)
 
 
 def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:

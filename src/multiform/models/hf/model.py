@@ -21,9 +21,10 @@ from multiform.models.hf.load import max_length as longest_input
 from multiform.models.hf.options import generation_options
 from multiform.models.hf.planner import Planner
 from multiform.models.hf.sampling import random_numbers, sampling
-from multiform.models.hf.score import score
+from multiform.models.hf.score import score, score_cost
 from multiform.models.hf.tokens import Encoder, Pair, fit, rolling_windows
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
+from multiform.plan import Tokens, describe
+from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
 
 logger = logging.getLogger("multiform")
 
@@ -31,7 +32,8 @@ logger = logging.getLogger("multiform")
 class HFModel(Model):
     """A causal model from a folder or the hub; the arguments have lm-eval's names.
 
-    `batch_size` is a number of rows, or "auto" for as many as fit. `max_length` is how many
+    `batch_size` is how many texts are written at a time, or "auto" for as many as fit; scoring packs its
+    passes by tokens, and takes batches of that many rows only for models that cannot do so. `max_length` is how many
     tokens the model reads; by default what its configuration says. `prefix_budget` is how much may
     be kept for requests that begin alike, in tokens or as memory ("2GB").
     """
@@ -45,7 +47,7 @@ class HFModel(Model):
         gguf_file: str | None = None,
         dtype: str = "auto",
         device: str | None = None,
-        batch_size: int | str = 8,
+        batch_size: int | str = "auto",
         max_batch_size: int = 64,
         max_length: int | None = None,
         add_bos_token: bool | None = None,
@@ -119,7 +121,7 @@ class HFModel(Model):
         owners: list[int] = []
         for index, request in enumerate(requests):
             tokens = encoded[request.text]
-            windows += rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length)
+            windows += self._windows(tokens)
             owners += [index] * (len(windows) - len(owners))
             if not tokens:
                 yield index, LLOutput(0.0, tokens=0)
@@ -138,6 +140,23 @@ class HFModel(Model):
         whole = (len(prompts[request.context]) for request in requests)
         self._warn_about_cuts(sum(len(row.prompt) < length for row, length in zip(rows, whole, strict=True)))
         yield from generation.generate(self.planner, self.tokenizer, rows, self.generation_limits, self.counters)
+
+    def plan(self, requests: Sequence[Request]) -> str | None:
+        """What scoring the requests and reading their prompts costs, in words."""
+        if self.media:
+            return None
+        scored = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
+        rolling = [request for request in requests if isinstance(request, RollingRequest)]
+        written = [request for request in requests if isinstance(request, GenerationRequest)]
+        encoded = self.encoder.encode(request.text for request in rolling)
+        windows = [window for request in rolling for window in self._windows(encoded[request.text])]
+        costs = {
+            "continuations": score_cost(self.planner, self._pairs(scored)),
+            "whole texts": score_cost(self.planner, windows),
+            "prompts": generation.read_cost(self.planner, self._rows(written)),
+        }
+        parts = [f"{name}: {describe(cost)}" for name, cost in costs.items() if cost and cost.sequences]
+        return "\n".join(parts) or None
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
         if not self.tokenizer.chat_template:
@@ -190,6 +209,16 @@ class HFModel(Model):
         pairs = [fit(pair, self.max_length, text) for pair, (_, text) in zip(whole, texts, strict=True)]
         self._warn_about(whole, pairs)
         return pairs
+
+    def _windows(self, tokens: Tokens) -> Iterator[Pair]:
+        return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length)
+
+    def _rows(self, requests: Sequence[GenerationRequest]) -> list[generation.Row]:
+        prompts = self.encoder.prompts((request.context for request in requests), truncation=self.truncation)
+        rows = [self._row(index, request, prompts[request.context].tolist()) for index, request in enumerate(requests)]
+        whole = (len(prompts[request.context]) for request in requests)
+        self._warn_about_cuts(sum(len(row.prompt) < length for row, length in zip(rows, whole, strict=True)))
+        return rows
 
     def _row(self, index: int, request: GenerationRequest, prompt: list[int]) -> generation.Row:
         options = generation_options(request.gen_kwargs)

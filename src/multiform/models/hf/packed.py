@@ -58,13 +58,15 @@ class PackedAttention:
             lines = mask[start:stop]
             seen = torch.cat([lines[:, kept_columns], lines[:, later_columns]], 1)
             self.blocks.append(Block(start, stop, kept_columns, later_columns, seen))
+        self.masks: list[Tensor] = []
 
     def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+        if not self.masks:  # all layers have the same number of heads
+            repeats = query.shape[1] // key.shape[1]
+            self.masks = [block.mask.repeat(repeats, 1)[None, None] for block in self.blocks]
         parts = [
-            _attention(
-                query[:, :, block.start : block.stop], block.columns(key), block.columns(value), scale, block.mask
-            )
-            for block in self.blocks
+            _attention(query[:, :, block.start : block.stop], block.columns(key), block.columns(value), scale, mask)
+            for block, mask in zip(self.blocks, self.masks, strict=True)
         ]
         output = torch.cat([part for part, _ in parts], 2)
         if not self.common:
@@ -79,8 +81,6 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, scale: float, mask: Te
     rows, heads, tokens, size = query.shape
     # Heads of queries with the same keys become rows of one matrix.
     folded = query.reshape(rows, key.shape[1], -1, size)
-    if mask is not None:
-        mask = mask.repeat(folded.shape[2] // tokens, 1)[None, None]
     output, weight = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
         folded, key, value, attn_mask=mask, scale=scale
     )

@@ -16,7 +16,7 @@ from multiform.models.hf.identity import fingerprint
 from multiform.models.hf.package import converted_folder
 
 #: Arguments that say how fast answers come, not which.
-_SPEED = ("batch_size", "max_batch_size")
+_SPEED = ("batch_size", "max_batch_size", "prefix_budget")
 #: Arguments that name files.
 _PLACES = ("pretrained", "tokenizer", "peft")
 _PACKAGES = ("multiform", "torch", "transformers")
@@ -47,7 +47,7 @@ def bundled_signature(arguments: dict[str, Any]) -> str | None:
         folder = converted_folder()
     except ModelError:
         return None
-    return signature({"pretrained": str(folder), "bundled": True, **arguments}) if folder.is_dir() else None
+    return signature({"pretrained": str(folder), **arguments}) if folder.is_dir() else None
 
 
 def _files(argument: str, arguments: dict[str, Any]) -> str | None:

@@ -25,6 +25,8 @@ from multiform.models.hf.tree import score_by_plan
 ATTENTION = ("sdpa", "eager")
 #: What a model raises that does not take what a plan gives it.
 TRIAL_ERRORS = (AttributeError, IndexError, NotImplementedError, TypeError, ValueError, RuntimeError)
+#: A window of fewer tokens is not worth a plan.
+SHORTEST = 8
 NEEDED = ("attention_mask", "position_ids", "past_key_values")
 
 
@@ -52,10 +54,13 @@ def support(head: Head) -> Support:
     accepted = inspect.signature(model.base_model.forward).parameters
     if missing := [name for name in NEEDED if name not in accepted]:
         return Support(longest=0, reason=f"it takes no '{missing[0]}'")
-    packed = model._supports_attention_backend and is_available(model.device) and _agrees(Passes(head, packed=True))
-    if not packed and not _agrees(Passes(head, packed=False)):
-        return Support(longest=0, reason="it gives other results with a prefix tree")
     longest, reason = _reach(model.config.get_text_config())
+    if longest < SHORTEST:
+        return Support(longest=0, reason=reason)
+    ours = model._supports_attention_backend and is_available(model.device)
+    packed = ours and _agrees(Passes(head, packed=True), longest)
+    if not packed and not _agrees(Passes(head, packed=False), longest):
+        return Support(longest=0, reason="it gives other results with a prefix tree")
     return Support(longest=longest, reason=reason, token_bytes=_token_bytes(model), packed=packed)
 
 
@@ -98,14 +103,15 @@ def _reach(config: Any) -> tuple[int, str]:
     return min(found)
 
 
-def _agrees(passes: Passes) -> bool:
+def _agrees(passes: Passes, longest: int) -> bool:
     """Whether a small plan, with a prefix kept and branches packed, gives what whole sequences give."""
     head = passes.head
-    start = [5 + number % 7 for number in range(48)]
+    length = min(48, longest - 3)
+    start = [5 + number % 7 for number in range(length)]
     ends = ([10, 11, 12], [10, 13], [14, 11, 15], [14])
-    pairs = [Pair(array("i", [*start, *end]), 36) for end in ends]
+    pairs = [Pair(array("i", [*start, *end]), 1 + length // 2) for end in ends]
     try:
-        planned = dict(score_by_plan(passes, pairs, size=40, budget=64, counters=Counters()))
+        planned = dict(score_by_plan(passes, pairs, size=length - 4, budget=64, counters=Counters()))
     except TRIAL_ERRORS:
         return False
     whole = dict(score_by_rows(head, pairs, Limits(len(pairs), 1024), Counters()))

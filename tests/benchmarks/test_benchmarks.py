@@ -1,0 +1,74 @@
+"""The benchmarks judge fairly: what counts as equal, what has to be computed, when a figure is met."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.agreement import differences
+from benchmarks.answering import tree_nodes
+from benchmarks.rows import Row
+
+ROOT = Path(__file__).parent.parent.parent
+ASKED = [["q1", " a"], ["q1", " b"], ["q2", " a"], ["q2", " b"]]
+SCORED = [1, 1, 1, 2]
+ANSWERS = [[-1.0, True], [-2.0, False], [-3.0, False], [-2.5, False]]
+
+
+@given(st.lists(st.lists(st.integers(0, 2), max_size=6), max_size=12))
+def test_the_tree_has_a_node_for_each_distinct_prefix(sequences: list[list[int]]) -> None:
+    prefixes = {tuple(tokens[:end]) for tokens in sequences for end in range(1, len(tokens) + 1)}
+    assert tree_nodes(sequences) == len(prefixes)
+
+
+@pytest.mark.parametrize(
+    ("changed", "found"),
+    [
+        (ANSWERS, 0),
+        ([[-1.00002, True], [-2.0, False], [-3.0, False], [-2.50005, False]], 0),
+        ([[-1.0001, True], [-2.0, False], [-3.0, False], [-2.5, False]], 1),
+        ([[-1.0, False], [-2.0, False], [-3.0, False], [-2.5, False]], 1),
+        ([[-1.0, True], [-2.0, False], [-2.4, False], [-2.5, False]], 2),
+        ([[float("nan"), True], *ANSWERS[1:]], 1),
+        (ANSWERS[:3], 1),
+    ],
+    ids=["equal", "near", "far", "flag", "pick", "nan", "missing"],
+)
+def test_sides_agree_within_the_error_of_a_token(changed: list[list[float]], found: int) -> None:
+    assert len(differences(ASKED, changed, ANSWERS, SCORED)) == found
+
+
+def test_texts_agree_when_they_are_the_same() -> None:
+    asked = [["q1", {"until": ["\n"]}], ["q2", {"until": ["\n"]}]]
+    assert differences(asked, ["a", "b"], ["a", "b"], [0, 0]) == []
+    assert differences(asked, ["a", "b"], ["a", "c"], [0, 0]) == ["text 1: 'b' != 'c'"]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "needed", "met"),
+    [
+        (1.0, 4.0, 4.0, True),
+        (1.0, 3.9, 4.0, False),
+        (0.2, None, 0.25, True),
+        (0.3, None, 0.25, False),
+        (1, 2, None, None),
+    ],
+)
+def test_a_figure_is_met_by_its_ratio_or_alone(
+    ours: float, theirs: float | None, needed: float | None, met: bool | None
+) -> None:
+    assert Row(measure="m", case="c", unit="s", ours=ours, theirs=theirs, needed=needed).met is met
+
+
+def test_without_rows_the_benchmarks_say_so_and_stop(tmp_path: Path) -> None:
+    env = {**os.environ, "MULTIFORM_DATASET_MIRROR": str(tmp_path)}
+    command = [sys.executable, "-m", "benchmarks", "--short"]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "set MULTIFORM_DATASET_MIRROR to a mirror that has cais/mmlu" in done.stderr
