@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-#: How far log-likelihoods may be apart for each token: the error of float32's log-softmax.
+#: How far log-likelihoods should be apart at most for each token: about the error of float32's log-softmax.
 PER_TOKEN = 3e-5
+#: Beyond this it is no rounding.
+WRONG = 1e-4
 
 
 def differences(
     requests: Sequence[Sequence[Any]], ours: Sequence[Any], theirs: Sequence[Any], scored: Sequence[int]
 ) -> list[str]:
-    """What is not the same, in words; nothing where both sides agree."""
+    """What cannot be rounding, in words; nothing where both sides agree."""
     if len(ours) != len(theirs):
         return [f"{len(ours)} answers against {len(theirs)}"]
     if not isinstance(requests[0][1], str):
@@ -22,7 +24,7 @@ def differences(
     for i, ((mine, my_flag), (other, flag)) in enumerate(zip(ours, theirs, strict=True)):
         if my_flag != flag:
             found.append(f"greedy flag {i}: {my_flag} != {flag}")
-        if not abs(mine - other) <= PER_TOKEN * max(1, scored[i]):
+        if not abs(mine - other) <= WRONG * max(1, scored[i]):
             found.append(f"log-likelihood {i}: {mine:.6f} != {other:.6f} with {scored[i]} tokens")
     if picks(requests, ours) != picks(requests, theirs):
         found.append("picks differ")
@@ -38,7 +40,6 @@ def picks(requests: Sequence[Sequence[Any]], answers: Sequence[Any]) -> list[int
     return made
 
 
-def largest_error(ours: Sequence[Any], theirs: Sequence[Any], scored: Sequence[int]) -> float:
-    """The largest difference of log-likelihoods per token."""
-    pairs = zip(ours, theirs, scored, strict=True)
-    return max((abs(a[0] - b[0]) / max(1, n) for a, b, n in pairs if not isinstance(a, str)), default=0.0)
+def errors(ours: Sequence[Any], theirs: Sequence[Any], scored: Sequence[int]) -> list[float]:
+    """The differences of log-likelihoods per token."""
+    return [abs(a[0] - b[0]) / max(1, n) for a, b, n in zip(ours, theirs, scored, strict=True)]

@@ -109,20 +109,20 @@ def evaluate(
     if plan_only:
         return Results(forms=[], run={"plan": planned(loaded, works, store)}, provenance={})
     scored = run_works(loaded, works, progress, store)
-    run = {
-        "model": model if isinstance(model, str) else type(model).__name__,
-        "model_args": {k: v for k, v in arguments.items() if k not in ("batch_size", "device")},
-        **loaded.info(),
-        "batch_size": batch_size,
-        "batch_sizes": [],
-        "device": device,
-        "use_cache": str(use_cache) if isinstance(use_cache, str | Path) else None,
-        "limit": limit,
-        "samples": None if samples is None else {task: list(ids) for task, ids in samples.items()},
-        "bootstrap_iters": bootstrap_iters,
-        "gen_kwargs": dict(settings.gen_kwargs) or None,
-        **dict(zip(("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"), seeds, strict=True)),
-    }
+    run = _described(
+        model if isinstance(model, str) else type(model).__name__,
+        arguments,
+        loaded,
+        seeds,
+        batch_size=batch_size,
+        batch_sizes=[],
+        device=device,
+        use_cache=str(use_cache) if isinstance(use_cache, str | Path) else None,
+        limit=limit,
+        samples=None if samples is None else {task: list(ids) for task, ids in samples.items()},
+        bootstrap_iters=bootstrap_iters,
+        gen_kwargs=dict(settings.gen_kwargs) or None,
+    )
     results = [
         _form_result(form, scored[form.name], settings, loaded, dirty[form.name], bootstrap_iters) for form in forms
     ]
@@ -138,6 +138,19 @@ def evaluate(
             chat=bool(apply_chat_template),
         ),
     )
+
+
+def _described(
+    model: str, arguments: Mapping[str, Any], loaded: Model, seeds: Sequence[int | None], **settings: Any
+) -> dict[str, Any]:
+    """What the results file's `config` says, in lm-eval's order."""
+    return {
+        "model": model,
+        "model_args": {key: value for key, value in arguments.items() if key not in ("batch_size", "device")},
+        **loaded.info(),
+        **settings,
+        **dict(zip(("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"), seeds, strict=True)),
+    }
 
 
 def contaminated_docs(task: Task, works: Sequence[Work], corpus: Sequence[str | Path]) -> set[int] | None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.agreement import differences
+from benchmarks.agreement import differences, errors
 from benchmarks.answering import tree_nodes
 from benchmarks.rows import Row
 
@@ -31,8 +31,8 @@ def test_the_tree_has_a_node_for_each_distinct_prefix(sequences: list[list[int]]
     ("changed", "found"),
     [
         (ANSWERS, 0),
-        ([[-1.00002, True], [-2.0, False], [-3.0, False], [-2.50005, False]], 0),
-        ([[-1.0001, True], [-2.0, False], [-3.0, False], [-2.5, False]], 1),
+        ([[-1.00009, True], [-2.0, False], [-3.0, False], [-2.50019, False]], 0),
+        ([[-1.0002, True], [-2.0, False], [-3.0, False], [-2.5, False]], 1),
         ([[-1.0, False], [-2.0, False], [-3.0, False], [-2.5, False]], 1),
         ([[-1.0, True], [-2.0, False], [-2.4, False], [-2.5, False]], 2),
         ([[float("nan"), True], *ANSWERS[1:]], 1),
@@ -40,8 +40,13 @@ def test_the_tree_has_a_node_for_each_distinct_prefix(sequences: list[list[int]]
     ],
     ids=["equal", "near", "far", "flag", "pick", "nan", "missing"],
 )
-def test_sides_agree_within_the_error_of_a_token(changed: list[list[float]], found: int) -> None:
+def test_sides_agree_but_for_rounding(changed: list[list[float]], found: int) -> None:
     assert len(differences(ASKED, changed, ANSWERS, SCORED)) == found
+
+
+def test_errors_are_those_of_a_token() -> None:
+    changed = [[-1.00002, True], *ANSWERS[1:3], [-2.5001, False]]
+    assert errors(changed, ANSWERS, SCORED) == pytest.approx([2e-5, 0, 0, 5e-5])
 
 
 def test_texts_agree_when_they_are_the_same() -> None:

@@ -137,6 +137,13 @@ def test_answers_go_where_the_command_line_says(flag: str, runs: Runs) -> None:
     assert not (runs.folder / "answers.db").exists()
 
 
+def test_answers_are_stored_somewhere_or_not_at_all(runs: Runs) -> None:
+    process = runs.start("--no_cache", "--cache_path", "mine.db")
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 2
+    assert err == b"error: --no_cache: answers are to be stored in 'mine.db' and not at all; choose one\n"
+
+
 def test_the_plan_asks_nothing_and_counts_what_is_known(runs: Runs) -> None:
     runs.finish("--limit", "2")
     runs.asked()

@@ -29,7 +29,7 @@ def value(name, seen, **kwargs):
 
 
 def test_acc_norm_full_counts_the_leading_space():
-    # Per character without the space "ab" wins (-2/2 > -1.9/1), with it "c" does (-1.9/2 > -3/3... of the longer).
+    # -2/2 is more than -1.2/1, but -2/3 is less than -1.2/2.
     seen = ChoiceOutcome(
         loglikelihoods=(-2.0, -1.2), greedy=(False, False), choices=("ab", "c"), gold=(1,), scored=(" ab", " c")
     )
@@ -38,7 +38,7 @@ def test_acc_norm_full_counts_the_leading_space():
 
 
 def test_bits_per_byte_counts_bytes_with_the_leading_space():
-    seen = LikelihoodOutcome(loglikelihood=-4 * math.log(2), is_greedy=False, text=" é€")
+    seen = LikelihoodOutcome(loglikelihood=-4 * math.log(2), is_greedy=False, text=" é€", words=1, bytes=6)
     assert value("bits_per_byte_mean", seen) == pytest.approx(4 / 6)
     ranked = outcome([0.25, 0.5], gold=(0,), choices=("x", "y"), scored=(" x", " y"))
     assert value("bits_per_byte_mean", ranked) == pytest.approx(1.0)
@@ -85,7 +85,7 @@ def test_the_choice_that_means_i_do_not_know_is_configurable():
 
 
 def test_rewards_that_make_no_sense_are_an_error():
-    with pytest.raises(ConfigError, match="dcs: correct is 0.5 and wrong is 1.0"):
+    with pytest.raises(ConfigError, match=r"dcs: correct is 0\.5 and wrong is 1\.0"):
         value("dcs", outcome([0.5, 0.5]), correct=0.5)
     with pytest.raises(ConfigError, match="ternary_score"):
         value("ternary_score", outcome([0.5, 0.5]), wrong=-1)

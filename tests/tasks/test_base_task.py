@@ -1,5 +1,7 @@
 """Python tasks: data access, stylers, hooks, subjects, and how they run."""
 
+# ruff: noqa: RUF012 - as users write it
+
 from __future__ import annotations
 
 import pytest
@@ -205,7 +207,7 @@ def test_perturbations_leave_the_protected_words_of_the_class_alone():
 def test_a_class_can_say_whatever_a_task_file_can():
     class Configured(MyTask):
         NAME = "Configured"
-        CONFIG = {"metadata": {"version": 3}, "num_fewshot": 2}  # noqa: RUF012 - as users write it
+        CONFIG = {"metadata": {"version": 3}, "num_fewshot": 2}
 
     config = Configured().to_node()
     assert config.metadata == {"version": 3}
@@ -231,14 +233,14 @@ def test_a_class_for_a_styler_is_one_clear_error():
         NAME = "Classy"
         TASK_STYLER = MCStyle
 
-    with pytest.raises(ConfigError, match="not a styler; give an object, e.g. TASK_STYLER = MCStyle"):
+    with pytest.raises(ConfigError, match=r"not a styler; give an object, e\.g\. TASK_STYLER = MCStyle"):
         Classy().to_node()
 
 
 def test_metrics_may_be_given_by_the_class():
     class Measured(MyTask):
         NAME = "Measured"
-        METRICS = [BitsPerByteLoglikelihood]  # noqa: RUF012 - as users write it
+        METRICS = [BitsPerByteLoglikelihood]
 
         def _get_cue_text(self, item):
             return "A:"

@@ -94,12 +94,20 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("answers")
     group.add_argument(
         "--cache_path",
-        "--use_cache",
         metavar="FILE",
         help="where the model's answers are stored (default: $MULTIFORM_STORE, or answers.db in the user's cache)",
     )
+    group.add_argument("--use_cache", metavar="FILE", help="the same, by lm-eval's name")
     group.add_argument("--no_cache", action="store_true", help="neither use stored answers nor store any")
     group.add_argument("--plan", action="store_true", help="say what would be asked and what that costs, and stop")
+
+
+def use_cache(options: argparse.Namespace) -> str | bool | None:
+    """The file for answers that was named, False for none, None for the usual one."""
+    named: str | None = options.cache_path or options.use_cache
+    if options.no_cache and named:
+        raise UsageError(f"answers are to be stored in '{named}' and not at all", where="--no_cache", hint="choose one")
+    return False if options.no_cache else named
 
 
 def add_verbosity(parser: argparse.ArgumentParser) -> None:

@@ -113,7 +113,7 @@ def execute(options: argparse.Namespace) -> int:
             write_out=options.write_out,
             confirm_run_unsafe_code=options.confirm_run_unsafe_code,
             decontamination_corpus=options.decontamination_corpus,
-            use_cache=False if options.no_cache else options.cache_path,
+            use_cache=flags.use_cache(options),
             plan_only=options.plan,
             progress=progress,
         )

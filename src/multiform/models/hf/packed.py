@@ -58,15 +58,15 @@ class PackedAttention:
             lines = mask[start:stop]
             seen = torch.cat([lines[:, kept_columns], lines[:, later_columns]], 1)
             self.blocks.append(Block(start, stop, kept_columns, later_columns, seen))
-        self.masks: list[Tensor] = []
+        self.masks: dict[int, list[Tensor]] = {}
 
     def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        if not self.masks:  # all layers have the same number of heads
-            repeats = query.shape[1] // key.shape[1]
-            self.masks = [block.mask.repeat(repeats, 1)[None, None] for block in self.blocks]
+        repeats = query.shape[1] // key.shape[1]
+        if repeats not in self.masks:  # once for all layers, which are mostly alike
+            self.masks[repeats] = [block.mask.repeat(repeats, 1)[None, None] for block in self.blocks]
         parts = [
             _attention(query[:, :, block.start : block.stop], block.columns(key), block.columns(value), scale, mask)
-            for block, mask in zip(self.blocks, self.masks, strict=True)
+            for block, mask in zip(self.blocks, self.masks[repeats], strict=True)
         ]
         output = torch.cat([part for part, _ in parts], 2)
         if not self.common:

@@ -32,11 +32,11 @@ def acc_norm_full(outcome: ChoiceOutcome) -> float:
 def bits_per_byte_mean(outcome: ChoiceOutcome | LikelihoodOutcome) -> float:
     """Bits per byte of the right answer, its leading space included; the mean over documents."""
     if isinstance(outcome, LikelihoodOutcome):
-        loglikelihood, text = outcome.loglikelihood, outcome.text
+        loglikelihood, size = outcome.loglikelihood, outcome.bytes
     else:
         index = outcome.gold[0]
         loglikelihood, text = outcome.loglikelihoods[index], (outcome.scored or outcome.choices)[index]
-    size = len(text.encode("utf-8", "surrogatepass"))
+        size = len(text.encode("utf-8", "surrogatepass"))
     if not size:
         raise DataError("the right answer is empty: it has no bits per byte", hint="check doc_to_target")
     return -loglikelihood / (size * math.log(2))
