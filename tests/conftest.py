@@ -25,6 +25,14 @@ def _new_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
     monkeypatch.setenv("MULTIFORM_STORE", str(tmp_path_factory.mktemp("store") / "answers.db"))
 
 
+@pytest.fixture(autouse=True)
+def _own_task_classes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test finds the Python tasks that another one defined."""
+    from multiform.tasks import task_classes
+
+    monkeypatch.setattr(task_classes, "_entries", dict(task_classes._entries))
+
+
 @pytest.fixture(scope="session")
 def mirror() -> Path:
     """The folder of real benchmark rows; tests that need it are skipped where it is absent."""

@@ -10,7 +10,7 @@ from multiform import BaseTask, BPBStyle, ClozeStyle, ConfigError, MCCompletionS
 from multiform import evaluate as run
 from multiform.formats.measures import AccuracyLoglikelihood, BitsPerByteLoglikelihood
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
-from multiform.tasks import Group, PromptOptions, Task
+from multiform.tasks import Group, PromptOptions, Task, task_classes
 
 
 @pytest.fixture(autouse=True)
@@ -26,6 +26,7 @@ def rows(tmp_path, monkeypatch):
             ]
             (folder / f"{split}.jsonl").write_text("".join(lines), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(task_classes, "_entries", {**task_classes._entries, **DEFINED})
 
 
 class MyTask(BaseTask[str]):
@@ -247,3 +248,8 @@ def test_metrics_may_be_given_by_the_class():
 
     (asked,) = requests(Measured(), 1)
     assert asked.continuation == " y"
+
+
+#: The classes of this file, which no other test is to find.
+DEFINED = {name: task_classes._entries.pop(name) for name in list(task_classes) if name in
+           ("MyTask", "Lettered", "Bits", "Written", "Both", "Cued", "Overridden", "ByHand")}  # fmt: skip

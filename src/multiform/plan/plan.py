@@ -51,25 +51,37 @@ class Plan:
 def plan(sequences: Sequence[Tokens], wanted: Sequence[int], *, size: int, budget: int) -> Plan:
     """The plan of sequences of which the outputs are needed from depth `wanted` on.
 
-    A pass computes `size` tokens, and at most `budget` tokens are kept between passes. The order
-    of the sequences makes no difference.
+    A pass computes about `size` tokens, at most half more, so that all passes have equally many:
+    a small one takes nearly as long. At most `budget` tokens are kept between passes. The order of
+    the sequences makes no difference.
 
     >>> from array import array
     >>> plan([array("i", [1, 2, 3]), array("i", [1, 2, 4])], [1, 1], size=512, budget=512).cost.computed
     4
     """
     branches = grow(sequences, wanted)
-    passes = cut(branches, size=size, budget=budget)
+    nodes = sum(branch.added for branch in branches)
+    passes = cut(branches, size=even(nodes, size), budget=budget)
     cost = Cost(
         sequences=len(sequences),
         distinct=len(branches),
         asked=sum(map(len, sequences)),
-        nodes=sum(branch.added for branch in branches),
+        nodes=nodes,
         computed=sum(step.computed for step in passes),
         passes=len(passes),
         kept=max((step.kept for step in passes), default=0),
     )
     return Plan(branches, passes, cost)
+
+
+def even(total: int, size: int) -> int:
+    """The size nearest to `size` of parts into which a total can be divided evenly.
+
+    >>> even(519, 512), even(1100, 512)
+    (519, 550)
+    """
+    parts = max(1, (2 * total + size) // (2 * size))
+    return max(1, -(-total // parts))
 
 
 def describe(cost: Cost) -> str:
