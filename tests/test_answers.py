@@ -109,7 +109,7 @@ def test_an_answer_that_does_not_resolve_is_an_error_that_names_it_and_the_remed
         gold_index(answer, choices)
     assert named in caught.value.what
     assert why in caught.value.what
-    assert caught.value.hint == (OUT_OF_RANGE if 'the index is not between' in caught.value.what else REMEDY)
+    assert caught.value.hint == (OUT_OF_RANGE if "the index is not between" in caught.value.what else REMEDY)
 
 
 def test_a_label_that_means_another_letter_is_ambiguous():
