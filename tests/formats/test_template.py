@@ -196,8 +196,9 @@ def test_a_document_with_more_choices_than_labels_goes_on_or_is_refused():
     five = ["v", "w", "x", "y", "z"]
     assert MCQTemplateConfig().format_prompt("Q?", five).endswith("E. z\nAnswer:")
     assert TemplateFactory.create_numbered_style().wrap_doc_to_choice("c")({"c": five}) == ["1", "2", "3", "4", "5"]
-    with pytest.raises(DataError, match=r"5 choices but only 4 labels \(\(A\), \(B\), \(C\), \(D\)\)"):
-        TemplateFactory.create_gpqa_style().format_prompt("Q?", five)
+    assert TemplateFactory.create_gpqa_style().format_prompt("Q?", five).endswith("(E) z\nAnswer:")
+    with pytest.raises(DataError, match=r"5 choices but only 4 labels \(a, b, c, d\)"):
+        MCQTemplateConfig(choice_labels=["a", "b", "c", "d"]).format_prompt("Q?", five)
 
 
 def test_a_style_takes_changes():

@@ -22,6 +22,8 @@ from multiform.registry import Registry
 templates: Registry[type[TemplateConfig]] = Registry("template")
 #: Lists of labels that go on by themselves where a document has more choices.
 _ENDLESS = {"letters": ["A", "B", "C", "D"], "numbers": ["1", "2", "3", "4"]}
+#: Letters in brackets, which have no end of their own in a format, go on to Z.
+_BRACKETED = tuple(f"({letter})" for letter in label_list(26))
 
 
 @dataclass
@@ -142,13 +144,18 @@ class FormatTemplate(TemplateConfig):
 
 def label_spec(labels: Any) -> Any:
     """A list of labels as a format has it: the usual lists go on by themselves."""
-    return next((name for name, usual in _ENDLESS.items() if list(labels or ()) == usual), labels)
+    given = list(labels or ())
+    if given == list(_BRACKETED[:4]):
+        return _BRACKETED
+    return next((name for name, usual in _ENDLESS.items() if given == usual), labels)
 
 
 def label_words(labels: Any) -> Any:
     """The labels of a format as a list."""
     if isinstance(labels, str):
         return list(_ENDLESS[labels]) if labels in _ENDLESS else labels
+    if labels == _BRACKETED:
+        return list(_BRACKETED[:4])
     return labels if labels is None or not isinstance(labels, list | tuple) else [str(label) for label in labels]
 
 

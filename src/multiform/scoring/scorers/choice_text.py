@@ -14,13 +14,13 @@ from multiform.scoring.scorers.choice_match import ChoiceMatch
 class ChoiceText(ChoiceMatch):
     """The text of the choice that the answer names by its label or spells out; the right answer is a text, too.
 
-    Where no choices are shown, or the answer is none of them, the answer itself counts.
+    Where no labels are shown, the first line of the answer counts.
     """
 
     def read(self, outcome: TextOutcome) -> str | None:
         assert outcome.prediction is not None
         said = _canonical(outcome.prediction.partition("\n")[0])
-        if not outcome.choices or said in map(_canonical, outcome.choices):
+        if not outcome.labels or said in map(_canonical, outcome.choices):
             return said or None
         label = super().read(outcome)
         return None if label is None else str(outcome.choices[list(outcome.labels).index(label)])
