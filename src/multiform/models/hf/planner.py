@@ -46,7 +46,12 @@ class Planner:
         return size if self.head.separable else min(size, self.head.affordable)
 
     def can_score(self, longest: int) -> bool:
-        """Whether plans give the right results for sequences of so many tokens; where not, the log says why, once."""
+        """Whether plans give the right results for sequences of so many tokens; where not, the log says why, once.
+
+        With a `prefix_budget` of 0 nothing is shared: sequences are read in batches, as lm-eval reads them.
+        """
+        if self.given_budget in (0, "0"):
+            return False
         return longest <= self.support.longest or self._tell(self.support.reason)
 
     def can_write(self, longest: int) -> bool:
