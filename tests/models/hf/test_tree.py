@@ -100,9 +100,9 @@ def test_what_is_kept_stays_within_the_budget(tiny: Callable[..., Path], monkeyp
     kept: list[int] = []
     run = Passes.run
 
-    def watched(self: Passes, branches: Any, step: Any, cache: Any, *others: Any) -> Any:
-        kept.append(cache.get_seq_length())
-        return run(self, branches, step, cache, *others)
+    def watched(self: Passes, branches: Any, step: Any, columns: Any, *others: Any) -> Any:
+        kept.append(columns.length)
+        return run(self, branches, step, columns, *others)
 
     monkeypatch.setattr(Passes, "run", watched)
     monkeypatch.setitem(__import__("multiform.models.hf.limits", fromlist=["x"]).PASS_TOKENS, "cpu", 32)
@@ -180,5 +180,5 @@ def test_packed_attention_is_attention_with_the_mask(seed: int) -> None:
             query, (key, value) = torch.randn(1, 6, step.computed, 8), torch.randn(2, 1, 2, columns, 8)
             mask = attention_mask(step, torch.float32, base)
             expected = scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=True)
-            ours = PackedAttention(step, mask[0, 0], base)(0, query, key, value, 8**-0.5)
+            ours = PackedAttention(step, mask[0, 0], base)(query, key, value, 8**-0.5)
             assert torch.allclose(ours, expected, atol=1e-5)

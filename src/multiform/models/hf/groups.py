@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers import DynamicCache
-from transformers.cache_utils import DynamicLayer
+
+from multiform.models.hf.columns import Columns
 
 #: Own columns are added in steps of this many, so that few tokens need more memory.
 COLUMNS = 64
@@ -19,28 +19,18 @@ COLUMNS = 64
 class Group:
     """Rows with a common prefix of `prefix` tokens.
 
-    `shared` has the prefix's keys and values for each layer, and `own` those of each row after it,
+    `shared` has the prefix's keys and values, and `own` has, for each layer, those of each row after it,
     in as many rows and columns as were needed so far. `names` tells which row is in which place
     and `lengths` how many own tokens it has.
     """
 
     prefix: int
-    shared: list[tuple[Tensor, Tensor]]
+    shared: Columns
     own: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     names: list[int] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     mask: Tensor = field(default_factory=lambda: torch.empty(0))
     index: Tensor = field(default_factory=lambda: torch.empty(0))
-
-    def cache(self) -> DynamicCache:
-        """The prefix, as a cache that can be added to."""
-        cache = DynamicCache()
-        for keys, values in self.shared:
-            layer = DynamicLayer()
-            layer.lazy_initialization(keys, values)
-            layer.keys, layer.values = keys, values
-            cache.layers.append(layer)
-        return cache
 
     def add(self, rows: Sequence[tuple[int, Sequence[tuple[Tensor, Tensor]]]]) -> None:
         """Take in rows by name, each with the keys and values (head, token, dimension) of its own tokens."""
@@ -88,7 +78,7 @@ class Group:
         scores = torch.matmul(asked, keys[:rows, :, :width].transpose(-1, -2)) + self.mask[:, None, None]
         if not self.prefix:
             return torch.matmul(scores.softmax(-1), values[:rows, :, :width]).reshape(rows, heads, 1, size)
-        shared_keys, shared_values = (part[0] for part in self.shared[layer])
+        shared_keys, shared_values = (part[0, :, : self.prefix] for part in self.shared.layers[layer])
         together = asked.transpose(0, 1).reshape(few, -1, size)
         before = torch.matmul(together, shared_keys.transpose(-1, -2)).view(few, rows, heads // few, -1)
         weights = torch.cat([before.transpose(0, 1), scores], -1).softmax(-1)

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-#: Logits that are held at a time; 128 MiB in float32.
+#: Logits that are held at a time: 128 MiB in float32, or as much as a CPU gets back without asking the system.
 ELEMENTS = 2**25
+CPU_ELEMENTS = 2**22
 
 #: Settings with which a model changes its logits after the projection, and their neutral values.
 SCALINGS: dict[str, tuple[Any, ...]] = {
@@ -53,7 +54,8 @@ class Head:
         return self._pieces(states[rows.to(states.device), columns.to(states.device)])
 
     def _pieces(self, states: Tensor) -> Iterator[tuple[int, Tensor]]:
-        size = max(1, ELEMENTS // self._vocabulary)
+        elements = CPU_ELEMENTS if states.device.type == "cpu" else ELEMENTS
+        size = max(1, elements // self._vocabulary)
         for start in range(0, len(states), size):
             piece = states[start : start + size]
             yield start, (self._project(piece) if self.separable else piece).float()

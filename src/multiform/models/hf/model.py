@@ -18,6 +18,7 @@ from multiform.models.hf.identity import identity
 from multiform.models.hf.limits import generation_limits, scoring_limits
 from multiform.models.hf.load import Loaded, Source, load
 from multiform.models.hf.load import max_length as longest_input
+from multiform.models.hf.memory import hold_memory
 from multiform.models.hf.options import generation_options
 from multiform.models.hf.planner import Planner
 from multiform.models.hf.sampling import random_numbers, sampling
@@ -84,6 +85,8 @@ class HFModel(Model):
             attn_implementation=attn_implementation,
         )
         loaded = self._load(source)
+        if loaded.device.type == "cpu":
+            hold_memory()
         self.source = source
         self.model = loaded.model
         self.tokenizer = loaded.tokenizer

@@ -60,7 +60,7 @@ class PackedAttention:
             self.blocks.append(Block(start, stop, kept_columns, later_columns, seen))
         self.masks: dict[int, list[Tensor]] = {}
 
-    def __call__(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+    def __call__(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
         repeats = query.shape[1] // key.shape[1]
         if repeats not in self.masks:  # once for all layers, which are mostly alike
             self.masks[repeats] = [block.mask.repeat(repeats, 1)[None, None] for block in self.blocks]

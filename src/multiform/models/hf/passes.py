@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers import DynamicCache
 
 from multiform.models.hf.attention import attention, unmasked
+from multiform.models.hf.columns import ColumnCache, Columns
 from multiform.models.hf.head import Head
 from multiform.models.hf.packed import PackedAttention
-from multiform.plan import Branch, Pass, Span
+from multiform.plan import Branch, Pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +29,13 @@ class Passes:
         self,
         branches: Sequence[Branch],
         step: Pass,
-        cache: DynamicCache,
-        columns: NDArray[np.int64],
+        columns: Columns,
+        places: NDArray[np.int64],
         base: int = 0,
     ) -> Iterator[tuple[int, Tensor]]:
-        """The logits at columns of a pass, in pieces; all its tokens are added to the cache.
+        """The logits at places of a pass, in pieces; the keys and values of its tokens are put into the columns.
 
-        The plan begins after `base` tokens, which are in the cache for all its sequences.
+        The plan begins after `base` tokens, which are in the columns for all its sequences.
         """
         model = self.head.model
         ids = np.concatenate(
@@ -46,14 +46,18 @@ class Passes:
         inputs: dict[str, Any] = {
             "input_ids": torch.from_numpy(ids).long()[None].to(model.device),
             "position_ids": torch.from_numpy(positions)[None].to(model.device),
-            "past_key_values": cache,
-            "use_cache": True,
         }
-        rows, places = torch.zeros(len(columns), dtype=torch.long), torch.from_numpy(columns)
+        at = torch.zeros(len(places), dtype=torch.long), torch.from_numpy(places)
         if not self.packed:
-            return self.head.logits(rows, places, attention_mask=mask, **inputs)
-        with attention(model, PackedAttention(step, mask[0, 0], base)):
-            return self.head.logits(rows, places, attention_mask=unmasked(model), **inputs)
+            cache = ColumnCache(columns)
+            return self.head.logits(*at, attention_mask=mask, past_key_values=cache, use_cache=True, **inputs)
+        packed = PackedAttention(step, mask[0, 0], base)
+
+        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+            return packed(query, *columns.put(layer, key, value), scale)
+
+        with attention(model, attend):
+            return self.head.logits(*at, attention_mask=unmasked(model), use_cache=False, **inputs)
 
 
 def attention_mask(step: Pass, dtype: torch.dtype, base: int = 0) -> Tensor:
@@ -71,14 +75,3 @@ def attention_mask(step: Pass, dtype: torch.dtype, base: int = 0) -> Tensor:
         lines[:, step.kept + row : step.kept + row + length] = after[:length, :length]
         row += length
     return mask[None, None]
-
-
-def keep(cache: DynamicCache, spans: Sequence[Span]) -> None:
-    """Drop all columns of a cache but these."""
-    if not spans:
-        cache.layers.clear()
-        return
-    for layer in cache.layers:
-        # A copy, because a view would hold the memory of the columns that are dropped.
-        layer.keys = torch.cat([layer.keys[..., span.start : span.stop, :] for span in spans], -2)
-        layer.values = torch.cat([layer.values[..., span.start : span.stop, :] for span in spans], -2)

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import DynamicCache
 
 from multiform.models.hf.attention import attention, unmasked
+from multiform.models.hf.columns import Columns
 from multiform.models.hf.counters import Counters
 from multiform.models.hf.groups import Group
-from multiform.models.hf.passes import Passes, keep
+from multiform.models.hf.passes import Passes
 from multiform.plan import Piece, Span, Tokens, plan
 
 
@@ -93,25 +93,25 @@ class SharedState:
         """The group of a prefix, which is computed after the longest part of it that is known."""
         if prefix not in self.groups:
             known = max((key for key in self.groups if key == prefix[: len(key)]), key=len, default=())
-            base = self.groups.get(known) or Group(0, [])
-            cache = base.cache()
-            if len(prefix) > base.prefix:
-                self._run([array("i", prefix[base.prefix :])], cache, base.prefix)
-            shared = [(layer.keys, layer.values) for layer in cache.layers]
-            self.groups[prefix] = Group(len(prefix), shared)
+            columns = self.groups[known].shared.copy() if known else Columns()
+            if prefix:
+                self._run([array("i", prefix[len(known) :])], columns, len(known))
+            columns.length = len(prefix)
+            self.groups[prefix] = Group(len(prefix), columns)
         return self.groups[prefix]
 
     def _read(self, group: Group, newcomers: Sequence[Newcomer]) -> dict[int, Tensor]:
         """Read the own tokens of newcomers and take them into the group; gives the logits after each."""
         sequences = [newcomer.tokens for newcomer in newcomers]
-        ends = self._run(sequences, group.cache(), group.prefix)
+        ends = self._run(sequences, group.shared, group.prefix)
+        group.shared.length = group.prefix
         group.add([(newcomer.name, own) for newcomer, (_, own) in zip(newcomers, ends, strict=True)])
         return {newcomer.name: line for newcomer, (line, _) in zip(newcomers, ends, strict=True)}
 
     def _run(
-        self, sequences: Sequence[Tokens], cache: DynamicCache, base: int
+        self, sequences: Sequence[Tokens], columns: Columns, base: int
     ) -> list[tuple[Tensor, list[tuple[Tensor, Tensor]]]]:
-        """Compute sequences after the cache's tokens; of each the last logits, and the keys and values by layer."""
+        """Compute sequences after the columns' tokens; of each the last logits, and the keys and values by layer."""
         planned = plan(sequences, [len(tokens) - 1 for tokens in sequences], size=self.size, budget=2**31)
         found: dict[int, tuple[Tensor, list[tuple[Tensor, Tensor]]]] = {}
         for number, step in enumerate(planned.passes):
@@ -121,22 +121,19 @@ class SharedState:
                 column += piece.stop - piece.start
                 if piece.stop == len(planned.branches[piece.branch].tokens):
                     ends.append((piece, column))
-            columns = np.array([column - step.kept - 1 for _, column in ends], dtype=np.int64)
-            pieces = list(self.passes.run(planned.branches, step, cache, columns, base))
+            places = np.array([column - step.kept - 1 for _, column in ends], dtype=np.int64)
+            pieces = list(self.passes.run(planned.branches, step, columns, places, base))
             self.counters.read(step.computed)
             lines = [line for _, piece in pieces for line in piece]
             for (piece, column), line in zip(ends, lines, strict=True):
                 spans = [*piece.behind, Span(column - (piece.stop - piece.start), column)]
-                own = [
-                    (_columns(layer.keys[0], spans, base), _columns(layer.values[0], spans, base))
-                    for layer in cache.layers
-                ]
+                own = columns.take(_after(base, spans))
                 for member in planned.branches[piece.branch].members:
                     found[member] = line, own
             if number < len(planned.passes) - 1:
-                keep(cache, [Span(0, base), *(Span(base + span.start, base + span.stop) for span in step.keep)])
+                columns.keep([Span(0, base), *_after(base, step.keep)])
         return [found[index] for index in range(len(sequences))]
 
 
-def _columns(tensor: Tensor, spans: Sequence[Span], base: int) -> Tensor:
-    return torch.cat([tensor[:, base + span.start : base + span.stop] for span in spans], 1)
+def _after(base: int, spans: Sequence[Span]) -> list[Span]:
+    return [Span(base + span.start, base + span.stop) for span in spans]

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
-from transformers import DynamicCache
 
 from multiform.models.base import Answer
+from multiform.models.hf.columns import Columns
 from multiform.models.hf.counters import Counters
 from multiform.models.hf.limits import attempt, fewer_tokens
-from multiform.models.hf.passes import Passes, keep
+from multiform.models.hf.passes import Passes
 from multiform.models.hf.tokens import Pair
 from multiform.models.hf.totals import Totals, token_scores
 from multiform.plan import Branch, Pass, Plan, plan
@@ -47,9 +47,9 @@ def score_plan(pairs: Sequence[Pair], *, size: int, budget: int) -> Plan:
 def _run(passes: Passes, pairs: Sequence[Pair], planned: Plan, counters: Counters) -> Iterator[Answer[LLOutput]]:
     """The answers until all are there or memory runs out."""
     totals = Totals(pairs)
-    cache = DynamicCache()
+    columns = Columns()
     for step in planned.passes:
-        answers = attempt(lambda step=step: _score_pass(passes, pairs, planned.branches, step, cache, totals))  # type: ignore[misc]
+        answers = attempt(lambda step=step: _score_pass(passes, pairs, planned.branches, step, columns, totals))  # type: ignore[misc]
         if answers is None:
             return
         counters.read(step.computed)
@@ -58,7 +58,7 @@ def _run(passes: Passes, pairs: Sequence[Pair], planned: Plan, counters: Counter
 
 @torch.inference_mode()
 def _score_pass(
-    passes: Passes, pairs: Sequence[Pair], branches: Sequence[Branch], step: Pass, cache: DynamicCache, totals: Totals
+    passes: Passes, pairs: Sequence[Pair], branches: Sequence[Branch], step: Pass, columns: Columns, totals: Totals
 ) -> list[Answer[LLOutput]]:
     rows: list[int] = []
     tokens: list[int] = []
@@ -72,8 +72,8 @@ def _score_pass(
                 tokens.extend(pairs[read.request].tokens[start + 1 : stop + 1])
                 owners.extend([read.request] * (stop - start))
         offset += piece.stop - piece.start
-    columns, places = np.unique(np.array(rows, dtype=np.int64), return_inverse=True)
-    logits = passes.run(branches, step, cache, columns)
+    distinct, places = np.unique(np.array(rows, dtype=np.int64), return_inverse=True)
+    logits = passes.run(branches, step, columns, distinct)
     scores = token_scores(logits, places, tokens)
-    keep(cache, step.keep)
+    columns.keep(step.keep)
     return list(totals.add(np.array(owners, dtype=np.int64), *scores))
