@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import contextlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from multiform.errors import UsageError, shorten
@@ -18,6 +20,8 @@ def parse_arguments(given: str | Mapping[str, Any] | None, *, where: str) -> dic
     {'pretrained': 'gpt2', 'trust_remote_code': False, 'max_length': 512}
     >>> parse_arguments('{"until": [".", ","]}', where="--gen_kwargs")
     {'until': ['.', ',']}
+    >>> parse_arguments('stop=["a, b", "c"],lengths=[4096,8192]', where="--gen_kwargs")
+    {'stop': ['a, b', 'c'], 'lengths': [4096, 8192]}
     """
     if given is None:
         return {}
@@ -29,7 +33,7 @@ def parse_arguments(given: str | Mapping[str, Any] | None, *, where: str) -> dic
     if text.startswith("{"):
         return _parse_json(text, where)
     made: dict[str, Any] = {}
-    for part in filter(str.strip, text.split(",")):
+    for part in filter(str.strip, _parts(text)):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not key:
             raise UsageError(f"expected key=value, got {shorten(part)}", where=where, hint=_HINT)
@@ -39,16 +43,41 @@ def parse_arguments(given: str | Mapping[str, Any] | None, *, where: str) -> dic
     return made
 
 
+def _parts(text: str) -> Iterator[str]:
+    """The pieces between commas that stand outside of brackets and of quoted values."""
+    start, depth, quote, before = 0, 0, "", ""
+    for position, char in enumerate(text):
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "\"'" and (depth or before in "="):  # elsewhere it is an apostrophe
+            quote = char
+        elif char in "[({":
+            depth += 1
+        elif char in "])}":
+            depth = max(depth - 1, 0)
+        elif char == "," and not depth:
+            yield text[start:position]
+            start = position + 1
+        before = char
+    yield text[start:]
+
+
 def _parse_json(text: str, where: str) -> dict[str, Any]:
     try:
         made: dict[str, Any] = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"not valid JSON: {error}", where=where, hint=_HINT) from error
+    if not isinstance(made, dict):
+        raise UsageError(f"expected a JSON object, got {shorten(made)}", where=where, hint=_HINT)
     return made
 
 
 def parse_value(text: str) -> Any:
-    """Text as the number, bool or None that it spells, or as itself."""
+    """Text as the number, bool, None, list, dict or quoted text that it spells, or as itself.
+
+    >>> parse_value("[1, 2]"), parse_value("'a'"), parse_value("1e-3"), parse_value("[unfinished")
+    ([1, 2], 'a', 0.001, '[unfinished')
+    """
     words = {"true": True, "false": False, "none": None, "null": None}
     if text.lower() in words:
         return words[text.lower()]
@@ -57,4 +86,7 @@ def parse_value(text: str) -> Any:
             return kind(text)
         except ValueError:
             continue
+    if text[:1] in ("[", "(", "{", '"', "'"):
+        with contextlib.suppress(ValueError, SyntaxError, MemoryError, RecursionError):
+            return ast.literal_eval(text)
     return text

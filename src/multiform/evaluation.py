@@ -26,6 +26,7 @@ from multiform.engine.store import chosen_store
 from multiform.formats.identity import short_hash
 from multiform.models import Model
 from multiform.results import FormResult, Results
+from multiform.results.configs import described_config
 from multiform.results.groups import group_results
 from multiform.results.provenance import provenance
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
@@ -119,22 +120,25 @@ def evaluate(
         device=device,
         use_cache=str(use_cache) if isinstance(use_cache, str | Path) else None,
         limit=limit,
-        samples=None if samples is None else {task: list(ids) for task, ids in samples.items()},
         bootstrap_iters=bootstrap_iters,
-        gen_kwargs=dict(settings.gen_kwargs) or None,
+        gen_kwargs=None if gen_kwargs is None else dict(settings.gen_kwargs),
+        **({} if samples is None else {"samples": {task: list(ids) for task, ids in samples.items()}}),
     )
     results = [
-        _form_result(form, scored[form.name], settings, loaded, dirty[form.name], bootstrap_iters) for form in forms
+        _form_result(form, scored[form.name], settings, loaded, run["model_args"], dirty[form.name], bootstrap_iters)
+        for form in forms
     ]
     return Results(
         forms=results,
-        groups=[made for group in groups for made in group_results(group, {form.form: form for form in results})],
+        groups=[made for group in groups for made in group_results(group, {form.name: form for form in results})],
         run=run,
         provenance=provenance(
             model=loaded,
+            source=model if isinstance(model, str) else "CUSTOM",
+            arguments=arguments,
             seconds=time.monotonic() - started,
             system_instruction=system_instruction,
-            fewshot_as_multiturn=settings.multiturn,
+            fewshot_as_multiturn=True if settings.multiturn else fewshot_as_multiturn,
             chat=bool(apply_chat_template),
         ),
     )
@@ -167,6 +171,7 @@ def _form_result(
     scored: list[ScoredDoc],
     settings: PromptSettings,
     model: Model,
+    arguments: Mapping[str, Any],
     dirty: set[int] | None,
     bootstrap_iters: int,
 ) -> FormResult:
@@ -198,7 +203,7 @@ def _form_result(
         total_docs=len(task.eval_docs),
         estimates=estimates,
         higher_is_better=task.higher_is_better(),
-        config=described,
+        config=described_config(task, arguments),
         format=form,
         mapping=plain({"question": raw.question, "choices": raw.choices, "answer": raw.answer}),
         set_aside=(*config.set_aside, *task.scoring.set_aside),

@@ -112,7 +112,7 @@ def test_the_aggregation_may_be_a_function(folder, run):
 @pytest.mark.covers("GroupConfig.metadata")
 def test_the_version_of_the_group_is_reported(folder, run):
     results = run(folder("group: both\ntask: [small]\nmetadata: {version: 3}\n"))
-    assert to_json(results)["versions"]["both"] == 3
+    assert to_json(results)["versions"]["both"] == "3"
 
 
 @pytest.mark.covers("GroupConfig.tag", "GroupConfig.task")

@@ -1,76 +1,48 @@
-"""Results and samples as lm-eval writes them, so that scripts which read those keep working."""
+"""Results files as lm-eval writes them, so that scripts which read those keep working."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from multiform.errors import MultiformError, UsageError, shorten
-from multiform.media import Media, named
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
-from multiform.results.results import FormResult, Results
+from multiform.media import named
+from multiform.results.names import sanitized
+from multiform.results.results import FormResult, GroupResult, Results
+from multiform.results.samples import sample_lines, task_hash
 from multiform.scoring.statistics import Estimate
-from multiform.tasks import ScoredDoc
 
-#: Bytes of a name in a path; with a date and an ending it stays below the 255 that file systems allow.
-_LONGEST_NAME = 180
 #: What `str.splitlines` and others take for the end of a line and JSON leaves as it is.
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 
 def to_json(results: Results) -> dict[str, Any]:
-    """The results object; `intervals` and `forms` are ours, the other keys lm-eval's."""
+    """The results object in lm-eval's order; docs/results.md lists the keys that are ours."""
     forms, groups = results.forms, results.groups
+    both: list[FormResult | GroupResult] = [*forms, *groups]
+    every = sorted(both, key=lambda one: one.name)
+    about = list(results.provenance.items())
+    model = next((i for i, (key, _) in enumerate(about) if key == "model_source"), len(about))
     return {
-        "results": {name: results[name] for name in results},
+        "results": {one.name: one.scores() for one in both},
         **({"groups": {group.name: group.scores() for group in groups}} if groups else {}),
-        "group_subtasks": {
-            **{group.name: list(group.members) for group in groups},
-            **{form.form: [] for form in forms},
-        },
-        "configs": {form.form: dict(form.config) for form in forms},
-        "versions": {**{g.name: g.version for g in groups}, **{form.form: form.version for form in forms}},
-        "n-shot": {**{g.name: g.num_fewshot for g in groups}, **{form.form: form.num_fewshot for form in forms}},
-        "higher_is_better": {
-            **{group.name: dict(group.higher_is_better) for group in groups},
-            **{form.form: dict(form.higher_is_better) for form in forms},
-        },
-        "n-samples": {form.form: {"original": form.total_docs, "effective": form.n} for form in forms},
+        "group_subtasks": {group.name: list(group.members) for group in groups},
+        "configs": {form.name: dict(form.config) for form in sorted(forms, key=lambda form: form.name)},
+        "versions": {one.name: one.version for one in every},
+        "n-shot": {one.name: one.num_fewshot for one in every},
+        "higher_is_better": {one.name: dict(one.higher_is_better) for one in every},
+        "n-samples": {form.name: {"original": form.total_docs, "effective": form.n} for form in forms},
         "config": dict(results.run),
-        **results.provenance,
-        "task_hashes": {form.form: _task_hash(form) for form in forms},
-        "intervals": {
-            **{group.name: _intervals(group.estimates) for group in groups},
-            **{form.form: _intervals(form.estimates) for form in forms},
-        },
-        "forms": {form.form: _form(form) for form in forms},
+        **dict(about[:model]),
+        "task_hashes": {form.name: task_hash(form) for form in forms},
+        **dict(about[model:]),
+        "intervals": {one.name: _intervals(one.estimates) for one in both},
+        "forms": {form.name: _form(form) for form in forms},
     }
-
-
-def sample_lines(form: FormResult) -> Iterator[dict[str, Any]]:
-    """One object for each document and scorer."""
-    for sample in form.samples:
-        target = _target(sample)
-        yield {
-            "doc_id": sample.doc_id,
-            "doc": dict(sample.doc),
-            "target": target,
-            "arguments": _arguments(sample),
-            "resps": [[_response(output)] for output in sample.outputs],
-            "filtered_resps": [_response(output) for output in sample.filtered],
-            "filter": sample.scorer,
-            "metrics": [name for name, value in sample.values.items() if not isinstance(value, str)],
-            "doc_hash": _sha256(json.dumps(dict(sample.doc), indent=2, default=named, ensure_ascii=False)),
-            "prompt_hash": _sha256(_context(sample.instances[0].request)),
-            "target_hash": _sha256(target),
-            **sample.values,
-        }
 
 
 def prepare_output(path: Path) -> None:
@@ -99,27 +71,12 @@ def write_results(results: Results, path: Path, *, samples: bool) -> list[Path]:
         main = folder / f"results_{stamp}.json"
     written = [_write(main, [plain_json(to_json(results)), "\n"])]
     for form in results.forms if samples else ():
-        name = sanitized(form.form)
+        name = sanitized(form.name)
         # Different forms may be alike once sanitized; none may replace another.
         taken = (folder / f"samples_{name}_{stamp}.jsonl") in written
         file = folder / f"samples_{f'{name}_{form.identity}' if taken else name}_{stamp}.jsonl"
         written.append(_write(file, (json_line(line) + "\n" for line in sample_lines(form))))
     return written
-
-
-def sanitized(name: str) -> str:
-    """A name that is safe in a path, of at most 180 bytes; ``@`` stays.
-
-    >>> sanitized("org/model:1"), sanitized("arc_easy@mcq::gpqa"), sanitized("..")
-    ('org__model_1', 'arc_easy@mcq__gpqa', '__')
-    """
-    safe = re.sub(r"[\x00-\x1f\x7f\"<>:|\\?*\[\]\s]", "_", name.replace("/", "__"))
-    safe = safe.encode("utf-8", "backslashreplace").decode("utf-8").replace("\\", "_")
-    if not safe.strip("."):
-        return "_" * len(safe)
-    if len(safe.encode()) <= _LONGEST_NAME:
-        return safe
-    return safe.encode()[: _LONGEST_NAME - 9].decode("utf-8", "ignore") + "_" + _sha256(name)[:8]
 
 
 def plain_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
@@ -182,47 +139,3 @@ def _form(form: FormResult) -> dict[str, Any]:
         "primary_metric": form.primary,
         "set_aside": list(form.set_aside),
     }
-
-
-def _task_hash(form: FormResult) -> str:
-    return _sha256("".join(x["doc_hash"] + x["prompt_hash"] + x["target_hash"] for x in sample_lines(form)))
-
-
-def _target(sample: ScoredDoc) -> str:
-    return str(sample.target)
-
-
-def _arguments(sample: ScoredDoc) -> dict[str, dict[str, Any]]:
-    return {f"gen_args_{i}": _argument(instance.request) for i, instance in enumerate(sample.instances)}
-
-
-def _argument(request: Request) -> dict[str, Any]:
-    if isinstance(request, LoglikelihoodRequest):
-        return {"arg_0": request.context, "arg_1": request.continuation, **_media(request.media)}
-    if isinstance(request, GenerationRequest):
-        return {"arg_0": request.context, "arg_1": request.gen_kwargs, **_media(request.media)}
-    return {"arg_0": request.text}
-
-
-def _media(media: Sequence[Media]) -> dict[str, Any]:
-    """The third argument that lm-eval has for images and sounds, where there are any."""
-    kinds = {"visual": "image", "audio": "audio"}
-    found = {name: [one.summary() for one in media if one.kind == kind] for name, kind in kinds.items()}
-    return {"arg_2": {name: some for name, some in found.items() if some}} if media else {}
-
-
-def _context(request: Request) -> str:
-    return request.text if isinstance(request, RollingRequest) else request.context
-
-
-def _response(output: Any) -> Any:
-    """An answer as text, or nested lists of texts, as lm-eval writes it."""
-    if isinstance(output, LLOutput):
-        return [str(output.loglikelihood), str(output.is_greedy)]
-    if isinstance(output, list | tuple):
-        return [_response(part) for part in output]
-    return output.text if isinstance(output, Completion) else str(output)
-
-
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

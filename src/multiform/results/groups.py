@@ -19,7 +19,7 @@ def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0)
         alias=config.group_alias or group.name,
         depth=depth,
         members=[node_name(member) for member in group.members],
-        version=(config.metadata or {}).get("version", "N/A"),
+        version=str((config.metadata or {}).get("version", "N/A")),
         num_fewshot=shots.pop() if len(shots) == 1 else "mixed",
         estimates=group_scores(config.aggregates(), [form.estimates for form in inside]),
         higher_is_better={key: value for form in inside for key, value in form.higher_is_better.items()},

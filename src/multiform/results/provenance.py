@@ -2,44 +2,60 @@
 
 from __future__ import annotations
 
-import hashlib
+import os
 import platform
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 from multiform.models import Model
-from multiform.results.export import sanitized
+from multiform.results.names import sanitized, sha256
+
+#: The version of lm-eval whose prompts, scores and files these are.
+LM_EVAL_VERSION = "0.4.13"
+#: Arguments that name a model, the most telling first.
+_NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
+_PACKAGES = ("torch", "transformers", "datasets", "numpy")
 
 
 def provenance(
-    *, model: Model, seconds: float, system_instruction: str | None, fewshot_as_multiturn: bool, chat: bool
+    *,
+    model: Model,
+    source: str,
+    arguments: Mapping[str, Any],
+    seconds: float,
+    system_instruction: str | None,
+    fewshot_as_multiturn: bool | None,
+    chat: bool,
 ) -> dict[str, Any]:
-    """The keys of a results file that say how it came to be."""
+    """The keys of a results file that say how it came to be: lm-eval's in their order, then ours."""
     template = model.chat_template_text() if chat else None
+    name = next((str(arguments[key]) for key in _NAMING if arguments.get(key)), model.name)
     return {
         "git_hash": _git_hash(),
-        "date": time.time(),
-        "date_iso": datetime.now().isoformat(),
-        "pretty_env_info": f"Python {sys.version.split()[0]}, {platform.platform()}, {platform.machine()}",
+        "date": time.time() - seconds,
+        "pretty_env_info": _environment(),
         "transformers_version": package_version("transformers"),
-        "lm_eval_version": f"multiform {package_version('multiform')}",
-        "multiform_version": package_version("multiform"),
-        "upper_git_hash": None,
+        "lm_eval_version": LM_EVAL_VERSION,
+        "upper_git_hash": _upper_git_hash(),
         **model.tokenizer_info(),
-        "model_source": model.name,
-        "model_name": model.name,
-        "model_name_sanitized": sanitized(model.name),
-        "model_identity": model.identity,
+        "model_source": source,
+        "model_name": name,
+        "model_name_sanitized": sanitized(name),
         "system_instruction": system_instruction,
-        "system_instruction_sha": _sha256(system_instruction),
+        "system_instruction_sha": sha256(system_instruction) if system_instruction else None,
         "fewshot_as_multiturn": fewshot_as_multiturn,
         "chat_template": template,
-        "chat_template_sha": _sha256(template),
+        "chat_template_sha": sha256(template) if template else None,
         "total_evaluation_time_seconds": str(seconds),
+        "date_iso": datetime.now().isoformat(),
+        "multiform_version": package_version("multiform"),
+        "model_identity": model.identity,
     }
 
 
@@ -51,14 +67,28 @@ def package_version(name: str) -> str | None:
         return None
 
 
-def _git_hash() -> str | None:
+def _environment() -> str:
+    """The machine and the packages that numbers depend on, a line for each."""
+    found = {name: package_version(name) for name in _PACKAGES}
+    lines = [
+        f"Python {sys.version.split()[0]}",
+        f"OS {platform.platform()}",
+        f"CPU {platform.processor() or platform.machine()}, {os.cpu_count()} logical",
+        *(f"{name} {version}" for name, version in found.items() if version),
+    ]
+    return "\n".join(lines)
+
+
+def _git_hash(folder: str = ".") -> str | None:
     """The commit of the folder that the run was started in, where it is a repository."""
+    command = ["git", "-C", folder, "describe", "--always"]
     try:
-        done = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, timeout=5, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return done.stdout.strip() or None
 
 
-def _sha256(text: str | None) -> str | None:
-    return None if text is None else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+def _upper_git_hash() -> str | None:
+    """The same of the folder above, where that one is the root of a repository."""
+    return _git_hash("..") if Path("..", ".git").exists() else None

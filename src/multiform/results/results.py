@@ -34,6 +34,11 @@ class FormResult:
     samples: Sequence[ScoredDoc] = field(repr=False)
 
     @property
+    def name(self) -> str:
+        """What results are keyed by: the form."""
+        return self.form
+
+    @property
     def n(self) -> int:
         return len({sample.doc_id for sample in self.samples})
 
@@ -44,7 +49,7 @@ class FormResult:
 
     def scores(self) -> dict[str, Any]:
         """The scores as lm-eval writes them."""
-        return _scores(self.form, self.alias, self.n, self.estimates)
+        return {"name": self.name, "alias": self.alias, "sample_len": self.n, **_scores(self.estimates)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +70,13 @@ class GroupResult:
 
     def scores(self) -> dict[str, Any]:
         """The scores as lm-eval writes them."""
-        return _scores(self.name, self.alias, self.n, self.estimates)
+        counts = {key: estimate.n for key, estimate in self.estimates.items()}
+        named = {"alias": self.alias, "name": self.name, "sample_len": self.n}
+        return {**named, **_scores(self.estimates), **({"sample_count": counts} if counts else {})}
 
 
-def _scores(name: str, alias: str, n: int, estimates: Mapping[str, Estimate]) -> dict[str, Any]:
-    values: dict[str, Any] = {"name": name, "alias": alias, "sample_len": n}
+def _scores(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
+    values: dict[str, Any] = {}
     for key, estimate in estimates.items():
         metric, _, scorer = key.partition(",")
         values[key] = estimate.value
@@ -90,7 +97,7 @@ class Results(Mapping[str, dict[str, Any]]):
 
     def __getitem__(self, name: str) -> dict[str, Any]:
         for form in self.forms:
-            if form.form == name:
+            if form.name == name:
                 return form.scores()
         for group in self.groups:
             if group.name == name:
@@ -99,7 +106,7 @@ class Results(Mapping[str, dict[str, Any]]):
 
     def __iter__(self) -> Iterator[str]:
         yield from (group.name for group in self.groups)
-        yield from (form.form for form in self.forms)
+        yield from (form.name for form in self.forms)
 
     def __len__(self) -> int:
         return len(self.forms) + len(self.groups)

@@ -49,11 +49,22 @@ def _read_jsonl(path: Path) -> Rows:
 
 
 def _read_json(path: Path) -> Rows:
-    data = _parse(path.read_text(encoding="utf-8").removeprefix(_BOM), path, None)
+    """A list of objects; or an object on each line, which many files of this ending are."""
+    text = path.read_text(encoding="utf-8").removeprefix(_BOM)
+    if text.lstrip().startswith("{") and len(text.splitlines()) > 1 and _is_object(text.lstrip().partition("\n")[0]):
+        return _read_jsonl(path)
+    data = _parse(text, path, None)
     if not isinstance(data, list):
         what = f"expected a list of objects, got {shorten(data)}"
         raise DataError(what, where=display(path), hint='write [{"column": value, ...}, ...], or save it as .jsonl')
     return [_row(row, f"{display(path)}: item {index}") for index, row in enumerate(data)]
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
 
 
 def _read_csv(path: Path) -> Rows:

@@ -180,12 +180,16 @@ class HFModel(Model):
         return str(self.tokenizer.name_or_path).replace("/", "__")
 
     def info(self) -> dict[str, Any]:
-        tokenizer = self.tokenizer
         return {
             "model_num_parameters": self.model.num_parameters(),
             "model_dtype": str(self.model.dtype),
             "model_revision": self.source.revision,
             "model_sha": self.sha,
+        }
+
+    def tokenizer_info(self) -> dict[str, Any]:
+        tokenizer = self.tokenizer
+        return {
             "tokenizer_pad_token": [tokenizer.pad_token, str(tokenizer.pad_token_id)],
             "tokenizer_eos_token": [tokenizer.eos_token, str(tokenizer.eos_token_id)],
             "tokenizer_bos_token": [tokenizer.bos_token, str(tokenizer.bos_token_id)],

@@ -1,0 +1,46 @@
+"""What a results file says about a task's configuration, with lm-eval's keys in lm-eval's order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from multiform.config.fewshot import FewshotConfig
+from multiform.config.serialize import plain
+from multiform.config.source import display
+from multiform.tasks import Task
+
+_ORDER = (
+    *("task", "task_alias", "tag", "custom_dataset", "dataset_path", "dataset_name", "dataset_kwargs"),
+    *("training_split", "validation_split", "test_split", "fewshot_split", "process_docs", "doc_to_text"),
+    *("doc_to_target", "doc_to_image", "doc_to_audio", "unsafe_code", "doc_to_choice", "process_results", "use_prompt"),
+    *("description", "target_delimiter", "fewshot_delimiter", "fewshot_config", "num_fewshot", "metric_list"),
+    *("output_type", "generation_kwargs", "repeats", "filter_list", "should_decontaminate"),
+    *("doc_to_decontamination_query", "gen_prefix", "metadata"),
+)
+#: Left out where they are empty or false, as lm-eval leaves out what is not set.
+_ONLY_SET = ("tag", "dataset_kwargs", "generation_kwargs", "metric_list", "filter_list",
+             "multiple_inputs", "multiple_targets")  # fmt: skip
+
+
+def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of a form as it was run: its exact templates, its examples, and the run's metadata."""
+    config = task.config
+    values = {**task.dump_config(), **config.templates()}
+    values["fewshot_config"] = _fewshot(config.fewshot_config)
+    values["num_fewshot"] = task.num_fewshot
+    values["metadata"] = plain({**config.metadata, **arguments, **_source(task)})
+    kept = {key: value for key, value in values.items() if value or key not in _ONLY_SET}
+    first = {key: kept.pop(key) for key in _ORDER if key in kept}
+    return {**first, **kept}
+
+
+def _fewshot(config: Any) -> dict[str, Any]:
+    """All of it, what is not set as well."""
+    return {f.name: plain(getattr(config, f.name, None)) for f in fields(FewshotConfig)}
+
+
+def _source(task: Task) -> dict[str, str]:
+    source = task.config._source
+    return {} if source is None else {"config_source": display(source.file)}

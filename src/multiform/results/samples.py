@@ -1,0 +1,93 @@
+"""Samples as lm-eval writes them: a line for each document and filter, with its prompts, answers and values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import Any
+
+from multiform.media import Media, named
+from multiform.requests import (
+    Completion,
+    GenerationRequest,
+    Instance,
+    LLOutput,
+    LoglikelihoodRequest,
+    Request,
+    RollingRequest,
+)
+from multiform.results.names import sha256
+from multiform.results.results import FormResult
+from multiform.tasks import ScoredDoc
+
+
+def sample_lines(form: FormResult) -> Iterator[dict[str, Any]]:
+    """One object for each scorer and document: all documents of the first scorer, then those of the next."""
+    for sample in _in_order(form):
+        yield {**_asked(sample), **_hashes(sample), **sample.values}
+
+
+def task_hash(form: FormResult) -> str:
+    """The hash of all documents, prompts and targets of a form."""
+    return sha256("".join("".join(_hashes(sample).values()) for sample in _in_order(form)))
+
+
+def _in_order(form: FormResult) -> list[ScoredDoc]:
+    scorers = list(dict.fromkeys(sample.scorer for sample in form.samples))
+    return sorted(form.samples, key=lambda sample: scorers.index(sample.scorer))
+
+
+def _asked(sample: ScoredDoc) -> dict[str, Any]:
+    answers = list(zip(sample.instances, sample.outputs, strict=True))
+    asked = [list(some) for _, some in groupby(answers, key=lambda pair: _once(pair[0]))]
+    return {
+        "doc_id": sample.doc_id,
+        "doc": dict(sample.doc),
+        "target": str(sample.target),
+        "arguments": {f"gen_args_{i}": _argument(some[0][0].request) for i, some in enumerate(asked)},
+        "resps": [[_response(output, instance.request) for instance, output in some] for some in asked],
+        "filtered_resps": [_response(output) for output in sample.filtered],
+        "filter": sample.scorer,
+        "metrics": [name for name, value in sample.values.items() if not isinstance(value, str)],
+    }
+
+
+def _hashes(sample: ScoredDoc) -> dict[str, str]:
+    request = sample.instances[0].request
+    return {
+        "doc_hash": sha256(json.dumps(dict(sample.doc), indent=2, default=named, ensure_ascii=False)),
+        "prompt_hash": sha256(request.text if isinstance(request, RollingRequest) else request.context),
+        "target_hash": sha256(str(sample.target)),
+    }
+
+
+def _once(instance: Instance) -> Any:
+    """The same for all repeats of one generation, and another for any other request."""
+    request = instance.request
+    return (request.context, request.options) if isinstance(request, GenerationRequest) else instance.idx
+
+
+def _argument(request: Request) -> dict[str, Any]:
+    if isinstance(request, LoglikelihoodRequest):
+        return {"arg_0": request.context, "arg_1": request.continuation, **_media(request.media)}
+    if isinstance(request, GenerationRequest):
+        return {"arg_0": request.context, "arg_1": request.gen_kwargs, **_media(request.media)}
+    return {"arg_0": request.text}
+
+
+def _media(media: Sequence[Media]) -> dict[str, Any]:
+    """The third argument that lm-eval has for images and sounds, where there are any."""
+    kinds = {"visual": "image", "audio": "audio"}
+    found = {name: [one.summary() for one in media if one.kind == kind] for name, kind in kinds.items()}
+    return {"arg_2": {name: some for name, some in found.items() if some}} if media else {}
+
+
+def _response(output: Any, request: Request | None = None) -> Any:
+    """An answer as text, or nested lists of texts, as lm-eval writes it."""
+    if isinstance(output, LLOutput):
+        likelihood = str(output.loglikelihood)
+        return likelihood if isinstance(request, RollingRequest) else [likelihood, str(output.is_greedy)]
+    if isinstance(output, list | tuple):
+        return [_response(part) for part in output]
+    return output.text if isinstance(output, Completion) else str(output)
