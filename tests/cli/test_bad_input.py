@@ -95,8 +95,6 @@ YAML = [
     task("two_documents", "--- # here\ntask: u\n", "not valid YAML", "keep one document in a file"),
     task("key_that_is_a_list", "? [a, b] # here\n: 1\n", "not valid YAML", "write key: value"),
     task("impossible_date", "metadata:\n  a: 1\n  b: 2024-13-45 # here\n", "a value cannot be read", "quote it"),
-    task("duplicate_key", "tag: a\ntag: b # here\n", "the key 'tag' is given twice", "remove one of the two"),
-    task("nested_duplicate_key", "metadata:\n  a: 1\n  a: 2 # here\n", "the key 'a' is given twice"),
     Bad(
         name="not_utf8",
         files={"task.yaml": b"task: t\ndescription: caf\xe9\n"},
@@ -282,7 +280,13 @@ SCORING = [
         "acc does not fit output_type generate_until",
         "exact_match",
     ),
-    task("metric_argument", "metric_list:\n  - {metric: acc, foo: 1} # here\n", "metric_list.0: ", "foo"),
+    task(
+        "metric_argument",
+        "output_type: generate_until\nmetric_list:\n  - {metric: exact_match, foo: 1} # here\n",
+        "metric_list.0: ",
+        "foo",
+        "ignore_case",
+    ),
     task(
         "aggregation_unknown", "metric_list:\n  - {metric: acc, aggregation: men} # here\n", "metric_list.0: ", "'mean'"
     ),
@@ -397,7 +401,23 @@ DOCUMENTS = [
         ("gold_null", {"answer": None}, 7, "doc_to_target: doc 1: the answer None", "doc_to_target an index"),
         ("gold_ambiguous", {"choices": ["B", "A"], "answer": "B"}, 7, "doc_to_target: doc 1: ", "ambiguous"),
     ]
-    if (at, name) != ("", "gold_ambiguous")  # without a format, a choice's text is taken before a label
+    if at or not name.startswith("gold")  # without a format, see ODD
+]
+
+#: What lm-eval runs is no error; what is hardly meant is said, with the same care.
+ODD = [
+    task("duplicate_key", "tag: a\ntag: b # here\n", "the key 'tag' is given twice", "remove one of the two"),
+    task("nested_duplicate_key", "metadata:\n  a: 1\n  a: 2 # here\n", "the key 'a' is given twice"),
+    task("ignored_argument", "metric_list:\n  - {metric: acc, foo: 1} # here\n", "metric_list.0: ", "foo", "ignored"),
+    *(
+        data(name, [row(), row(answer=answer)], "task.yaml:7: doc_to_target: doc 1: the answer", *says)
+        for name, answer, *says in [
+            ("gold_out_of_range", 7, "not between 0 and 2", "counts as wrong"),
+            ("gold_negative", -1, "not between 0 and 2", "counts as wrong"),
+            ("gold_unresolvable", "maybe", "neither one of the choices nor", "counts as wrong"),
+            ("gold_null", None, "doc_to_target an index", "counts as wrong"),
+        ]
+    ),
 ]
 
 FILES = [
@@ -603,6 +623,25 @@ def test_show_says_what_run_says(folder, case):
     ran = folder.run(*case.argv)
     shown = folder.run("show", case.argv[-1], "--doc", "all")
     assert (shown.code, shown.errors) == (2, ran.errors)
+
+
+@every(ODD)
+def test_what_lm_eval_runs_is_a_warning(folder, case):
+    case.write(folder)
+    for command in (case.argv, ("validate", case.argv[-1]), ("show", case.argv[-1], "--doc", "all")):
+        ran = folder.run(*command)
+        assert ran.code == 0
+        [message] = [line.removeprefix("WARNING: ") for line in ran.err.splitlines() if line.startswith("WARNING")]
+        assert message.startswith(case.place(folder)), message
+        assert [words for words in case.says if words not in message] == [], message
+
+
+def test_an_answer_that_is_no_choice_is_an_error_in_the_first_document(folder):
+    folder.rows({**ROW, "answer": 7}, ROW)
+    folder.task()
+    ran = folder.run(*RUN, "task.yaml")
+    assert ran.code == 2
+    assert ran.errors[0].startswith("error: task.yaml:7: doc_to_target: doc 0: the answer 7")
 
 
 def test_nothing_is_written_for_bad_input(folder):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 
@@ -50,7 +52,7 @@ def test_json_has_a_row_for_each_form(three):
     ran = three.run("validate", "tasks/two.yaml@mcqa", "tasks/one.yaml", "--json")
     assert ran.code == 2
     first, second = ran.json()
-    assert first == {"form": "two@mcqa", "docs": 4, "error": None}
+    assert first == {"form": "two@mcqa", "docs": 4, "error": None, "warnings": []}
     assert (second["form"], second["docs"]) == ("tasks/one.yaml", 0)
     assert second["error"].startswith("tasks/one.yaml:8: doc_to_txt: unknown key")
 
@@ -58,8 +60,24 @@ def test_json_has_a_row_for_each_form(three):
 def test_documents_up_to_the_limit_are_rendered(folder):
     folder.rows(*({"question": "q", "choices": ["a", "b"], "answer": i} for i in range(4)))
     folder.task()
-    assert folder.run("validate", "task.yaml", "--limit", "2").code == 0
-    assert "doc 2: the answer 2" in folder.run("validate", "task.yaml").out
+    assert folder.run("validate", "task.yaml@mcqa", "--limit", "2").code == 0
+    assert "doc 2: the answer 2" in folder.run("validate", "task.yaml@mcqa").out
+
+
+def test_what_is_odd_but_runs_is_a_warning(folder):
+    folder.rows(*({"question": "q", "choices": ["a", "b"], "answer": i} for i in range(4)))
+    folder.task("tag: a\ntag: b\n")
+    ran = folder.run("validate", "task.yaml", "--json")
+    assert ran.code == 0
+    [row] = json.loads(ran.out)
+    assert row["error"] is None
+    assert [warning.partition("; ")[0] for warning in row["warnings"]] == [
+        "task.yaml:9: the key 'tag' is given twice (first on line 8), and this one counts",
+        "task.yaml:7: doc_to_target: doc 2: the answer 2 does not resolve among ['a', 'b']: "
+        "the index is not between 0 and 1",
+        "task.yaml:7: doc_to_target: doc 3: the answer 3 does not resolve among ['a', 'b']: "
+        "the index is not between 0 and 1",
+    ]
 
 
 def test_shots_are_rendered_too(folder):

@@ -30,7 +30,34 @@ def read(tmp_path, monkeypatch):
     return write_and_read
 
 
+# Notes
+
+
+def test_a_key_that_is_given_twice_is_noted_and_the_last_one_counts(read):
+    file = read(task="tag: a\ntag: b\nmetadata:\n  x: 1\n  x: 2\n")
+    assert file.data == {"tag": "b", "metadata": {"x": 2}}
+    assert [str(note) for note in file.source.notes] == [
+        "task.yaml:2: the key 'tag' is given twice (first on line 1), and this one counts; remove one of the two",
+        "task.yaml:5: the key 'x' is given twice (first on line 4), and this one counts; remove one of the two",
+    ]
+
+
+def test_notes_of_an_included_file_are_handed_on_once(read):
+    file = read(task="include: [a.yaml, b.yaml]\n", a="include: b.yaml\n", b="tag: x\ntag: y\n")
+    assert [str(note).partition(":")[0] for note in file.source.notes] == ["b.yaml"]
+
+
 # Include
+
+
+def test_what_is_included_by_many_is_read_anew_when_it_changes(read):
+    assert read(task="include: a.yaml\n", a="tag: x\n").data == {"tag": "x"}
+    assert read(task="include: a.yaml\n", a="tag: y\n").data == {"tag": "y"}
+
+
+def test_including_a_file_leaves_it_as_it_is(read):
+    first = read(task="include: a.yaml\n", a="include: b.yaml\ntag: x\n", b="repeats: 2\n")
+    assert read(task="include: a.yaml\n").data == first.data == {"tag": "x", "repeats": 2}
 
 
 def test_file_wins_over_what_it_includes(read):

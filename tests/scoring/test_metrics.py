@@ -36,6 +36,16 @@ def text(prediction, *references, **fields):
 # Ranked choices
 
 
+@pytest.mark.parametrize("name", ["acc", "acc_norm", "acc_bytes", "exact_match", "likelihood"])
+def test_a_document_whose_answer_is_no_choice_counts_as_wrong(name):
+    assert value(name, choices(-3.0, -1.0, gold=())) == 0.0
+
+
+@pytest.mark.parametrize("name", ["f1", "mcc"])
+def test_an_answer_that_is_no_choice_is_a_class_of_its_own(name):
+    assert value(name, choices(-3.0, -1.0, gold=())) == (-100, 1)
+
+
 def test_acc_is_whether_the_most_likely_choice_is_right():
     assert value("acc", choices(-3.0, -1.0, -2.0, gold=(1,))) == 1.0
     assert value("acc", choices(-3.0, -1.0, -2.0, gold=(0,))) == 0.0
@@ -159,6 +169,14 @@ def test_an_aggregation_may_be_a_function():
 def test_an_unknown_metric_is_an_error_with_the_nearest_one():
     with pytest.raises(ConfigError, match=r"unknown metric 'exact_mach'; did you mean 'exact_match'\?"):
         build_metric({"metric": "exact_mach"})
+
+
+def test_arguments_that_a_metric_does_not_take_are_errors_or_noted():
+    with pytest.raises(ConfigError, match="metric 'acc' has no argument 'ignore_case'"):
+        build_metric({"metric": "acc", "ignore_case": True})
+    notes = []
+    assert build_metric({"metric": "acc", "ignore_case": True}, notes=notes).kwargs == {}
+    assert [note.what for note in notes] == ["metric 'acc' has no argument 'ignore_case'"]
 
 
 def test_an_unknown_aggregation_is_an_error_with_the_nearest_one():

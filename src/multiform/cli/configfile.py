@@ -6,12 +6,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from multiform.config.yaml import parse_yaml, read_text
+from multiform.arguments import parse_arguments
+from multiform.cli.actions import Arguments, Gather
+from multiform.config.parse import parse_yaml
+from multiform.config.yaml import read_text
 from multiform.errors import ConfigError, UsageError, nearest, shorten
 
 _NOT_IN_FILES = ("config", "help")
-#: Flags whose value may be a mapping as well as text.
-_MAPPINGS = ("model_args", "gen_kwargs", "samples")
 
 
 def merged(options: argparse.Namespace) -> argparse.Namespace:
@@ -19,7 +20,10 @@ def merged(options: argparse.Namespace) -> argparse.Namespace:
     if not options.config:
         return options
     path = Path(options.config)
-    data, positions = parse_yaml(read_text(path), path)
+    parsed = parse_yaml(read_text(path), path)
+    if parsed.notes:
+        raise parsed.notes[0]
+    data, positions = parsed.data, parsed.positions
     if not isinstance(data, dict):
         raise ConfigError("expected a mapping of flags", where=f"{path}:1", hint="write e.g. 'tasks: quiz@all'")
     actions = _actions(options.parser)
@@ -49,23 +53,40 @@ def _actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
 
 def _converted(action: argparse.Action, value: Any, where: str) -> Any:
     """The value as the command line would have read it."""
-    if action.nargs == "+" or isinstance(action, argparse._AppendAction):
-        return [_text(item, where) for item in (value if isinstance(value, list) else [value])]
-    if action.dest in _MAPPINGS:
+    try:
+        return _read(action, value, where)
+    except UsageError as error:
+        raise ConfigError(error.what, where=where, hint=error.hint) from error
+    except ValueError as error:
+        raise ConfigError(f"{error}", where=where, hint="see multiform run --help") from error
+
+
+def _read(action: argparse.Action, value: Any, where: str) -> Any:
+    if isinstance(action, Arguments):
+        return parse_arguments(_mapping(value, where), where=where)
+    if isinstance(action, Gather) or action.nargs == "+":
+        words = [_text(item, where) for item in (value if isinstance(value, list) else [value])]
+        return action.gathered(None, words) if isinstance(action, Gather) else words
+    if action.dest == "samples":
         return _mapping(value, where)
     if action.nargs == 0:
         return _boolean(value, where)
     if action.dest == "seed" and isinstance(value, list):
         value = ",".join(map(str, value))
+    if action.dest == "cache_requests":
+        value = _caching(value)
     if action.const is True and isinstance(value, bool):  # a flag that may also stand alone
         return value
     text = _text(value, where)
-    try:
-        return action.type(text) if callable(action.type) else text
-    except UsageError as error:
-        raise ConfigError(error.what, where=where, hint=error.hint) from error
-    except ValueError as error:
-        raise ConfigError(f"{error}", where=where, hint="see multiform run --help") from error
+    return action.type(text) if callable(action.type) and text else text or None
+
+
+def _caching(value: Any) -> Any:
+    """What `cache_requests` says as a word, where it is a switch or lm-eval's three switches."""
+    if isinstance(value, dict):
+        names = {"delete": "delete_requests_cache", "refresh": "rewrite_requests_cache", "true": "cache_requests"}
+        return next((word for word, name in names.items() if value.get(name)), "")
+    return {True: "true", False: ""}.get(value, value) if isinstance(value, bool) else value
 
 
 def _text(value: Any, where: str) -> str:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from multiform.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
 
@@ -26,6 +31,8 @@ class Source:
 
     file: Path
     positions: Mapping[KeyPath, Position] = field(default_factory=dict)
+    #: What is odd about the files but no reason to refuse them.
+    notes: tuple[ConfigError, ...] = ()
 
     def at(self, *path: str | int) -> Position:
         """The position of a key, or of the nearest key around it."""
@@ -37,27 +44,41 @@ class Source:
     def under(self, *path: str | int) -> Source:
         """The source of a part, such as one member of a list."""
         inner = {key[len(path) :]: position for key, position in self.positions.items() if key[: len(path)] == path}
-        return Source(self.file, inner)
+        return Source(self.file, inner, self.notes)
 
     def over(self, others: Iterable[Source]) -> Source:
         """This source on top of others, whose keys it hides one by one at the first level."""
         merged: dict[KeyPath, Position] = {}
+        notes: dict[str, ConfigError] = {}
         for source in [*others, self]:
+            notes |= {str(note): note for note in source.notes}
             names = {key[0] for key in source.positions if key}
             merged = {key: p for key, p in merged.items() if key and key[0] not in names}
             merged |= {key: p for key, p in source.positions.items() if key}
         if () in self.positions:
             merged[()] = self.positions[()]
-        return Source(self.file, merged)
+        return Source(self.file, merged, tuple(notes.values()))
+
+
+_in_full: ContextVar[bool] = ContextVar("in_full", default=False)
 
 
 def display(path: Path) -> str:
     """The path as a user would write it: relative to here where that is shorter."""
+    text, here = str(path), os.getcwd()
+    if _in_full.get():
+        return text
+    return "." if text == here else text.removeprefix(os.path.join(here, ""))
+
+
+@contextmanager
+def paths_in_full() -> Iterator[None]:
+    """Have messages name whole paths, for those that are kept and shown in other folders, too."""
+    before = _in_full.set(True)
     try:
-        relative = str(path.relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
-    return relative
+        yield
+    finally:
+        _in_full.reset(before)
 
 
 def where(source: Source | None, task: str | None, *path: str | int) -> str | None:

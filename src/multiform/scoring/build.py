@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from multiform.config import TaskConfig
 from multiform.errors import ConfigError, MultiformError, nearest
 from multiform.scoring.filters import Pipeline, build_pipeline
 from multiform.scoring.metrics import Metric, build_metric, metrics
+from multiform.scoring.metrics.callables import pair
+from multiform.scoring.metrics.text import CORPUS
 from multiform.scoring.scorers import Scorer, scorers
 
 #: Metrics of a task that names none.
@@ -27,6 +29,8 @@ class Scoring:
 
     scorers: tuple[Scorer, ...]
     set_aside: tuple[str, ...] = ()
+    #: What is odd about the metrics but no reason to refuse them.
+    notes: tuple[ConfigError, ...] = ()
 
 
 def build_scoring(config: TaskConfig, *, own_results: bool = False, only: bool = False) -> Scoring:
@@ -35,7 +39,8 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, only: bool =
     With `own_results` the task's code gives the values, and its metrics only say how to aggregate them.
     With `only` a format adds none of its own metrics.
     """
-    own = [_metric(config, ("metric_list", i), spec, own_results) for i, spec in enumerate(config.metric_list)]
+    notes: list[ConfigError] = []
+    own = [_metric(config, ("metric_list", i), spec, own_results, notes) for i, spec in enumerate(config.metric_list)]
     fitting = [metric for metric in own if own_results or config.output_type in metric.output_types]
     aside = tuple(f"metric {metric.name}" for metric in own if metric not in fitting)
     if aside and config.format is None:
@@ -45,7 +50,7 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, only: bool =
     chosen = fitting if only or (own_results and not own) else _chosen(config, kind, fitting)
     if not config.filter_list:
         pipeline = _pipeline(config, "none", kind.default_filter_cfg, ("scorer",))
-        return Scoring((_construct(config, kind, pipeline, chosen),), aside)
+        return Scoring((_construct(config, kind, pipeline, chosen),), aside, tuple(notes))
     made = []
     names: set[str] = set()
     for index, entry in enumerate(config.filter_list):
@@ -56,9 +61,9 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, only: bool =
         names.add(entry["name"])
         pipeline = _pipeline(config, entry["name"], entry["filter"], path)
         specs = entry.get("metric_list", ())
-        mine = [_metric(config, (*path, "metric_list", i), spec, own_results) for i, spec in enumerate(specs)]
+        mine = [_metric(config, (*path, "metric_list", i), spec, own_results, notes) for i, spec in enumerate(specs)]
         made.append(_construct(config, kind, pipeline, mine or chosen))
-    return Scoring(tuple(made), aside)
+    return Scoring(tuple(made), aside, tuple(notes))
 
 
 def _chosen(config: TaskConfig, kind: type[Scorer], own: Sequence[Metric]) -> list[Metric]:
@@ -77,7 +82,7 @@ def _chosen(config: TaskConfig, kind: type[Scorer], own: Sequence[Metric]) -> li
 
 def _format_metric(config: TaskConfig, index: int, spec: Mapping[str, Any]) -> Metric:
     path: tuple[str | int, ...] = (*config.format_key("metric_list"), index)
-    metric = _metric(config, path, spec, own_results=False)
+    metric = _metric(config, path, spec, False, [])
     if config.output_type not in metric.output_types:
         raise _misfit(metric, config, path)
     return metric
@@ -124,8 +129,33 @@ def _construct(config: TaskConfig, kind: type[Scorer], pipeline: Pipeline, chose
         raise ConfigError(f"{kind.__name__}: {error}", where=config.where("scorer"), hint="check its kwargs") from error
 
 
-def _metric(config: TaskConfig, path: tuple[str | int, ...], spec: Mapping[str, Any], own_results: bool) -> Metric:
+def _metric(
+    config: TaskConfig,
+    path: tuple[str | int, ...],
+    spec: Mapping[str, Any],
+    own_results: bool,
+    notes: list[ConfigError],
+) -> Metric:
+    """A metric of the task; arguments that its kind of output has no use for are noted."""
+    ignored: list[ConfigError] = []
+    paired = not own_results and _is_paired(config, spec)
+    # Choices and pairs are compared without arguments, in lm-eval too; what a model wrote is compared with them.
+    spare = paired or config.output_type != "generate_until"
+    if spare:
+        spec = {key: value for key, value in spec.items() if key != "hf_evaluate"}
     try:
-        return build_metric(spec, computed=not own_results)
+        made = build_metric(spec, computed=not own_results, notes=ignored if spare else None)
     except MultiformError as error:
         raise ConfigError(error.what, where=config.where(*path), hint=error.hint) from error
+    place = config.where(*path)
+    notes += [ConfigError(f"{note.what}, and it is ignored", where=place, hint=note.hint) for note in ignored]
+    return replace(made, fn=pair, output_types=frozenset([config.output_type])) if paired else made
+
+
+def _is_paired(config: TaskConfig, spec: Mapping[str, Any]) -> bool:
+    """Whether the task's own aggregation gets pairs of reference and text, as a metric of choices is none of texts."""
+    name = spec["metric"]
+    if config.output_type != "generate_until" or config.format is not None or name not in metrics:
+        return False
+    by_text = "generate_until" in metrics.get(name).output_types and name not in CORPUS
+    return callable(spec.get("aggregation")) and not by_text

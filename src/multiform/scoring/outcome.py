@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 class ChoiceOutcome:
     """Log-likelihoods of all choices; `choices` are the bare texts, without the delimiter.
 
+    `gold` are the indexes of the right ones, none where the answer is not among the choices.
+
     `scored` are the texts as they were asked for, delimiter and all, and `texts` what the choices say where
     `choices` are their labels. `tokens` are the lengths of what was scored, `unconditional` the log-likelihoods
     without the prompt. All four are empty where they are not known.

@@ -64,7 +64,8 @@ class MultipleChoiceTask(Task):
 
     def requests(self, doc: dict[str, Any], ctx: str | list[str], *, apply_chat_template: bool) -> list[Request]:
         delimiter = self.answer_delimiter(apply_chat_template)
-        self.gold(doc)  # a document whose answer does not resolve is an error before the model is asked
+        if self.config.format is not None:
+            self.gold(doc)  # a document whose answer does not resolve is an error before the model is asked
         if isinstance(ctx, list):
             pairs = [(self.with_media(context, doc), delimiter + self.ending(doc)) for context in ctx]
         else:
@@ -82,11 +83,33 @@ class MultipleChoiceTask(Task):
             raise ConfigError(what, where=self.config.where("metric_list"), hint="use acc")
         return wanted
 
+    def doubt(self, doc: Doc) -> DataError | None:
+        """An answer that is none of the choices; without a format, such a document counts as wrong, as in lm-eval."""
+        if self.config.format is not None or self._scores_itself:
+            return None
+        choices, target = self._choices_and_target(doc)
+        try:
+            self._indexes(target, choices)
+        except DataError as error:
+            return error
+        return None
+
     def gold(self, doc: Doc) -> tuple[int, ...]:
-        """The indexes of the right choices."""
-        choices: Sequence[str] = self.questions(doc) if self.has_multiple_inputs else self.doc_to_choice(doc)
-        by_question = self.has_multiple_inputs and not self.config.multiple_inputs
-        target = self.doc_to_text(doc) if by_question else self.doc_to_target(doc)
+        """The indexes of the right choices; an answer that is none of them is an error."""
+        choices, target = self._choices_and_target(doc)
+        return self._indexes(target, choices)
+
+    def scored_gold(self, doc: Doc) -> tuple[int, ...]:
+        """The indexes of the right choices, without answers that are none of them, where there is no format."""
+        if self.config.format is not None:
+            return self.gold(doc)
+        choices, target = self._choices_and_target(doc)
+        try:
+            return self._indexes(target, choices)
+        except DataError:
+            return known_indexes(target, choices) if isinstance(target, list | tuple) else ()
+
+    def _indexes(self, target: Any, choices: Sequence[str]) -> tuple[int, ...]:
         if isinstance(target, str) and target in choices:
             return (choices.index(target),)
         try:
@@ -94,6 +117,11 @@ class MultipleChoiceTask(Task):
         except DataError as error:
             raise DataError(error.what, where=self.config.where("doc_to_target"), hint=error.hint) from error
         return tuple(index) if isinstance(index, list) else (index,)
+
+    def _choices_and_target(self, doc: Doc) -> tuple[Sequence[str], Any]:
+        choices: Sequence[str] = self.questions(doc) if self.has_multiple_inputs else self.doc_to_choice(doc)
+        by_question = self.has_multiple_inputs and not self.config.multiple_inputs
+        return choices, self.doc_to_text(doc) if by_question else self.doc_to_target(doc)
 
     def outcomes(self, doc: Doc, answered: Answered, results: Sequence[Any]) -> list[Outcome]:
         choices = self.questions(doc) if self.has_multiple_inputs else self.doc_to_choice(doc)
@@ -104,7 +132,7 @@ class MultipleChoiceTask(Task):
                 loglikelihoods=tuple(ll for ll, _ in results[:number]),
                 greedy=tuple(greedy for _, greedy in results[:number]),
                 choices=tuple(choices),
-                gold=self.gold(doc),
+                gold=self.scored_gold(doc),
                 tokens=tuple(n for n in lengths if n is not None) if None not in lengths else (),
                 unconditional=tuple(ll for ll, _ in results[number:]),
                 scored=_continuations(answered.instances[:number]),
@@ -121,3 +149,19 @@ class MultipleChoiceTask(Task):
 def _continuations(instances: Sequence[Instance]) -> tuple[str, ...]:
     requests = [instance.request for instance in instances]
     return tuple(request.continuation for request in requests if isinstance(request, LoglikelihoodRequest))
+
+
+def known_indexes(answers: Sequence[Any], choices: Sequence[str]) -> tuple[int, ...]:
+    """The indexes of those answers that are among the choices.
+
+    >>> known_indexes([1, 7, "C"], ["x", "y", "z"])
+    (1, 2)
+    """
+    found: list[int] = []
+    for answer in answers:
+        try:
+            index = gold_index(answer, choices)
+        except DataError:
+            continue
+        found += index if isinstance(index, list) else [index]
+    return tuple(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,6 +27,8 @@ from multiform.tasks.reader import placing
 from multiform.tasks.records import Answered, ChatTemplate, PromptOptions, ScoredDoc
 from multiform.tasks.unsupported import refuse_unsupported
 
+logger = logging.getLogger("multiform")
+
 _KINDS: dict[str, type[Task]] = {}
 
 
@@ -33,6 +36,8 @@ class Task(TaskPrompts, ABC):
     """A benchmark under one format. `from_config` gives the subclass that fits the output type."""
 
     OUTPUT_TYPE: ClassVar[OutputType]
+    #: Whether the class gets all keys of a task file, and says itself which of them it knows.
+    any_keys: ClassVar[bool] = False
 
     def __init__(self, config: TaskConfig | dict[str, Any], *, dataset_mirror: Path | None = None) -> None:
         super().__init__(config, dataset_mirror=dataset_mirror)
@@ -41,6 +46,8 @@ class Task(TaskPrompts, ABC):
         self._only_metric = False
         self.scoring: Scoring = build_scoring(self.config, own_results=self._scores_itself)
         self._instances: list[Instance] = []
+        #: What is odd about documents but no reason to refuse them.
+        self.doubts: list[DataError] = []
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -55,7 +62,12 @@ class Task(TaskPrompts, ABC):
         if not issubclass(kind, Task):
             what = f"{kind.__name__} is not a subclass of multiform.Task"
             raise ConfigError(what, where=made.where("class"), hint="subclass MultipleChoiceTask or GenerateTask")
-        return kind(made, dataset_mirror=dataset_mirror)
+        return kind.of_config(made, dataset_mirror=dataset_mirror)
+
+    @classmethod
+    def of_config(cls, config: TaskConfig, *, dataset_mirror: Path | None = None) -> Task:
+        """The task of this class; a class whose constructor takes other arguments overrides it."""
+        return cls(config, dataset_mirror=dataset_mirror)
 
     @abstractmethod
     def requests(self, doc: dict[str, Any], ctx: str | list[str], *, apply_chat_template: bool) -> list[Request]:
@@ -75,6 +87,16 @@ class Task(TaskPrompts, ABC):
         """The requests of one document, tied to it; an override may return None to leave it out."""
         made = self.requests(doc, ctx, apply_chat_template=apply_chat_template)
         return [Instance(doc_id, idx, request, metadata) for idx, request in enumerate(made)]
+
+    @property
+    def notes(self) -> list[MultiformError]:
+        """What is odd about the task's files but no reason to refuse them."""
+        source = self.config._source
+        return [*(source.notes if source is not None else ()), *self.scoring.notes]
+
+    def doubt(self, doc: Doc) -> DataError | None:
+        """What is odd about a document but no reason to refuse it."""
+        return None
 
     @property
     def instances(self) -> list[Instance]:
@@ -127,23 +149,42 @@ class Task(TaskPrompts, ABC):
         """The requests of one document; an error names the document."""
         with placing(f"doc {doc_id}"):
             self.reader.check(doc)
+            self._note_doubt(doc_id, doc)
             context = self.fewshot_context(
                 doc,
-                self.num_fewshot,
+                num_fewshot=self.num_fewshot,
                 system_instruction=options.system_instruction,
                 apply_chat_template=options.apply_chat_template,
                 fewshot_as_multiturn=options.fewshot_as_multiturn,
                 chat_template=options.chat_template,
                 gen_prefix=self.doc_to_prefix(doc),
             )
-            made = self.construct_requests(
-                doc,
-                context,
-                doc_id=doc_id,
-                apply_chat_template=options.apply_chat_template,
-                chat_template=options.chat_template,
-            )
-            return made or []  # a task may leave a document out
+            return self.asked(doc_id, doc, context, options)
+
+    def asked(
+        self, doc_id: int, doc: dict[str, Any], context: str | list[str], options: PromptOptions
+    ) -> list[Instance]:
+        """The requests of one document with its prompt; none where the task leaves it out."""
+        made = self.construct_requests(
+            doc,
+            context,
+            doc_id=doc_id,
+            apply_chat_template=options.apply_chat_template,
+            chat_template=options.chat_template,
+        )
+        return made or []
+
+    def _note_doubt(self, doc_id: int, doc: Doc) -> None:
+        """Refuse an odd document where it is the first one, as the task is wrong then; note the first of others."""
+        doubt = self.doubt(doc)
+        if doubt is None:
+            return
+        if doc_id == 0:
+            raise doubt
+        what, where = f"{doubt.what}; it counts as wrong", f"{doubt.where or self.name}: doc {doc_id}"
+        self.doubts.append(DataError(what, where=where, hint=doubt.hint))
+        if len(self.doubts) == 1:
+            logger.warning("%s", self.doubts[0])
 
     def answer_delimiter(self, apply_chat_template: bool) -> str:
         """What stands between the prompt and a scored answer; in a chat, the turn's end stands there."""
@@ -307,6 +348,11 @@ class Task(TaskPrompts, ABC):
 
     def _metrics(self) -> list[Metric]:
         return [metric for scorer in self.scoring.scorers for metric in scorer.metrics]
+
+
+def kind_of(output_type: str) -> type[Task]:
+    """The class of tasks of an output type."""
+    return _KINDS[output_type]
 
 
 def _value_of(metric: Metric) -> Callable[[Sequence[Any]], float]:

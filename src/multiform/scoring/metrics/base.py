@@ -74,15 +74,21 @@ def register_metric(
     return decorate
 
 
-def build_metric(spec: Mapping[str, Any], *, computed: bool = True) -> Metric:
-    """The metric of a `metric_list` entry: registered, or a function.
+def build_metric(spec: Mapping[str, Any], *, computed: bool = True, notes: list[ConfigError] | None = None) -> Metric:
+    """The metric of a `metric_list` entry: registered, a function, or one of the library `evaluate`.
 
-    With `computed` false a task's own code gives the values, and only name and aggregation matter.
+    With `computed` false a task's own code gives the values, and only name and aggregation matter. Arguments that
+    the metric does not take are errors; with a list of `notes`, they are left out and noted there.
     """
-    base = _base(spec["metric"], computed)
+    base = _base(spec, computed)
     kwargs = {**(spec.get("kwargs") or {}), **{key: value for key, value in spec.items() if key not in _OWN_KEYS}}
     if computed and not base.whole:
-        _check_arguments(base, kwargs)
+        unknown = _unknown_arguments(base, kwargs)
+        if unknown and notes is None:
+            raise next(iter(unknown.values()))
+        notes = [] if notes is None else notes
+        notes += unknown.values()
+        kwargs = {key: value for key, value in kwargs.items() if key not in unknown}
     better = spec.get("higher_is_better")
     return Metric(
         name=base.name,
@@ -96,11 +102,11 @@ def build_metric(spec: Mapping[str, Any], *, computed: bool = True) -> Metric:
     )
 
 
-def _check_arguments(metric: Metric, kwargs: Mapping[str, Any]) -> None:
-    """Refuse arguments that the metric's function does not take."""
+def _unknown_arguments(metric: Metric, kwargs: Mapping[str, Any]) -> dict[str, ConfigError]:
+    """An error for each argument that the metric's function does not take."""
     taken = inspect.signature(metric.fn).parameters
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken.values()):
-        return
+        return {}
     known = list(taken)[1:]
     for pattern in kwargs.get("regexes_to_ignore") or ():
         try:
@@ -108,10 +114,13 @@ def _check_arguments(metric: Metric, kwargs: Mapping[str, Any]) -> None:
         except (re.error, TypeError) as error:
             what = f"metric '{metric.name}': bad regular expression {pattern!r}: {error}"
             raise ConfigError(what, hint="test the pattern") from error
-    for key in kwargs:
-        if key not in known:
-            what = f"metric '{metric.name}' has no argument '{key}'"
-            raise ConfigError(what, hint=nearest(key, known, listed="its arguments are"))
+    return {
+        key: ConfigError(
+            f"metric '{metric.name}' has no argument '{key}'", hint=nearest(key, known, listed="its arguments are")
+        )
+        for key in kwargs
+        if key not in known
+    }
 
 
 def value_metric(name: str) -> Metric:
@@ -123,17 +132,20 @@ def value_metric(name: str) -> Metric:
     return Metric(name=name, fn=given, aggregation=aggregations.get("mean"))
 
 
-def _base(given: Any, computed: bool) -> Metric:
-    from multiform.scoring.metrics.callables import callable_metric
+def _base(spec: Mapping[str, Any], computed: bool) -> Metric:
+    from multiform.scoring.metrics.callables import callable_metric, evaluate_metric
 
+    given = spec["metric"]
     if callable(given):
         name = getattr(given, "__name__", type(given).__name__)
         return Metric(name=name, fn=callable_metric(given, name), aggregation=aggregations.get("mean"), whole=True)
-    if given in metrics:
+    if not computed:
+        return metrics.get(given) if given in metrics else value_metric(str(given))
+    if given in metrics and spec.get("hf_evaluate") is not True:
         return metrics.get(given)
-    if computed:
+    if spec.get("hf_evaluate") is not True:
         raise ConfigError(f"unknown metric '{given}'", hint=nearest(str(given), metrics, listed="metrics"))
-    return value_metric(str(given))
+    return Metric(name=given, fn=evaluate_metric(given), aggregation=aggregations.get("mean"), whole=True)
 
 
 def _aggregation(given: str | Callable[..., Any] | None, default: Aggregation) -> Aggregation:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from multiform.errors import DataError, MultiformError, reason
+from multiform.errors import ConfigError, DataError, MultiformError, reason
 from multiform.scoring.metrics.base import MetricFn
 from multiform.scoring.outcome import Outcome, TextOutcome
 
@@ -26,6 +26,25 @@ def callable_metric(function: Callable[..., Any], name: str) -> MetricFn:
         return 1.0 if any(values) else 0.0
 
     return score
+
+
+def evaluate_metric(name: str) -> MetricFn:
+    """A metric of the library `evaluate`, which loads most of them from the hub."""
+    try:
+        import evaluate
+
+        function = evaluate.load(name).compute
+    except Exception as error:  # the library, the hub and what a metric imports fail in any way
+        what = f"metric '{name}' is not one of the library evaluate that can be loaded: {reason(error)}"
+        raise ConfigError(what, hint="pip install evaluate, and check the name and the network") from error
+    return callable_metric(function, name)
+
+
+def pair(outcome: Outcome, **kwargs: Any) -> Any:
+    """The reference and what the model wrote, for a task's own function that aggregates all of them."""
+    assert isinstance(outcome, TextOutcome)
+    references = outcome.references
+    return [references[0] if len(references) == 1 else list(references), outcome.prediction]
 
 
 def _called(function: Callable[..., Any], name: str, reference: Any, prediction: Any, kwargs: Mapping[str, Any]) -> Any:

@@ -79,10 +79,15 @@ def brier_score(outcome: ChoiceOutcome) -> float:
 @register_metric("f1", output_type="multiple_choice", aggregation="f1")
 def f1(outcome: ChoiceOutcome) -> tuple[int, int]:
     """Gold and prediction, for the F1 of the class 1."""
-    return outcome.gold[0], best(outcome.loglikelihoods)
+    return _first(outcome.gold), best(outcome.loglikelihoods)
 
 
 @register_metric("mcc", output_type="multiple_choice", aggregation="matthews_corrcoef")
 def mcc(outcome: ChoiceOutcome) -> tuple[int, int]:
     """Gold and prediction, for Matthews' correlation."""
-    return outcome.gold[0], best(outcome.loglikelihoods)
+    return _first(outcome.gold), best(outcome.loglikelihoods)
+
+
+def _first(gold: Sequence[int]) -> int:
+    """The index of the right choice; where none is right, the class that lm-eval has for that."""
+    return gold[0] if gold else -100

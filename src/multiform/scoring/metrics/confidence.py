@@ -33,6 +33,8 @@ def bits_per_byte_mean(outcome: ChoiceOutcome | LikelihoodOutcome) -> float:
     """Bits per byte of the right answer, its leading space included; the mean over documents."""
     if isinstance(outcome, LikelihoodOutcome):
         loglikelihood, size = outcome.loglikelihood, outcome.bytes
+    elif not outcome.gold:
+        raise DataError("no choice is right: there are no bits per byte", hint="check doc_to_target")
     else:
         index = outcome.gold[0]
         loglikelihood, text = outcome.loglikelihoods[index], (outcome.scored or outcome.choices)[index]

@@ -56,7 +56,10 @@ def _pair(outcome: TextOutcome) -> tuple[list[str], str]:
     return list(outcome.references), outcome.prediction or ""
 
 
-for _name, _better in (("bleu", True), ("chrf", True), ("chrf++", True), ("ter", False)):
+#: Metrics of all texts together, and whether more is better.
+CORPUS = {"bleu": True, "chrf": True, "chrf++": True, "ter": False}
+
+for _name, _better in CORPUS.items():
     register_metric(_name, output_type="generate_until", aggregation=_name, higher_is_better=_better)(_pair)
 
 
