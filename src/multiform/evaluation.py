@@ -39,8 +39,8 @@ _NOT_IDENTITY = ("task", "task_alias", "tag", "metadata", "formats", "template")
 
 def evaluate(
     *,
-    tasks: str | Sequence[str | TaskConfig | Task | BaseTask[Any] | type[BaseTask[Any]]],
-    model: str | Model = DEFAULT_MODEL,
+    tasks: str | Sequence[str | TaskConfig | Task | Group | BaseTask[Any] | type[BaseTask[Any]]],
+    model: str | Model | Any = DEFAULT_MODEL,
     model_args: str | Mapping[str, Any] | None = None,
     num_fewshot: int | None = None,
     limit: float | None = None,

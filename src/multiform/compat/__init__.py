@@ -8,14 +8,17 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
+from multiform.compat import finder
 from multiform.errors import UsageError, nearest
 
 #: What each package's modules hold, by the full name of the module.
 Tree = Mapping[str, Mapping[str, Any]]
 
 
-def install(package: str) -> bool:
+def install(package: str, *, instead: bool = False) -> bool:
     """Have `import package` find our names; False, and nothing is done, where the real one is installed.
+
+    With `instead`, `import lm_eval` finds ours also where lm-eval is installed.
 
     >>> install("eval_framework")
     True
@@ -23,9 +26,12 @@ def install(package: str) -> bool:
     >>> ClozeStyle().get_cue_text()
     'Answer:'
     """
+    if package == finder.PACKAGE:
+        return finder.install(instead=instead)
     if package not in _TREES:
+        known = [*_TREES, finder.PACKAGE]
         raise UsageError(
-            f"no names of '{package}' here", where="install", hint=nearest(package, _TREES, listed="there are")
+            f"no names of '{package}' here", where="install", hint=nearest(package, known, listed="there are")
         )
     present = sys.modules.get(package)
     if present is not None:

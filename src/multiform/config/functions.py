@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import importlib.util
+import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -14,8 +15,11 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from multiform.compat.finder import answers, real_folder
 from multiform.config.source import Position
 from multiform.errors import ConfigError, nearest, reason
+
+_IMPORTS_LM_EVAL = re.compile(rb"^[ \t]*(?:from|import)[ \t]+lm_eval\b", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +44,11 @@ class FunctionRef:
         return function  # type: ignore[no-any-return]
 
     def _from_file(self, file: Path) -> ModuleType:
-        """Load a file as a module of its own; a file that changed since is loaded anew."""
-        stamp = hashlib.sha256(str(file).encode() + b"\0" + file.read_bytes()).hexdigest()[:12]
-        name = f"_multiform_task_{file.stem}_{stamp}"
-        if name in sys.modules:
-            return sys.modules[name]
-        spec = importlib.util.spec_from_file_location(name, file, loader=_SourceLoader(name, str(file)))
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[name] = module
         try:
-            spec.loader.exec_module(module)
+            return load_module(file)
         except (Exception, SystemExit) as error:  # whatever the user's module raises while it loads
-            del sys.modules[name]
             what = f"{file.name} failed to load: {reason(error)}"
-            raise self._error(what, f"fix {file.name}{_line(error, file)}") from error
-        return module
+            raise self._error(what, f"fix {file.name}{_line(error, file)}{_unanswered(error)}") from error
 
     def _from_path(self, module_name: str) -> ModuleType:
         try:
@@ -74,6 +66,50 @@ class FunctionRef:
 
     def __str__(self) -> str:
         return f"!function {self.name}"
+
+
+def load_module(file: Path) -> ModuleType:
+    """The file as a module of its own; a file that changed since is loaded anew.
+
+    Code that imports lm_eval gets our answers, so that a task is the same whether that is installed or not.
+    What we have no answer to is taken from the real package, where it is installed.
+    """
+    source = file.read_bytes()
+    stamp = hashlib.sha256(str(file).encode() + b"\0" + source).hexdigest()[:12]
+    name = f"_multiform_task_{file.stem}_{stamp}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if not _IMPORTS_LM_EVAL.search(source):
+        return _run(file, name)
+    try:
+        with answers.during(file, load_module):
+            return _run(file, name)
+    except ImportError as error:
+        if not _unanswered(error) or real_folder() is None:
+            raise
+        return _run(file, name)
+
+
+def _run(file: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, file, loader=_SourceLoader(name, str(file)))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _unanswered(error: BaseException) -> str:
+    """What to do where a module asks lm_eval for something that is not there."""
+    name = (getattr(error, "name", None) or "").removeprefix("multiform.compat.")
+    if not isinstance(error, ImportError) or name.partition(".")[0] != "lm_eval":
+        return ""
+    return f"; docs/lm-eval.md lists what of {name} is answered without lm-eval, which 'pip install lm-eval' adds"
 
 
 def resolve_functions(value: Any) -> Any:

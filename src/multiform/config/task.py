@@ -94,6 +94,8 @@ class TaskConfig:
     _qualified_name: str | None = None
     _source: Source | None = field(default=None, repr=False, compare=False)
     _task_class: type | None = field(default=None, repr=False, compare=False)
+    #: All that the file says, for a class that takes more keys than there are fields.
+    _class_keys: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     _given: dict[str, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
     #: The fields as the task gave them, before any format.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from multiform.compat.foreign import as_model
 from multiform.config import TaskConfig
 from multiform.config.generation import check_generation
 from multiform.engine.late import late_model
@@ -50,7 +51,7 @@ class PromptSettings:
 
 
 def load_tasks(
-    tasks: str | Sequence[str | TaskConfig | Task | BaseTask[Any] | type[BaseTask[Any]]],
+    tasks: str | Sequence[str | TaskConfig | Task | Group | BaseTask[Any] | type[BaseTask[Any]]],
     settings: PromptSettings,
     *,
     include_path: str | Path | Sequence[str | Path] | None = None,
@@ -67,6 +68,12 @@ def load_tasks(
             made.append(type(item)(item.config.changed(**noise), dataset_mirror=item.source.mirror) if noise else item)
         elif isinstance(item, TaskConfig):
             made.append(Task.from_config(item.changed(**noise) if noise else item, dataset_mirror=mirror))
+        elif isinstance(item, Group):  # of tasks that are given beside it
+            given = {task.name for task in made}
+            others = [config for config in item.tasks() if config.form_name not in given]
+            made += [Task.from_config(config, dataset_mirror=mirror) for config in others]
+            if groups is not None:
+                groups.append(item)
         else:
             nodes = manager.tree(item, noise) if isinstance(item, str) else [_node(item, noise)]
             configs = {config.form_name: config for node in nodes for config in _leaves(node)}
@@ -100,11 +107,11 @@ def _leaves(node: Node) -> list[TaskConfig]:
 
 
 def load_model(
-    model: str | Model, arguments: Mapping[str, Any], progress: Progress, store: Store | None = None
+    model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None = None
 ) -> Model:
     """The model itself, or the registered one of that name, loaded when it is needed if the store knows it."""
-    if isinstance(model, Model):
-        return model
+    if not isinstance(model, str):
+        return as_model(model)
     if model not in models:
         models.get(model)  # raises, with the nearest name
     return late_model(model, arguments, store, lambda: _load(model, arguments, progress))

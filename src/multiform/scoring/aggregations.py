@@ -36,7 +36,10 @@ def register_aggregation(name: str) -> Callable[[Callable[[Sequence[Any]], float
 
 
 def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation:
-    """An aggregation of a function that gives the value alone."""
+    """An aggregation of a function that gives the value alone, or the one that the function says it stands for."""
+    known: Aggregation | None = getattr(function, "aggregation", None)
+    if known is not None:
+        return known
 
     def aggregate(items: Sequence[Any], iterations: int) -> Estimate:
         try:

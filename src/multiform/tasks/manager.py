@@ -16,7 +16,7 @@ from multiform.errors import ConfigError, MultiformError, UsageError, nearest, r
 from multiform.formats import FieldMapping, formats, supported_formats
 from multiform.tasks.group import Group, Node, build_group
 from multiform.tasks.index import LIBRARY, Entry, Index, build_index
-from multiform.tasks.python import TaskClass, task_classes_in
+from multiform.tasks.python import TaskClass, task_classes_in, with_class
 from multiform.tasks.styled import BaseTask, task_classes
 
 _ENDINGS = (".yaml", ".yml", ".py")
@@ -93,9 +93,7 @@ class TaskManager:
         if "group" in file.data:
             return build_group(file, self._members, changes, chain)
         data = {**file.data, **changes}
-        if "class" in data:  # a task that is a Python class, with what else the file says as its configuration
-            data["_task_class"] = data.pop("class")
-        return TaskConfig.from_dict(data, source=file.source)
+        return TaskConfig.from_dict(with_class(data) if "class" in data else data, source=file.source)
 
     def _members(self, name: str, overrides: Mapping[str, Any], chain: tuple[str, ...]) -> list[Node]:
         """The nodes of a group's member."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from multiform.config.functions import FunctionRef
+from multiform.config.functions import FunctionRef, resolve_functions
 from multiform.config.source import Position, display
 from multiform.errors import ConfigError
 from multiform.tasks.styled import BaseTask
@@ -40,6 +40,19 @@ class TaskClass:
             place = f"{display(self.file)}:{self.line}"
             raise ConfigError(f"{self.attribute} is not a task class", where=place, hint="subclass BaseTask")
         return found
+
+
+def with_class(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a task that is a Python class: what else the file says is its configuration.
+
+    A class that says itself which keys it knows gets them all, and the configuration has those that name the task.
+    """
+    others = {key: value for key, value in data.items() if key != "class"}
+    kind = resolve_functions(data["class"])
+    if not getattr(kind, "any_keys", False):
+        return {**others, "_task_class": kind}
+    naming = {key: value for key, value in others.items() if key in ("task", "task_alias", "tag", "_formats_selection")}
+    return {**naming, "_task_class": kind, "_class_keys": others}
 
 
 def task_classes_in(file: Path) -> list[TaskClass]:

@@ -1,0 +1,148 @@
+"""Answers `import lm_eval` with the modules of this package, and `lm_eval.tasks.X` with files of a task folder."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from pathlib import Path
+from types import ModuleType
+
+PACKAGE = "lm_eval"
+_TASKS = f"{PACKAGE}.tasks"
+#: Where our modules are; each has the place in it that lm-eval's has in its package.
+_FOLDER = Path(__file__).parent
+
+#: Makes a module of a file.
+Load = Callable[[Path], ModuleType]
+
+
+class Answers(MetaPathFinder, Loader):
+    """Finds our modules under lm-eval's names; each is one module, whichever name it is imported by."""
+
+    def __init__(self) -> None:
+        #: Whether it answers for good, and not only while a task's file is loaded.
+        self.installed = False
+        #: The files that are being loaded, the innermost last, and how to load another one.
+        self._loading: list[Path] = []
+        #: Files that were loaded before, for what a function imports when it is called.
+        self._loaded: list[Path] = []
+        self._load: Load | None = None
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not _is_ours(fullname) or not (self.installed or self._loading):
+            return None
+        place = _place(fullname) if _own(fullname) else self._task_file(fullname)
+        return None if place is None else ModuleSpec(fullname, self, is_package=place.is_dir())
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module = self._module(spec.name)
+        spec.loader_state = module.__spec__ if module is not None else None
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing is run: the module is there, and keeps the name by which we know it."""
+        known = module.__spec__.loader_state if module.__spec__ is not None else None
+        if known is not None:
+            module.__spec__ = known
+
+    def _module(self, name: str) -> ModuleType | None:
+        """Our module, that of a task's file, or None for a folder without any code."""
+        own = _own(name)
+        if own is not None:
+            return importlib.import_module(own)
+        file = self._task_file(name)
+        assert file is not None
+        file = file / "__init__.py" if file.is_dir() else file
+        assert self._load is not None
+        return self._load(file) if file.is_file() else None
+
+    def _task_file(self, fullname: str) -> Path | None:
+        """The file or folder of ``lm_eval.tasks.X``: below the outermost folder, above a task's file, that has it."""
+        if not fullname.startswith(f"{_TASKS}."):
+            return None
+        parts = fullname.removeprefix(f"{_TASKS}.").split(".")
+        above = [folder for file in (*reversed(self._loading), *reversed(self._loaded)) for folder in _above(file)]
+        installed = real_folder()
+        for folder in [*above, *([installed / "tasks"] if installed else [])]:
+            place = folder.joinpath(*parts)
+            for found in (place.with_name(f"{place.name}.py"), place):
+                if found.exists():
+                    return found
+        return None
+
+    @contextmanager
+    def during(self, file: Path, load: Load) -> Iterator[None]:
+        """Answer while a task's file is loaded; what was imported as lm_eval before is there again afterwards."""
+        before = _taken_out()
+        if self.installed or self._loading:  # the same answers go on
+            sys.modules.update({name: module for name, module in before.items() if _own(name)})
+        self._load = load
+        self._loading.append(file)
+        try:
+            yield
+        finally:
+            self._loaded.append(self._loading.pop())
+            for name in _taken_out():
+                parent, _, child = name.rpartition(".")
+                if parent == _TASKS and _own(name) is None:  # another task folder may have one of that name
+                    vars(importlib.import_module(f"multiform.compat.{_TASKS}")).pop(child, None)
+            sys.modules.update(before)
+
+
+answers = Answers()
+sys.meta_path.insert(0, answers)
+
+
+def real_folder() -> Path | None:
+    """Where the real lm-eval is installed, if it is; nothing of it is imported."""
+    spec = PathFinder.find_spec(PACKAGE)
+    found = list(spec.submodule_search_locations or ()) if spec is not None else []
+    return Path(found[0]) if found else None
+
+
+def install(*, instead: bool = False) -> bool:
+    """Answer for good; False, and nothing is done, where the real package is installed and not to be replaced."""
+    if not answers.installed and not instead and real_folder() is not None:
+        return False
+    if not answers.installed:
+        _taken_out()
+        answers.installed = True
+    return True
+
+
+def uninstall() -> None:
+    """Leave the name to whoever else answers it."""
+    if answers.installed:
+        _taken_out()
+        answers.installed = False
+
+
+def _taken_out() -> dict[str, ModuleType]:
+    """The modules under the package's name, removed from those that are imported."""
+    return {name: sys.modules.pop(name) for name in [name for name in sys.modules if _is_ours(name)]}
+
+
+def _is_ours(name: str) -> bool:
+    return name == PACKAGE or name.startswith(f"{PACKAGE}.")
+
+
+def _own(name: str) -> str | None:
+    """The name of our module that answers, if there is one."""
+    place = _place(name)
+    there = place.with_name(f"{place.name}.py").is_file() or (place / "__init__.py").is_file()
+    return f"multiform.compat.{name}" if there else None
+
+
+def _place(name: str) -> Path:
+    return _FOLDER.joinpath(*name.split("."))
+
+
+def _above(file: Path) -> list[Path]:
+    """The folders that a file is in, the outermost first."""
+    return list(reversed(file.parents))

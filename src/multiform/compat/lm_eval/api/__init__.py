@@ -1,0 +1,1 @@
+"""What tasks, models, metrics and filters are made of."""

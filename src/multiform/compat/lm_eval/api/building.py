@@ -1,0 +1,39 @@
+"""What a task's constructor does not get as an argument: where its rows are, and what its file says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+
+from multiform.config import TaskConfig
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Building:
+    """The task file that a task is being built from, if there is one, and the dataset mirror."""
+
+    config: TaskConfig | None = None
+    mirror: Path | None = None
+
+
+_CURRENT: ContextVar[Building | None] = ContextVar("building", default=None)
+
+
+def current() -> Building:
+    """What is being built; a task that a script builds by itself knows the mirror of the environment."""
+    mirror = os.environ.get("MULTIFORM_DATASET_MIRROR")
+    return _CURRENT.get() or Building(mirror=Path(mirror) if mirror else None)
+
+
+@contextmanager
+def building(config: TaskConfig, mirror: Path | None) -> Iterator[None]:
+    """Until the block ends, tasks are built from this file."""
+    token = _CURRENT.set(Building(config=config, mirror=mirror))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)

@@ -1,0 +1,38 @@
+"""Filter: the base class of filters over the answers of many documents."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from multiform.compat.lm_eval.api.instance import Instance
+
+
+class Filter(ABC):
+    """Changes the answers of many documents; each document has a list of them, one for each repeat."""
+
+    def __init__(self, **kwargs: Any) -> None:  # noqa: B027 - a filter need not take arguments
+        """Take the arguments that a task gives the filter."""
+
+    @abstractmethod
+    def apply(self, resps: Iterable[Any], docs: Sequence[dict[str, Any]]) -> Iterable[Any]:
+        """The filtered answers, in the same order."""
+
+
+@dataclass
+class FilterEnsemble:
+    """Filters that run one after the other, under one name."""
+
+    name: str
+    filters: list[Callable[[], Filter]]
+
+    def apply(self, instances: Sequence[Instance]) -> None:
+        """Put the filtered answers of the instances into their `filtered_resps`."""
+        made: Iterable[Any] = [instance.resps for instance in instances]
+        docs = [instance.doc for instance in instances]
+        for step in self.filters:
+            made = step().apply(made, docs)
+        for instance, answer in zip(instances, made, strict=True):
+            instance.filtered_resps[self.name] = answer

@@ -1,0 +1,158 @@
+"""LM and TemplateLM: the base classes of models written for lm-eval."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from multiform.arguments import parse_arguments
+from multiform.compat.lm_eval.api.instance import Instance
+
+L = TypeVar("L", bound="LM")
+
+
+class CacheHook:
+    """Where models hand over single answers; ours are stored as a whole, so it keeps nothing."""
+
+    def __init__(self, cachinglm: Any = None) -> None:
+        self.dbdict = None
+
+    def add_partial(self, attr: str, req: Iterable[Any], res: Any) -> None:
+        """Take note of one answer."""
+
+
+class LM(ABC):
+    """A model that answers lists of instances."""
+
+    def __init__(self) -> None:
+        self._rank = 0
+        self._world_size = 1
+        self._device: Any = None
+        self.cache_hook = CacheHook()
+
+    @abstractmethod
+    def loglikelihood(self, requests: list[Instance]) -> list[tuple[float, bool]]:
+        """Of each (context, continuation): the log-likelihood, and whether it is the greedy continuation."""
+
+    @abstractmethod
+    def loglikelihood_rolling(self, requests: list[Instance]) -> list[float]:
+        """Of each (text,): its log-likelihood as a whole."""
+
+    @abstractmethod
+    def generate_until(self, requests: list[Instance]) -> list[str]:
+        """Of each (context, generation arguments): what the model writes."""
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        """The messages as one string."""
+        raise NotImplementedError(f"{type(self).__name__} has no apply_chat_template: run without a chat template")
+
+    @classmethod
+    def create_from_arg_string(cls: type[L], arg_string: str, additional_config: Mapping[str, Any] | None = None) -> L:
+        """The model of arguments like ``pretrained=x,dtype=float32``."""
+        return cls.create_from_arg_obj(parse_arguments(arg_string, where="model_args"), additional_config)
+
+    @classmethod
+    def create_from_arg_obj(
+        cls: type[L], arg_dict: Mapping[str, Any], additional_config: Mapping[str, Any] | None = None
+    ) -> L:
+        """The model of a mapping of arguments; of the additional ones those that are set."""
+        more = {key: value for key, value in (additional_config or {}).items() if value is not None}
+        return cls(**arg_dict, **more)
+
+    @property
+    def device(self) -> Any:
+        return getattr(self, "_device", None)
+
+    @property
+    def rank(self) -> int:
+        return getattr(self, "_rank", 0)
+
+    @property
+    def world_size(self) -> int:
+        return getattr(self, "_world_size", 1)
+
+    @property
+    def tokenizer_name(self) -> str:
+        """What tells chat templates apart."""
+        raise NotImplementedError(f"{type(self).__name__} has no tokenizer_name, which a chat template needs")
+
+    def chat_template(self, chat_template: bool | str = False) -> str | None:
+        """The chat template itself."""
+        return ""
+
+    def set_cache_hook(self, cache_hook: CacheHook) -> None:
+        self.cache_hook = cache_hook
+
+
+class TemplateLM(LM):
+    """A model that scores tokens: a subclass encodes, and scores pairs of encoded texts."""
+
+    tokenizer: Any = None
+    backend = "causal"
+
+    @property
+    @abstractmethod
+    def eot_token_id(self) -> int:
+        """The token that ends a text."""
+
+    @property
+    def prefix_token_id(self) -> int:
+        """The token that stands before a text without a context."""
+        return self.eot_token_id
+
+    @abstractmethod
+    def tok_encode(self, string: str, add_special_tokens: bool | None = None, **kwargs: Any) -> list[int]:
+        """The tokens of a text."""
+
+    @abstractmethod
+    def _loglikelihood_tokens(
+        self, requests: list[tuple[tuple[str, str], list[int], list[int]]], **kwargs: Any
+    ) -> list[tuple[float, bool]]:
+        """Of each (texts, tokens of the context, tokens of the continuation): log-likelihood and greediness."""
+
+    def _encode_pair(self, context: str, continuation: str) -> tuple[list[int], list[int]]:
+        """The tokens of both; white space that ends the context belongs to the continuation."""
+        bare = context.rstrip()
+        continuation = context[len(bare) :] + continuation
+        if self.backend == "seq2seq":
+            return self.tok_encode(bare), self.tok_encode(continuation, add_special_tokens=False)
+        first = self.tok_encode(bare)
+        return first, self.tok_encode(bare + continuation)[len(first) :]
+
+    def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
+        """Encode all pairs and have them scored."""
+        made: list[tuple[tuple[str, str], list[int], list[int]]] = []
+        for context, continuation in (request.args for request in requests):
+            if context:
+                made.append(((context, continuation), *self._encode_pair(context, continuation)))
+                continue
+            tokens = self.tok_encode(continuation, add_special_tokens=False)
+            prefix = self.prefix_token_id
+            begun = tokens[:1] == [prefix] and len(tokens) > 1
+            made.append(((context, continuation), *(([prefix], tokens[1:]) if begun else ([prefix], tokens))))
+        return self._loglikelihood_tokens(made, disable_tqdm=disable_tqdm)
+
+    @abstractmethod
+    def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
+        """Of each (text,): its log-likelihood as a whole."""
+
+    @abstractmethod
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
+        """Of each (context, generation arguments): what the model writes."""
+
+    def chat_template(self, chat_template: bool | str = False) -> str | None:
+        """The tokenizer's template: its only one, or the one of a name."""
+        if self.tokenizer is None or chat_template is False:
+            return None if chat_template is False else ""
+        found = getattr(self.tokenizer, "chat_template", None)
+        if isinstance(found, Mapping):
+            return found.get(chat_template if isinstance(chat_template, str) else "default")
+        return found
+
+
+def hash_args(attr: str, args: Sequence[Any]) -> str:
+    """A hash of what is asked."""
+    return hashlib.sha256(json.dumps([attr, *args]).encode("utf-8")).hexdigest()

@@ -1,0 +1,179 @@
+"""simple_evaluate and evaluate, with the arguments and the results of lm-eval 0.4.13."""
+
+from __future__ import annotations
+
+import logging
+import random
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from multiform.compat.lm_eval.api.group import Group
+from multiform.compat.lm_eval.api.registry import get_model
+from multiform.compat.lm_eval.results import whole_results, without_run
+from multiform.compat.lm_eval.tasks.manager import TaskDict, TaskManager
+from multiform.evaluation import evaluate as run
+from multiform.results import Results
+from multiform.tasks import Task
+
+logger = logging.getLogger("multiform")
+
+
+def simple_evaluate(
+    model: Any,
+    model_args: str | Mapping[str, Any] | None = None,
+    tasks: Sequence[str | Mapping[str, Any] | Task] | None = None,
+    num_fewshot: int | None = None,
+    batch_size: int | str | None = None,
+    max_batch_size: int | None = None,
+    device: str | None = None,
+    use_cache: str | None = None,
+    cache_requests: bool = False,
+    rewrite_requests_cache: bool = False,
+    delete_requests_cache: bool = False,
+    limit: float | None = None,
+    samples: Mapping[str, Sequence[int]] | None = None,
+    bootstrap_iters: int = 100000,
+    check_integrity: bool = False,
+    write_out: bool = False,
+    log_samples: bool = True,
+    evaluation_tracker: Any = None,
+    system_instruction: str | None = None,
+    apply_chat_template: bool | str = False,
+    fewshot_as_multiturn: bool = True,
+    gen_kwargs: str | Mapping[str, Any] | None = None,
+    task_manager: TaskManager | None = None,
+    verbosity: Any = None,
+    predict_only: bool = False,
+    random_seed: int = 0,
+    numpy_random_seed: int = 1234,
+    torch_random_seed: int = 1234,
+    fewshot_random_seed: int = 1234,
+    confirm_run_unsafe_code: bool = False,
+    metadata: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Evaluate a model, by name or as an object, on tasks; the results have lm-eval's structure.
+
+    The request cache and the integrity check have nothing to do here: prompts are made quickly, and checked always.
+    """
+    if not tasks:
+        raise ValueError("no tasks named: give e.g. tasks=['arc_easy']")
+    _seed(random_seed, numpy_random_seed, torch_random_seed)
+    loaded = (task_manager or TaskManager(metadata=metadata)).load(list(tasks))
+    seeds = (random_seed, numpy_random_seed, torch_random_seed, fewshot_random_seed)
+    arguments = {"max_batch_size": max_batch_size} if max_batch_size is not None else {}
+    made = run(
+        tasks=_forms(loaded),
+        model=model,
+        model_args=_model_args(model, model_args, arguments),
+        num_fewshot=num_fewshot,
+        limit=limit,
+        samples=samples,
+        batch_size=batch_size,
+        device=device,
+        gen_kwargs=gen_kwargs,
+        apply_chat_template=apply_chat_template,
+        fewshot_as_multiturn=fewshot_as_multiturn,
+        system_instruction=system_instruction,
+        seeds=seeds,
+        bootstrap_iters=bootstrap_iters,
+        predict_only=predict_only,
+        write_out=write_out,
+        confirm_run_unsafe_code=confirm_run_unsafe_code,
+        use_cache=_store(use_cache),
+    )
+    if evaluation_tracker is not None:
+        evaluation_tracker.general_config_tracker.log_experiment_args(
+            model_source=model if isinstance(model, str) else "CUSTOM",
+            model_args=model_args or "",
+            system_instruction=system_instruction,
+            chat_template=made.provenance.get("chat_template"),
+            fewshot_as_multiturn=fewshot_as_multiturn,
+        )
+    asked = {
+        "model": model if isinstance(model, str) else type(model).__name__,
+        "model_args": model_args,
+        "use_cache": use_cache,
+        "gen_kwargs": gen_kwargs,
+    }
+    return whole_results(made, asked, samples=log_samples or predict_only, errors=bootstrap_iters > 0)
+
+
+def evaluate(
+    lm: Any,
+    task_dict: TaskDict | Mapping[Any, Any],
+    limit: float | None = None,
+    samples: Mapping[str, Sequence[int]] | None = None,
+    cache_requests: bool = False,
+    rewrite_requests_cache: bool = False,
+    bootstrap_iters: int | None = 100000,
+    write_out: bool = False,
+    log_samples: bool = True,
+    system_instruction: str | None = None,
+    apply_chat_template: bool | str = False,
+    fewshot_as_multiturn: bool = False,
+    verbosity: str = "INFO",
+    confirm_run_unsafe_code: bool = False,
+) -> dict[str, Any]:
+    """Evaluate a model object on tasks that are already built."""
+    made: Results = run(
+        tasks=_forms(task_dict),
+        model=lm,
+        limit=limit,
+        samples=samples,
+        apply_chat_template=apply_chat_template,
+        fewshot_as_multiturn=fewshot_as_multiturn,
+        system_instruction=system_instruction,
+        bootstrap_iters=bootstrap_iters or 0,
+        write_out=write_out,
+        confirm_run_unsafe_code=confirm_run_unsafe_code,
+        use_cache=False,
+    )
+    return without_run(made, samples=log_samples, errors=bool(bootstrap_iters))
+
+
+def _forms(loaded: TaskDict | Mapping[Any, Any]) -> list[Any]:
+    """The tasks, and the groups whose scores are wanted, of a manager's answer or of nested dicts."""
+    if "tasks" in loaded:
+        items: list[Any] = [*loaded["tasks"].values(), *loaded.get("groups", {}).values()]
+    else:
+        items = list(_flat(loaded))
+    return [item.node if isinstance(item, Group) else item for item in items if getattr(item, "node", item) is not None]
+
+
+def _flat(nested: Mapping[Any, Any]) -> Iterator[Any]:
+    groups = [key for key in nested if isinstance(key, Group)]
+    for value in nested.values():
+        if isinstance(value, Mapping):
+            yield from _flat(value)
+        else:
+            yield value
+    yield from groups
+
+
+def _model_args(model: Any, given: str | Mapping[str, Any] | None, more: Mapping[str, Any]) -> Any:
+    """The arguments of a model by name, with lm-eval's additions to them."""
+    if not isinstance(model, str):
+        return None
+    from multiform.arguments import parse_arguments
+
+    get_model(model)  # raises for a model that is not there, with what is
+    return {**parse_arguments(given, where="model_args"), **more}
+
+
+def _store(use_cache: str | None) -> Path | bool:
+    """Where answers are kept: nowhere unless that is asked for, and never in a file of lm-eval."""
+    return Path(f"{use_cache}.multiform.db") if use_cache else False
+
+
+def _seed(python: int | None, numpy: int | None, torch: int | None) -> None:
+    """Seed what a model's or task's own code may draw from; ours draws from seeds of its own."""
+    if python is not None:
+        random.seed(python)
+    if numpy is not None:
+        import numpy as np
+
+        np.random.seed(numpy)
+    if torch is not None and "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(torch)

@@ -1,0 +1,129 @@
+"""HFLM: our model of transformers, with the arguments of lm-eval's."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from multiform.compat.lm_eval.models.wrapped import ModelLM
+from multiform.errors import UsageError
+from multiform.models.base import Model
+from multiform.models.hf.load import Loaded, Source
+from multiform.models.hf.load import load as load_files
+from multiform.models.hf.model import HFModel
+
+#: Arguments that change how fast lm-eval is, and nothing that a model answers.
+_NO_MATTER = ("logits_cache", "use_fast_tokenizer", "offload_folder")
+#: Methods by which subclasses of lm-eval's HFLM change what it does inside; ours does not work by them.
+_INSIDE = (
+    "_model_call",
+    "_model_generate",
+    "_loglikelihood_tokens",
+    "_encode_pair",
+    "_create_model",
+    "_create_tokenizer",
+    "_select_cont_toks",
+    "tok_batch_encode",
+)
+
+
+class HFLM(ModelLM):
+    """A causal model: a folder, a name on the hub, or a model of transformers that is already loaded."""
+
+    model_name = "hf"
+    AUTO_MODEL_CLASS: ClassVar[Any] = None
+
+    def __init__(self, pretrained: Any, backend: str = "default", **arguments: Any) -> None:
+        if backend not in ("default", "causal"):
+            raise UsageError(f"backend '{backend}' is not there", where="HFLM", hint="use a decoder-only model")
+        for name in _INSIDE:
+            if hasattr(type(self), name):
+                what = f"{type(self).__name__} overrides {name}, by which our HFLM does not work"
+                raise UsageError(what, where="HFLM", hint="override loglikelihood and generate_until instead")
+        super().__init__(pretrained=pretrained, **arguments)
+
+    def _made(self, arguments: dict[str, Any]) -> Model:
+        given = {key: value for key, value in arguments.items() if key not in _NO_MATTER}
+        if given.get("dtype") is not None:
+            given["dtype"] = str(given["dtype"]).removeprefix("torch.")
+        objects = {key: given.pop(key) for key in ("pretrained", "tokenizer") if not _is_name(given.get(key))}
+        # What is None or false is lm-eval's way to say that nothing is asked for.
+        named = {key: value for key, value in given.items() if value is not None and value is not False}
+        return _GivenModel(objects, **named) if objects else HFModel(**named)
+
+    @property
+    def _hf(self) -> HFModel:
+        assert isinstance(self.wrapped, HFModel)
+        return self.wrapped
+
+    @property
+    def model(self) -> Any:
+        return self._hf.model
+
+    @property
+    def tokenizer(self) -> Any:
+        return self._hf.tokenizer
+
+    @property
+    def config(self) -> Any:
+        return self._hf.model.config
+
+    @property
+    def device(self) -> Any:
+        return self._hf.model.device
+
+    @property
+    def max_length(self) -> int:
+        return self._hf.max_length
+
+    @property
+    def eot_token_id(self) -> int:
+        return int(self.tokenizer.eos_token_id)
+
+    @property
+    def prefix_token_id(self) -> int:
+        return self._hf.encoder.prefix_token_id
+
+    def tok_encode(self, string: str, add_special_tokens: bool | None = None, **kwargs: Any) -> list[int]:
+        """The tokens of a text; with the tokenizer's special ones unless that is said."""
+        more = {} if add_special_tokens is None else {"add_special_tokens": add_special_tokens}
+        return list(self.tokenizer.encode(string, **more))
+
+    def tok_decode(self, tokens: Sequence[int], skip_special_tokens: bool = True) -> str:
+        """The text of tokens."""
+        return str(self.tokenizer.decode(tokens, skip_special_tokens=skip_special_tokens))
+
+
+class _GivenModel(HFModel):
+    """A model or tokenizer that a script has loaded; nobody can say what its weights are."""
+
+    stored = False
+
+    def __init__(self, objects: dict[str, Any], **arguments: Any) -> None:
+        self._objects = objects
+        model = objects.get("pretrained")
+        name = getattr(model, "name_or_path", "") or type(model).__name__
+        super().__init__(**{"pretrained": name, **arguments})
+
+    def _load(self, source: Source) -> Loaded:
+        model, tokenizer = self._objects.get("pretrained"), self._objects.get("tokenizer")
+        if model is None:
+            found = load_files(source)
+            return Loaded(
+                model=found.model, tokenizer=tokenizer, device=found.device, name=found.name, sha=uuid.uuid4().hex
+            )
+        if tokenizer is None:
+            from transformers import AutoTokenizer
+
+            tokenizer = AutoTokenizer.from_pretrained(source.tokenizer or source.pretrained)
+        if tokenizer.pad_token_id is None:
+            tokenizer.pad_token = tokenizer.unk_token or tokenizer.eos_token
+        model.eval()
+        return Loaded(
+            model=model, tokenizer=tokenizer, device=model.device, name=source.pretrained, sha=uuid.uuid4().hex
+        )
+
+
+def _is_name(value: Any) -> bool:
+    return value is None or isinstance(value, str)

@@ -1,0 +1,66 @@
+"""ModelLM: a model of Multiform that answers instances, for code that asks models as lm-eval's are asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, TypeVar
+
+from multiform.compat.lm_eval.api.instance import Instance
+from multiform.compat.lm_eval.api.model import LM
+from multiform.models.base import Answer, Model, models
+from multiform.requests import GenerationRequest, LoglikelihoodRequest, RollingRequest
+
+T = TypeVar("T")
+_QUESTIONS = ("loglikelihood", "loglikelihood_rolling", "generate_until")
+
+
+class ModelLM(LM):
+    """Asks the model that it wraps; an evaluation asks that one directly, with all that it can do."""
+
+    #: The name under which Multiform knows the model.
+    model_name: ClassVar[str]
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__()
+        self.wrapped = self._made(arguments)
+
+    def _made(self, arguments: dict[str, Any]) -> Model:
+        return models.get(self.model_name)(**arguments)
+
+    def as_multiform_model(self) -> Model | None:
+        """The wrapped model; None where a subclass answers by its own code."""
+        asked = (*_QUESTIONS, "apply_chat_template")
+        own = any(getattr(type(self), name) is not getattr(ModelLM, name) for name in asked)
+        return None if own else self.wrapped
+
+    def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
+        asked = [LoglikelihoodRequest(*request.args[:2]) for request in requests]
+        return [(one.loglikelihood, one.is_greedy) for one in _ordered(self.wrapped.loglikelihood(asked), asked)]
+
+    def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
+        asked = [RollingRequest(request.args[0]) for request in requests]
+        return [one.loglikelihood for one in _ordered(self.wrapped.loglikelihood_rolling(asked), asked)]
+
+    def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
+        asked = [GenerationRequest.of(request.args[0], request.args[1], n) for n, request in enumerate(requests)]
+        return [one.text for one in _ordered(self.wrapped.generate(asked), asked)]
+
+    def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
+        return self.wrapped.apply_chat_template(chat_history, add_generation_prompt=add_generation_prompt)
+
+    @property
+    def tokenizer_name(self) -> str:
+        return self.wrapped.chat_template_name()
+
+    def chat_template(self, chat_template: bool | str = False) -> str | None:
+        return self.wrapped.chat_template_text()
+
+    def get_model_info(self) -> dict[str, Any]:
+        """What results say about the model."""
+        return self.wrapped.info()
+
+
+def _ordered(answers: Iterable[Answer[T]], asked: Sequence[Any]) -> list[T]:
+    """The answers in the order of what was asked."""
+    found = dict(answers)
+    return [found[position] for position in range(len(asked))]

@@ -1,0 +1,205 @@
+"""Helpers that tasks, models and scripts import from `lm_eval.utils`."""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import hashlib
+import logging
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, TypeVar
+
+from multiform.arguments import parse_arguments
+from multiform.compat.lm_eval.table import make_table
+from multiform.fields import Field
+from multiform.results.names import sanitized
+
+__all__ = [
+    "apply_template",
+    "create_iterator",
+    "eval_logger",
+    "general_detokenize",
+    "get_rolling_token_windows",
+    "handle_non_serializable",
+    "hash_string",
+    "join_iters",
+    "logging",
+    "make_disjoint_window",
+    "make_table",
+    "pattern_match",
+    "positional_deprecated",
+    "regex_replace",
+    "sanitize_list",
+    "sanitize_model_name",
+    "sanitize_task_name",
+    "setup_logging",
+    "simple_parse_args_string",
+    "softmax",
+    "weighted_f1_score",
+]
+
+T = TypeVar("T")
+Tokens = list[int]
+
+eval_logger = logging.getLogger("lm-eval")
+
+
+def setup_logging(verbosity: int | str = logging.INFO) -> None:
+    """Log to standard error from this level on; the environment's LOGLEVEL goes before."""
+    level = os.environ.get("LOGLEVEL") or verbosity
+    logging.basicConfig(format="%(asctime)s %(levelname)-8s [%(name)s:%(lineno)d] %(message)s")
+    for name in ("multiform", "lm-eval", "lm_eval"):
+        logging.getLogger(name).setLevel(level.upper() if isinstance(level, str) else level)
+
+
+def hash_string(string: str) -> str:
+    """The SHA-256 of a text."""
+    return hashlib.sha256(string.encode("utf-8")).hexdigest()
+
+
+def simple_parse_args_string(args_string: str | None) -> dict[str, Any]:
+    """``key=value,key=value`` as a dict.
+
+    >>> simple_parse_args_string("pretrained=gpt2,max_length=512")
+    {'pretrained': 'gpt2', 'max_length': 512}
+    """
+    return parse_arguments(args_string, where="arguments")
+
+
+def handle_non_serializable(o: Any) -> Any:
+    """What JSON says for a value that it does not know: the number of numpy, the list of a set, else a text."""
+    if isinstance(o, set):
+        return list(o)
+    return o.item() if getattr(o, "ndim", None) == 0 and hasattr(o, "item") else str(o)
+
+
+def sanitize_list(sub: Any) -> Any:
+    """Nested lists with a text for everything in them."""
+    return [sanitize_list(item) for item in sub] if isinstance(sub, list | tuple) else str(sub)
+
+
+def sanitize_model_name(model_name: str) -> str:
+    """A model's name as part of a path."""
+    return sanitized(model_name)
+
+
+def sanitize_task_name(task_name: str) -> str:
+    """A task's name as part of a path."""
+    return re.sub(r"\W", "_", task_name)
+
+
+def join_iters(iters: Iterable[Iterable[T]]) -> Iterator[T]:
+    """All items of all, one after the other."""
+    for items in iters:
+        yield from items
+
+
+def pattern_match(patterns: str | Iterable[str], source_list: Iterable[str]) -> list[str]:
+    """The names that one of the patterns matches, sorted.
+
+    >>> pattern_match(["mmlu_*"], ["mmlu_law", "arc"])
+    ['mmlu_law']
+    """
+    wanted = [patterns] if isinstance(patterns, str) else list(patterns)
+    return sorted({name for pattern in wanted for name in fnmatch.filter(list(source_list), pattern)})
+
+
+def softmax(x: Any) -> Any:
+    """The softmax of an array."""
+    import numpy as np
+
+    raised = np.exp(x - np.max(x))
+    return raised / raised.sum()
+
+
+def general_detokenize(string: str) -> str:
+    """Text without the blanks that tokenised datasets have around punctuation.
+
+    >>> general_detokenize("He did n't ( ever ) say so .")
+    "He didn't (ever) say so."
+    """
+    for spaced, joined in ((" n't", "n't"), (" )", ")"), ("( ", "("), ('" ', '"'), (' "', '"')):
+        string = string.replace(spaced, joined)
+    return re.sub(r" (?=['.,])", "", string)
+
+
+def weighted_f1_score(items: Iterable[tuple[Any, Any]]) -> float:
+    """F1 of each class, weighted by how often it is right, from pairs of gold and prediction.
+
+    >>> round(weighted_f1_score([("a", "a"), ("a", "b"), ("b", "b")]), 4)
+    0.6667
+    """
+    pairs = list(items)
+    golds = Counter(gold for gold, _ in pairs)
+    predicted = Counter(prediction for _, prediction in pairs)
+    both = Counter(gold for gold, prediction in pairs if gold == prediction)
+    return sum(n * 2 * both[label] / (n + predicted[label]) for label, n in golds.items()) / len(pairs)
+
+
+def regex_replace(string: str, pattern: str, repl: str, count: int = 0) -> str:
+    """The text with what a regular expression finds replaced."""
+    return re.sub(pattern, repl, string, count=count)
+
+
+def apply_template(template: str, doc: Mapping[str, Any]) -> str:
+    """A Jinja template rendered with a document.
+
+    >>> apply_template("Q: {{q}}", {"q": "Why?"})
+    'Q: Why?'
+    """
+    return str(Field.text(template).read(doc))
+
+
+def get_rolling_token_windows(
+    token_list: Tokens, prefix_token: int, max_seq_len: int, context_len: int
+) -> Generator[tuple[Tokens, Tokens], None, None]:
+    """Windows that together predict every token once: what goes in, and what is predicted at its end.
+
+    >>> list(get_rolling_token_windows([1, 2, 3, 4, 5], 0, 3, 1))
+    [([0, 1, 2], [1, 2, 3]), ([2, 3, 4], [4, 5])]
+    """
+    if not 1 <= context_len <= max_seq_len:
+        raise ValueError(f"context_len is {context_len}, not between 1 and {max_seq_len}")
+    first = min(max_seq_len, len(token_list))
+    if token_list:
+        yield [prefix_token, *token_list[: first - 1]], token_list[:first]
+    step = max_seq_len - context_len + 1
+    for begin in range(first, len(token_list), step):
+        end = min(begin + step, len(token_list))
+        yield token_list[max(0, end - max_seq_len - 1) : end - 1], token_list[begin:end]
+
+
+def make_disjoint_window(pair: tuple[Tokens, Tokens]) -> tuple[Tokens, Tokens]:
+    """A window with the tokens that are predicted taken out of what goes in.
+
+    >>> make_disjoint_window(([2, 3, 4], [4, 5]))
+    ([2, 3], [4, 5])
+    """
+    before, predicted = pair
+    return before[: len(before) - (len(predicted) - 1)], predicted
+
+
+def create_iterator(
+    raw_iterator: Iterable[T], *, rank: int = 0, world_size: int = 1, limit: int | None = None
+) -> Iterator[T]:
+    """Every `world_size`-th item from the `rank`-th on, up to the limit."""
+    return islice(raw_iterator, rank, limit, world_size)
+
+
+def positional_deprecated(function: Callable[..., T]) -> Callable[..., T]:
+    """The function; lm-eval's prints a note where it is called with arguments by position."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> T:
+        return function(*args, **kwargs)
+
+    return call
+
+
+def get_latest_filename(filenames: Sequence[str]) -> str:
+    """The name with the latest date in it."""
+    return max(filenames, key=lambda name: name[name.rfind("_") + 1 :].replace(".jsonl", "").replace(".json", ""))
