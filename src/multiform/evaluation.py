@@ -10,8 +10,9 @@ from typing import Any
 from multiform.arguments import parse_arguments
 from multiform.config import TaskConfig
 from multiform.config.serialize import plain
-from multiform.engine.forms import Work, planned, run_works, works_of, written_out
+from multiform.engine.forms import RequestCaching, Work, planned, run_works, works_of, written_out
 from multiform.engine.progress import Progress, Silent
+from multiform.engine.seeds import set_seeds
 from multiform.engine.setup import (
     DEFAULT_MODEL,
     DEFAULT_SEEDS,
@@ -23,8 +24,10 @@ from multiform.engine.setup import (
     load_tasks,
 )
 from multiform.engine.store import chosen_store
+from multiform.errors import UsageError, shorten
 from multiform.formats.identity import short_hash
 from multiform.models import Model
+from multiform.models.signatures import signatures
 from multiform.results import FormResult, Results
 from multiform.results.configs import described_config
 from multiform.results.groups import group_results
@@ -32,9 +35,13 @@ from multiform.results.provenance import provenance
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
 from multiform.tasks import BaseTask, Group, ScoredDoc, Task
+from multiform.tasks.cache import delete_requests
 
 #: Names and ways of writing that do not change a prompt or a score; the resolved format counts instead.
 _NOT_IDENTITY = ("task", "task_alias", "tag", "metadata", "formats", "template")
+
+#: Flags of their own, which go to a model beside its arguments.
+_NOT_MODEL_ARGS = ("batch_size", "max_batch_size", "device", "chat_template")
 
 
 def evaluate(
@@ -60,13 +67,17 @@ def evaluate(
     write_out: bool = False,
     confirm_run_unsafe_code: bool = False,
     decontamination_corpus: Sequence[str | Path] = (),
+    metadata: str | Mapping[str, Any] | None = None,
     use_cache: bool | str | Path | None = None,
+    cache_requests: bool | str = False,
     plan_only: bool = False,
     progress: Progress | None = None,
 ) -> Results:
     """Run forms on a model and score them.
 
     Answers are stored in the user's cache, or in the file that `use_cache` names (False: nowhere).
+    `cache_requests` keeps prompts as well: True, "refresh" to make them anew, "delete" to remove all that are kept.
+    `metadata` is added to that of every task.
     With `plan_only` nothing is asked: the results hold no scores, and ``run["plan"]`` says what would be.
 
     >>> results = evaluate(model="dummy", tasks=["quiz@mcqa", "quiz@cloze"], limit=8)
@@ -77,6 +88,7 @@ def evaluate(
     """
     started = time.monotonic()
     progress = progress or Silent()
+    set_seeds(seeds)
     settings = PromptSettings(
         num_fewshot=num_fewshot,
         apply_chat_template=apply_chat_template,
@@ -96,12 +108,16 @@ def evaluate(
             form.override_metric("bypass")
     arguments = parse_arguments(model_args, where="model_args")
     arguments |= {k: v for k, v in {"batch_size": batch_size, "device": device}.items() if v is not None}
+    if isinstance(apply_chat_template, str) and isinstance(model, str) and model in signatures:
+        arguments["chat_template"] = apply_chat_template
     for form in forms:
         form.source.arguments = arguments
+        form.config.metadata = {**form.config.metadata, **parse_arguments(metadata, where="metadata")}
     store = chosen_store(use_cache)
     # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
     loaded = load_model(model, arguments, progress, store) if apply_chat_template else None
-    works = [work for form in forms for work in works_of(form, limit, samples, settings.options(loaded))]
+    caching = _request_caching(cache_requests, loaded, progress)
+    works = [work for form in forms for work in works_of(form, limit, samples, settings.options(loaded), caching)]
     if write_out:
         progress.message(written_out(works))
     dirty = {form.name: contaminated_docs(form, works, decontamination_corpus) for form in forms}
@@ -144,13 +160,27 @@ def evaluate(
     )
 
 
+def _request_caching(asked: bool | str, model: Model | None, progress: Progress) -> RequestCaching | None:
+    """Whether requests are kept on disk; those that are kept are removed where that is asked."""
+    if asked == "delete":
+        progress.message(f"removed {delete_requests()} files of kept requests")
+        return None
+    if asked not in (False, True, "true", "refresh"):
+        hint = "give true, refresh or delete"
+        raise UsageError(f"expected one of three, got {shorten(asked)}", where="cache_requests", hint=hint)
+    if not asked:
+        return None
+    template = f"{model.chat_template_name()} {model.chat_template_text()}" if model else ""
+    return RequestCaching(refresh=asked == "refresh", template=template)
+
+
 def _described(
     model: str, arguments: Mapping[str, Any], loaded: Model, seeds: Sequence[int | None], **settings: Any
 ) -> dict[str, Any]:
     """What the results file's `config` says, in lm-eval's order."""
     return {
         "model": model,
-        "model_args": {key: value for key, value in arguments.items() if key not in ("batch_size", "device")},
+        "model_args": {key: value for key, value in arguments.items() if key not in _NOT_MODEL_ARGS},
         **loaded.info(),
         **settings,
         **dict(zip(("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"), seeds, strict=True)),

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
-import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from multiform.cli import lm_eval, values
+from multiform.cli.actions import Arguments, Folders
 from multiform.cli.parser import one_of
-from multiform.errors import ConfigError, UsageError, nearest, shorten
+from multiform.errors import ConfigError, UsageError, shorten
 
 if TYPE_CHECKING:
     from multiform.engine.setup import PromptSettings
@@ -21,7 +21,10 @@ def add_sources(parser: argparse.ArgumentParser) -> None:
     """Where tasks and data come from."""
     group = parser.add_argument_group("tasks and data")
     group.add_argument(
-        "--include_path", metavar="DIR", action="append", help="another folder of task files (may be repeated)"
+        "--include_path",
+        metavar="DIR",
+        action=Folders,
+        help="another folder of task files (may be repeated, or be several with colons between)",
     )
     group.add_argument(
         "--dataset_mirror",
@@ -32,14 +35,14 @@ def add_sources(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_prompt(parser: argparse.ArgumentParser) -> None:
-    """What decides a prompt, beside the task and its format."""
+def add_prompt(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """What decides a prompt, beside the task and its format; with `several`, flags take more than one K=V."""
     group = parser.add_argument_group("prompts")
     group.add_argument(
         "--num_fewshot",
         "-f",
         metavar="N",
-        type=count("--num_fewshot"),
+        type=values.count("--num_fewshot"),
         help="solved examples before a question (default: the task's)",
     )
     group.add_argument(
@@ -48,14 +51,15 @@ def add_prompt(parser: argparse.ArgumentParser) -> None:
         const=True,
         default=False,
         metavar="NAME",
-        help="write prompts as chats, in the model's own layout",
+        type=_template,
+        help="write prompts as chats, in the model's own layout, or in that of its layouts that is named",
     )
     group.add_argument(
         "--fewshot_as_multiturn",
         nargs="?",
         const=True,
         default=None,
-        type=_flag,
+        type=values.truth("--fewshot_as_multiturn"),
         metavar="BOOL",
         help="examples as turns of their own in a chat (default: yes with a chat template)",
     )
@@ -67,26 +71,52 @@ def add_prompt(parser: argparse.ArgumentParser) -> None:
         "delete, uppercase",
     )
     group.add_argument(
-        "--gen_kwargs", metavar="K=V,...", help="arguments of generation, over those of the task, e.g. max_gen_toks=64"
+        "--gen_kwargs",
+        metavar="K=V,...",
+        action=Arguments,
+        nargs="+" if several else None,
+        help="arguments of generation, over those of the task, e.g. max_gen_toks=64; or a JSON object",
     )
     group.add_argument(
         "--seed",
         metavar="N[,N,N,N]",
-        default="0,1234,1234,1234",
-        type=_seeds,
-        help="one seed for all, or those of python, numpy, torch and the few-shot sampler (default: 0,1234,1234,1234)",
+        default=values.DEFAULT_SEEDS,
+        type=values.seeds,
+        help="one seed for all, or those of python, numpy, torch and the few-shot sampler; None leaves one alone "
+        "(default: %(default)s)",
     )
 
 
-def add_model(parser: argparse.ArgumentParser) -> None:
-    """Which model, and how it runs."""
+def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Which model, and how it runs; with `several`, flags take more than one K=V."""
     group = parser.add_argument_group("model")
     group.add_argument(
-        "--model", "-M", metavar="NAME", default="bundled", help="see multiform ls models (default: bundled)"
+        "--model",
+        "-M",
+        metavar="NAME",
+        help="see multiform ls models (default: hf where model_args name a model, else bundled)",
     )
-    group.add_argument("--model_args", "-a", metavar="K=V,...", help="e.g. pretrained=path/to/model,dtype=float32")
-    group.add_argument("--batch_size", "-b", metavar="N|auto", help="requests at a time (default: the model's)")
+    group.add_argument(
+        "--model_args",
+        "-a",
+        metavar="K=V,...",
+        action=Arguments,
+        nargs="+" if several else None,
+        help="e.g. pretrained=path/to/model,dtype=float32; or a JSON object",
+    )
+    group.add_argument(
+        "--batch_size", "-b", metavar="N|auto", help="requests at a time; auto:N is auto (default: the model's)"
+    )
+    group.add_argument(
+        "--max_batch_size",
+        metavar="N",
+        type=values.count("--max_batch_size", 1),
+        help="the most requests at a time where batch_size is auto",
+    )
     group.add_argument("--device", metavar="NAME", help="e.g. cpu or cuda:0")
+    group.add_argument(
+        "--trust_remote_code", action="store_true", help="agree to run code that comes with a model on the hub"
+    )
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
@@ -97,8 +127,16 @@ def add_store(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="where the model's answers are stored (default: $MULTIFORM_STORE, or answers.db in the user's cache)",
     )
-    group.add_argument("--use_cache", metavar="FILE", help="the same, by lm-eval's name")
+    group.add_argument("--use_cache", "-c", metavar="FILE", help="the same, by lm-eval's name; a folder will do")
     group.add_argument("--no_cache", action="store_true", help="neither use stored answers nor store any")
+    group.add_argument(
+        "--cache_requests",
+        nargs="?",
+        const="true",
+        type=one_of(values.CACHE_REQUESTS, "--cache_requests"),
+        metavar="true|refresh|delete",
+        help="keep prompts on disk: use what is there (true), make them anew (refresh), or remove all (delete)",
+    )
     group.add_argument("--plan", action="store_true", help="say what would be asked and what that costs, and stop")
 
 
@@ -107,6 +145,11 @@ def use_cache(options: argparse.Namespace) -> str | bool | None:
     named: str | None = options.cache_path or options.use_cache
     if options.no_cache and named:
         raise UsageError(f"answers are to be stored in '{named}' and not at all", where="--no_cache", hint="choose one")
+    if options.cache_path and Path(options.cache_path).is_dir():
+        hint = f"name a file, e.g. --cache_path {Path(options.cache_path) / 'answers.db'}"
+        raise UsageError(f"'{options.cache_path}' is a folder", where="--cache_path", hint=hint)
+    if named and named == options.use_cache and (Path(named).is_dir() or named.endswith(os.sep)):
+        return str(Path(named) / "answers.db")  # lm-eval takes the beginning of a name, which may be a folder
     return False if options.no_cache else named
 
 
@@ -118,9 +161,20 @@ def add_verbosity(parser: argparse.ArgumentParser) -> None:
         "-v",
         metavar="LEVEL",
         type=one_of(levels, "--verbosity"),
-        default="INFO",
-        help=f"what is logged: {', '.join(levels)} (default: %(default)s)",
+        default=_level(levels),
+        help=f"what is logged: {', '.join(levels)} (default: $LMEVAL_LOG_LEVEL, $LOGLEVEL or INFO)",
     )
+
+
+def _level(levels: Sequence[str]) -> str:
+    """The level that the environment asks for."""
+    wanted = (os.environ.get(name, "").upper() for name in ("LMEVAL_LOG_LEVEL", "LOGLEVEL"))
+    return next((level for level in wanted if level in levels), "INFO")
+
+
+def _template(text: str) -> bool | str:
+    """A chat template's name, or whether to use one at all."""
+    return {"true": True, "false": False}.get(text.lower(), text)
 
 
 def prompt_settings(options: argparse.Namespace) -> PromptSettings:
@@ -134,7 +188,7 @@ def prompt_settings(options: argparse.Namespace) -> PromptSettings:
         system_instruction=options.system_instruction,
         gen_kwargs=generation_arguments(options),
         perturbation=perturbation(options),
-        fewshot_seed=options.seed[3],
+        **({} if options.seed[3] is None else {"fewshot_seed": options.seed[3]}),
     )
 
 
@@ -144,6 +198,8 @@ def generation_arguments(options: argparse.Namespace) -> dict[str, Any]:
     from multiform.config.generation import check_generation
 
     given = parse_arguments(options.gen_kwargs, where="--gen_kwargs")
+    if "stop" in given:  # what servers call it
+        given.setdefault("until", given.pop("stop"))
     try:
         check_generation(given)
     except ConfigError as error:
@@ -167,13 +223,11 @@ def perturbation(options: argparse.Namespace) -> dict[str, Any] | None:
     return given
 
 
-def check_model(options: argparse.Namespace) -> None:
-    """Refuse a model that there is not, before anything is read."""
-    from multiform.models import models
-
-    if options.model not in models:
-        hint = nearest(str(options.model), models, listed="models")
-        raise UsageError(f"no model '{options.model}'", where="--model", hint=hint)
+def model_name(options: argparse.Namespace) -> str:
+    """The model that was named, or the one that is meant; refused before anything is read if there is none such."""
+    name = options.model or ("hf" if "pretrained" in model_arguments(options) else "bundled")
+    lm_eval.check_model(name)
+    return str(name)
 
 
 def check_files(names: Sequence[str], flag: str) -> None:
@@ -187,86 +241,11 @@ def model_arguments(options: argparse.Namespace) -> dict[str, Any]:
     """The model's arguments, with the batch size and the device."""
     from multiform.arguments import parse_arguments
 
-    more = {"batch_size": options.batch_size, "device": options.device}
+    more = {
+        "batch_size": options.batch_size,
+        "max_batch_size": options.max_batch_size,
+        "device": options.device,
+        "trust_remote_code": options.trust_remote_code or None,
+    }
     given = parse_arguments(options.model_args, where="--model_args")
     return given | {key: value for key, value in more.items() if value is not None}
-
-
-def parse_samples(given: str | Mapping[str, Any] | None) -> dict[str, list[int]] | None:
-    """``--samples``: a JSON object, or the path of one, of task names and document indexes."""
-    if given is None:
-        return None
-    hint = "write e.g. --samples '{\"quiz\": [0, 5]}'"
-    made = _read_samples(given, hint) if isinstance(given, str) else given
-    if not isinstance(made, Mapping) or not made:
-        what = f"expected an object of task names and lists of indexes, got {shorten(made)}"
-        raise UsageError(what, where="--samples", hint=hint)
-    for task, indexes in made.items():
-        if not _are_indexes(indexes):
-            what = f"expected a list of indexes for '{task}', got {shorten(indexes)}"
-            raise UsageError(what, where="--samples", hint=hint)
-    return {str(task): list(indexes) for task, indexes in made.items()}
-
-
-def _read_samples(text: str, hint: str) -> Any:
-    inline = text.lstrip().startswith(("{", "["))
-    source = "" if inline else f"{text}: "
-    try:
-        return json.loads(text if inline else Path(text).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read '{text}': {error.strerror}", where="--samples", hint=hint) from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{source}not valid JSON: {error}", where="--samples", hint=hint) from error
-
-
-def _are_indexes(value: Any) -> bool:
-    """Whether it is a list of whole numbers, not empty."""
-    return isinstance(value, list) and bool(value) and all(type(index) is int for index in value)
-
-
-def limit(text: str) -> float:
-    """``--limit``: a whole number of documents, or a fraction below 1."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not (0 < number < 1 or (number >= 1 and number.is_integer())):
-        what = f"expected a whole number of 1 or more, or a fraction below 1, got '{text}'"
-        raise UsageError(what, where="--limit", hint="give e.g. --limit 100 or --limit 0.1")
-    return number
-
-
-def count(flag: str) -> Callable[[str], int]:
-    """The type of a flag that takes a whole number of 0 or more."""
-
-    def parse(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            number = -1
-        if number < 0:
-            what = f"expected a whole number of 0 or more, got {shorten(text)}"
-            raise UsageError(what, where=flag, hint=f"give e.g. {flag} 5")
-        return number
-
-    return parse
-
-
-def _flag(text: str) -> bool:
-    words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
-    if text.lower() not in words:
-        what = f"expected true or false, got '{text}'"
-        raise UsageError(what, where="--fewshot_as_multiturn", hint="leave the value out for true")
-    return words[text.lower()]
-
-
-def _seeds(text: str) -> Sequence[int | None]:
-    parts = [part.strip() for part in text.split(",")]
-    try:
-        numbers = [None if part.lower() == "none" else int(part) for part in parts]
-    except ValueError:
-        numbers = []
-    if len(numbers) not in (1, 4):
-        what = f"expected one or four whole numbers, got {shorten(text)}"
-        raise UsageError(what, where="--seed", hint="give e.g. --seed 1234 or --seed 0,1234,1234,1234")
-    return numbers * 4 if len(numbers) == 1 else numbers

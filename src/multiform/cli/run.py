@@ -9,7 +9,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from multiform.cli import lm_eval, values
 from multiform.cli import options as flags
+from multiform.cli.actions import Arguments, Gather
 
 if TYPE_CHECKING:
     from multiform.results import Results
@@ -35,14 +37,19 @@ def add_parser(commands: Any) -> None:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "--tasks", "-t", nargs="+", metavar="T[@F]", help="tasks, tags, globs or YAML files, by comma or space"
+        "--tasks",
+        "-t",
+        nargs="+",
+        action=Gather,
+        metavar="T[@F]",
+        help="tasks, groups, tags, globs or YAML files, by comma or space",
     )
-    flags.add_model(parser)
-    flags.add_prompt(parser)
+    flags.add_model(parser, several=True)
+    flags.add_prompt(parser, several=True)
     flags.add_sources(parser)
     which = parser.add_argument_group("documents")
     which.add_argument(
-        "--limit", "-L", metavar="N", type=flags.limit, help="the first N documents, or a fraction below 1"
+        "--limit", "-L", metavar="N", type=values.limit, help="the first N documents, or a fraction below 1"
     )
     which.add_argument("--samples", "-E", metavar="JSON", help="chosen documents: '{\"task\": [0, 5]}', or a file")
     which.add_argument(
@@ -57,21 +64,30 @@ def add_parser(commands: Any) -> None:
         action="store_true",
         help="agree to run code that the model writes",
     )
+    parser.add_argument(
+        "--metadata",
+        nargs="+",
+        action=Arguments,
+        metavar="K=V,...",
+        help="more metadata for every task, which code that makes a dataset gets; or a JSON object",
+    )
     flags.add_store(parser)
     output = parser.add_argument_group("output")
-    output.add_argument("--output_path", "-o", metavar="DIR", help="write results (and samples) there")
+    output.add_argument("--output_path", "-o", metavar="DIR", help="write results (and samples) there; or a .json file")
     output.add_argument("--log_samples", "-s", action="store_true", help="write every document's prompt and answers")
     output.add_argument("--predict_only", "-x", action="store_true", help="keep the answers and compute no scores")
     output.add_argument("--write_out", "-w", action="store_true", help="log the first prompt of each form")
     output.add_argument(
         "--bootstrap_iters",
         metavar="N",
-        type=flags.count("--bootstrap_iters"),
+        type=values.count("--bootstrap_iters"),
         default=100_000,
         help="resamples of bootstrapped standard errors",
     )
+    output.add_argument("--show_config", action="store_true", help="print the whole results file before the table")
     output.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
     output.add_argument("--config", "-C", metavar="FILE", help="YAML file of these flags; the command line wins")
+    lm_eval.add_accepted(parser)
     flags.add_verbosity(parser)
     parser.set_defaults(execute=execute, parser=parser)
 
@@ -87,17 +103,18 @@ def execute(options: argparse.Namespace) -> int:
     logging.getLogger("multiform").setLevel(options.verbosity)
     if not options.tasks:
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
-    flags.check_model(options)
+    model = flags.model_name(options)
+    lm_eval.note_accepted(options)
     flags.check_files(options.decontamination_corpus, "--decontamination_corpus")
     output = _output(options)
     with make_progress() as progress:
         results = evaluate(
             tasks=",".join(options.tasks),
-            model=options.model,
+            model=model,
             model_args=flags.model_arguments(options),
             num_fewshot=options.num_fewshot,
             limit=options.limit,
-            samples=flags.parse_samples(options.samples),
+            samples=values.parse_samples(options.samples),
             batch_size=options.batch_size,
             device=options.device,
             gen_kwargs=flags.generation_arguments(options),
@@ -113,7 +130,9 @@ def execute(options: argparse.Namespace) -> int:
             write_out=options.write_out,
             confirm_run_unsafe_code=options.confirm_run_unsafe_code,
             decontamination_corpus=options.decontamination_corpus,
+            metadata=options.metadata,
             use_cache=flags.use_cache(options),
+            cache_requests=options.cache_requests or False,
             plan_only=options.plan,
             progress=progress,
         )
@@ -123,7 +142,7 @@ def execute(options: argparse.Namespace) -> int:
     try:
         _write(results, output, samples=options.log_samples or options.predict_only)
     finally:  # whatever the disk says, what was computed is shown
-        _print(results, as_json=options.json)
+        _print(results, as_json=options.json, whole=options.show_config)
     return 0
 
 
@@ -155,11 +174,12 @@ def _write(results: Results, output: Path | None, *, samples: bool) -> None:
             print(f"wrote {path}", file=sys.stderr)
 
 
-def _print(results: Results, *, as_json: bool) -> None:
+def _print(results: Results, *, as_json: bool, whole: bool) -> None:
     from multiform.results.export import plain_json, to_json
 
-    if as_json:
+    if as_json or whole:
         print(plain_json(to_json(results)))
+    if as_json:
         return
     from rich.console import Console
 

@@ -49,13 +49,13 @@ def execute(options: argparse.Namespace) -> int:
     from multiform.engine.progress import Silent
     from multiform.engine.setup import load_model, load_tasks
 
-    flags.check_model(options)
+    name = flags.model_name(options)
     settings = flags.prompt_settings(options)
     forms = load_tasks(
         ",".join(options.tasks), settings, include_path=options.include_path, dataset_mirror=options.dataset_mirror
     )
     chat = bool(options.apply_chat_template)
-    model = load_model(options.model, flags.model_arguments(options), Silent()) if chat else None
+    model = load_model(name, flags.model_arguments(options), Silent()) if chat else None
     prompts = settings.options(model)
     for form in forms:
         if options.jinja:

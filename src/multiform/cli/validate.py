@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
+from multiform.cli import values
 from multiform.errors import MultiformError, UsageError
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for run --tasks")
     parser.add_argument("--tasks", "-t", nargs="+", metavar="T[@F]", default=[], help="the same, as lm-eval has it")
     parser.add_argument(
-        "--limit", "-L", metavar="N", type=flags.limit, default=100, help="documents to render (default: %(default)s)"
+        "--limit", "-L", metavar="N", type=values.limit, default=100, help="documents to render (default: %(default)s)"
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
     flags.add_prompt(parser)
@@ -96,15 +97,20 @@ def _rendered(config: TaskConfig, settings: PromptSettings, options: argparse.Na
     from multiform.engine.setup import load_tasks
 
     count = 0
+    notes: list[MultiformError] = []
     try:
         for form in load_tasks([config], settings, dataset_mirror=options.dataset_mirror):
             for doc_id, doc in form.doc_iterator(limit=options.limit):
                 form.requests_of(doc_id, doc, settings.options(None))
                 count += 1
+            notes += [*form.notes, *form.doubts]
     except MultiformError as error:
         return _row(config.form_name, docs=count, error=error)
-    return _row(config.form_name, docs=count)
+    return _row(config.form_name, docs=count, notes=notes)
 
 
-def _row(form: str, *, docs: int = 0, error: MultiformError | None = None) -> dict[str, Any]:
-    return {"form": form, "docs": docs, "error": None if error is None else str(error)}
+def _row(
+    form: str, *, docs: int = 0, error: MultiformError | None = None, notes: Sequence[MultiformError] = ()
+) -> dict[str, Any]:
+    shown = None if error is None else str(error)
+    return {"form": form, "docs": docs, "error": shown, "warnings": [str(note) for note in notes]}

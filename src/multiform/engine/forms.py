@@ -26,16 +26,54 @@ class Work:
     answered: Answered | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestCaching:
+    """Whether requests are kept on disk, made anew all the same, and whose chat template they are written with."""
+
+    refresh: bool = False
+    template: str = ""
+
+
 def works_of(
-    task: Task, limit: float | None, samples: Mapping[str, Sequence[int]] | None, options: PromptOptions
+    task: Task,
+    limit: float | None,
+    samples: Mapping[str, Sequence[int]] | None,
+    options: PromptOptions,
+    caching: RequestCaching | None = None,
 ) -> list[Work]:
     """The documents of a form to ask about, with their requests."""
     chosen = None if samples is None else samples.get(task.name, samples.get(task.config.base_name))
+    kept = None if caching is None else _kept(task, limit, chosen, options, caching)
     works = []
     for doc_id, doc in task.doc_iterator(limit=limit, samples=chosen):
-        instances = task.requests_of(doc_id, doc, options)
+        instances = task.requests_of(doc_id, doc, options) if kept is None else kept.get(doc_id, [])
         works.append(Work(task, doc_id, instances, len({instance.request for instance in instances})))
     return works
+
+
+def _kept(
+    task: Task,
+    limit: float | None,
+    chosen: Sequence[int] | None,
+    options: PromptOptions,
+    caching: RequestCaching,
+) -> dict[int, list[Instance]]:
+    """The requests of each document, from the request cache where they are in it."""
+    made = task.build_all_requests(
+        limit=limit,
+        samples=chosen,
+        system_instruction=options.system_instruction,
+        apply_chat_template=options.apply_chat_template,
+        fewshot_as_multiturn=options.fewshot_as_multiturn,
+        chat_template=options.chat_template,
+        tokenizer_name=caching.template,
+        cache_requests=True,
+        rewrite_requests_cache=caching.refresh,
+    )
+    found: dict[int, list[Instance]] = {}
+    for instance in made:
+        found.setdefault(instance.doc_id, []).append(instance)
+    return found
 
 
 def run_works(

@@ -13,6 +13,9 @@ from multiform.requests import Completion, GenerationRequest, LLOutput, Loglikel
 
 T = TypeVar("T")
 
+#: Arguments that say how a local model runs; other models take them and have no use for them.
+LOCAL_ARGUMENTS = frozenset({"batch_size", "max_batch_size", "device", "trust_remote_code"})
+
 #: The position of a request in the sequence that was given, and its output.
 Answer: TypeAlias = tuple[int, T]
 
@@ -94,6 +97,8 @@ models: Registry[type[Model]] = Registry(
         "openai-chat": "multiform.models.openai:OpenAIChat",
         "openai-completions": "multiform.models.openai:OpenAICompletions",
         # lm-eval's names for the same
+        "hf-auto": "multiform.models.hf.model:HFModel",
+        "huggingface": "multiform.models.hf.model:HFModel",
         "local-chat-completions": "multiform.models.openai:OpenAIChat",
         "local-completions": "multiform.models.openai:OpenAICompletions",
         "openai-chat-completions": "multiform.models.openai:OpenAIChat",

@@ -8,7 +8,7 @@ from typing import Any
 
 from multiform.errors import UsageError, nearest
 from multiform.media import Kind
-from multiform.models.base import Answer, Model
+from multiform.models.base import LOCAL_ARGUMENTS, Answer, Model
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
 
 
@@ -19,8 +19,8 @@ class DummyModel(Model):
     media = frozenset[Kind]({"image", "audio"})
     stored = False
 
-    def __init__(self, *, seed: int = 0, text: str | None = None, batch_size: object = None, **unknown: object) -> None:
-        for key in unknown:
+    def __init__(self, *, seed: int = 0, text: str | None = None, **others: object) -> None:
+        for key in others.keys() - LOCAL_ARGUMENTS:
             raise UsageError(f"model 'dummy' has no argument '{key}'", hint=nearest(key, ["seed", "text"]))
         self.seed = seed
         self.text = text

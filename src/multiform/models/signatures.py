@@ -18,6 +18,8 @@ signatures: Registry[Sign] = Registry(
     "model",
     lazy={
         "hf": "multiform.models.hf.signature:signature",
+        "hf-auto": "multiform.models.hf.signature:signature",
+        "huggingface": "multiform.models.hf.signature:signature",
         "hf-multimodal": "multiform.models.hf.signature:signature",
         "bundled": "multiform.models.hf.signature:bundled_signature",
     },

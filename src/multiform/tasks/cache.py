@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.formats.identity import short_hash
+from multiform.paths import cache_root
 from multiform.requests import GenerationRequest, Instance, LoglikelihoodRequest, Request, RollingRequest
 
 _KINDS = {kind.__name__: kind for kind in (LoglikelihoodRequest, RollingRequest, GenerationRequest)}
@@ -42,6 +43,19 @@ class RequestCache:
         with partial.open("w", encoding="utf-8") as file:
             file.writelines(lines)
         partial.replace(self.path)
+
+
+def delete_requests(folder: Path | None = None) -> int:
+    """Remove all requests that are kept, and say how many files these were."""
+    files = list((folder or requests_folder()).glob("requests-*.jsonl"))
+    for file in files:
+        file.unlink(missing_ok=True)
+    return len(files)
+
+
+def requests_folder() -> Path:
+    """Where requests are kept."""
+    return cache_root() / "requests"
 
 
 def fingerprint(value: Any, inside: tuple[Any, ...] = ()) -> Any:

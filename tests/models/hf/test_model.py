@@ -152,16 +152,15 @@ def test_the_description_has_the_names_of_lm_eval(llama: HFModel) -> None:
     info = llama.info()
     assert info.pop("model_num_parameters") == sum(p.numel() for p in llama.model.parameters())
     assert len(info.pop("model_sha")) == 16
-    assert info == {
-        "model_dtype": "torch.float32",
-        "model_revision": "main",
+    assert info == {"model_dtype": "torch.float32", "model_revision": "main"}
+    assert llama.tokenizer_info() == {
         "tokenizer_pad_token": ["<unk>", "2"],
         "tokenizer_eos_token": ["</s>", "1"],
         "tokenizer_bos_token": [None, "None"],
         "eot_token_id": 1,
         "max_length": 96,
     }
-    json.dumps(info)
+    json.dumps(llama.tokenizer_info())
 
 
 def test_a_model_without_a_chat_template_says_so(llama: HFModel) -> None:

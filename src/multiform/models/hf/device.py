@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+
 import torch
 
 from multiform.errors import UsageError, nearest
+
+logger = logging.getLogger("multiform")
 
 DTYPES = ("auto", "float32", "float16", "bfloat16", "float64")
 
 
 def pick_device(name: str | None) -> torch.device:
     """The device of that name, or the fastest one that this machine has."""
+    if name is not None and str(name).startswith("cuda") and not torch.cuda.is_available():
+        logger.warning("there is no device '%s' on this machine; the model runs on the CPU", name)
+        name = "cpu"
     if name is None:
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-import jinja2
-
-from multiform.errors import ModelError, UsageError, nearest
+from multiform.errors import ModelError, UsageError
 from multiform.models.base import Answer, Model
 from multiform.models.hf import generate as generation
+from multiform.models.hf.accepted import check_others
+from multiform.models.hf.chat import chosen_template, written_chat
 from multiform.models.hf.counters import Counters
 from multiform.models.hf.head import Head
 from multiform.models.hf.identity import identity
@@ -36,7 +37,9 @@ class HFModel(Model):
     `batch_size` is how many texts are written at a time, or "auto" for as many as fit; scoring packs its
     passes by tokens, and takes batches of that many rows only for models that cannot do so. `max_length` is how many
     tokens the model reads; by default what its configuration says. `prefix_budget` is how much may
-    be kept for requests that begin alike, in tokens or as memory ("2GB").
+    be kept for requests that begin alike, in tokens or as memory ("2GB"). `chat_template` names one of the
+    tokenizer's, `chat_template_args` and `enable_thinking` are variables of it. What a model writes up to
+    `think_end_token`, a text or the number of a token, is left out of its answers.
     """
 
     def __init__(
@@ -61,12 +64,13 @@ class HFModel(Model):
         device_map: str | dict[str, Any] | None = None,
         attn_implementation: str | None = None,
         prefix_budget: int | str | None = None,
-        **unknown: Any,
+        chat_template: str | None = None,
+        chat_template_args: Mapping[str, Any] | None = None,
+        enable_thinking: bool | None = None,
+        think_end_token: str | int | None = None,
+        **others: Any,
     ) -> None:
-        for argument in unknown:
-            known = [name for name in HFModel.__init__.__annotations__ if name not in ("unknown", "return")]
-            hint = nearest(argument, known, listed="arguments")
-            raise UsageError(f"unknown model argument '{argument}'", hint=hint)
+        check_others(others, [name for name in HFModel.__init__.__annotations__ if name not in ("others", "return")])
         if not pretrained:
             hint = "give a folder or a hub name: --model_args pretrained=DIR"
             raise UsageError("the model 'hf' needs the argument 'pretrained'", hint=hint)
@@ -94,6 +98,14 @@ class HFModel(Model):
         self.sha = loaded.sha
         self.truncation = truncation
         self.max_length = int(max_length or longest_input(self.model, self.tokenizer))
+        self.chat_options = {
+            **(chat_template_args or {}),
+            **({} if enable_thinking is None else {"enable_thinking": enable_thinking}),
+        }
+        self.template_name = chat_template
+        if chat_template is not None:  # a wrong name shows now
+            chosen_template(self.tokenizer.chat_template, chat_template)
+        self.think_end = self._text_of(think_end_token)
         self.counters = Counters()
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length)
@@ -113,6 +125,7 @@ class HFModel(Model):
             add_bos_token=add_bos_token,
             prefix_token_id=self.encoder.prefix_token_id,
             truncation=truncation,
+            **({"think_end_token": self.think_end} if self.think_end else {}),
         )
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
@@ -142,7 +155,9 @@ class HFModel(Model):
         rows = [self._row(index, request, prompts[request.context].tolist()) for index, request in enumerate(requests)]
         whole = (len(prompts[request.context]) for request in requests)
         self._warn_about_cuts(sum(len(row.prompt) < length for row, length in zip(rows, whole, strict=True)))
-        yield from generation.generate(self.planner, self.tokenizer, rows, self.generation_limits, self.counters)
+        written = generation.generate(self.planner, self.tokenizer, rows, self.generation_limits, self.counters)
+        for position, output in written:
+            yield position, replace(output, text=after(output.text, self.think_end))
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         """What scoring the requests and reading their prompts costs, in words."""
@@ -162,22 +177,24 @@ class HFModel(Model):
         return "\n".join(parts) or None
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
-        if not self.tokenizer.chat_template:
+        template = self.chat_template_text()
+        if template is None:
             return super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
-        chat = [dict(message) for message in messages]
-        self.check_parts(chat)
-        try:
-            return self._chat(chat, add_generation_prompt)
-        except jinja2.TemplateError as error:
-            # Templates of models that were trained without a system role refuse one.
-            others = [message for message in chat if message["role"] != "system"]
-            if len(others) == len(chat):
-                raise ModelError(f"the chat template fails: {error}", where=self.name) from error
-            logger.warning("%s: the chat template fails (%s); left out the system message", self.name, error)
-            return self._chat(others, add_generation_prompt)
+        self.check_parts(messages)
+        options = {
+            **self.chat_options,
+            "chat_template": template,
+            "tokenize": False,
+            "add_generation_prompt": add_generation_prompt,
+            "continue_final_message": not add_generation_prompt,
+        }
+        return written_chat(lambda chat: self._chat(chat, options), messages, name=self.name)
 
     def chat_template_name(self) -> str:
         return str(self.tokenizer.name_or_path).replace("/", "__")
+
+    def chat_template_text(self) -> str | None:
+        return chosen_template(self.tokenizer.chat_template, self.template_name)
 
     def info(self) -> dict[str, Any]:
         return {
@@ -246,15 +263,11 @@ class HFModel(Model):
             numbers=random_numbers(request),
         )
 
-    def _chat(self, messages: list[dict[str, Any]], add_generation_prompt: bool) -> str:
-        return str(
-            self.tokenizer.apply_chat_template(
-                messages,
-                tokenize=False,
-                add_generation_prompt=add_generation_prompt,
-                continue_final_message=not add_generation_prompt,
-            )
-        )
+    def _chat(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str:
+        return str(self.tokenizer.apply_chat_template(messages, **options))
+
+    def _text_of(self, token: str | int | None) -> str | None:
+        return self.tokenizer.decode([token]) if isinstance(token, int) else token
 
     def _warn_about_cuts(self, count: int) -> None:
         if count:
@@ -265,3 +278,12 @@ class HFModel(Model):
         empty = sum(pair.start == len(pair.tokens) for pair in pairs)
         if empty:
             logger.warning("%d continuations are empty; their log-likelihood is 0", empty)
+
+
+def after(text: str, end: str | None) -> str:
+    """What comes after the end of a thought, if there was one.
+
+    >>> after("<think>so</think> yes", "</think>")
+    'yes'
+    """
+    return text if end is None else text.rpartition(end)[2].lstrip()

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import transformers
 
-from multiform.errors import ModelError, UsageError, nearest
+from multiform.errors import ModelError, UsageError
 from multiform.media import Kind, MediaText
 from multiform.models.base import Answer
 from multiform.models.hf import multimodal_generate, multimodal_score
+from multiform.models.hf.accepted import check_others
 from multiform.models.hf.identity import identity
 from multiform.models.hf.limits import Limits, fixed_rows
 from multiform.models.hf.load import Loaded, Source, file_options, load, local_folder, model_errors
@@ -52,7 +53,8 @@ class HFMultimodalModel(HFModel):
         batch_size: int | str = 8,
         **arguments: Any,
     ) -> None:
-        _check_names(arguments)
+        names = _known()
+        check_others({name: value for name, value in arguments.items() if name not in names}, names)
         if image_max_side and (image_width or image_height):
             hint = "give image_max_side alone, or image_width and image_height"
             raise UsageError("image_max_side does not go with image_width and image_height", hint=hint)
@@ -131,7 +133,7 @@ class HFMultimodalModel(HFModel):
         tokenizer.chat_template = self.processor.chat_template or tokenizer.chat_template
         return replace(loaded, tokenizer=tokenizer)
 
-    def _chat(self, messages: list[dict[str, Any]], add_generation_prompt: bool) -> str:
+    def _chat(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str:
         images = 0
         chat = []
         for message in messages:
@@ -146,24 +148,11 @@ class HFMultimodalModel(HFModel):
                 texts = "".join(part["text"] for part in kept if part["type"] == "text")
                 kept = [*(part for part in kept if part["type"] != "text"), {"type": "text", "text": texts}]
             chat.append({**message, "content": kept})
-        return str(
-            self.processor.apply_chat_template(
-                chat,
-                tokenize=False,
-                add_generation_prompt=add_generation_prompt,
-                continue_final_message=not add_generation_prompt,
-            )
-        )
+        return str(self.processor.apply_chat_template(chat, **options))
 
 
-def _check_names(arguments: dict[str, Any]) -> None:
-    known = [
-        name
-        for kind in (HFModel, HFMultimodalModel)
-        for name in kind.__init__.__annotations__
-        if name not in ("unknown", "arguments", "return")
-    ]
-    for argument in arguments:
-        if argument not in known:
-            hint = nearest(argument, known, listed="arguments")
-            raise UsageError(f"unknown model argument '{argument}'", where="hf-multimodal", hint=hint)
+def _known() -> list[str]:
+    """The names of all arguments, those of text models among them."""
+    kinds = (HFModel, HFMultimodalModel)
+    names = [name for kind in kinds for name in kind.__init__.__annotations__]
+    return [name for name in names if name not in ("others", "arguments", "return")]

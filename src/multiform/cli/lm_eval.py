@@ -1,0 +1,59 @@
+"""What lm-eval's command line has and this one answers in another way: with a note, never with a crash."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+
+from multiform.cli.actions import Arguments
+from multiform.errors import UsageError, nearest
+
+logger = logging.getLogger("multiform")
+
+_SERVED = "start its server and use --model local-completions --model_args base_url=http://localhost:8000/v1,model=NAME"
+_CHAT = "use --model openai-chat --model_args base_url=URL,model=NAME, with the provider's OpenAI-compatible URL"
+_LOCAL = "use --model hf --model_args pretrained=NAME"
+#: lm-eval's models that are not here, and what to use instead.
+INSTEAD = {
+    **dict.fromkeys(("vllm", "sglang", "sglang-generate", "trtllm", "gguf", "ggml"), _SERVED),
+    "vllm-vlm": f"use --model hf-multimodal --model_args pretrained=NAME, or {_SERVED}",
+    **dict.fromkeys(("anthropic-chat", "anthropic-chat-completions", "anthropic-completions"), _CHAT),
+    **dict.fromkeys(("litellm", "litellm-chat", "litellm-chat-completions", "textsynth", "watsonx_llm"), _CHAT),
+    **dict.fromkeys(("hf-audiolm-qwen", "hf-mistral3"), "use --model hf-multimodal --model_args pretrained=NAME"),
+    **dict.fromkeys(("mamba_ssm", "steered", "megatron_lm", "nemo_lm"), f"{_LOCAL}, where transformers loads it"),
+    **dict.fromkeys(("ipex", "neuronx", "openvino", "habana", "onnxruntime", "onnxruntime-genai", "winml"), _LOCAL),
+}
+#: Flags that do nothing here, and why.
+NOTES = {
+    "check_integrity": "every prompt is made and checked before a model is asked, with or without --check_integrity",
+    "wandb_args": "nothing is sent to Weights & Biases; log the file that --output_path writes",
+    "wandb_config_args": "nothing is sent to Weights & Biases; log the file that --output_path writes",
+    "trackio_args": "nothing is sent to Trackio; log the file that --output_path writes",
+    "hf_hub_log_args": "nothing is sent to the hub; upload the folder that --output_path writes",
+}
+
+
+def add_accepted(parser: argparse.ArgumentParser) -> None:
+    """Flags of lm-eval that do nothing here."""
+    group = parser.add_argument_group("accepted for lm-eval's sake, with a note")
+    group.add_argument("--check_integrity", action="store_true", help="tasks are checked in any case")
+    for name in ("wandb_args", "wandb_config_args", "trackio_args", "hf_hub_log_args"):
+        group.add_argument(f"--{name}", nargs="+", action=Arguments, metavar="K=V", help="nothing is sent anywhere")
+
+
+def note_accepted(options: argparse.Namespace) -> None:
+    """Say once for each reason why flags that were given do nothing."""
+    told = dict.fromkeys(note for name, note in NOTES.items() if getattr(options, name, None))
+    for note in told:
+        logger.info("%s", note)
+
+
+def check_model(name: str) -> None:
+    """Refuse a model that there is not, and say what to use instead of lm-eval's."""
+    from multiform.models import models
+
+    if name in models:
+        return
+    if name in INSTEAD:
+        raise UsageError(f"the model '{name}' of lm-eval is not here", where="--model", hint=INSTEAD[name])
+    raise UsageError(f"no model '{name}'", where="--model", hint=nearest(str(name), models, listed="models"))

@@ -1,0 +1,106 @@
+"""The values of flags, read and checked."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from multiform.errors import UsageError, shorten
+
+#: Seeds of python, numpy, torch and the few-shot sampler.
+DEFAULT_SEEDS = "0,1234,1234,1234"
+CACHE_REQUESTS = ("true", "refresh", "delete")
+
+
+def parse_samples(given: str | Mapping[str, Any] | None) -> dict[str, list[int]] | None:
+    """``--samples``: a JSON object, or the path of one, of task names and document indexes."""
+    if given is None:
+        return None
+    hint = "write e.g. --samples '{\"quiz\": [0, 5]}'"
+    made = _read_samples(given, hint) if isinstance(given, str) else given
+    if not isinstance(made, Mapping) or not made:
+        what = f"expected an object of task names and lists of indexes, got {shorten(made)}"
+        raise UsageError(what, where="--samples", hint=hint)
+    for task, indexes in made.items():
+        if not _are_indexes(indexes):
+            what = f"expected a list of indexes for '{task}', got {shorten(indexes)}"
+            raise UsageError(what, where="--samples", hint=hint)
+    return {str(task): list(indexes) for task, indexes in made.items()}
+
+
+def _read_samples(text: str, hint: str) -> Any:
+    inline = text.lstrip().startswith(("{", "["))
+    source = "" if inline else f"{text}: "
+    try:
+        return json.loads(text if inline else Path(text).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read '{text}': {error.strerror}", where="--samples", hint=hint) from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{source}not valid JSON: {error}", where="--samples", hint=hint) from error
+
+
+def _are_indexes(value: Any) -> bool:
+    """Whether it is a list of whole numbers, not empty."""
+    return isinstance(value, list) and bool(value) and all(type(index) is int for index in value)
+
+
+def limit(text: str) -> float:
+    """``--limit``: a whole number of documents, or a fraction below 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (0 < number < 1 or (number >= 1 and number.is_integer())):
+        what = f"expected a whole number of 1 or more, or a fraction below 1, got '{text}'"
+        raise UsageError(what, where="--limit", hint="give e.g. --limit 100 or --limit 0.1")
+    return number
+
+
+def count(flag: str, least: int = 0) -> Callable[[str], int]:
+    """The type of a flag that takes a whole number."""
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            what = f"expected a whole number of {least} or more, got {shorten(text)}"
+            raise UsageError(what, where=flag, hint=f"give e.g. {flag} 5")
+        return number
+
+    return parse
+
+
+def truth(flag: str) -> Callable[[str], bool]:
+    """The type of a flag that is on, off, or given alone."""
+
+    def parse(text: str) -> bool:
+        words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
+        if text.lower() not in words:
+            raise UsageError(f"expected true or false, got '{text}'", where=flag, hint="leave the value out for true")
+        return words[text.lower()]
+
+    return parse
+
+
+def seeds(text: str) -> Sequence[int | None]:
+    """``--seed``: one seed for all, or three or four; "None" sets none.
+
+    >>> seeds("7"), seeds("1,none,3")
+    ([7, 7, 7, 7], [1, None, 3, 1234])
+    """
+    parts = [part.strip() for part in text.split(",")]
+    try:
+        numbers = [None if part.lower() == "none" else int(part) for part in parts]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 3, 4):
+        what = f"expected one or four whole numbers, got {shorten(text)}"
+        raise UsageError(what, where="--seed", hint=f"give e.g. --seed 1234 or --seed {DEFAULT_SEEDS}")
+    if len(numbers) == 3:
+        return [*numbers, int(DEFAULT_SEEDS.rpartition(",")[2])]
+    return numbers * 4 if len(numbers) == 1 else numbers

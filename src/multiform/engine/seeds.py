@@ -1,0 +1,20 @@
+"""Seeds of the random numbers that a task's own code may draw."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Sequence
+
+
+def set_seeds(seeds: Sequence[int | None]) -> None:
+    """Seed python, numpy and torch, in this order, where a number is given; torch only where it is loaded."""
+    python, numpy_seed, torch_seed = seeds[:3]
+    if python is not None:
+        random.seed(python)
+    if numpy_seed is not None:
+        import numpy
+
+        numpy.random.seed(numpy_seed)
+    if torch_seed is not None and "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(torch_seed)
