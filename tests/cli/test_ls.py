@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 KINDS = {
     "tasks": ["quiz", "quiz_problems"],
+    "subtasks": ["quiz", "quiz_problems"],
     "tags": ["bundled"],
     "groups": [],
     "formats": ["mcqa", "cloze", "hybrid", "generate", "cot", "bpb"],
@@ -24,7 +27,7 @@ def test_every_kind_is_listed_by_name(folder, kind, names):
     assert set(names) <= {line.split()[0] for line in ran.out.splitlines()}
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("tasks", "groups", "tags")])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("tasks", "subtasks", "groups", "tags")])
 def test_every_name_says_what_it_is(folder, kind):
     assert [row["name"] for row in folder.run("ls", kind, "--json").json() if not row["about"]] == []
 
@@ -78,3 +81,40 @@ def test_a_later_folder_replaces_a_task_and_says_so(folder):
     ran = folder.run("ls", "tasks", "--include_path", "mine", "--json")
     assert {row["name"]: row["path"] for row in ran.json()}["quiz"] == "mine/quiz.yaml"
     assert "task 'quiz' of mine replaces the one of" in ran.err
+
+
+def test_groups_are_listed_apart_from_tasks(tasks):
+    tasks.write({"tasks/g.yaml": "group: both\ntask: [animals, stars]\n"})
+    listed = {
+        kind: {row["name"] for row in tasks.run("ls", kind, "--include_path", "tasks", "--json").json()}
+        for kind in ("tasks", "subtasks", "groups")
+    }
+    assert listed["groups"] == {"both"}
+    assert listed["tasks"] == listed["subtasks"] >= {"animals", "stars"}
+
+
+def test_a_fault_that_many_files_include_is_named_once(folder):
+    folder.write({"tasks/common_yaml": "tag: [open\n"})
+    folder.write({f"tasks/{number}.yaml": f"include: common_yaml\ntask: t{number}\n" for number in range(70)})
+    for _ in range(2):  # the second time from the index that is kept
+        ran = folder.run("ls", "tasks", "--include_path", "tasks")
+        assert ran.code == 0
+        assert ran.err.count("tasks/common_yaml:") == 1
+
+
+def test_of_very_many_broken_files_the_first_are_named(folder):
+    folder.write({f"tasks/{number:02}.yaml": "task: [open\n" for number in range(30)})
+    ran = folder.run("ls", "tasks", "--include_path", "tasks")
+    assert [line.split(":")[1].strip() for line in ran.err.splitlines()[:-1]] == [
+        f"tasks/{n:02}.yaml" for n in range(5)
+    ]
+    assert ran.err.splitlines()[-1] == "WARNING: and 25 more of this kind: --verbosity DEBUG shows them"
+
+
+def test_file_names_that_are_not_utf8_are_listed_with_escapes(folder):
+    (folder.path / "tasks").mkdir()
+    (folder.path / "tasks" / os.fsdecode(b"caf\xe9.yaml")).write_text("task: latin\n")
+    ran = folder.process("ls", "tasks", "--include_path", "tasks")
+    assert "tasks/caf\\udce9.yaml" in ran.out
+    rows = folder.process("ls", "tasks", "--include_path", "tasks", "--json").json()
+    assert os.fsencode({row["name"]: row["path"] for row in rows}["latin"]) == b"tasks/caf\xe9.yaml"

