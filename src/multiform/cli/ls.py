@@ -78,8 +78,6 @@ def _registered(kind: str) -> list[dict[str, Any]]:
             "hf": "any causal model that transformers loads (pretrained=...)",
             "hf-auto": "the same as hf, by lm-eval's name",
             "huggingface": "the same as hf, by lm-eval's name",
-            "hf-auto": "the same as hf, by lm-eval's name",
-            "huggingface": "the same as hf, by lm-eval's name",
             "hf-multimodal": "image-text and audio-text models of transformers (pretrained=...)",
             "openai-chat": "a server's chat completions (base_url=..., model=...)",
             "openai-completions": "a server's completions, with log-likelihoods (base_url=..., model=...)",
