@@ -32,7 +32,7 @@ class BundledModel(HFModel):
         self.name = NAME
 
     def chat_template_name(self) -> str:
-        return NAME
+        return NAME + self._chat_variant()
 
 
 def bundled_folder() -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -191,7 +192,7 @@ class HFModel(Model):
         return written_chat(lambda chat: self._chat(chat, options), messages, name=self.name)
 
     def chat_template_name(self) -> str:
-        return str(self.tokenizer.name_or_path).replace("/", "__")
+        return str(self.tokenizer.name_or_path).replace("/", "__") + self._chat_variant()
 
     def chat_template_text(self) -> str | None:
         return chosen_template(self.tokenizer.chat_template, self.template_name)
@@ -265,6 +266,11 @@ class HFModel(Model):
 
     def _chat(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str:
         return str(self.tokenizer.apply_chat_template(messages, **options))
+
+    def _chat_variant(self) -> str:
+        """What was chosen of a tokenizer's templates, and its variables; nothing by default."""
+        chosen = {**self.chat_options, **({"template": self.template_name} if self.template_name else {})}
+        return f" {json.dumps(chosen, sort_keys=True, default=str)}" if chosen else ""
 
     def _text_of(self, token: str | int | None) -> str | None:
         return self.tokenizer.decode([token]) if isinstance(token, int) else token

@@ -10,6 +10,7 @@ import httpx
 from multiform.errors import ModelError
 from multiform.media import Kind
 from multiform.models.base import Answer
+from multiform.models.openai.accepted import our_arguments
 from multiform.models.openai.media import with_media
 from multiform.models.openai.messages import pack, unpack
 from multiform.models.openai.payload import completion, generation_payload, read_choice, stop_strings
@@ -27,6 +28,9 @@ class OpenAIChat(ServerModel):
     kind = "openai-chat"
     path = "chat/completions"
     media = frozenset[Kind]({"image", "audio"})
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**our_arguments(arguments))
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
         self._refuse()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from multiform.errors import UsageError
 from multiform.models.base import Answer
+from multiform.models.openai.accepted import our_arguments
 from multiform.models.openai.logprobs import score_text, score_tokens
 from multiform.models.openai.payload import completion, generation_payload, read_choice, stop_strings, token_limit
 from multiform.models.openai.server import ServerModel
@@ -40,10 +41,11 @@ class OpenAICompletions(ServerModel):
     kind = "openai-completions"
     path = "completions"
 
-    def __init__(self, *, add_bos_token: bool = False, prefix_token_id: int | None = None, **arguments: Any) -> None:
+    def __init__(self, *, add_bos_token: bool = False, **arguments: Any) -> None:
+        ours = our_arguments(arguments)
         self.add_bos_token = add_bos_token
-        self.given_prefix = prefix_token_id
-        super().__init__(**arguments)
+        self.given_prefix = ours.pop("prefix_token_id", None)
+        super().__init__(**ours)
         if self.max_length is not None and self.tokenizer_name is None:
             raise UsageError("max_length needs a tokenizer to count with", where=self.kind, hint="add tokenizer=NAME")
 

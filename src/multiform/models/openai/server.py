@@ -23,7 +23,7 @@ class ServerModel(Model):
     OpenAI's own. The key comes from the environment variable `api_key_env` unless `api_key` is
     given. `seed` goes along with every request; ``seed=none`` leaves it out. `batch_size` and
     `device` are the server's business and change nothing here: `num_concurrent` is how many
-    requests are on their way at a time.
+    requests are on their way at a time. lm-eval's names of arguments are understood, too.
     """
 
     kind: ClassVar[str]
@@ -43,8 +43,6 @@ class ServerModel(Model):
         tokenizer: str | None = None,
         headers: Mapping[str, str] | None = None,
         seed: int | None = 1234,
-        batch_size: object = None,
-        device: object = None,
         **unknown: Any,
     ) -> None:
         for argument in unknown:
