@@ -92,6 +92,30 @@ def gold_label(answer: Any, choices: Sequence[Any], labels: str | Sequence[str] 
     return _pick(gold_index(answer, choices, labels), label_list(len(choices), labels))
 
 
+def index_among(answer: Any, names: Sequence[Any], *, digits: bool = False) -> int | list[int]:
+    """The index that an answer has among the names that a task without a format scores.
+
+    Digits that are none of the names, or whatever they are where `digits` says so, are an index from 0.
+
+    >>> index_among("B", ["A", "B"]), index_among("(B)", ["A", "B"]), index_among(1, ["A", "B"])
+    (1, 1, 1)
+    >>> index_among("2", ["1", "2", "3"]), index_among("2", ["1", "2", "3"], digits=True)
+    (1, 2)
+    """
+    answer = answer.tolist() if hasattr(answer, "tolist") else answer
+    if isinstance(answer, list | tuple):
+        every = [index_among(one, names, digits=digits) for one in answer]
+        return sorted({one for one in every if isinstance(one, int)})
+    if not isinstance(answer, str):
+        return gold_index(answer, names)
+    text = answer.strip()
+    for found in (list(names), [str(name).strip(" ().:") for name in names]):
+        for wanted in (answer, text.strip("().: ")):
+            if wanted in found and not (digits and text.isdecimal()):
+                return found.index(wanted)
+    return _in_range(int(text), names) if text.isdecimal() else gold_index(answer, names)
+
+
 def _pick(index: int | list[int], names: Sequence[Any]) -> str | list[str]:
     return [str(names[i]) for i in index] if isinstance(index, list) else str(names[index])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,7 +13,7 @@ from jinja2 import StrictUndefined, TemplateSyntaxError, Undefined, UndefinedErr
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from multiform.answers import gold_index, gold_label, gold_text, join_words, label_list
+from multiform.answers import gold_index, gold_label, gold_text, index_among, join_words, label_list
 from multiform.errors import ConfigError, DataError, MultiformError, nearest, reason, shorten
 
 Doc = Mapping[str, Any]
@@ -48,6 +48,11 @@ def _over_choices(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda answer, choices, *labels: function(answer, choice_list(choices), *labels)
 
 
+def _index_among(answer: Any, choices: Any, digits: bool = False) -> int | list[int]:
+    listed = parse_literal_list(answer) if isinstance(answer, str) else None
+    return index_among(answer if listed is None else listed, choice_list(choices), digits=digits)
+
+
 class _Environment(ImmutableSandboxedEnvironment):
     """A sandbox in which no product or power grows beyond what a prompt can need."""
 
@@ -73,6 +78,7 @@ def environment() -> ImmutableSandboxedEnvironment:
     env.filters["gold_index"] = _over_choices(gold_index)
     env.filters["gold_label"] = _over_choices(gold_label)
     env.filters["gold_text"] = _over_choices(gold_text)
+    env.filters["index_among"] = _index_among
     env.filters["labels"] = label_list
     env.filters["join_words"] = join_words
     return env
@@ -168,6 +174,20 @@ def literal_text(source: str) -> list[str]:
         for node in output.nodes:
             pieces.append(node.data if isinstance(node, nodes.TemplateData) else "")
     return pieces
+
+
+def lex(source: str) -> Iterator[tuple[str, str]]:
+    """The tokens of a template, each with its kind; what white-space control removes is removed.
+
+    >>> list(lex("a{{ b }}"))[:2]
+    [('data', 'a'), ('variable_begin', '{{')]
+    """
+    try:
+        for _, kind, value in _ENV.lex(source):
+            yield kind, value
+    except TemplateSyntaxError as error:
+        what = f"template syntax error: {error.message} (line {error.lineno} of {shorten(source, 60)})"
+        raise ConfigError(what, hint="check the braces and quotes of the template") from error
 
 
 def _single_expression(source: str, tree: nodes.Template) -> str | None:

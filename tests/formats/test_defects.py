@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from multiform import ConfigError, Task, TaskConfig, evaluate
+from multiform import ConfigError, DataError, Task, TaskConfig, evaluate
 from multiform.requests import LoglikelihoodRequest
 
 DOC = {"question": "Q1?", "choices": ["x", "y", "z"], "answer": 1}
@@ -119,9 +119,18 @@ PROMPTS = {
 @pytest.mark.parametrize("name", ["mcqa", "cloze", "generate", "cot", "bpb", "hybrid"])
 def test_d3_a_question_that_is_a_prompt_already_is_refused(text, name):
     with pytest.raises(ConfigError) as caught:
-        config(f"t@{name}", doc_to_text=text)
+        config("t", doc_to_text=text, formats=name)
     assert "doc_to_text is a prompt already" in str(caught.value)
     assert "give the bare question" in str(caught.value)
+
+
+@pytest.mark.parametrize("text", PROMPTS.values(), ids=PROMPTS.keys())
+@pytest.mark.parametrize("name", ["mcqa", "cloze", "generate", "cot", "bpb", "hybrid"])
+def test_d3_a_prompt_of_a_task_that_was_not_written_for_formats_is_taken_apart(text, name):
+    doc = {**DOC, "context": "Q1?", "passage": "Once."}
+    raw = "{{passage}}\n{{question}}?" if "passage" in text else "{{question}}?" if "}?" in text else "{{question}}"
+    wanted, made = config(f"t@{name}", docs=[doc], doc_to_text=raw), config(f"t@{name}", docs=[doc], doc_to_text=text)
+    assert requests_of(made) == requests_of(wanted)
 
 
 RAW = {
@@ -149,9 +158,16 @@ LABELS = {"letters": ["A", "B", "C", "D"], "numbers": ["1", "2", "3"], "brackets
 @pytest.mark.parametrize("name", ["mcqa", "cloze", "generate", "hybrid"])
 def test_d3_choices_that_are_labels_are_refused(choices, name):
     with pytest.raises(ConfigError) as caught:
-        config(f"t@{name}", doc_to_choice=choices)
+        config("t", doc_to_choice=choices, formats=name)
     assert "doc_to_choice holds the labels of the choices, not the choices" in str(caught.value)
     assert "the format adds the labels" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["mcqa", "cloze", "generate", "hybrid"])
+def test_d3_labels_are_refused_where_a_prompt_does_not_say_what_they_stand_for(name):
+    with pytest.raises(DataError) as caught:
+        requests_of(config(f"t@{name}", doc_to_choice=["A", "B", "C"]))
+    assert "does not show for certain what they stand for" in str(caught.value)
 
 
 def test_d3_without_a_format_a_prompt_is_what_a_task_is_expected_to_give():

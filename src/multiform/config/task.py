@@ -12,6 +12,7 @@ from multiform.config.fewshot import FewshotConfig
 from multiform.config.functions import resolve_functions
 from multiform.config.generation import generation_defaults
 from multiform.config.prompts import load_prompt
+from multiform.config.recovered import recovered
 from multiform.config.scoring import FilterPipeline, MetricConfig, ScorerConfig
 from multiform.config.serialize import plain
 from multiform.config.source import Source, where
@@ -19,6 +20,7 @@ from multiform.config.wrapped import wrapped
 from multiform.errors import ConfigError, MultiformError, shorten
 from multiform.fields import Field, FieldSpec
 from multiform.formats import FieldMapping, FormatConfig, OutputType, TemplateConfig, compile_format, select_format
+from multiform.formats.infer import Recovered
 from multiform.formats.perturbation import Perturbation, perturbed
 from multiform.formats.raw import check_raw
 
@@ -98,11 +100,15 @@ class TaskConfig:
     _class_keys: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
 
     _given: dict[str, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
-    #: The fields as the task gave them, before any format.
+    #: The fields as the task gave them, and without noise.
+    _prompt: FieldMapping = field(init=False, repr=False, compare=False)
+    #: The fields as a format sees them.
     mapping: FieldMapping = field(init=False, repr=False, compare=False)
     #: The format that the task runs under, and the label by which it was selected.
     format: FormatConfig | None = field(init=False, default=None, repr=False)
     format_label: str | None = field(init=False, default=None, repr=False)
+    #: How the mapping was found where the task was written as a finished prompt.
+    recovered: Recovered | None = field(init=False, default=None, repr=False, compare=False)
     #: The template that the task runs under.
     template_config: TemplateConfig | None = field(init=False, default=None, repr=False, compare=False)
     #: What the task said and the format does otherwise.
@@ -112,6 +118,7 @@ class TaskConfig:
         self._check()
         self._given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         self._apply_prompt()
+        self._prompt = FieldMapping(self.doc_to_text, self.doc_to_choice, self.doc_to_target)
         self.doc_to_text = self._noisy(self.doc_to_text)  # type: ignore[assignment]
         self.mapping = FieldMapping(self.doc_to_text, self.doc_to_choice, self.doc_to_target)
         self._compile_fields()
@@ -215,24 +222,38 @@ class TaskConfig:
                 return
         try:
             selected = select_format(self.formats, selection)
-            if selected is None:
-                return
-            self.format, self.format_label = selected.format, selected.label
-            self.mapping = FieldMapping(
-                self._noisy("question") if self.doc_to_text is None else self.doc_to_text,
-                self.doc_to_choice,
-                "answer" if self.doc_to_target is None else self.doc_to_target,
-            )
-            check_raw(selected.format, self.mapping)
-            templates = compile_format(selected.format, self.mapping)
         except ConfigError as error:
             if selection is not None and error.what.startswith("unknown format '"):
                 raise ConfigError(error.what, where=f"{self.base_name}@{selection}", hint=error.hint) from error
+            raise self._placed(error, "formats") from error
+        if selected is None:
+            return
+        self.format, self.format_label = selected.format, selected.label
+        if self.formats is None and not self.multiple_inputs:
+            self.recovered = self._recovered(self._prompt)
+        self.mapping = self._raw_mapping(self._prompt, self.recovered)
+        try:
+            check_raw(selected.format, self.mapping)
+            templates = compile_format(selected.format, self.mapping)
+        except ConfigError as error:
             raise self._placed(error, "formats") from error
         self.doc_to_text = templates.doc_to_text  # type: ignore[assignment]
         self.doc_to_choice = templates.doc_to_choice  # type: ignore[assignment]
         self.doc_to_target = templates.doc_to_target  # type: ignore[assignment]
         self._take_over(selected.format)
+
+    def _recovered(self, prompt: FieldMapping) -> Recovered:
+        """The raw mapping behind the fields of a task that was not written for formats."""
+        try:
+            return recovered(prompt, output_type=self._given["output_type"], processed=self.process_docs is not None)
+        except ConfigError as error:
+            raise ConfigError(error.what, where=self.where(str(error.where)), hint=error.hint) from error
+
+    def _raw_mapping(self, prompt: FieldMapping, found: Recovered | None) -> FieldMapping:
+        """The mapping that a format works on: what was found behind a prompt, or what the task says."""
+        raw = prompt if found is None else found.mapping
+        question = "question" if raw.question is None else raw.question
+        return FieldMapping(self._noisy(question), raw.choices, "answer" if raw.answer is None else raw.answer)
 
     def _apply_template(self, template: str | dict[str, Any] | TemplateConfig) -> None:
         """Wrap the task's fields into functions that give what the template makes of them."""
@@ -274,6 +295,9 @@ class TaskConfig:
         if self.filter_list and (form.scorer is not None or form.scored != "generation"):
             aside.append("filter_list " + ", ".join(f["name"] for f in self.filter_list))
             self.filter_list = []
+        if self.recovered is not None and self.process_results is not None and form.output_type != self.output_type:
+            aside.append("process_results")  # it was written for other outputs
+            self.process_results = None
         self.set_aside = tuple(aside)
         self.output_type = form.output_type
         self.gen_prefix = form.gen_prefix
@@ -302,7 +326,7 @@ class TaskConfig:
 
     def _build_fewshot_config(self) -> None:
         given = _fewshot_mapping(self.fewshot_config)
-        if given.get("doc_to_text") is not None:
+        if given.get("doc_to_text") is not None and self.recovered is None:
             given["doc_to_text"] = self._noisy(given["doc_to_text"])
         try:
             if self.format is not None and any(
@@ -326,12 +350,14 @@ class TaskConfig:
     def _fewshot_templates(self, given: Mapping[str, Any]) -> dict[str, FieldSpec]:
         """A few-shot mapping of its own goes through the same format as the task's."""
         assert self.format is not None
-        raw = self.mapping
+        raw = self.mapping if self.recovered is None else self._prompt
         mapping = FieldMapping(
             given.get("doc_to_text", raw.question),
             given.get("doc_to_choice", raw.choices),
             given.get("doc_to_target", raw.answer),
         )
+        if self.recovered is not None:
+            mapping = self._raw_mapping(mapping, self._recovered(mapping))
         made = compile_format(self.format, mapping)
         return {
             "doc_to_text": made.doc_to_text,

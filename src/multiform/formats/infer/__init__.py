@@ -1,0 +1,6 @@
+"""The raw question, choices and answer of a task that was written as a finished prompt."""
+
+from multiform.formats.infer.document import problem
+from multiform.formats.infer.infer import Prompt, Recovered, Refused, infer, shown
+
+__all__ = ["Prompt", "Recovered", "Refused", "infer", "problem", "shown"]

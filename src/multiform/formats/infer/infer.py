@@ -1,0 +1,279 @@
+"""Recovers the raw mapping of a task whose `doc_to_text` is a prompt already, where that is certain."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any, Literal
+
+from multiform.answers import label_list
+from multiform.errors import ConfigError
+from multiform.fields import Field, FieldSpec
+from multiform.formats.infer.document import PromptAnswer, PromptChoices, PromptQuestion
+from multiform.formats.infer.layout import Layout, Unclear, read_layout
+from multiform.formats.infer.options import Options, indexed_list
+from multiform.formats.infer.parts import Text, Value, template_parts
+from multiform.formats.jinja import FieldMapping
+from multiform.jinja import has_markup
+
+How = Literal["raw", "template", "documents"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """The raw mapping behind a prompt, and how it was found."""
+
+    mapping: FieldMapping
+    #: The mapping was raw already, was read from the template, or is read from each document's prompt.
+    how: How
+    #: What the prompt says and the mapping does not.
+    left_out: tuple[str, ...] = ()
+
+    def described(self) -> str:
+        """One sentence for a log."""
+        if self.how == "documents":
+            return "code writes the prompt; question and choices are read back out of each document's prompt"
+        fields = {"question": self.mapping.question, "choices": self.mapping.choices, "answer": self.mapping.answer}
+        found = ", ".join(f"{name} {shown(spec)}" for name, spec in fields.items() if spec is not None)
+        left = ", ".join(repr(text) for text in self.left_out)
+        return (
+            f"doc_to_text is a prompt; recovered {found}; left out {left}" if left else f"the mapping is raw: {found}"
+        )
+
+
+def shown(spec: FieldSpec) -> str:
+    """A field as a task file would write it."""
+    if callable(spec):
+        return getattr(spec, "__qualname__", None) or str(spec)
+    return spec if isinstance(spec, str) else repr(spec)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Why no raw mapping can be recovered."""
+
+    #: The field that stands in the way.
+    key: Literal["doc_to_text", "doc_to_choice", "doc_to_target"]
+    #: The reason in a few words, the same for all tasks that have it.
+    reason: str
+    what: str
+    hint: str
+
+    def error(self) -> ConfigError:
+        return ConfigError(self.what, where=self.key, hint=self.hint)
+
+
+_ADD = "write a file that includes this one and gives formats: (say mcqa), doc_to_text: the bare question"
+_ADD_CHOICES = f"{_ADD}, doc_to_choice: the choices' texts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """What a task says without a format: the fields, and what else decides what they mean."""
+
+    text: FieldSpec
+    choices: FieldSpec
+    target: FieldSpec
+    #: Whether the task ranks its choices, so that digits in a target are an index.
+    ranks: bool = False
+    #: Whether code makes the documents, so that a column may hold anything.
+    processed: bool = False
+
+
+def infer(prompt: Prompt) -> Recovered | Refused:
+    r"""The raw mapping behind a prompt, or why there is none.
+
+    >>> found = infer(Prompt(text="{{q}}\nA. {{a}}\nB. {{b}}\nAnswer:", choices=["A", "B"], target="key", ranks=True))
+    >>> found.mapping
+    FieldMapping(question='{{q}}', choices=['{{a}}', '{{b}}'], answer="{{ (key)|index_among(['A', 'B']) }}")
+    >>> found.left_out
+    ('A. B.', 'Answer:')
+    >>> infer(Prompt(text="", choices="{{[good, bad]}}", target=0)).reason
+    'no question'
+    """
+    text = prompt.text
+    if text is None:
+        text = "question"
+    if isinstance(text, int | float | list | dict):
+        return _refused_inputs()
+    if not isinstance(text, str):
+        return _from_documents(replace(prompt, text=text))
+    if not text.strip():
+        return _refused_no_question()
+    if not has_markup(text) or _is_bare(text):
+        return _bare(replace(prompt, text=text))
+    return _from_template(text, prompt)
+
+
+def _is_bare(text: str) -> bool:
+    """Whether a template is one value and nothing else."""
+    parts = [part for part in template_parts(text) if not (isinstance(part, Text) and not part.text.strip())]
+    return len(parts) == 1 and isinstance(parts[0], Value)
+
+
+def _bare(prompt: Prompt) -> Recovered | Refused:
+    """A question that is a column: raw, unless code has made the column."""
+    if prompt.processed and prompt.choices is not None:
+        return _from_documents(prompt)
+    if names_labels(prompt.choices) is not None:
+        return _from_documents(prompt)
+    return _raw(prompt)
+
+
+def _raw(prompt: Prompt) -> Recovered:
+    answer = prompt.target
+    if prompt.ranks and isinstance(answer, str) and has_markup(answer):
+        answer = _index(answer, prompt.choices, digits=True)
+    return Recovered(mapping=FieldMapping(prompt.text, prompt.choices, answer), how="raw")
+
+
+def _from_documents(prompt: Prompt) -> Recovered | Refused:
+    """Code writes the prompt: it is read back out of each document's prompt, where that is certain.
+
+    Without choices there is nothing to prove it by; the question is taken as it is, and checked.
+    """
+    if prompt.choices is None:
+        return Recovered(mapping=FieldMapping(prompt.text, None, prompt.target), how="documents")
+    question = PromptQuestion(prompt.text, prompt.choices)
+    choices = PromptChoices(prompt.text, prompt.choices)
+    answer = PromptAnswer(prompt.target, prompt.choices, has_markup(str(prompt.target)))
+    return Recovered(mapping=FieldMapping(question, choices, answer), how="documents")
+
+
+def _from_template(text: str, prompt: Prompt) -> Recovered | Refused:
+    labels = names_labels(prompt.choices)
+    try:
+        layout = _layout(text, tuple(labels) if labels else None)
+    except Unclear as unclear:
+        what, reason = str(unclear), str(unclear)
+        if "there is no question" in what:
+            return _refused_no_question()
+        shown = f"doc_to_text is a prompt, and {what}"
+        return Refused(key="doc_to_text", reason=_kind(reason), what=shown, hint=_ADD)
+    if layout.options is None and labels is not None:
+        return _from_documents(prompt)  # a column may hold the choices beside the question
+    choices = _choices(prompt, layout.options, labels)
+    if isinstance(choices, Refused):
+        return choices
+    answer = _answer(prompt, layout.options, labels)
+    mapping = FieldMapping(layout.question, choices, answer)
+    return Recovered(mapping=mapping, how="template" if layout.left_out else "raw", left_out=layout.left_out)
+
+
+@lru_cache(maxsize=4096)
+def _layout(text: str, labels: tuple[str, ...] | None) -> Layout:
+    return read_layout(text, labels)
+
+
+def _choices(prompt: Prompt, options: Options | None, labels: list[str] | None) -> FieldSpec | Refused:
+    """The choices' texts: those that the prompt shows, or those that the task scores."""
+    given = prompt.choices
+    if options is None:
+        return given
+    shown: FieldSpec = options.whole and f"{{{{ {options.whole} }}}}"
+    if shown is None:
+        shown = [item.source for item in options.items]
+    number = None if options.whole else len(options.items)
+    if given is None:
+        return shown
+    if labels is not None:
+        if number is not None and len(labels) not in (0, number):
+            what = f"the prompt shows {number} choices, and doc_to_choice holds {len(labels)} labels"
+            return Refused(key="doc_to_choice", reason="choices and labels differ", what=what, hint=_ADD_CHOICES)
+        if labels and isinstance(shown, list) and labels != label_list(len(labels)):
+            order = label_list(len(labels))
+            if sorted(labels) == order:  # the labels are scored in an order of their own
+                return [shown[order.index(label)] for label in labels]
+        return shown
+    if _same(given, shown) or _same(given, f"{{{{ {indexed_list(options.items) or 'none'} }}}}"):
+        return given
+    what = "the prompt shows choices, and doc_to_choice gives others"
+    return Refused(key="doc_to_choice", reason="choices and doc_to_choice differ", what=what, hint=_ADD_CHOICES)
+
+
+def _same(given: FieldSpec, shown: FieldSpec) -> bool:
+    """Whether two fields read the same choices."""
+    first, second = Field.of(given).expression(), Field.of(shown).expression()
+    if first is None or second is None:
+        return False
+    flat = [one.replace("|string", "").replace("(", "").replace(")", "").replace(" ", "") for one in (first, second)]
+    return flat[0] == flat[1]
+
+
+def _answer(prompt: Prompt, options: Options | None, labels: list[str] | None) -> FieldSpec:
+    target = prompt.target
+    names: FieldSpec = prompt.choices
+    if names is None and options is not None and options.labels:
+        names = list(options.labels)
+    if labels and isinstance(prompt.choices, list):
+        names = [str(choice) for choice in prompt.choices]
+    if isinstance(target, int | float) or target is None or names is None:
+        return target
+    digits = isinstance(target, str) and has_markup(target)
+    return _index(target, names, digits=digits) if digits or labels or options else target
+
+
+def _index(target: FieldSpec, names: FieldSpec, *, digits: bool) -> FieldSpec:
+    """The index that a target has among the choices that the task scores."""
+    among = (
+        repr(names) if isinstance(names, list) and not any(map(_is_template, names)) else Field.of(names).expression()
+    )
+    expression = Field.of(target.strip() if isinstance(target, str) else target).expression()
+    if among is None or expression is None:
+        return PromptAnswer(target, names, digits)
+    return f"{{{{ ({expression})|index_among({among}{', digits=true' if digits else ''}) }}}}"
+
+
+def _is_template(item: Any) -> bool:
+    return isinstance(item, str) and has_markup(item)
+
+
+def names_labels(choices: FieldSpec) -> list[str] | None:
+    """The labels that a task scores instead of texts: A, B, ...; empty where a column has them.
+
+    >>> names_labels(["(A)", "(B)"]), names_labels("{{choices.label}}"), names_labels(["no", "yes"])
+    (['A', 'B'], [], None)
+    """
+    listed = choices
+    if isinstance(choices, str) and has_markup(choices):
+        expression = Field.of(choices.strip()).expression() or ""
+        if expression.endswith((".label", "['label']", '["label"]', ".labels")):
+            return []
+        try:
+            listed = ast.literal_eval(expression)
+        except (SyntaxError, ValueError, MemoryError):
+            return None
+    if not isinstance(listed, list) or len(listed) < 2:
+        return None
+    bare = [str(one).strip().strip("().:").upper() for one in listed]
+    if sorted(bare) == label_list(len(bare)) or bare == label_list(len(bare), "numbers"):
+        return bare
+    return None
+
+
+def _kind(reason: str) -> str:
+    """A reason without the words of the one prompt it is about."""
+    if reason.startswith("it is not clear"):
+        return "a text at its end is neither clearly question nor answer cue"
+    if "puts examples into it" in reason:
+        return "a column puts examples into it"
+    return reason
+
+
+def _refused_no_question() -> Refused:
+    return Refused(
+        key="doc_to_text",
+        reason="no question",
+        what="there is no question: the task compares whole texts",
+        hint="run it without a format, or " + _ADD,
+    )
+
+
+def _refused_inputs() -> Refused:
+    return Refused(
+        key="doc_to_text",
+        reason="several inputs",
+        what="doc_to_text gives several inputs or an index, not a question",
+        hint="run it without a format, or " + _ADD_CHOICES,
+    )

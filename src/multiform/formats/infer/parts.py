@@ -1,0 +1,217 @@
+"""A Jinja template as a list of parts: texts, values, loops, and what stays as it is."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from multiform.jinja import lex
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """Plain text."""
+
+    text: str
+
+    @property
+    def source(self) -> str:
+        return "{% raw %}" + self.text + "{% endraw %}" if re.search(r"\{[{%#]", self.text) else self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """An expression that is put into the text."""
+
+    expression: str
+
+    @property
+    def source(self) -> str:
+        return f"{{{{{self.expression}}}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """``{% for target in items %}``."""
+
+    target: str
+    items: str
+    body: tuple[Part, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """``{% if test %}`` without an else."""
+
+    test: str
+    body: tuple[Part, ...]
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Opaque:
+    """Any other statement, with all that belongs to it."""
+
+    source: str
+
+
+Part = Text | Value | Loop | Condition | Opaque
+_Token = tuple[str, str]
+
+_FOR = re.compile(r"for\s+(\w+)\s+in\s+(.+)", re.DOTALL)
+_SET = re.compile(r"set\s+(\w+)\s*=\s*(.+)", re.DOTALL)
+_OPENERS = ("for", "if", "set", "filter", "macro", "call", "with", "raw", "block")
+
+
+def template_parts(source: str) -> list[Part]:
+    """The parts of a template, texts that touch joined, strings that are added to values taken apart.
+
+    >>> template_parts("Question: {{q}}\\nAnswer:")
+    [Text(text='Question: '), Value(expression='q'), Text(text='\\nAnswer:')]
+    >>> template_parts("{{'Q: ' + question + '\\nA:'}}")
+    [Text(text='Q: '), Value(expression='question'), Text(text='\\nA:')]
+    """
+    parts, _ = _parse(list(_pieces(source)), 0, None)
+    return joined(_without_constants(parts))
+
+
+def joined(parts: Sequence[Part]) -> list[Part]:
+    """The same parts with neighbouring texts made one and empty texts left out."""
+    made: list[Part] = []
+    for part in parts:
+        if isinstance(part, Text) and made and isinstance(made[-1], Text):
+            made[-1] = Text(made[-1].text + part.text)
+        elif not (isinstance(part, Text) and not part.text):
+            made.append(part)
+    return made
+
+
+def _pieces(source: str) -> Iterator[_Token]:
+    """Texts, expressions and statements, each as one token with its source."""
+    kind, inner = "", ""
+    for token, value in lex(source):
+        if token in ("variable_begin", "block_begin"):
+            kind, inner = token.removesuffix("_begin"), ""
+        elif token in ("variable_end", "block_end"):
+            yield kind, inner.strip()
+            kind = ""
+        elif token in ("raw_begin", "raw_end") or token.startswith("comment"):
+            continue
+        elif kind:
+            inner += value
+        else:
+            yield "data", value
+
+
+def _parse(tokens: list[_Token], at: int, until: str | None) -> tuple[list[Part], int]:
+    """The parts from one token up to the statement that ends them."""
+    parts: list[Part] = []
+    while at < len(tokens):
+        kind, inner = tokens[at]
+        if kind == "data":
+            parts.append(Text(inner))
+        elif kind == "variable":
+            parts += _added(inner)
+        elif until is not None and inner.split()[0] == until:
+            return parts, at + 1
+        else:
+            part, at = _statement(tokens, at)
+            parts.append(part)
+            continue
+        at += 1
+    return parts, at
+
+
+def _statement(tokens: list[_Token], at: int) -> tuple[Part, int]:
+    """One statement with its body."""
+    inner = tokens[at][1]
+    word = inner.split()[0]
+    if word not in _OPENERS or (word == "set" and _SET.fullmatch(inner)):
+        return Opaque(f"{{% {inner} %}}"), at + 1
+    end = _end(tokens, at, word)
+    source = "".join(map(_source, tokens[at:end]))
+    plain = not any(kind == "block" and text.split()[0] in ("else", "elif") for kind, text in tokens[at:end])
+    body, _ = _parse(tokens[at + 1 : end - 1], 0, None) if plain else ([], end)
+    loop = _FOR.fullmatch(inner)
+    if loop is not None and plain:
+        return Loop(loop[1], loop[2].strip(), tuple(joined(body)), source), end
+    if word == "if" and plain:
+        return Condition(inner.removeprefix("if").strip(), tuple(joined(body)), source), end
+    return Opaque(source), end
+
+
+def _end(tokens: list[_Token], at: int, word: str) -> int:
+    depth = 0
+    for index in range(at, len(tokens)):
+        kind, inner = tokens[index]
+        if kind == "block":
+            depth += (inner.split()[0] == word) - (inner.split()[0] == f"end{word}")
+            if depth == 0:
+                return index + 1
+    return len(tokens)
+
+
+def _source(token: _Token) -> str:
+    kind, inner = token
+    return {"data": inner, "variable": f"{{{{ {inner} }}}}"}.get(kind, f"{{% {inner} %}}")
+
+
+def _added(expression: str) -> list[Part]:
+    """An expression, or where it adds strings to values, each of them."""
+    operands = _operands(expression)
+    strings = [_string(operand) for operand in operands]
+    if len(operands) < 2 or not any(text is not None for text in strings):
+        text = _string(expression)
+        return [Value(expression) if text is None else Text(text)]
+    return [Value(op) if text is None else Text(text) for op, text in zip(operands, strings, strict=True)]
+
+
+def _operands(expression: str) -> list[str]:
+    """What ``+`` and ``~`` put together, at the outermost level."""
+    found, depth = [""], 0
+    for kind, value in lex(f"{{{{{expression}}}}}"):
+        if kind in ("variable_begin", "variable_end"):
+            continue
+        if kind == "operator":
+            depth += (value in "([{") - (value in ")]}")
+        if depth == 0 and kind == "operator" and value in ("+", "~"):
+            found.append("")
+        else:
+            found[-1] += value
+    whole = depth == 0 and all(one.strip() for one in found)
+    return [one.strip() for one in found] if whole and not _loose(found) else [expression]
+
+
+def _loose(operands: Sequence[str]) -> bool:
+    """Whether an operand binds less tightly than a sum, so that it cannot stand alone."""
+    return any(re.search(r"\b(if|else|and|or|not|in|is)\b|[<>=]=?|-", one) for one in operands if _string(one) is None)
+
+
+def _string(expression: str) -> str | None:
+    if not re.fullmatch(r"""\s*("(\\.|[^"\\])*"|'(\\.|[^'\\])*')\s*""", expression, re.DOTALL):
+        return None
+    quoted = expression.strip().replace("\n", "\\n")
+    try:
+        value = ast.literal_eval(quoted)
+    except (SyntaxError, ValueError):
+        return None
+    return value if isinstance(value, str) else None
+
+
+def _without_constants(parts: Sequence[Part]) -> list[Part]:
+    """The parts with texts instead of the names that ``{% set name = 'text' %}`` gives them."""
+    constants: dict[str, str] = {}
+    made: list[Part] = []
+    for part in parts:
+        given = _SET.fullmatch(part.source[2:-2].strip()) if isinstance(part, Opaque) else None
+        text = _string(given[2]) if given else None
+        if given and text is not None:
+            constants[given[1]] = text
+        elif isinstance(part, Value) and part.expression in constants:
+            made.append(Text(constants[part.expression]))
+        else:
+            made.append(part)
+    return made

@@ -1,0 +1,135 @@
+"""The words by which prompts in many languages mark their parts: the question, the choices, the answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+#: What stands before a question.
+QUESTION = (
+    "question", "q", "query", "problem", "human", "user",
+    "frage", "pregunta", "preguntas", "domanda", "quesito", "pergunta", "galdera", "soru", "vraag", "fråga",
+    "spørsmål", "spurning", "kysymys", "pytanie", "вопрос", "ερώτηση", "питання",
+    "سؤال", "السؤال", "سۇئال", "سوال", "س", "प्रश्न", "প্রশ্ন", "질문", "문제", "問題", "问题", "質問", "题目", "題目", "câu hỏi",
+    "ibeere", "swali", "tambaya", "umbuzo", "ጥያቄ", "คำถาม", "pertanyaan", "soal",
+)  # fmt: skip
+#: What asks for an answer.
+ANSWER = (
+    "answer", "a", "response", "assistant", "the answer", "your answer", "final answer", "correct answer", "best answer",
+    "the answer is", "the correct answer is", "the best answer is", "the correct answer", "step by step answer",
+    "antwort", "respuesta", "resposta", "risposta", "réponse", "erantzuna", "cevap", "yanıt", "antwoord", "svar", "svaret",
+    "riktig svar", "rett svar", "vastaus", "odpowiedź", "ответ", "απάντηση", "відповідь", "svör",
+    "إجابة", "الإجابة", "الاجابة", "جواب", "الجواب", "جاۋاپ", "پاسخ", "ج", "उत्तर", "উত্তর", "정답", "답변", "답", "答案", "回答",
+    "応答", "答え", "đáp án", "trả lời", "idahun", "jibu", "amsa", "impendulo", "መልስ", "คำตอบ", "jawaban",
+)  # fmt: skip
+#: What asks for an answer where the question stands before it in full.
+KIND_OF_ANSWER = ("category", "label", "sentiment", "topic", "intent", "class")
+#: What stands before a list of choices.
+CHOICES = (
+    "choices", "options", "answer choices", "answer options", "possible answers", "candidates", "alternatives",
+    "optionen", "opciones", "opcions", "opcions de resposta", "opzioni", "opções", "aukerak", "seçenekler", "svaralternativ",
+    "svaralternativer", "alternativer", "valgmuligheter", "valg", "варианты", "варианты ответа", "επιλογές",
+    "الخيارات", "خيارات", "الاختيارات", "الإجابات المحتملة", "विकल्प", "বিকল্প", "선택지", "보기", "选项", "選項", "選択肢",
+    "lựa chọn", "pilihan", "ตัวเลือก",
+)  # fmt: skip
+#: What stands before the text that a question is about.
+PASSAGE = (
+    "passage", "context", "text", "paragraph", "article", "document", "p",
+    "contexte", "contexto", "context", "kontext", "contesto", "texte", "texto", "testo", "tekst", "testua", "bakgrunn", "kontekst",
+    "السياق", "النص", "지문", "文章", "本文", "متن",
+)  # fmt: skip
+#: What a sentence after the choices speaks of, in which a model is asked to choose.
+CHOOSING = (
+    "answer", "answers", "option", "options", "choice", "choices", "letter", "choose", "select",
+    "respuesta", "resposta", "risposta", "réponse", "antwort", "letra", "lettera", "lettre", "buchstabe",
+    "opción", "opció", "opzione", "erantzuna", "svar", "svaret", "svaralternativ",
+)  # fmt: skip
+#: What is put before the label of a choice.
+OPTION = ("option", "choice", "opción", "opció", "opzione", "alternativ", "alternativa", "aukera")
+
+#: The labels of choices, each kind in its order.
+ALPHABETS: tuple[Sequence[str], ...] = (
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
+    "abcdefghijklmnopqrstuvwxyz",
+    tuple(str(number) for number in range(1, 31)),
+    "أبجدهوزحطي",
+    "АБВГДЕЖЗИК",
+    "абвгдежзик",
+    "ΑΒΓΔΕΖΗΘ",
+    "αβγδεζηθ",
+    "কখগঘঙচ",
+    "①②③④⑤⑥⑦⑧⑨⑩",
+    ("I", "II", "III", "IV", "V", "VI", "VII", "VIII"),
+)
+_COLON = r"[ \t]*[:：]"
+_HASHES = r"(?:[#*]+[ \t]*)?"
+
+
+def _any(words: Sequence[str]) -> str:
+    return "(?:" + "|".join(re.escape(word) for word in sorted(words, key=len, reverse=True)) + ")"
+
+
+def _label(words: Sequence[str]) -> str:
+    """A word and a colon, perhaps as a heading or in bold."""
+    return rf"{_HASHES}{_any(words)}\**{_COLON}\**"
+
+
+#: The beginning of a line that names the question; the line break stays.
+QUESTION_LABEL = re.compile(rf"(?:^|(?<=\n))[ \t]*{_label(QUESTION)}[ \t]*\n?[ \t]*", re.IGNORECASE)
+#: A text that is nothing but such a label.
+ONLY_QUESTION_LABEL = re.compile(rf"\s*{_label(QUESTION)}\s*", re.IGNORECASE)
+#: A passage's label at the very beginning.
+PASSAGE_LABEL = re.compile(rf"\s*{_label(PASSAGE)}\s*", re.IGNORECASE)
+#: The end of a text that asks for an answer, on a line of its own.
+ANSWER_CUE = re.compile(rf"(?:^|\n)[ \t]*{_HASHES}{_any(ANSWER)}\**[ \t]*[:：]?\**\s*$", re.IGNORECASE)
+#: A text that asks for an answer, whatever line it is on.
+ONLY_ANSWER_CUE = re.compile(rf"\s*{_label(ANSWER)}\s*", re.IGNORECASE)
+#: The beginning of a line that speaks for the answer.
+ANSWER_LINE = re.compile(rf"(?:^|\n)[ \t]*{_label(ANSWER)}", re.IGNORECASE)
+#: The end of a text that announces choices.
+CHOICES_HEADER = re.compile(rf"(?:^|\n)[ \t]*{_HASHES}{_any(CHOICES)}\**{_COLON}?\**\s*$", re.IGNORECASE)
+#: A text that speaks of answering or choosing.
+ASKS_TO_CHOOSE = re.compile(rf"(?<!\w){_any(CHOOSING)}(?!\w)", re.IGNORECASE)
+#: A last line that is a label, such as "Sentiment:".
+ENDS_AS_LABEL = re.compile(r"(?:^|\n|\\)[ \t]*(?P<label>[^\W\d_]+(?:[ \t]+[^\W\d_]+){0,3})[ \t]*[:：]\s*$")
+#: The end of a sentence that leaves the answer open.
+OPEN_SENTENCE = re.compile(rf"(?<!\w){_any((*ANSWER, *CHOOSING))}(?!\w)[^\n]*[:：]\s*$", re.IGNORECASE)
+
+_MARK = re.compile(
+    rf"(?P<before>(?:^|.*\s))[\[(]?(?P<label>\w{{1,4}}|[①-⑩])(?P<close>[\])]?[.:)：．、]?)[ \t]*$",
+    re.IGNORECASE | re.DOTALL,
+)
+
+#: What all the dashes and dots of a list without labels count as.
+BULLET = "-"
+_BULLET = re.compile(r"(?P<before>(?:^|.*\n))[ \t]*[-*•–][ \t]+$", re.DOTALL)
+_OPTION_WORD = re.compile(rf"(?:^|(?<=\s)){_any(OPTION)}[ \t]+$", re.IGNORECASE)
+
+
+def option_mark(text: str) -> tuple[str, str] | None:
+    r"""The label of a choice at the end of a text, and the text before it.
+
+    >>> option_mark("Which?\nA. "), option_mark("\n(B) "), option_mark("Sentence 1: ")
+    (('A', 'Which?\n'), ('B', '\n'), ('1', 'Sentence '))
+    >>> option_mark("the answer ") is None, option_mark("?\nOption B: ")
+    (True, ('B', '?\n'))
+    """
+    bullet = _BULLET.match(text)
+    if bullet is not None:
+        return BULLET, bullet["before"]
+    found = _MARK.match(text)
+    if found is None or not (found["close"] or found["label"] in "①②③④⑤⑥⑦⑧⑨⑩"):
+        return None
+    return found["label"], _OPTION_WORD.sub("", found["before"])
+
+
+def is_first_label(label: str) -> bool:
+    return label == BULLET or any(label == alphabet[0] for alphabet in ALPHABETS)
+
+
+def follows(label: str, others: Sequence[str]) -> bool:
+    """Whether a label is the next one after others of its kind."""
+    return {label, *others} == {BULLET} or any(
+        list(alphabet[: len(others)]) == list(others) and len(others) < len(alphabet) and alphabet[len(others)] == label
+        for alphabet in ALPHABETS
+    )
