@@ -85,6 +85,33 @@ def test_the_bundled_model_scores_by_plan_as_by_whole_sequences(bundled: HFModel
     same(dict(score_by_plan(passes, pairs, size=64, budget=4096, counters=Counters())), whole(bundled, pairs))
 
 
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+def test_only_what_is_scored_reaches_the_vocabulary_and_the_last_feed_forward_part(
+    kind: str, tiny: Callable[..., Path]
+) -> None:
+    model = HFModel(str(tiny(kind)))
+    pairs = pairs_of(model)
+    assert model.planner.support.packed
+    layers = model.model.model.layers if kind == "llama" else model.model.transformer.h
+    rows = {"projected": 0, "first": 0, "last": 0}
+
+    def count(name: str) -> Callable[..., None]:
+        def see(_: Any, inputs: tuple[torch.Tensor, ...]) -> None:
+            rows[name] += inputs[0].shape[:-1].numel()
+
+        return see
+
+    parts = {"projected": model.model.get_output_embeddings(), "first": layers[0].mlp, "last": layers[-1].mlp}
+    inner = parts["last"].gate_proj if kind == "llama" else parts["last"].c_fc
+    parts["last"] = inner
+    hooks = [part.register_forward_pre_hook(count(name)) for name, part in parts.items()]
+    list(model.loglikelihood(REQUESTS))
+    for hook in hooks:
+        hook.remove()
+    scored = {tuple(pair.tokens[:depth]) for pair in pairs for depth in range(pair.start, len(pair.tokens))}
+    assert rows["projected"] == rows["last"] == len(scored) < rows["first"] / 2
+
+
 def test_the_counters_say_what_the_plan_said(llama: HFModel) -> None:
     pairs = [pair for pair in pairs_of(llama) if pair.start < len(pair.tokens)]
     planned = score_plan(pairs, size=llama.planner.size, budget=llama.planner.budget).cost

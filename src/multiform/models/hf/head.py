@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -36,9 +35,10 @@ class Head:
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
+        #: Found out at once: in the midst of a pass, the model's attention would not be its own.
+        self.separable = self._is_separable()
 
-    @cached_property
-    def separable(self) -> bool:
+    def _is_separable(self) -> bool:
         """Whether the logits are the output embedding of the base model's last hidden state."""
         config = self.model.config.get_text_config()
         if any(getattr(config, name, values[0]) not in values for name, values in SCALINGS.items()):

@@ -14,6 +14,7 @@ from torch import Tensor
 from multiform.models.hf.attention import attention, unmasked
 from multiform.models.hf.columns import ColumnCache, Columns
 from multiform.models.hf.head import Head
+from multiform.models.hf.last import read_at
 from multiform.models.hf.packed import PackedAttention
 from multiform.plan import Branch, Pass
 
@@ -50,13 +51,14 @@ class Passes:
         at = torch.zeros(len(places), dtype=torch.long), torch.from_numpy(places)
         if not self.packed:
             cache = ColumnCache(columns)
-            return self.head.logits(*at, attention_mask=mask, past_key_values=cache, use_cache=True, **inputs)
+            with read_at(model, at[1]):
+                return self.head.logits(*at, attention_mask=mask, past_key_values=cache, use_cache=True, **inputs)
         packed = PackedAttention(step, mask[0, 0], base)
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
             return packed(query, *columns.put(layer, key, value), scale)
 
-        with attention(model, attend):
+        with attention(model, attend), read_at(model, at[1]):
             return self.head.logits(*at, attention_mask=unmasked(model), use_cache=False, **inputs)
 
 
