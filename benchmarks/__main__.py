@@ -12,12 +12,13 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import building, growth, rerun, scoring, startup
+from benchmarks import building, growth, listing, rerun, scoring, startup
 from benchmarks.rows import Row, print_rows, say
 from benchmarks.sides import ROOT, Setting
 
 MEASUREMENTS = {
     "startup": startup.measure,
+    "listing": listing.measure,
     "building": building.measure,
     "rerun": rerun.measure,
     "scoring": scoring.measure,

@@ -8,6 +8,7 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -40,12 +41,18 @@ class Setting:
             made: dict[str, Any] = json.loads(result.read_text(encoding="utf-8"))
             return {**made, "process_cpu": whole["cpu"]}
 
-    def command(self, *argv: str, store: Path | None = None) -> dict[str, float]:
-        """CPU and wall time of a command, which finds stored answers only where a store is named."""
-        with tempfile.TemporaryDirectory() as folder:
-            return self._process([sys.executable, *argv], folder, store)
+    def command(self, *argv: str, store: Path | None = None, cache: Path | None = None) -> dict[str, float]:
+        """CPU and wall time of a command, which finds stored answers only where a store is named.
 
-    def _process(self, argv: list[str], folder: str, store: Path | None = None) -> dict[str, float]:
+        What it can make again is kept in the user's cache, or in the one that is named.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            own = {} if cache is None else {"MULTIFORM_CACHE": str(cache)}
+            return self._process([sys.executable, *argv], folder, store, own)
+
+    def _process(
+        self, argv: list[str], folder: str, store: Path | None = None, own: Mapping[str, str] | None = None
+    ) -> dict[str, float]:
         log = Path(folder) / "log.txt"
         env = {
             **os.environ,
@@ -57,6 +64,7 @@ class Setting:
             "HF_DATASETS_OFFLINE": "1",
             "MULTIFORM_DATASET_MIRROR": str(self.mirror),
             "MULTIFORM_STORE": str(store or Path(folder) / "answers.db"),
+            **(own or {}),
         }
         before, started = _children_cpu(), monotonic()
         with log.open("w") as file:
