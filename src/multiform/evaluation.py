@@ -138,6 +138,7 @@ def evaluate(
         limit=limit,
         bootstrap_iters=bootstrap_iters,
         gen_kwargs=None if gen_kwargs is None else dict(settings.gen_kwargs),
+        num_fewshot=num_fewshot,
         **({} if samples is None else {"samples": {task: list(ids) for task, ids in samples.items()}}),
     )
     results = [
@@ -228,7 +229,7 @@ def _form_result(
         task=config.base_name,
         alias=task.name.replace(config.base_name, config.task_alias, 1) if config.task_alias else task.name,
         identity=identity,
-        version=config.metadata.get("version", "N/A"),
+        version=config.metadata.get("version", "Yaml"),
         num_fewshot=config.metadata.get("num_fewshot", shots),
         total_docs=len(task.eval_docs),
         estimates=estimates,

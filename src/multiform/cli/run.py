@@ -181,6 +181,11 @@ def _print(results: Results, *, as_json: bool, whole: bool) -> None:
         print(plain_json(to_json(results)))
     if as_json:
         return
+    if all(form.format is None for form in results.forms):  # tasks as lm-eval has them: its table, too
+        from multiform.results.markdown import markdown
+
+        print(markdown(results))
+        return
     from rich.console import Console
 
     from multiform.results.table import print_table

@@ -1,0 +1,291 @@
+"""The files and tables of lm-eval's command line and ours, on the same tasks with the same random model."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_model import save_tiny_model
+
+from multiform.cli.main import main
+
+pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
+
+DATA = """\
+dataset_path: json
+dataset_kwargs:
+  data_files:
+    test: {rows}
+test_split: test
+"""
+CHOICE = """\
+output_type: multiple_choice
+fewshot_split: test
+num_fewshot: 1
+doc_to_text: "{word}: {{{{question}}}}\\nAnswer:"
+doc_to_choice: choices
+doc_to_target: answer
+metric_list:
+  - metric: acc
+    aggregation: mean
+    higher_is_better: true
+  - metric: acc_norm
+metadata:
+  version: 1.0
+"""
+WRITE = r"""
+output_type: generate_until
+fewshot_split: test
+doc_to_text: "Question: {{question}}\nAnswer:"
+doc_to_target: "{{choices[answer]}}"
+description: "Answer in a word.\n\n"
+generation_kwargs:
+  until: ["\n"]
+  max_gen_toks: 6
+  do_sample: false
+repeats: 2
+metric_list:
+  - metric: exact_match
+    aggregation: mean
+    higher_is_better: true
+    ignore_case: true
+filter_list:
+  - name: strict
+    filter:
+      - function: regex
+        regex_pattern: "(\\d+)"
+      - function: take_first
+  - name: loose
+    filter:
+      - function: take_first
+metadata:
+  version: 2.0
+"""
+ROLL = """\
+output_type: loglikelihood_rolling
+doc_to_text: ""
+doc_to_target: text
+metric_list:
+  - metric: word_perplexity
+  - metric: byte_perplexity
+  - metric: bits_per_byte
+"""
+GROUP = """\
+group: o_group
+group_alias: a group
+task: [o_choice, o_other]
+aggregate_metric_list:
+  - metric: acc
+    aggregation: mean
+    weight_by_size: true
+metadata:
+  version: 3.0
+"""
+ROWS = [
+    {
+        "question": f"What is {i} and {i}? Größe",
+        "choices": [str(2 * i), str(2 * i + 1), "dog"],
+        "answer": i % 3,
+        "text": f"The dog {i} sat on the mat. " * 3,
+    }
+    for i in range(8)
+]
+FLAGS = [
+    *("--model", "hf", "--model_args", "pretrained=org/tiny,dtype=float32", "--device", "cpu", "--batch_size", "4"),
+    *("--tasks", "o_group", "o_write,o_roll", "--include_path", "tasks", "--limit", "6", "--log_samples"),
+]
+CHAT = ["--apply_chat_template", "--system_instruction", "Be brief.", "--num_fewshot", "2"]
+
+#: Keys that lm-eval does not have.
+OURS = ["intervals", "forms", "date_iso", "multiform_version", "model_identity", "config/num_fewshot"]
+#: Values that differ from run to run, or that say more here: the content of a local model, a standard error.
+OTHERWISE = [
+    *("date", "pretty_env_info", "total_evaluation_time_seconds", "config/model_sha"),
+    "results/o_roll/bits_per_byte_stderr,none",
+]
+
+
+@contextlib.contextmanager
+def own_tasks_alone() -> Iterator[None]:
+    """Keeps lm-eval from reading its fourteen thousand files."""
+    from lm_eval.tasks import TaskManager
+
+    made = TaskManager.__init__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TaskManager, "__init__", lambda self, **given: made(self, **given, include_defaults=False))
+        yield
+
+
+class Run:
+    """A folder in which both command lines have run."""
+
+    def __init__(self, folder: Path, flags: list[str]) -> None:
+        self.folder = folder
+        self.tables = {"theirs": self._theirs(flags), "ours": self._ours(flags)}
+
+    def _theirs(self, flags: list[str]) -> str:
+        from lm_eval.__main__ import cli_evaluate
+
+        with own_tasks_alone(), pytest.MonkeyPatch.context() as patch:
+            patch.setattr(sys, "argv", ["lm_eval", "run", *flags, "--output_path", "theirs"])
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                cli_evaluate()
+        return out.getvalue()
+
+    def _ours(self, flags: list[str]) -> str:
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            assert main(["run", *flags, "--output_path", "ours", "--no_cache"]) == 0
+        return out.getvalue()
+
+    def results(self, whose: str) -> dict[str, Any]:
+        [file] = (self.folder / whose).rglob("results_*.json")
+        made: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        return made
+
+    def samples(self, whose: str) -> dict[str, list[dict[str, Any]]]:
+        files = {undated(file): file for file in (self.folder / whose).rglob("samples_*.jsonl")}
+        return {
+            name: [json.loads(line) for line in file.read_text(encoding="utf-8").split("\n") if line]
+            for name, file in files.items()
+        }
+
+    def files(self, whose: str) -> list[str]:
+        root = self.folder / whose
+        return sorted(f"{file.parent.relative_to(root)}/{undated(file)}" for file in root.rglob("*.json*"))
+
+
+def undated(file: Path) -> str:
+    return re.sub(r"_\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d+", "_DATE", file.name)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, lm_eval_tasks: Path) -> Iterator[Path]:
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'multiform[hf]'")
+    path = tmp_path_factory.mktemp("outputs")
+    save_tiny_model(path / "org" / "tiny")
+    (path / "tasks").mkdir()
+    rows = path / "tasks" / "rows.json"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    data = DATA.format(rows=rows)
+    tasks = {
+        "o_choice": data + CHOICE.format(word="Question"),
+        "o_other": data + CHOICE.format(word="Q"),
+        "o_write": data + WRITE,
+        "o_roll": data + ROLL,
+    }
+    for name, text in tasks.items():
+        (path / "tasks" / f"{name}.yaml").write_text(f"task: {name}\n{text}", encoding="utf-8")
+    (path / "tasks" / "o_group.yaml").write_text(GROUP, encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(path)
+        patch.setenv("HF_HUB_OFFLINE", "1")
+        yield path
+
+
+@pytest.fixture(scope="module", params=["plain", "chat"])
+def run(request: pytest.FixtureRequest, folder: Path) -> Iterator[Run]:
+    place = folder / request.param
+    place.mkdir()
+    for name in ("tasks", "org"):
+        shutil.copytree(folder / name, place / name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(place)
+        yield Run(place, FLAGS + (CHAT if request.param == "chat" else []))
+
+
+def differences(theirs: Any, ours: Any, path: str = "") -> Iterator[str]:
+    """What is not as in lm-eval: a missing or added key, another type, another value."""
+    if isinstance(theirs, dict) and isinstance(ours, dict):
+        yield from (f"{path}{key}: missing" for key in theirs.keys() - ours.keys())
+        yield from (f"{path}{key}: added" for key in ours.keys() - theirs.keys())
+        for key in theirs.keys() & ours.keys():
+            yield from differences(theirs[key], ours[key], f"{path}{key}/")
+    elif isinstance(theirs, list) and isinstance(ours, list) and len(theirs) == len(ours):
+        for index, (one, other) in enumerate(zip(theirs, ours, strict=True)):
+            yield from differences(one, other, f"{path}{index}/")
+    elif not same(theirs, ours):
+        yield f"{path.removesuffix('/')}: {theirs!r:.200} is {ours!r:.200}"
+
+
+def same(theirs: Any, ours: Any) -> bool:
+    """Equal, of one type; numbers, which may be written as text, to five digits."""
+    if theirs == ours:
+        return type(theirs) is type(ours)
+    try:
+        return type(theirs) is type(ours) and float(ours) == pytest.approx(float(theirs), rel=1e-5)
+    except (TypeError, ValueError):
+        return False
+
+
+def unexpected(found: Iterator[str]) -> list[str]:
+    """Those that are neither an added key of ours nor a value that may differ."""
+    allowed = [*(f"{key}: added" for key in OURS), *(f"{key}: *" for key in OTHERWISE)]
+    return sorted(line for line in found if not any(fnmatch(line, one.replace("[", "[[]")) for one in allowed))
+
+
+def test_files_have_the_same_names(run: Run):
+    assert run.files("ours") == run.files("theirs")
+    assert "org__tiny/results_DATE.json" in run.files("theirs")
+
+
+def test_results_have_the_keys_types_and_values_of_lm_eval(run: Run):
+    assert unexpected(differences(run.results("theirs"), run.results("ours"))) == []
+
+
+def test_keys_of_results_are_in_the_order_of_lm_eval(run: Run):
+    theirs, ours = run.results("theirs"), run.results("ours")
+    assert [key for key in ours if key in theirs] == list(theirs)
+    for key in ("results", "configs", "config", "versions", "n-shot"):
+        assert [inner for inner in ours[key] if inner in theirs[key]] == list(theirs[key])
+    for task, config in theirs["configs"].items():
+        assert list(ours["configs"][task]) == list(config)
+
+
+def test_hashes_of_tasks_are_those_of_lm_eval(run: Run):
+    assert run.results("ours")["task_hashes"] == run.results("theirs")["task_hashes"]
+    assert len(run.results("theirs")["task_hashes"]) == 4
+
+
+def test_samples_have_the_keys_types_and_values_of_lm_eval(run: Run):
+    theirs, ours = run.samples("theirs"), run.samples("ours")
+    assert sorted(differences(theirs, ours)) == []
+    assert [len(lines) for lines in theirs.values()].count(12) == 1  # one task has two filters
+    for name, lines in theirs.items():
+        assert [list(line) for line in ours[name]] == [list(line) for line in lines]
+
+
+def cells(table: str) -> list[list[str]]:
+    """The cells of Markdown tables, without the rules between the head and the rows."""
+    rows = [line.strip("|").split("|") for line in table.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in row] for row in rows if set("".join(row)) - set("-:")]
+
+
+def test_tables_have_the_columns_rows_and_numbers_of_lm_eval(run: Run):
+    theirs, ours = cells(run.tables["theirs"]), cells(run.tables["ours"])
+    assert len(theirs) == len(ours) == 13
+    for expected, got in zip(theirs, ours, strict=True):
+        if "bits_per_byte" in expected:  # has a standard error here
+            expected, got = expected[:-1], got[:-1]
+        assert [number(cell) for cell in got] == [number(cell) for cell in expected]
+
+
+def number(cell: str) -> Any:
+    try:
+        return pytest.approx(float(cell), rel=1e-3)
+    except ValueError:
+        return cell
+
+
+def test_the_line_above_the_table_is_that_of_lm_eval(run: Run):
+    line = "hf ({'pretrained': 'org/tiny', 'dtype': 'float32'}), gen_kwargs: ({}), limit: 6.0"
+    assert line in run.tables["theirs"]
+    assert line in run.tables["ours"]
