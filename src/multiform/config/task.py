@@ -230,7 +230,7 @@ class TaskConfig:
             return
         self.format, self.format_label = selected.format, selected.label
         if self.formats is None and not self.multiple_inputs:
-            self.recovered = self._recovered(self._prompt)
+            self.recovered = self._recovered(self._prompt, selected.format)
         self.mapping = self._raw_mapping(self._prompt, self.recovered)
         try:
             check_raw(selected.format, self.mapping)
@@ -242,12 +242,14 @@ class TaskConfig:
         self.doc_to_target = templates.doc_to_target  # type: ignore[assignment]
         self._take_over(selected.format)
 
-    def _recovered(self, prompt: FieldMapping) -> Recovered:
+    def _recovered(self, prompt: FieldMapping, form: FormatConfig) -> Recovered:
         """The raw mapping behind the fields of a task that was not written for formats."""
         try:
-            return recovered(prompt, output_type=self._given["output_type"], processed=self.process_docs is not None)
+            found = recovered(prompt, output_type=self._given["output_type"], processed=self.process_docs is not None)
         except ConfigError as error:
             raise ConfigError(error.what, where=self.where(str(error.where)), hint=error.hint) from error
+        ranks = self._given["output_type"] == "multiple_choice" and self.process_results is None
+        return found.spread_out() if form.shows_choices and ranks else found
 
     def _raw_mapping(self, prompt: FieldMapping, found: Recovered | None) -> FieldMapping:
         """The mapping that a format works on: what was found behind a prompt, or what the task says."""
@@ -357,7 +359,7 @@ class TaskConfig:
             given.get("doc_to_target", raw.answer),
         )
         if self.recovered is not None:
-            mapping = self._raw_mapping(mapping, self._recovered(mapping))
+            mapping = self._raw_mapping(mapping, self._recovered(mapping, self.format))
         made = compile_format(self.format, mapping)
         return {
             "doc_to_text": made.doc_to_text,

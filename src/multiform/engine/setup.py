@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,6 +13,7 @@ from multiform.config import TaskConfig
 from multiform.config.generation import check_generation
 from multiform.engine.late import late_model
 from multiform.engine.progress import Progress
+from multiform.engine.recovered import recovered_notes
 from multiform.engine.store import Store
 from multiform.errors import ConfigError, UsageError, nearest, reason
 from multiform.models import Model, models
@@ -20,6 +22,8 @@ from multiform.tasks import BaseTask, Group, Node, PromptOptions, Task, TaskMana
 DEFAULT_MODEL = "bundled"
 #: Seeds of python, numpy, torch and the few-shot sampler.
 DEFAULT_SEEDS = (0, 1234, 1234, 1234)
+
+logger = logging.getLogger("multiform")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +94,8 @@ def load_tasks(
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
     for form in forms.values():
         _apply(settings, form)
+    for note in recovered_notes(form.config for form in forms.values()):
+        logger.info("%s", note)
     return list(forms.values())
 
 

@@ -9,7 +9,11 @@ from typing import Any
 from multiform.config import TaskConfig
 from multiform.errors import ConfigError, DataError, MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
+from multiform.formats.infer import problem
 from multiform.jinja import choice_list, has_markup, parse_literal_list
+
+#: So many documents are looked at for prompts that a template does not show.
+_CHECKED = 16
 
 
 class DocReader:
@@ -18,6 +22,7 @@ class DocReader:
     def __init__(self, config: TaskConfig) -> None:
         self.config = config
         self._fields: dict[int, Field] = {}
+        self._checked = 0
 
     def read(self, spec: FieldSpec, doc: Doc, key: str) -> Any:
         """The value of a field; `key` is what the task file calls it."""
@@ -88,8 +93,26 @@ class DocReader:
 
     def check(self, doc: Doc) -> None:
         """Check what a format renders before it renders it: a string would pass for a list of letters."""
-        if self.config.format is not None and self.config.mapping.choices is not None:
-            self.raw_choices(doc)
+        if self.config.format is None:
+            return
+        choices = [] if self.config.mapping.choices is None else self.raw_choices(doc)
+        if self.config.recovered is not None and self._checked < _CHECKED:
+            self._checked += 1
+            self._check_raw(doc, choices)
+
+    def _check_raw(self, doc: Doc, choices: list[str]) -> None:
+        """Refuse a question that turns out to be a prompt, or an index, once a document is there."""
+        question = self.read(self.config.mapping.question, doc, "doc_to_text")
+        hint = (
+            "run the task without a format, or give formats:, doc_to_text and doc_to_choice in a file that includes it"
+        )
+        if isinstance(question, list | int | float):
+            what = f"doc_to_text gives {shorten(question, 40)}, not a question"
+            raise ConfigError(what, where=self.config.where("doc_to_text"), hint=hint)
+        found = problem(str(question), choices)
+        if found is not None:
+            what = f"a format would wrap a prompt twice: {found}"
+            raise ConfigError(what, where=self.config.where("doc_to_text"), hint=hint)
 
     def _bad_choices(self, what: str) -> DataError:
         hint = "name the column that holds the list, e.g. doc_to_choice: choices"

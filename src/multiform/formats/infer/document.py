@@ -145,7 +145,8 @@ def _bare(text: str, doc: Doc) -> str:
     text = words.CHOICES_HEADER.sub("", text)
     values = [value.strip() for value in _values(doc) if len(value.strip()) > 2]
     for found in reversed(list(words.QUESTION_LABEL.finditer(text))):
-        if any(text[found.end() :].startswith(value) for value in values):
+        rest = text[found.end() :].strip()
+        if any(rest.startswith(value) or (rest and value.startswith(rest)) for value in values):
             return (text[: found.start()] + text[found.end() :]).strip()
     return text.strip()
 

@@ -5,64 +5,17 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any
 
 from multiform.answers import label_list
-from multiform.errors import ConfigError
 from multiform.fields import Field, FieldSpec
 from multiform.formats.infer.document import PromptAnswer, PromptChoices, PromptQuestion
 from multiform.formats.infer.layout import Layout, Unclear, read_layout
 from multiform.formats.infer.options import Options, indexed_list
 from multiform.formats.infer.parts import Text, Value, template_parts
+from multiform.formats.infer.result import Recovered, Refused
 from multiform.formats.jinja import FieldMapping
 from multiform.jinja import has_markup
-
-How = Literal["raw", "template", "documents"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovered:
-    """The raw mapping behind a prompt, and how it was found."""
-
-    mapping: FieldMapping
-    #: The mapping was raw already, was read from the template, or is read from each document's prompt.
-    how: How
-    #: What the prompt says and the mapping does not.
-    left_out: tuple[str, ...] = ()
-
-    def described(self) -> str:
-        """One sentence for a log."""
-        if self.how == "documents":
-            return "code writes the prompt; question and choices are read back out of each document's prompt"
-        fields = {"question": self.mapping.question, "choices": self.mapping.choices, "answer": self.mapping.answer}
-        found = ", ".join(f"{name} {shown(spec)}" for name, spec in fields.items() if spec is not None)
-        left = ", ".join(repr(text) for text in self.left_out)
-        return (
-            f"doc_to_text is a prompt; recovered {found}; left out {left}" if left else f"the mapping is raw: {found}"
-        )
-
-
-def shown(spec: FieldSpec) -> str:
-    """A field as a task file would write it."""
-    if callable(spec):
-        return getattr(spec, "__qualname__", None) or str(spec)
-    return spec if isinstance(spec, str) else repr(spec)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
-    """Why no raw mapping can be recovered."""
-
-    #: The field that stands in the way.
-    key: Literal["doc_to_text", "doc_to_choice", "doc_to_target"]
-    #: The reason in a few words, the same for all tasks that have it.
-    reason: str
-    what: str
-    hint: str
-
-    def error(self) -> ConfigError:
-        return ConfigError(self.what, where=self.key, hint=self.hint)
-
 
 _ADD = "write a file that includes this one and gives formats: (say mcqa), doc_to_text: the bare question"
 _ADD_CHOICES = f"{_ADD}, doc_to_choice: the choices' texts"

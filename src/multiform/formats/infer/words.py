@@ -7,42 +7,43 @@ from collections.abc import Sequence
 
 #: What stands before a question.
 QUESTION = (
-    "question", "q", "query", "problem", "human", "user",
-    "frage", "pregunta", "preguntas", "domanda", "quesito", "pergunta", "galdera", "soru", "vraag", "fråga",
-    "spørsmål", "spurning", "kysymys", "pytanie", "вопрос", "ερώτηση", "питання",
-    "سؤال", "السؤال", "سۇئال", "سوال", "س", "प्रश्न", "প্রশ্ন", "질문", "문제", "問題", "问题", "質問", "题目", "題目", "câu hỏi",
-    "ibeere", "swali", "tambaya", "umbuzo", "ጥያቄ", "คำถาม", "pertanyaan", "soal",
+    "question", "q", "query", "problem", "human", "user", "frage", "pregunta", "preguntas", "domanda",
+    "quesito", "pergunta", "galdera", "soru", "vraag", "fråga", "spørsmål", "spurning", "kysymys", "pytanie",
+    "вопрос", "ερώτηση", "питання", "سؤال", "السؤال", "سۇئال", "سوال", "س", "प्रश्न", "প্রশ্ন", "질문", "문제",
+    "問題", "问题", "質問", "题目", "題目", "câu hỏi", "ibeere", "swali", "tambaya", "umbuzo", "ጥያቄ", "คำถาม",
+    "pertanyaan", "soal",
 )  # fmt: skip
 #: What asks for an answer.
 ANSWER = (
-    "answer", "a", "response", "assistant", "the answer", "your answer", "final answer", "correct answer", "best answer",
-    "the answer is", "the correct answer is", "the best answer is", "the correct answer", "step by step answer",
-    "antwort", "respuesta", "resposta", "risposta", "réponse", "erantzuna", "cevap", "yanıt", "antwoord", "svar", "svaret",
-    "riktig svar", "rett svar", "vastaus", "odpowiedź", "ответ", "απάντηση", "відповідь", "svör",
-    "إجابة", "الإجابة", "الاجابة", "جواب", "الجواب", "جاۋاپ", "پاسخ", "ج", "उत्तर", "উত্তর", "정답", "답변", "답", "答案", "回答",
-    "応答", "答え", "đáp án", "trả lời", "idahun", "jibu", "amsa", "impendulo", "መልስ", "คำตอบ", "jawaban",
+    "answer", "a", "response", "assistant", "the answer", "your answer", "final answer", "correct answer",
+    "best answer", "the answer is", "the correct answer is", "the best answer is", "the correct answer",
+    "step by step answer", "antwort", "respuesta", "resposta", "risposta", "réponse", "erantzuna", "cevap",
+    "yanıt", "antwoord", "svar", "svaret", "riktig svar", "rett svar", "vastaus", "odpowiedź", "ответ",
+    "απάντηση", "відповідь", "svör", "إجابة", "الإجابة", "الاجابة", "جواب", "الجواب", "جاۋاپ", "پاسخ", "ج",
+    "उत्तर", "উত্তর", "정답", "답변", "답", "答案", "回答", "応答", "答え", "đáp án", "trả lời", "idahun",
+    "jibu", "amsa", "impendulo", "መልስ", "คำตอบ", "jawaban",
 )  # fmt: skip
 #: What asks for an answer where the question stands before it in full.
 KIND_OF_ANSWER = ("category", "label", "sentiment", "topic", "intent", "class")
 #: What stands before a list of choices.
 CHOICES = (
     "choices", "options", "answer choices", "answer options", "possible answers", "candidates", "alternatives",
-    "optionen", "opciones", "opcions", "opcions de resposta", "opzioni", "opções", "aukerak", "seçenekler", "svaralternativ",
-    "svaralternativer", "alternativer", "valgmuligheter", "valg", "варианты", "варианты ответа", "επιλογές",
-    "الخيارات", "خيارات", "الاختيارات", "الإجابات المحتملة", "विकल्प", "বিকল্প", "선택지", "보기", "选项", "選項", "選択肢",
-    "lựa chọn", "pilihan", "ตัวเลือก",
+    "optionen", "opciones", "opcions", "opcions de resposta", "opzioni", "opções", "aukerak", "seçenekler",
+    "svaralternativ", "svaralternativer", "alternativer", "valgmuligheter", "valg", "варианты",
+    "варианты ответа", "επιλογές", "الخيارات", "خيارات", "الاختيارات", "الإجابات المحتملة", "विकल्प", "বিকল্প",
+    "선택지", "보기", "选项", "選項", "選択肢", "lựa chọn", "pilihan", "ตัวเลือก",
 )  # fmt: skip
 #: What stands before the text that a question is about.
 PASSAGE = (
-    "passage", "context", "text", "paragraph", "article", "document", "p",
-    "contexte", "contexto", "context", "kontext", "contesto", "texte", "texto", "testo", "tekst", "testua", "bakgrunn", "kontekst",
-    "السياق", "النص", "지문", "文章", "本文", "متن",
+    "passage", "context", "text", "paragraph", "article", "document", "p", "contexte", "contexto", "kontext",
+    "contesto", "texte", "texto", "testo", "tekst", "testua", "bakgrunn", "kontekst", "السياق", "النص", "지문",
+    "文章", "本文", "متن",
 )  # fmt: skip
 #: What a sentence after the choices speaks of, in which a model is asked to choose.
 CHOOSING = (
-    "answer", "answers", "option", "options", "choice", "choices", "letter", "choose", "select",
-    "respuesta", "resposta", "risposta", "réponse", "antwort", "letra", "lettera", "lettre", "buchstabe",
-    "opción", "opció", "opzione", "erantzuna", "svar", "svaret", "svaralternativ",
+    "answer", "answers", "option", "options", "choice", "choices", "letter", "choose", "select", "respuesta",
+    "resposta", "risposta", "réponse", "antwort", "letra", "lettera", "lettre", "buchstabe", "opción", "opció",
+    "opzione", "erantzuna", "svar", "svaret", "svaralternativ",
 )  # fmt: skip
 #: What is put before the label of a choice.
 OPTION = ("option", "choice", "opción", "opció", "opzione", "alternativ", "alternativa", "aukera")
@@ -96,7 +97,7 @@ ENDS_AS_LABEL = re.compile(r"(?:^|\n|\\)[ \t]*(?P<label>[^\W\d_]+(?:[ \t]+[^\W\d
 OPEN_SENTENCE = re.compile(rf"(?<!\w){_any((*ANSWER, *CHOOSING))}(?!\w)[^\n]*[:：]\s*$", re.IGNORECASE)
 
 _MARK = re.compile(
-    rf"(?P<before>(?:^|.*\s))[\[(]?(?P<label>\w{{1,4}}|[①-⑩])(?P<close>[\])]?[.:)：．、]?)[ \t]*$",
+    r"(?P<before>(?:^|.*\s))[\[(]?(?P<label>\w{1,4}|[①-⑩])(?P<close>[\])]?[.:)：．、]?)[ \t]*$",
     re.IGNORECASE | re.DOTALL,
 )
 
@@ -124,6 +125,7 @@ def option_mark(text: str) -> tuple[str, str] | None:
 
 
 def is_first_label(label: str) -> bool:
+    """Whether a list of choices can begin with a label."""
     return label == BULLET or any(label == alphabet[0] for alphabet in ALPHABETS)
 
 

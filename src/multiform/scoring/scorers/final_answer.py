@@ -46,7 +46,7 @@ class FinalAnswer(ReadingScorer):
     def reading(self, outcome: TextOutcome) -> TextOutcome:
         """Compare as numbers when the reference is one, as words otherwise."""
         answer = self.read(outcome) if outcome.prediction is not None else None
-        references = tuple(_canonical(reference) for reference in outcome.references)
+        references = tuple(_canonical(_result(reference)) for reference in outcome.references)
         prediction = None if answer is None else _agreeing(answer, references)
         return replace(outcome, prediction=prediction, references=references)
 
@@ -69,6 +69,12 @@ def read_final_answer(text: str, markers: Sequence[re.Pattern[str]] = _MARKERS) 
     lines = text.strip().splitlines()
     bare = len(lines) == 1 and len(lines[0].split()) <= _BARE_WORDS and not re.search(r"\banswer\b", lines[0], re.I)
     return (_trimmed(lines[0]) or None) if bare else None
+
+
+def _result(reference: str) -> str:
+    """The result of a solution that ends in ``#### 42``; any other reference as it is."""
+    solution, mark, result = reference.rpartition("####")
+    return result.strip() if mark and solution.strip() and "\n" not in result.strip() else reference
 
 
 def _trimmed(answer: str) -> str:

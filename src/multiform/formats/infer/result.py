@@ -1,0 +1,76 @@
+"""What there is to say about a task's prompt: the raw mapping behind it, or why there is none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from multiform.errors import ConfigError
+from multiform.fields import FieldSpec
+from multiform.formats.infer.spread import SpreadAnswer, SpreadChoices
+from multiform.formats.jinja import FieldMapping
+
+How = Literal["raw", "template", "documents"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovered:
+    """The raw mapping behind a prompt, and how it was found."""
+
+    mapping: FieldMapping
+    #: The mapping was raw already, was read from the template, or is read from each document's prompt.
+    how: How
+    #: What the prompt says and the mapping does not.
+    left_out: tuple[str, ...] = ()
+    #: Whether the choices are put in another order in each document.
+    spread: bool = False
+
+    def described(self) -> str:
+        """One sentence for a log."""
+        if self.how == "documents":
+            return "question and choices are read back out of each document's prompt"
+        raw = self.mapping
+        choices = raw.choices.choices if isinstance(raw.choices, SpreadChoices) else raw.choices
+        answer = raw.answer.index if isinstance(raw.answer, SpreadAnswer) else raw.answer
+        fields = {"question": raw.question, "choices": choices, "answer": answer}
+        found = ", ".join(f"{name} {_one_line(shown(spec))}" for name, spec in fields.items() if spec is not None)
+        left = f"; left out {', '.join(map(repr, self.left_out))}" if self.left_out else ""
+        spread = "; the right choice always had the same place, so each document has an order of its own"
+        return f"doc_to_text is a prompt; recovered {found}{left}{spread if self.spread else ''}"
+
+    def spread_out(self) -> Recovered:
+        """The same with choices in another order in each document, where the right one always has the same place.
+
+        A format that shows such choices would have a model find the right one by its label alone.
+        """
+        index, choices, question = self.mapping.answer, self.mapping.choices, self.mapping.question
+        if not isinstance(index, int) or choices is None:
+            return self
+        spread = FieldMapping(question, SpreadChoices(question, choices, index), SpreadAnswer(question, choices, index))
+        return replace(self, mapping=spread, spread=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """Why no raw mapping can be recovered."""
+
+    #: The field that stands in the way.
+    key: Literal["doc_to_text", "doc_to_choice", "doc_to_target"]
+    #: The reason in a few words, the same for all tasks that have it.
+    reason: str
+    what: str
+    hint: str
+
+    def error(self) -> ConfigError:
+        return ConfigError(self.what, where=self.key, hint=self.hint)
+
+
+def shown(spec: FieldSpec) -> str:
+    """A field as a task file would write it."""
+    if callable(spec):
+        return getattr(spec, "__qualname__", None) or str(spec)
+    return spec if isinstance(spec, str) else repr(spec)
+
+
+def _one_line(text: str) -> str:
+    return text.replace("\n", "\\n")
