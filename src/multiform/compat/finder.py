@@ -100,9 +100,9 @@ sys.meta_path.insert(0, answers)
 
 
 def real_folder() -> Path | None:
-    """Where the real lm-eval is installed, if it is; nothing of it is imported."""
-    spec = PathFinder.find_spec(PACKAGE)
-    found = list(spec.submodule_search_locations or ()) if spec is not None else []
+    """Where the real lm-eval is installed, if it is, as a package or from a clone; nothing of it is imported."""
+    specs = (finder.find_spec(PACKAGE, None) for finder in sys.meta_path if finder is not answers)
+    found = [folder for spec in specs if spec is not None for folder in spec.submodule_search_locations or ()]
     return Path(found[0]) if found else None
 
 

@@ -356,4 +356,10 @@ def kind_of(output_type: str) -> type[Task]:
 
 
 def _value_of(metric: Metric) -> Callable[[Sequence[Any]], float]:
-    return lambda items: metric.aggregation(items, 0).value
+    """The aggregation as a function of the values alone; it says which one it is."""
+
+    def value(items: Sequence[Any]) -> float:
+        return metric.aggregation(items, 0).value
+
+    value.aggregation = metric.aggregation  # type: ignore[attr-defined]
+    return value

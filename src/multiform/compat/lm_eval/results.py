@@ -32,6 +32,9 @@ def without_run(results: Results, *, samples: bool, errors: bool) -> dict[str, A
     """What `evaluate` returns: the scores and how they were made, but not when and where."""
     made = {key: value for key, value in to_json(results).items() if key in _SCORES}
     made["versions"] = {name: "Yaml" if version == "N/A" else version for name, version in made["versions"].items()}
+    for group in results.groups:
+        if not group.estimates:  # a group without scores is only a name
+            made["results"][group.name].pop("sample_len", None)
     if not errors:  # without resamples, lm-eval gives no standard errors at all
         for key in ("results", "groups"):
             for scores in made.get(key, {}).values():

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 _ARROWS = {True: "↑", False: "↓"}
 _NOT_METRICS = ("name", "alias", "sample_len", "sample_count")
-#: The columns of numbers, which stand to the right.
-_RIGHT = ("n-shot", "Value", "Stderr")
+#: The columns that may hold numbers.
+_NUMBERS = ("Version", "n-shot", "Value", "Stderr")
 
 
 def make_table(result_dict: Mapping[str, Any], column: str = "results", sort_results: bool = False) -> str:
@@ -51,38 +52,62 @@ def _rows(name: str, depth: int, results: Mapping[str, Any], column: str) -> lis
         if metric.endswith("_stderr"):
             continue
         error = scores.get(f"{metric}_stderr,{filtered}", "")
-        sign = "" if error == "" else "±"
         first = [shown, version] if not rows else ["", ""]
-        rows.append([*first, filtered, shots, metric, _ARROWS.get(better.get(metric), ""),
-                     _number(scores[key]), sign, _number("   N/A" if error == "N/A" else error)])  # fmt: skip
+        arrow, sign = _ARROWS.get(better.get(metric), ""), "" if error == "" else "±"
+        rows.append([*first, filtered, shots, metric, arrow, _score(scores[key]), sign, _score(error)])
     return rows
 
 
-def _number(value: Any) -> str:
-    """Four decimals, or none where they would all be 0."""
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return str(value)
-    return f"{value:.0f}" if float(f"{value:.4f}").is_integer() else f"{value:.4f}"
+def _score(value: Any) -> str:
+    if value == "N/A":
+        return "   N/A"
+    return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
 def _markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(3, *(len(row[index]) for row in [headers, *rows])) for index in range(len(headers))]
-    numeric = [header in _RIGHT and any(_is_number(row[index]) for row in rows) for index, header in enumerate(headers)]
-    lines = ["|" + "|".join(f"{header:^{width}}" for header, width in zip(headers, widths, strict=True)) + "|"]
-    rules = ["-" * (width - 1) + ":" if right else "-" * width for width, right in zip(widths, numeric, strict=True)]
-    lines.append("|" + "|".join(rules) + "|")
-    for row in rows:
-        cells = [
-            f"{cell:>{width}}" if right else f"{cell:<{width}}"
-            for cell, width, right in zip(row, widths, numeric, strict=True)
-        ]
-        lines.append("|" + "|".join(cells) + "|")
-    return "\n".join(lines) + "\n"
+    """The table; a column of numbers stands to the right, with as many decimals as its longest number needs."""
+    columns = [_aligned(header, [row[index] for row in rows]) for index, header in enumerate(headers)]
+    heads = ["|" + "|".join(column[line] for column in columns) + "|" for line in range(len(rows) + 2)]
+    return "\n".join(heads) + "\n"
 
 
-def _is_number(text: str) -> bool:
+def _aligned(header: str, cells: Sequence[str]) -> list[str]:
+    """The header, the rule below it and the cells, all of one width."""
+    filled = [cell for cell in cells if cell.strip()]
+    numeric = header in _NUMBERS and bool(filled) and all(_number(cell) is not None for cell in filled)
+    decimals = max((_decimals(cell) for cell in filled), default=0) if numeric else 0
+    texts = [_spelled(cell, decimals) if numeric else cell for cell in cells]
+    width = max(3, len(header), *map(len, texts), 0)
+    rule = "-" * (width - 1) + ":" if numeric else "-" * width
+    placed = [f"{text:>{width}}" if numeric or _whole(header, text) else f"{text:<{width}}" for text in texts]
+    trimmed = [f"{int(float(text)):>{width}}" if not numeric and _whole(header, text) else text for text in placed]
+    return [f"{header:^{width}}", rule, *trimmed]
+
+
+def _number(text: str) -> float | None:
     try:
-        float(text)
+        return float(text)
     except ValueError:
-        return False
-    return True
+        return None
+
+
+def _decimals(text: str) -> int:
+    """How many decimals a number needs.
+
+    >>> _decimals("0.2500"), _decimals("3.0"), _decimals("nan")
+    (2, 0, 0)
+    """
+    return len(text.partition(".")[2].rstrip("0"))
+
+
+def _spelled(text: str, decimals: int) -> str:
+    value = _number(text)
+    if value is None:
+        return text
+    return f"{value:.{decimals}f}" if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity"
+
+
+def _whole(header: str, text: str) -> bool:
+    """Whether a cell among texts is a whole number, such as a version."""
+    value = _number(text) if header in _NUMBERS else None
+    return value is not None and math.isfinite(value) and value.is_integer()

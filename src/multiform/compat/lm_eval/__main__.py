@@ -1,0 +1,24 @@
+"""``python -m multiform.compat.lm_eval ...``: lm-eval's command line, answered by Multiform's."""
+
+from __future__ import annotations
+
+import sys
+
+from multiform.cli.main import main
+from multiform.compat.finder import real_folder
+
+_NO_TASKS = ("-h", "--help", "--version", "--include_path", "--config", "-C")
+
+
+def cli_evaluate() -> None:
+    """Run the command line; the tasks of the installed lm-eval are found unless other folders are named."""
+    arguments = sys.argv[1:]
+    if arguments and real_folder() is not None and not any(word.partition("=")[0] in _NO_TASKS for word in arguments):
+        arguments += ["--include_path", "lm_eval"]
+    code = main(arguments)
+    if code:
+        raise SystemExit(code)
+
+
+if __name__ == "__main__":
+    cli_evaluate()
