@@ -73,7 +73,6 @@ def _write(path: Path, setting: Setting, rows: list[Row]) -> None:
         "short": setting.short,
         "docs": setting.docs,
         "threads": setting.threads,
-        "batch_size": setting.batch_size,
         "model": setting.model.name,
         "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()},
         "packages": {name: version(name) for name in ("multiform", "lm-eval", "torch", "transformers")},

@@ -5,18 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+#: lm-eval's own way to find a batch size takes several times as long as its whole run with this one.
+LM_EVAL_BATCH = 8
+
 #: Log-likelihood, greedy flag and number of tokens; or the text that was written.
 Answers: TypeAlias = list[Any]
 #: The backbone, so that what goes through it can be counted, and what answers.
 Side: TypeAlias = tuple[Any, Callable[[Sequence[Sequence[Any]]], Answers]]
 
 
-def multiform_side(model: str, batch_size: int) -> Side:
-    """Multiform's `hf` model."""
+def multiform_side(model: str) -> Side:
+    """Multiform's `hf` model, which finds out its batch size by itself."""
     from multiform.models.hf.model import HFModel
     from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
-    loaded = HFModel(model, batch_size=batch_size, dtype="float32", device="cpu")
+    loaded = HFModel(model, dtype="float32", device="cpu")
 
     def answer(requests: Sequence[Sequence[Any]]) -> Answers:
         if isinstance(requests[0][1], str):
@@ -29,12 +32,12 @@ def multiform_side(model: str, batch_size: int) -> Side:
     return loaded.model, answer
 
 
-def lm_eval_side(model: str, batch_size: int) -> Side:
+def lm_eval_side(model: str) -> Side:
     """lm-eval's `hf` model."""
     from lm_eval.api.instance import Instance
     from lm_eval.models.huggingface import HFLM
 
-    loaded = HFLM(pretrained=model, batch_size=batch_size, dtype="float32", device="cpu")
+    loaded = HFLM(pretrained=model, batch_size=LM_EVAL_BATCH, dtype="float32", device="cpu")
 
     def answer(requests: Sequence[Sequence[Any]]) -> Answers:
         scoring = isinstance(requests[0][1], str)
@@ -49,7 +52,7 @@ def lm_eval_side(model: str, batch_size: int) -> Side:
     return loaded.model, answer
 
 
-SIDES: dict[str, Callable[[str, int], Side]] = {"multiform": multiform_side, "lm-eval": lm_eval_side}
+SIDES: dict[str, Callable[[str], Side]] = {"multiform": multiform_side, "lm-eval": lm_eval_side}
 
 
 class Count:

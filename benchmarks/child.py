@@ -20,7 +20,7 @@ def score(job: dict[str, Any]) -> dict[str, Any]:
     from benchmarks.answering import SIDES, Count, model_inputs, tree_nodes
 
     torch.set_num_threads(job["threads"])
-    model, answer = SIDES[job["side"]](job["model"], job["batch_size"])
+    model, answer = SIDES[job["side"]](job["model"])
     load = time.monotonic() - started
     loaded_mb = peak_mb()
     count = Count(model)

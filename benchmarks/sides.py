@@ -27,14 +27,13 @@ class Setting:
     threads: int
     #: Few documents, and many.
     docs: tuple[int, int]
-    batch_size: int = 8
     short: bool = False
 
     def run(self, job: str, side: str, **details: Any) -> dict[str, Any]:
         """Do a job on a side and give back what it measured."""
         with tempfile.TemporaryDirectory() as folder:
             given, result = Path(folder) / "job.json", Path(folder) / "result.json"
-            shared = {"model": str(self.model), "mirror": str(self.mirror), "batch_size": self.batch_size}
+            shared = {"model": str(self.model), "mirror": str(self.mirror)}
             content = {"job": job, "side": side, "threads": self.threads, **shared, **details}
             given.write_text(json.dumps(content), encoding="utf-8")
             whole = self._process([sys.executable, "-m", "benchmarks.child", str(given), str(result)], folder)

@@ -1,7 +1,12 @@
-"""lm-eval's own task files give lm-eval's numbers: every metric, with its standard error, of a few documents."""
+"""lm-eval's own task files give lm-eval's numbers on a few documents.
+
+Compared are every metric with its standard error, and of every scored continuation the log-likelihood and
+the greedy flag.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +14,20 @@ import pytest
 import reference
 
 from multiform import evaluate
+from multiform.requests import LLOutput
+from multiform.tasks import ScoredDoc
 
 pytestmark = [pytest.mark.parity, pytest.mark.bundled, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
+#: Between a log-likelihood of ours and of lm-eval, for each token of the continuation.
+PER_TOKEN = 3e-5
+
+#: Tasks with perplexities or probabilities among their metrics.
+CONTINUOUS = ("lambada_openai", "wikitext", "truthfulqa_mc2")
+
 #: Task or group, its folder, documents, generated tokens at most.
 CASES = {
+    "arc_easy": ("arc", 12, None),
     "arc_challenge": ("arc", 12, None),
     "hellaswag": ("hellaswag", 12, None),
     "mmlu": ("mmlu/default", 2, None),
@@ -25,7 +39,10 @@ CASES = {
     "openbookqa": ("openbookqa", 16, None),
     "lambada_openai": ("lambada", 12, None),
     "wikitext": ("wikitext", 2, None),
+    "mmlu_anatomy_continuation": ("mmlu/continuation", 6, None),
+    "mmlu_anatomy_generative": ("mmlu/generative", 4, 16),
     "gsm8k": ("gsm8k", 4, 48),
+    "gsm8k_cot_zeroshot": ("gsm8k", 4, 48),
     "bbh_cot_fewshot_boolean_expressions": ("bbh", 2, 48),
     "bbh_fewshot_word_sorting": ("bbh", 2, 48),
     "bbh_cot_zeroshot_dyck_languages": ("bbh", 2, 48),
@@ -60,6 +77,7 @@ def test_every_metric_is_that_of_lm_eval(name: str, models: tuple[Any, Any], mir
             limit=limit,
             gen_kwargs=gen_kwargs,
             bootstrap_iters=100,
+            log_samples=True,
             task_manager=TaskManager(include_path=str(folder), include_defaults=False),
         )
     ours = evaluate(
@@ -73,14 +91,36 @@ def test_every_metric_is_that_of_lm_eval(name: str, models: tuple[Any, Any], mir
         use_cache=False,
     )
     assert compared(theirs["results"], ours) > 0
+    for form in ours.forms:
+        compare_samples(theirs["samples"][form.name], form.samples)
 
 
 def compared(theirs: dict[str, dict[str, Any]], ours: Any) -> int:
-    """How many numbers were compared; each must be equal to six digits."""
+    """How many numbers were compared; each must be equal to six digits.
+
+    What is computed from the log-likelihoods themselves, not from their order, is as near as they are.
+    """
     number = 0
     for task, scores in theirs.items():
         for key, expected in scores.items():
             if "," in key and isinstance(expected, float):
-                assert ours[task][key] == pytest.approx(expected, rel=1e-6, abs=1e-6), f"{task} {key}"
+                near = PER_TOKEN if task in CONTINUOUS else 1e-6
+                assert ours[task][key] == pytest.approx(expected, rel=near, abs=near), f"{task} {key}"
                 number += 1
     return number
+
+
+def compare_samples(theirs: Sequence[dict[str, Any]], ours: Sequence[ScoredDoc]) -> None:
+    """Fails unless each document has the same requests, log-likelihoods and greedy flags, or the same texts."""
+    expected = {(sample["doc_id"], sample["filter"]): sample for sample in theirs}
+    assert len(expected) == len(ours)
+    for sample in ours:
+        other = expected[sample.doc_id, sample.scorer]
+        assert [instance.request.context for instance in sample.instances] == [args[0] for args in other["arguments"]]
+        for output, (answer,) in zip(sample.outputs, other["resps"], strict=True):
+            if isinstance(output, LLOutput):
+                loglikelihood, greedy = answer if isinstance(answer, tuple) else (answer, None)
+                assert output.loglikelihood == pytest.approx(loglikelihood, abs=PER_TOKEN * max(1, output.tokens or 1))
+                assert greedy is None or output.is_greedy == greedy
+            else:
+                assert output.text == answer
