@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from multiform.compat.finder import answers
 from multiform.errors import UsageError
 from multiform.tasks.folders import LIBRARY, task_folders
 
@@ -38,6 +40,25 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_lm_eval_stands_for_its_task_files(package):
     assert task_folders("lm_eval") == [LIBRARY, package / "tasks"]
     assert "lm_eval" not in sys.modules
+
+
+def test_it_does_so_where_its_name_is_answered_by_this_package(package, monkeypatch):
+    monkeypatch.setattr(answers, "installed", True)
+    monkeypatch.setattr(sys, "meta_path", [answers, *sys.meta_path])
+    assert task_folders("lm_eval") == [LIBRARY, package / "tasks"]
+
+
+def test_it_does_so_where_it_is_installed_from_a_clone(package, monkeypatch):
+    class Editable:
+        """Finds packages as a development install does, which is on no path."""
+
+        @staticmethod
+        def find_spec(name, path=None, target=None):
+            return importlib.util.spec_from_file_location(name, package / "__init__.py")
+
+    monkeypatch.setattr(sys, "path", [])
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Editable])
+    assert task_folders("lm_eval") == [LIBRARY, package / "tasks"]
 
 
 def test_a_folder_of_that_name_wins_and_it_is_said(package, tmp_path, caplog):

@@ -24,7 +24,7 @@ def add_sources(parser: argparse.ArgumentParser) -> None:
         "--include_path",
         metavar="DIR",
         action=Folders,
-        help="another folder of task files (may be repeated, or be several with colons between)",
+        help="another folder of task files, or lm_eval for those of lm-eval (may be repeated, or several with colons)",
     )
     group.add_argument(
         "--dataset_mirror",

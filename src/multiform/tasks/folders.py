@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import logging
 from collections.abc import Iterable
 from pathlib import Path
@@ -38,12 +37,10 @@ def _folder(name: str | Path) -> Path:
 
 def _installed_tasks() -> Path:
     """The task files that come with lm-eval, which is found but not imported."""
-    try:
-        spec = importlib.util.find_spec(_LM_EVAL)
-    except ValueError:  # a module that somebody made by hand
-        spec = None
-    for folder in (spec and spec.submodule_search_locations) or ():
-        if (tasks := Path(folder) / "tasks").is_dir():
-            return tasks
+    from multiform.compat.finder import real_folder
+
+    package = real_folder()
+    if package is not None and (package / "tasks").is_dir():
+        return package / "tasks"
     what = "lm-eval is not installed, and there is no folder 'lm_eval'"
     raise UsageError(what, where="--include_path lm_eval", hint="pip install lm-eval, or give the path of its tasks")

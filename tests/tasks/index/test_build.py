@@ -150,6 +150,7 @@ def test_a_broken_file_is_reported_with_its_line_from_the_kept_index_too(tasks, 
     ("text", "message"),
     [
         ("task: 5\n", "task: expected a name, got 5"),
+        ("task: a\ngroup: [b, c]\n", "group: expected a name, got ['b', 'c']; write tag: ['b', 'c'] for"),
         ("task: a\ntag: {b: c}\n", "tag: expected a tag or a list of them"),
         ("task: a\ndoc_to_text: !function nothing\n", "!function expects module.name"),
         ("task: a\ndate: 2024-13-45\n", "a value cannot be read"),

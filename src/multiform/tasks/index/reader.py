@@ -88,7 +88,7 @@ def _names(keys: Mapping[str, Any], source: Source | None = None) -> tuple[Name,
     """
     kind: Kind = "group" if "group" in keys and "class" not in keys else "task"
     name, tags = keys.get(kind), keys.get("tag") or ()
-    if name is None or name == "" or isinstance(name, list):
+    if name is None or name == "" or (kind == "task" and isinstance(name, list)):
         return ()
     if isinstance(name, str) and isinstance(tags, str | list | tuple):
         words = (tags,) if isinstance(tags, str) else tuple(map(str, tags))
@@ -97,7 +97,10 @@ def _names(keys: Mapping[str, Any], source: Source | None = None) -> tuple[Name,
         return None
     if not isinstance(name, str):
         what = f"expected a name, got {shorten(name)}"
-        raise ConfigError(what, where=f"{source.at(kind)}: {kind}", hint=f"write {kind}: '{name}' if it is one")
+        hint = f"write {kind}: '{name}' if it is one"
+        if isinstance(name, list):
+            hint = f"write tag: {shorten(name)} for what several tasks have in common"
+        raise ConfigError(what, where=f"{source.at(kind)}: {kind}", hint=hint)
     what = f"expected a tag or a list of them, got {shorten(tags)}"
     raise ConfigError(what, where=f"{source.at('tag')}: tag", hint="write e.g. tag: [science, english]")
 
