@@ -213,6 +213,21 @@ KEYS = [
 ]
 
 FORMATS = [
+    task(
+        "too_few_labels",
+        "formats:\n  type: mcqa\n  choice_labels: [A] # here\n",
+        "formats.choice_labels: doc 0: 3 choices but only 1 labels",
+        "add labels",
+    ),
+    *(
+        task(
+            f"{part}_fails",
+            f"formats:\n  type: mcqa\n  {part}: '{{{{ nope }}}}' # here\n",
+            f"formats.{part}: doc 0: no column 'nope'",
+            "the columns are",
+        )
+        for part in ("instruction", "answer_instruction", "answer_prompt", "question_prefix")
+    ),
     task("format_unknown", "formats: mqca # here\n", "formats: unknown format 'mqca'", "did you mean 'mcqa'?"),
     task("format_unknown_after_at", "", "t@mqca: unknown format 'mqca'", "did you mean 'mcqa'?", at="@mqca"),
     task("one_of_two_formats_unknown", "", "t@zzz: unknown format", "mcqa", "cloze", at="@mcqa+zzz"),
@@ -478,12 +493,18 @@ FILES = [
         "did you mean 'challenge'?",
         d__challenge__test_DOT_jsonl="",
     ),
+    *(
+        data(
+            f"question_null_{form}", [row(), row(question=None)], "task.yaml:5", "doc 1: the question is null", at=form
+        )
+        for form in ("@mcqa", "@cot", "")
+    ),
     task("too_many_shots", "num_fewshot: 4 # here\n", "num_fewshot: doc 0: 4 few-shot examples", "lower num_fewshot"),
     task(
         "broken_shot",
         "num_fewshot: 1\ndataset_path: d\nfewshot_split: train\n",
         "task.yaml",
-        "few-shot doc 0",
+        "few-shot row 0 of split 'train'",
         "the answer 7",
         at="@mcqa",
         d__test_DOT_jsonl=json.dumps(row()),
@@ -557,13 +578,21 @@ FLAGS = [
         flags(f"num_fewshot_{value}", ["--num_fewshot", value], "--num_fewshot: expected a whole number", "e.g.")
         for value in ("x", "-1", "1.5")
     ),
+    flags("cache_path_is_a_folder", "--cache_path .", "--cache_path: '.' is a folder", "--cache_path answers.db"),
+    flags("cache_requests", "--cache_requests maybe", "--cache_requests: no 'maybe'", "delete, refresh, true"),
+    flags("metadata_without_value", "--metadata a", "--metadata: expected key=value, got 'a'", "key=value"),
+    flags("model_args_several", "--model_args seed=1 two", "--model_args: expected key=value, got 'two'", "key=value"),
+    flags("max_batch_size", "--max_batch_size 0", "--max_batch_size: expected a whole number of 1 or more", "e.g."),
+    flags("model_of_lm_eval", "--model vllm", "--model: the model 'vllm' of lm-eval is not here", "local-completions"),
     flags("bootstrap_iters", "--bootstrap_iters -5", "--bootstrap_iters: expected a whole number of 0 or more", "e.g."),
     flags("corpus_missing", "--decontamination_corpus a.txt", "--decontamination_corpus: no file 'a.txt'", "check"),
     *(
         flags(f"doc_{value}", ["show", "task.yaml", f"--doc={value}"], "--doc: ", "N, A:B or all", "documents 0 to 3")
         for value in ("x", "-1", "99", "2:1", "1:2:3")
     ),
-    flags("too_many_shots_asked_for", "--num_fewshot 9", "task.yaml", "9 few-shot examples", "lower num_fewshot"),
+    flags(
+        "too_many_shots_asked_for", "--num_fewshot 9", "--num_fewshot: t", "9 few-shot examples", "lower num_fewshot"
+    ),
     flags("multiturn", "--fewshot_as_multiturn maybe", "--fewshot_as_multiturn: expected true or false", "maybe"),
     flags("log_samples_alone", "--log_samples", "--log_samples: there is no --output_path", "--output_path results"),
     flags("output_path_is_a_file", "--output_path out", "--output_path: cannot write to 'out'", "in the way", out="x"),

@@ -26,6 +26,8 @@ class TaskPrompts(TaskMedia):
         super().__init__(config, dataset_mirror=dataset_mirror)
         self._seed: int | None = DEFAULT_SEED
         self._shots: dict[int, list[prompt.Message]] = {}
+        #: Whether the number of examples is the run's, and not the task's.
+        self._shots_asked = False
 
     def doc_to_text(self, doc: Doc, doc_to_text: FieldSpec = None) -> Any:
         """The question; the inputs, or the index of the right one, of a task with several inputs."""
@@ -62,6 +64,7 @@ class TaskPrompts(TaskMedia):
             raise ConfigError(what, where=f"{self.name}: num_fewshot", hint="give a non-negative number")
         if self.config.num_fewshot != 0 or num_fewshot == 0:
             self.config.num_fewshot = num_fewshot
+            self._shots_asked = True
 
     def set_fewshot_seed(self, seed: int | None = None) -> None:
         self._seed = seed
@@ -158,16 +161,26 @@ class TaskPrompts(TaskMedia):
             drawn = self.sampler.sample(number, exclude=excluded)
             return self.sampler.replace(drawn, doc, seed=self._seed)
         except DataError as error:
-            raise DataError(
-                error.what, where=error.where or self.config.where("num_fewshot"), hint=error.hint
-            ) from error
+            place = f"--num_fewshot: {self.name}" if self._shots_asked else self.config.where("num_fewshot")
+            raise DataError(error.what, where=error.where or place, hint=error.hint) from error
 
     def _shot(self, index: int) -> list[prompt.Message]:
         """An example, rendered when it is first drawn."""
         if index not in self._shots:
-            with placing(f"{self.name}: few-shot doc {index}"):
+            with placing(f"few-shot {self._shot_place(index)}"):
                 self._shots[index] = self._render_shot(self.sampler.pool[index])
         return self._shots[index]
+
+    def _shot_place(self, index: int) -> str:
+        """Where an example comes from: the row of a split, or its number among the samples that are given."""
+        config = self._fewshot
+        if config.fewshot_indices is not None:
+            index = config.fewshot_indices[index]
+        if config.split is None and config.samples is not None:
+            return f"sample {index}"
+        task = self.config
+        split = config.split or task.training_split or task.validation_split or task.test_split
+        return f"row {index} of split '{split}'"
 
     def _render_shot(self, doc: Doc) -> list[prompt.Message]:
         config = self._fewshot
@@ -187,9 +200,8 @@ class TaskPrompts(TaskMedia):
         if isinstance(target, int) and not isinstance(target, bool) and self._fewshot.doc_to_choice is not None:
             choices = self.doc_to_choice(doc, self._fewshot.doc_to_choice)
             if not 0 <= target < len(choices):
-                raise DataError(
-                    f"the answer {target} is not between 0 and {len(choices) - 1}", hint="check doc_to_target"
-                )
+                what = f"the answer {target} is not between 0 and {len(choices) - 1}"
+                raise DataError(what, where=self.config.where("doc_to_target"), hint="check doc_to_target")
             return choices[target]
         return str(target)
 

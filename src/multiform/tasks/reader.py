@@ -11,6 +11,7 @@ from multiform.errors import ConfigError, DataError, MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.infer import problem
 from multiform.jinja import choice_list, has_markup, parse_literal_list
+from multiform.tasks.blame import part_at_fault
 
 #: So many documents are looked at for prompts that a template does not show.
 _CHECKED = 16
@@ -49,8 +50,7 @@ class DocReader:
         """The question as text. Without a format, it may be a list of inputs, or the index of the right one."""
         value = self.read(spec, doc, "doc_to_text")
         if value is None:
-            hint = "drop the document in process_docs, or name another column"
-            raise DataError("the question is null", where=self.config.where("doc_to_text"), hint=hint)
+            raise self._null_question()
         if self.config.format is not None or not isinstance(value, list | int | str) or isinstance(value, bool):
             return str(value)
         if (
@@ -95,6 +95,9 @@ class DocReader:
         """Check what a format renders before it renders it: a string would pass for a list of letters."""
         if self.config.format is None:
             return
+        question = self.config.mapping.question
+        if isinstance(question, str) and self.read(question, doc, "doc_to_text") is None:
+            raise self._null_question()
         choices = [] if self.config.mapping.choices is None else self.raw_choices(doc)
         if self.config.recovered is not None and self._checked < _CHECKED:
             self._checked += 1
@@ -114,6 +117,10 @@ class DocReader:
             what = f"a format would wrap a prompt twice: {found}"
             raise ConfigError(what, where=self.config.where("doc_to_text"), hint=hint)
 
+    def _null_question(self) -> DataError:
+        hint = "drop the document in process_docs, or name another column"
+        return DataError("the question is null", where=self.config.where("doc_to_text"), hint=hint)
+
     def _bad_choices(self, what: str) -> DataError:
         hint = "name the column that holds the list, e.g. doc_to_choice: choices"
         return DataError(what, where=self.config.where("doc_to_choice"), hint=hint)
@@ -128,13 +135,17 @@ class DocReader:
                     Field.of(spec).read(doc)
                 except MultiformError as cause:
                     return self._at(cause, name)
+            choices = [] if mapping.choices is None else self.raw_choices(doc)
+            found = part_at_fault(self.config.format, doc, choices)
+            if found is not None:
+                return self._at(found[1], *self.config.format_key(found[0]))
         return self._at(error, key)
 
-    def _at(self, error: MultiformError, key: str) -> MultiformError:
+    def _at(self, error: MultiformError, *key: str) -> MultiformError:
         what = error.what
         if what.startswith("no column") and self.config.dataset_path:
             what = f"{what} in {self.config.dataset_path}"
-        return type(error)(what, where=self.config.where(key), hint=error.hint)
+        return type(error)(what, where=self.config.where(*key), hint=error.hint)
 
 
 @contextmanager

@@ -6,7 +6,9 @@ Models are a layer above scoring, so their registry is named here and not import
 from __future__ import annotations
 
 import json
+import logging
 import os
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +18,10 @@ from multiform.errors import ConfigError, ModelError, MultiformError, UsageError
 from multiform.registry import Registry
 from multiform.requests import Completion, GenerationRequest
 
+logger = logging.getLogger("multiform")
+
+#: Seconds between two lines that say how far the judge is.
+_PAUSE = 5.0
 #: The model that a name stands for which is not registered but served somewhere.
 SERVED = "openai-chat"
 #: Arguments and headers that must not be written down.
@@ -76,9 +82,16 @@ def ask(spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[Generati
     judge = _loaded(spec)
     sent = [GenerationRequest(_chat(judge, one.context), one.options, one.sample) for one in distinct]
     found: dict[GenerationRequest, str] = {}
+    started = told = time.monotonic()
+    logger.info("the judge '%s' is asked %d requests", judge.name, len(sent))
     try:
         for position, completion in judge.generate(sent):
             found[distinct[position]] = completion.text
+            now = time.monotonic()
+            if now - told >= _PAUSE or len(found) == len(sent):
+                told, spent = now, now - started
+                left = spent / len(found) * (len(sent) - len(found))
+                logger.info("judged %d of %d, %.0f s, about %.0f s left", len(found), len(sent), spent, left)
     except MultiformError as error:
         raise error.at("judge") from error
     except Exception as error:  # a model may fail in any way
