@@ -13,7 +13,7 @@ from transformers import DynamicCache, PreTrainedModel
 from multiform.models.hf.counters import Counters
 from multiform.models.hf.head import Head
 from multiform.models.hf.limits import Limits
-from multiform.models.hf.packed import is_available
+from multiform.models.hf.packed import COMMON, is_available
 from multiform.models.hf.passes import Passes
 from multiform.models.hf.rows import score_by_rows
 from multiform.models.hf.shared import SharedState
@@ -106,9 +106,9 @@ def _reach(config: Any) -> tuple[int, str]:
 def _agrees(passes: Passes, longest: int) -> bool:
     """Whether a small plan, with a prefix kept and branches packed, gives what whole sequences give."""
     head = passes.head
-    length = min(48, longest - 3)
+    length = min(COMMON + 4, longest - 3)  # so that attention in parts is tried, too
     start = [5 + number % 7 for number in range(length)]
-    ends = ([10, 11, 12], [10, 13], [14, 11, 15], [14])
+    ends = ([10, 11, 12], [10, 13], [14, 11])
     pairs = [Pair(array("i", [*start, *end]), 1 + length // 2) for end in ends]
     try:
         planned = dict(score_by_plan(passes, pairs, size=length - 4, budget=64, counters=Counters()))
