@@ -1,4 +1,4 @@
-"""`multiform formats explain`: one format, its prompt, and how each dialect writes it."""
+"""`multiform formats`: explains a format in every dialect; shows what formats find in a task."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _EXAMPLES = """\
 examples:
   multiform formats explain mcqa
   multiform formats explain mcq::gpqa --json
+  multiform formats infer mmlu --include_path path/to/lm_eval/tasks/mmlu
 """
 #: The document of the example prompt.
 _DOC = {"question": "What is the capital of France?", "choices": ["Berlin", "Paris", "London"], "answer": 1}
@@ -25,23 +26,32 @@ def add_parser(commands: Any) -> None:
     """Add the command to the command line."""
     parser = commands.add_parser(
         "formats",
-        help="explain a format: its fields, its prompt, and how each dialect writes it",
-        description="Explain a format: its fields, an example of its prompt, and how each dialect writes it.",
+        help="explain a format, or show the question and choices that formats find in a task",
+        description="Explain a format: its fields, an example of its prompt, and how each dialect writes it. "
+        "Or infer: show the question, choices and answer that formats find in a task that was written without them.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("action", choices=["explain"], metavar="explain", help="what to do: explain")
+    parser.add_argument("action", choices=["explain", "infer"], metavar="explain|infer", help="what to do")
     parser.add_argument(
-        "names", nargs="+", metavar="FORMAT", help="a format, template or style; see multiform ls formats"
+        "names",
+        nargs="+",
+        metavar="FORMAT|TASK",
+        help="to explain: a format, template or style, see multiform ls formats; to infer: a task, group, tag or file",
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
+    flags.add_sources(parser)
     flags.add_verbosity(parser)
     parser.set_defaults(execute=execute, parser=parser)
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print what there is to know about each format."""
+    """Print what there is to know about each format, or task."""
+    if options.action == "infer":
+        from multiform.cli.infer import print_inferred
+
+        return print_inferred(options.names, options.include_path, as_json=options.json)
     from multiform.formats import FormatConfig
 
     explained = [_explained(name, FormatConfig.named(name)) for name in options.names]

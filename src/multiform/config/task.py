@@ -101,7 +101,7 @@ class TaskConfig:
 
     _given: dict[str, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
     #: The fields as the task gave them, and without noise.
-    _prompt: FieldMapping = field(init=False, repr=False, compare=False)
+    prompt: FieldMapping = field(init=False, repr=False, compare=False)
     #: The fields as a format sees them.
     mapping: FieldMapping = field(init=False, repr=False, compare=False)
     #: The format that the task runs under, and the label by which it was selected.
@@ -118,7 +118,7 @@ class TaskConfig:
         self._check()
         self._given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         self._apply_prompt()
-        self._prompt = FieldMapping(self.doc_to_text, self.doc_to_choice, self.doc_to_target)
+        self.prompt = FieldMapping(self.doc_to_text, self.doc_to_choice, self.doc_to_target)
         self.doc_to_text = self._noisy(self.doc_to_text)  # type: ignore[assignment]
         self.mapping = FieldMapping(self.doc_to_text, self.doc_to_choice, self.doc_to_target)
         self._compile_fields()
@@ -230,8 +230,8 @@ class TaskConfig:
             return
         self.format, self.format_label = selected.format, selected.label
         if self.formats is None and not self.multiple_inputs:
-            self.recovered = self._recovered(self._prompt, selected.format)
-        self.mapping = self._raw_mapping(self._prompt, self.recovered)
+            self.recovered = self._recovered(self.prompt, selected.format)
+        self.mapping = self._raw_mapping(self.prompt, self.recovered)
         try:
             check_raw(selected.format, self.mapping)
             templates = compile_format(selected.format, self.mapping)
@@ -352,7 +352,7 @@ class TaskConfig:
     def _fewshot_templates(self, given: Mapping[str, Any]) -> dict[str, FieldSpec]:
         """A few-shot mapping of its own goes through the same format as the task's."""
         assert self.format is not None
-        raw = self.mapping if self.recovered is None else self._prompt
+        raw = self.mapping if self.recovered is None else self.prompt
         mapping = FieldMapping(
             given.get("doc_to_text", raw.question),
             given.get("doc_to_choice", raw.choices),

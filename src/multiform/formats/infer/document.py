@@ -182,9 +182,6 @@ class _FromPrompt:
             raise DataError(what, hint="run the task without a format")
         return read_prompt(text, choice_list(Field.of(self.choices).read(doc)), doc)
 
-    def __str__(self) -> str:
-        return f"{type(self).__name__}({_name(self.text)}, {_name(self.choices)})"
-
 
 class PromptQuestion(_FromPrompt):
     """The question in the prompt of a document."""
@@ -192,12 +189,18 @@ class PromptQuestion(_FromPrompt):
     def __call__(self, doc: Doc) -> str:
         return self._read(doc).question
 
+    def __str__(self) -> str:
+        return f"the question in {_name(self.text)}"
+
 
 class PromptChoices(_FromPrompt):
     """The choices in the prompt of a document."""
 
     def __call__(self, doc: Doc) -> list[str]:
         return list(self._read(doc).choices)
+
+    def __str__(self) -> str:
+        return f"the choices in {_name(self.text)}, or {_name(self.choices)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,8 +218,8 @@ class PromptAnswer:
         return index_among(value if listed is None else listed, names, digits=self.digits)
 
     def __str__(self) -> str:
-        return f"PromptAnswer({_name(self.target)}, {_name(self.choices)})"
+        return f"the index of {_name(self.target)} among {_name(self.choices)}"
 
 
 def _name(spec: FieldSpec) -> str:
-    return getattr(spec, "__qualname__", None) or repr(spec)
+    return getattr(spec, "__qualname__", None) or (spec if isinstance(spec, str) else repr(spec))

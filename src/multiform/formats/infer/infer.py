@@ -52,11 +52,16 @@ def infer(prompt: Prompt) -> Recovered | Refused:
         return _refused_inputs()
     if not isinstance(text, str):
         return _from_documents(replace(prompt, text=text))
-    if not text.strip():
+    if not text.strip() or (not has_markup(text) and _is_sentence(text)):
         return _refused_no_question()
     if not has_markup(text) or _is_bare(text):
         return _bare(replace(prompt, text=text))
     return _from_template(text, prompt)
+
+
+def _is_sentence(text: str) -> bool:
+    """Whether a text without markup says the same in all documents, instead of naming a column."""
+    return "\n" in text or text.strip().endswith((":", "?", ".")) or len(text.split()) > 3
 
 
 def _is_bare(text: str) -> bool:

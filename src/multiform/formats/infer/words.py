@@ -16,7 +16,8 @@ QUESTION = (
 #: What asks for an answer.
 ANSWER = (
     "answer", "a", "response", "assistant", "the answer", "your answer", "final answer", "correct answer",
-    "best answer", "the answer is", "the correct answer is", "the best answer is", "the correct answer",
+    "best answer", "the answer is",
+    "let's think step by step", "the correct answer is", "the best answer is", "the correct answer",
     "step by step answer", "antwort", "respuesta", "resposta", "risposta", "réponse", "erantzuna", "cevap",
     "yanıt", "antwoord", "svar", "svaret", "riktig svar", "rett svar", "vastaus", "odpowiedź", "ответ",
     "απάντηση", "відповідь", "svör", "إجابة", "الإجابة", "الاجابة", "جواب", "الجواب", "جاۋاپ", "پاسخ", "ج",
