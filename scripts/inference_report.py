@@ -82,7 +82,8 @@ def report(found: list[Finding]) -> str:
     lines.append(_row("all", [totals[kind] for kind in kinds]))
     sure = counts[kinds[0]]["template", ""] + counts[kinds[0]]["raw", ""]
     share = f"{100 * sure / totals[kinds[0]]:.1f} %" if totals[kinds[0]] else "none"
-    head = f"In {sure:,} ({share}) of {totals[kinds[0]]:,} multiple-choice tasks, question and choices follow from the file."
+    tasks = f"{totals[kinds[0]]:,} multiple-choice tasks"
+    head = f"In {sure:,} ({share}) of {tasks}, question and choices follow from the file alone."
     return "\n".join([head, "", *lines, ""])
 
 

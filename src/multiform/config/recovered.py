@@ -20,8 +20,9 @@ def recovered(prompt: FieldMapping, *, output_type: str, processed: bool) -> Rec
 
 def inferred(data: Mapping[str, Any]) -> Recovered | Refused:
     """The same for a task file that is read but not loaded: what its code does is not asked."""
-    fields = (data.get(key) for key in ("doc_to_text", "doc_to_choice", "doc_to_target"))
-    return infer(_prompt(*fields, data.get("output_type", "generate_until"), data.get("process_docs") is not None))
+    text, choices, target = (data.get(key) for key in ("doc_to_text", "doc_to_choice", "doc_to_target"))
+    output_type = str(data.get("output_type", "generate_until"))
+    return infer(_prompt(text, choices, target, output_type, data.get("process_docs") is not None))
 
 
 def _prompt(text: FieldSpec, choices: FieldSpec, target: FieldSpec, output_type: str, processed: bool) -> Prompt:

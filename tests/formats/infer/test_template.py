@@ -62,7 +62,8 @@ RECOVERED = {
         "choices",
     ),
     "a loop by index": (
-        "{{q}}\n{% for i in range(choices['text']|length) %}{{ 'ABCD'[i] }}: {{ choices['text'][i] }}\n{% endfor %}Answer:",
+        "{{q}}\n{% for i in range(choices['text']|length) %}{{ 'ABCD'[i] }}: {{ choices['text'][i] }}\n{% endfor %}"
+        "Answer:",
         ABCD,
         "{{q}}",
         "{{ choices['text'] }}",
