@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from multiform.tasks.index import build_index
+from multiform.config.outline import NOTHING
+from multiform.tasks.index import build_index, reader
 from multiform.tasks.index.stamps import ABSENT, UNSURE, settled, stamp_of
 
 NAMES = {f"t{number:02}" for number in range(60)}
@@ -169,6 +170,22 @@ def test_whatever_is_wrong_with_a_file_is_said_in_full_and_kept(tasks, text, mes
         assert message in str(error)
         assert "broken.yaml" in str(error)
     assert tasks.read == []
+
+
+@pytest.mark.parametrize("name", ["suite/t07.yaml", "common_yaml"])
+def test_a_file_that_may_not_be_read_is_tried_again(tasks, name, monkeypatch):
+    file = tasks.write(name, "tag: x\ntask: mine\n", LATER)
+
+    def refused(path, *args, read=Path.read_text, **kwargs):
+        if path == file:
+            raise PermissionError(13, "Permission denied", str(path))
+        return read(path, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_text", refused)
+        patch.setattr(reader, "_outline", lambda _: NOTHING)
+        assert f"{name}: cannot be read: Permission denied" in str(*{str(e) for e in tasks.index().broken.values()})
+    assert not tasks.index().broken
 
 
 def test_a_fault_of_an_included_file_is_reported_until_it_is_mended(tasks):

@@ -13,7 +13,7 @@ from multiform.config.source import Source, paths_in_full
 from multiform.errors import ConfigError, shorten
 from multiform.tasks.index.entry import Kind
 from multiform.tasks.index.record import Fault, Name, Record
-from multiform.tasks.index.stamps import Stamp, stamp_of
+from multiform.tasks.index.stamps import ABSENT, UNSURE, Stamp, stamp_of
 from multiform.tasks.python import task_classes_in
 
 
@@ -32,9 +32,11 @@ class Reader:
         included: dict[str, None] = {}  # a set that keeps its order
         try:
             if file.endswith(".py"):
-                return Record(stamp, _classes(path))
+                return Record(stamp if os.access(path, os.R_OK) else UNSURE, _classes(path))
             return Record(stamp, self._names(path, included), tuple(included))
         except ConfigError as error:
+            if isinstance(error.__cause__, OSError):  # rights may change, and leave the stamp as it is
+                stamp = UNSURE
             return Record(stamp, (), tuple(included), Fault(error.what, error.where, error.hint))
 
     def _names(self, path: str, included: dict[str, None]) -> tuple[Name, ...]:
@@ -61,16 +63,23 @@ class Reader:
 
     def _part(self, path: str, included: dict[str, None]) -> tuple[str, Outline]:
         """The real path and the outline of an included file."""
-        name = path.removeprefix(self.root + os.sep)
-        included[name] = None
-        if name not in self.included:
-            self.included[name] = stamp_of(path)
+        name = self._watch(path, included)
+        if self.included[name] == ABSENT:  # the message names the files that are there instead
+            self._watch(os.path.dirname(path), included)
+        if name not in self._parts:
             try:
                 real = os.path.realpath(path)
             except ValueError:  # no file can have that name, which reading it strictly says
                 real = path
             self._parts[name] = real, _outline(real)
         return self._parts[name]
+
+    def _watch(self, path: str, included: dict[str, None]) -> str:
+        name = path.removeprefix(self.root + os.sep)
+        included[name] = None
+        if name not in self.included:
+            self.included[name] = stamp_of(path)
+        return name
 
 
 def _outline(path: str) -> Outline:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from collections.abc import Iterator
@@ -34,17 +35,20 @@ def _below(folder: str, prefix: str) -> Iterator[tuple[str, Stamp]]:
         if one.is_dir(follow_symlinks=False):
             if one.name not in _IGNORED:
                 yield from _below(one.path, f"{prefix}{one.name}/")
-        elif one.name.endswith(_ENDINGS) and (stamp := stamp_of(one)) != ABSENT:
-            yield prefix + one.name, stamp
+        elif one.name.endswith(_ENDINGS):
+            with contextlib.suppress(OSError):  # a link to nowhere or to itself
+                status = one.stat()
+                if stat.S_ISREG(status.st_mode):
+                    yield prefix + one.name, (status.st_size, status.st_mtime_ns)
 
 
-def stamp_of(file: str | os.DirEntry[str]) -> Stamp:
-    """The stamp of a file; what is no file, such as a link to nowhere or to itself, is absent."""
+def stamp_of(path: str) -> Stamp:
+    """The stamp of one file or folder; a folder's changes when there is another file in it, or one less."""
     try:
-        status = file.stat() if isinstance(file, os.DirEntry) else os.stat(file)
+        status = os.stat(path)
     except (OSError, ValueError):
         return ABSENT
-    return (status.st_size, status.st_mtime_ns) if stat.S_ISREG(status.st_mode) else ABSENT
+    return status.st_size, status.st_mtime_ns
 
 
 def settled(stamp: Stamp, began: int, ended: int) -> Stamp:
