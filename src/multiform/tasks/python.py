@@ -50,6 +50,7 @@ def with_class(data: Mapping[str, Any]) -> dict[str, Any]:
     others = {key: value for key, value in data.items() if key != "class"}
     kind = resolve_functions(data["class"])
     if not getattr(kind, "any_keys", False):
+        others.pop("group", None)  # as with lm-eval, it has no say where there is a class
         return {**others, "_task_class": kind}
     naming = {key: value for key, value in others.items() if key in ("task", "task_alias", "tag", "_formats_selection")}
     return {**naming, "_task_class": kind, "_class_keys": others}
