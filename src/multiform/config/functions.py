@@ -48,7 +48,7 @@ class FunctionRef:
             return load_module(file)
         except (Exception, SystemExit) as error:  # whatever the user's module raises while it loads
             what = f"{file.name} failed to load: {reason(error)}"
-            raise self._error(what, f"fix {file.name}{_line(error, file)}{_unanswered(error)}") from error
+            raise self._error(what, _unanswered(error) or _advice(error, file)) from error
 
     def _from_path(self, module_name: str) -> ModuleType:
         try:
@@ -109,7 +109,12 @@ def _unanswered(error: BaseException) -> str:
     name = (getattr(error, "name", None) or "").removeprefix("multiform.compat.")
     if not isinstance(error, ImportError) or name.partition(".")[0] != "lm_eval":
         return ""
-    return f"; docs/lm-eval.md lists what of {name} is answered without lm-eval, which 'pip install lm-eval' adds"
+    return f"docs/lm-eval.md says what of {name} is answered; 'pip install lm-eval' adds the rest"
+
+
+def _advice(error: BaseException, file: Path) -> str:
+    place = f"{file.name}{_line(error, file)}"
+    return f"install what {place} imports" if isinstance(error, ModuleNotFoundError) else f"fix {place}"
 
 
 def resolve_functions(value: Any) -> Any:

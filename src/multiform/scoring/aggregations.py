@@ -45,7 +45,8 @@ def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation
         try:
             value = float(function(items))
         except Exception as error:  # a user's function may raise anything
-            name = getattr(function, "__name__", "aggregation")
+            inner = getattr(function, "func", function)  # of a partial
+            name = getattr(inner, "__name__", "aggregation")
             raise DataError(f"aggregation '{name}' failed: {reason(error)}", hint="call it with some values") from error
         return Estimate(value=value, n=len(items))
 

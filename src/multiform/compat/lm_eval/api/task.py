@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from multiform.compat.lm_eval.api import translate
 from multiform.compat.lm_eval.api.building import building, current
@@ -15,6 +15,7 @@ from multiform.compat.lm_eval.config.task import TaskConfig
 from multiform.config import TaskConfig as OurConfig
 from multiform.errors import ConfigError, DataError, MultiformError, reason
 from multiform.fields import Doc
+from multiform.media import Kind, Media
 from multiform.requests import Completion, LLOutput, Request
 from multiform.requests import Instance as Ours
 from multiform.scoring.filters import Pipeline
@@ -25,6 +26,8 @@ from multiform.tasks import Answered, PromptOptions, ScoredDoc
 from multiform.tasks import Task as OurTask
 from multiform.tasks.media import read_media
 from multiform.tasks.task import kind_of
+
+T = TypeVar("T")
 
 ALL_OUTPUT_TYPES = ["loglikelihood", "multiple_choice", "loglikelihood_rolling", "generate_until"]
 
@@ -119,27 +122,42 @@ class Task(TaskDocs):
         if not self._asks_itself:
             made = self.requests(doc, context, apply_chat_template=options.apply_chat_template)
             return [Ours(doc_id, index, request) for index, request in enumerate(made)]
-        given = _by_its_code(
-            "construct_requests",
-            lambda: self.construct_requests(
-                doc=doc,
-                ctx=context,
-                metadata=(self.config.task, doc_id, self.config.repeats),
-                apply_chat_template=options.apply_chat_template,
-                chat_template=options.chat_template,
-            ),
-        )
+        given = self._by_its_code("construct_requests", lambda: self._constructed(doc_id, doc, context, options))
         kinds = {getattr(one, "request_type", "") for one in (given if isinstance(given, list | tuple) else [given])}
         self._rolling = "loglikelihood_rolling" in kinds
         if self._rolling and "loglikelihood" in kinds:
             what = "a document asks for the likelihood of a whole text and of a continuation"
-            raise DataError(what, hint="make two tasks of it")
-        return translate.requests(
-            given,
-            doc_id,
-            self.config.repeats,
-            lambda value, kind: read_media(value, kind, self._find, self.config),
+            raise DataError(what, where=self._place, hint="make two tasks of it")
+        try:
+            return translate.requests(given, doc_id, self.config.repeats, self._read_media)
+        except DataError as error:
+            raise DataError(error.what, where=error.where or self._place, hint=error.hint) from error
+
+    def _constructed(self, doc_id: int, doc: dict[str, Any], context: str | list[str], options: PromptOptions) -> Any:
+        return self.construct_requests(
+            doc=doc,
+            ctx=context,
+            metadata=(self.config.task, doc_id, self.config.repeats),
+            apply_chat_template=options.apply_chat_template,
+            chat_template=options.chat_template,
         )
+
+    def _read_media(self, value: Any, kind: Kind) -> list[Media | None]:
+        return read_media(value, kind, self._find, self.config)
+
+    @property
+    def _place(self) -> str | None:
+        return self.config.where("class")
+
+    def _by_its_code(self, name: str, call: Callable[[], T]) -> T:
+        """What a task's own method returns; whatever it raises is an error of the task."""
+        try:
+            return call()
+        except MultiformError:
+            raise
+        except Exception as error:  # a user's method may raise anything
+            what = f"{name} failed: {reason(error)}"
+            raise DataError(what, where=self._place, hint="call it on this document to debug it") from error
 
     def filtered(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Any]) -> list[Any]:
         """What each instance's answers come to; those of a task's own instances may be of several kinds."""
@@ -170,8 +188,7 @@ class Task(TaskDocs):
         return self.scoring.scorers[0].score_repeats(outcomes)
 
     def _scored(self, scorer: Scorer, answered: Answered, values: Mapping[str, Any] | None = None) -> ScoredDoc:
-        made: ScoredDoc = _by_its_code("process_results", lambda: super(Task, self)._scored(scorer, answered, values))
-        return made
+        return self._by_its_code("process_results", lambda: super(Task, self)._scored(scorer, answered, values))
 
     def _one_each(self, scorer: Scorer, values: Mapping[str, Any] | None) -> dict[str, Any] | None:
         """What a task aggregates itself is kept as it is."""
@@ -188,7 +205,7 @@ class Task(TaskDocs):
         except DataError as error:
             if not self._aggregates_itself:
                 raise
-            hint = "the task's own code aggregates: install what it imports, and allow what it downloads"
+            hint = "the task's own code does that: install what it imports and allow what it downloads, or predict_only"
             raise DataError(error.what, where=self.config.where("aggregation"), hint=hint) from error
 
     @property
@@ -270,16 +287,6 @@ def _joined(own: type[Task], kind: type[OurTask]) -> type[Task]:
 def _takes_config(kind: type[Task]) -> bool:
     parameters = inspect.signature(kind.__init__).parameters.values()
     return any(one.name == "config" or one.kind is one.VAR_KEYWORD for one in parameters)
-
-
-def _by_its_code(name: str, call: Any) -> Any:
-    """What a task's own method returns; whatever it raises is an error of the task."""
-    try:
-        return call()
-    except MultiformError:
-        raise
-    except Exception as error:  # a user's method may raise anything
-        raise DataError(f"{name} failed: {reason(error)}", hint="call it on this document to debug it") from error
 
 
 def _output(result: Any) -> Any:

@@ -14,6 +14,7 @@ from multiform.requests import Instance as Ours
 #: Reads images or sounds out of what an instance has of them.
 ReadMedia = Callable[[Any, Kind], Iterable[Media | None]]
 
+_KINDS = ("loglikelihood", "loglikelihood_rolling", "generate_until", "multiple_choice")
 #: What lm-eval calls the images and sounds of a request.
 _MEDIA: dict[str, Kind] = {"visual": "image", "audio": "audio"}
 
@@ -53,6 +54,8 @@ def requests(made: Any, doc_id: int, repeats: int, read_media: ReadMedia) -> lis
 def _asked(instance: Any, repeats: int, read_media: ReadMedia) -> list[Request]:
     given: tuple[Any, ...] = instance.arguments if isinstance(instance.arguments, tuple) else (instance.arguments,)
     kind = instance.request_type
+    if kind not in _KINDS:
+        raise DataError(f"a request of type {shorten(kind)}", hint=f"there are {', '.join(_KINDS)}")
     wanted = 1 if kind == "loglikelihood_rolling" else 2
     if len(given) < wanted:
         what = f"an instance of {kind} has {len(given)} arguments: {shorten(given)}"
@@ -62,10 +65,7 @@ def _asked(instance: Any, repeats: int, read_media: ReadMedia) -> list[Request]:
         return [RollingRequest(str(given[0]))]
     if kind == "generate_until":
         return [GenerationRequest.of(str(given[0]), dict(given[1]), sample, media) for sample in range(repeats)]
-    if kind in ("loglikelihood", "multiple_choice"):
-        return [LoglikelihoodRequest(str(given[0]), str(given[1]), media)]
-    what = f"a request of type {shorten(kind)}"
-    raise DataError(what, hint="there are loglikelihood, loglikelihood_rolling and generate_until")
+    return [LoglikelihoodRequest(str(given[0]), str(given[1]), media)]
 
 
 def _media_in(given: Any, read_media: ReadMedia) -> tuple[Media, ...]:
