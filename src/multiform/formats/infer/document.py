@@ -73,9 +73,14 @@ def problem(question: str, choices: Sequence[str] = ()) -> str | None:
 
 
 def are_labels(choices: Sequence[str]) -> bool:
-    """Whether choices are nothing but the labels A, B, C, ..."""
-    bare = [choice.strip().strip("().:").upper() for choice in choices]
-    return len(bare) > 1 and bare == label_list(len(bare))
+    """Whether choices are nothing but the labels A, B, C, ... or (a), (b), ..."""
+    stripped = [choice.strip() for choice in choices]
+    bare = [choice.strip("().:").upper() for choice in stripped]
+    return (
+        len(bare) > 1
+        and bare == label_list(len(bare))
+        and not all(choice.islower() and len(choice) == 1 for choice in stripped)
+    )
 
 
 def _enumeration(text: str, number: int, known: set[str]) -> tuple[str, tuple[str, ...]] | None:
