@@ -90,6 +90,26 @@ aggregate_metric_list:
 metadata:
   version: 3.0
 """
+CODE = """\
+output_type: generate_until
+fewshot_split: test
+doc_to_text: !function utils.text
+doc_to_target: "{{choices}}"
+process_results: !function utils.results
+generation_kwargs: {until: ["?"], max_gen_toks: 4}
+metric_list:
+  - {metric: mine, aggregation: mean, higher_is_better: true}
+  - {metric: other, aggregation: mean, higher_is_better: false}
+"""
+UTILS = """\
+def text(doc):
+    return "Q: " + doc["question"]
+
+
+def results(doc, results):
+    return {"mine": float(len(results[0])), "other": 1.0}
+"""
+BARE = "group: o_bare\ntask: [o_code]\n"
 ROWS = [
     {
         "question": f"What is {i} and {i}? Größe",
@@ -101,7 +121,7 @@ ROWS = [
 ]
 FLAGS = [
     *("--model", "hf", "--model_args", "pretrained=org/tiny,dtype=float32", "--device", "cpu", "--batch_size", "4"),
-    *("--tasks", "o_group", "o_write,o_roll", "--include_path", "tasks", "--limit", "6", "--log_samples"),
+    *("--tasks", "o_group", "o_write,o_roll,o_bare", "--include_path", "tasks", "--limit", "6", "--log_samples"),
 ]
 CHAT = ["--apply_chat_template", "--system_instruction", "Be brief.", "--num_fewshot", "2"]
 
@@ -111,6 +131,7 @@ OURS = ["intervals", "forms", "date_iso", "multiform_version", "model_identity",
 OTHERWISE = [
     *("date", "pretty_env_info", "total_evaluation_time_seconds", "config/model_sha"),
     "results/o_roll/bits_per_byte_stderr,none",
+    "configs/o_code/fewshot_config/doc_to_text",  # the place of a function in memory there, its name here
 ]
 
 
@@ -181,10 +202,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory, lm_eval_tasks: Path) -> Ite
         "o_other": data + CHOICE.format(word="Q"),
         "o_write": data + WRITE,
         "o_roll": data + ROLL,
+        "o_code": data + CODE,
     }
     for name, text in tasks.items():
         (path / "tasks" / f"{name}.yaml").write_text(f"task: {name}\n{text}", encoding="utf-8")
-    (path / "tasks" / "o_group.yaml").write_text(GROUP, encoding="utf-8")
+    for name, text in {"o_group.yaml": GROUP, "o_bare.yaml": BARE, "utils.py": UTILS}.items():
+        (path / "tasks" / name).write_text(text, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(path)
         patch.setenv("HF_HUB_OFFLINE", "1")
@@ -252,7 +275,7 @@ def test_keys_of_results_are_in_the_order_of_lm_eval(run: Run):
 
 def test_hashes_of_tasks_are_those_of_lm_eval(run: Run):
     assert run.results("ours")["task_hashes"] == run.results("theirs")["task_hashes"]
-    assert len(run.results("theirs")["task_hashes"]) == 4
+    assert len(run.results("theirs")["task_hashes"]) == 5
 
 
 def test_samples_have_the_keys_types_and_values_of_lm_eval(run: Run):
@@ -271,7 +294,7 @@ def cells(table: str) -> list[list[str]]:
 
 def test_tables_have_the_columns_rows_and_numbers_of_lm_eval(run: Run):
     theirs, ours = cells(run.tables["theirs"]), cells(run.tables["ours"])
-    assert len(theirs) == len(ours) == 13
+    assert len(theirs) == len(ours) == 15
     for expected, got in zip(theirs, ours, strict=True):
         if "bits_per_byte" in expected:  # has a standard error here
             expected, got = expected[:-1], got[:-1]

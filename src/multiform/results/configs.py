@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from inspect import getsource, isfunction
 from typing import Any
 
 from multiform.config.fewshot import FewshotConfig
@@ -28,6 +29,7 @@ def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]
     """The configuration of a form as it was run: its exact templates, its examples, and the run's metadata."""
     config = task.config
     values = {**task.dump_config(), **config.templates()}
+    values |= {key: _source_code(getattr(config, key)) for key in values if isfunction(getattr(config, key, None))}
     values["fewshot_config"] = _fewshot(config.fewshot_config)
     values["num_fewshot"] = task.num_fewshot
     values["metadata"] = plain({**config.metadata, **arguments, **_source(task)})
@@ -39,6 +41,14 @@ def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]
 def _fewshot(config: Any) -> dict[str, Any]:
     """All of it, what is not set as well."""
     return {f.name: plain(getattr(config, f.name, None)) for f in fields(FewshotConfig)}
+
+
+def _source_code(function: Any) -> str:
+    """What a function says, which its name alone does not; the name where its file is gone."""
+    try:
+        return getsource(function)
+    except (OSError, TypeError):
+        return str(plain(function))
 
 
 def _source(task: Task) -> dict[str, str]:

@@ -23,13 +23,14 @@ _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 def to_json(results: Results) -> dict[str, Any]:
     """The results object in lm-eval's order; docs/results.md lists the keys that are ours."""
     forms, groups = results.forms, results.groups
+    scored = [group for group in groups if group.estimates]
     both: list[FormResult | GroupResult] = [*forms, *groups]
     every = sorted(both, key=lambda one: one.name)
     about = list(results.provenance.items())
     model = next((i for i, (key, _) in enumerate(about) if key == "model_source"), len(about))
     return {
         "results": {one.name: one.scores() for one in both},
-        **({"groups": {group.name: group.scores() for group in groups}} if groups else {}),
+        **({"groups": {group.name: group.scores() for group in scored}} if scored else {}),
         "group_subtasks": {group.name: list(group.members) for group in groups},
         "configs": {form.name: dict(form.config) for form in sorted(forms, key=lambda form: form.name)},
         "versions": {one.name: one.version for one in every},

@@ -70,9 +70,11 @@ class GroupResult:
 
     def scores(self) -> dict[str, Any]:
         """The scores as lm-eval writes them."""
+        named = {"alias": self.alias, "name": self.name}
+        if not self.estimates:
+            return named
         counts = {key: estimate.n for key, estimate in self.estimates.items()}
-        named = {"alias": self.alias, "name": self.name, "sample_len": self.n}
-        return {**named, **_scores(self.estimates), **({"sample_count": counts} if counts else {})}
+        return {**named, "sample_len": self.n, **_scores(self.estimates), "sample_count": counts}
 
 
 def _scores(estimates: Mapping[str, Estimate]) -> dict[str, Any]:

@@ -107,6 +107,20 @@ def test_what_the_judge_wrote_is_in_the_samples_and_not_in_the_scores(server: An
     assert results.forms[0].higher_is_better == {"judge": True, "invalid": False, "truncated": False}
 
 
+def test_the_judge_says_how_far_it_is(
+    recording: type[Recording], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(judges, "_PAUSE", 0.0)
+    with caplog.at_level("INFO", "multiform"):
+        run("Rome", kwargs={"judge_model": "recording"})
+    told = [record.getMessage() for record in caplog.records]
+    number = len(recording.asked[0])
+    assert f"the judge 'recording' is asked {number} requests" in told
+    assert [line.partition(",")[0] for line in told if line.startswith("judged")] == [
+        f"judged {done} of {number}" for done in range(1, number + 1)
+    ]
+
+
 def test_an_unreadable_verdict_is_wrong_and_invalid() -> None:
     kwargs = {"judge_model": "dummy", "model_args": {"text": "Hard to say."}}
     assert scores(run("Rome", kwargs=kwargs)) == {"judge,none": 0.0, "invalid,none": 1.0, "truncated,none": 0.0}

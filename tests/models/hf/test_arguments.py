@@ -1,0 +1,111 @@
+"""Arguments that lm-eval's local model has, too: chat templates, thoughts, and what is not needed or refused."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiform.errors import UsageError
+from multiform.models.hf.model import HFModel
+from multiform.requests import GenerationRequest
+
+CHAT = "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}{% endfor %}"
+TOOLS = "tools {{ messages[0]['content'] }}{% if enable_thinking %} think{% endif %}{{ effort }}"
+MESSAGES = [{"role": "user", "content": "hi"}]
+
+
+@pytest.fixture
+def folder(tiny: Callable[..., Path], tmp_path: Path) -> Path:
+    """A model whose tokenizer has two chat templates."""
+    path = Path(shutil.copytree(tiny(), tmp_path / "two"))
+    (path / "chat_template.jinja").write_text(CHAT)
+    (path / "additional_chat_templates").mkdir()
+    (path / "additional_chat_templates" / "tools.jinja").write_text(TOOLS)
+    return path
+
+
+def test_the_default_template_is_used(folder: Path) -> None:
+    model = HFModel(str(folder))
+    assert model.apply_chat_template(MESSAGES) == "[user] hi"
+    assert model.chat_template_text() == CHAT
+
+
+def test_a_template_may_be_named(folder: Path) -> None:
+    model = HFModel(str(folder), chat_template="tools")
+    assert model.apply_chat_template(MESSAGES) == "tools hi"
+    assert model.chat_template_text() == TOOLS
+
+
+def test_a_template_that_is_not_there_is_an_error_with_the_nearest_name(folder: Path) -> None:
+    with pytest.raises(UsageError, match="no chat template 'tool'; did you mean 'tools'"):
+        HFModel(str(folder), chat_template="tool")
+
+
+def test_a_template_has_variables(folder: Path) -> None:
+    model = HFModel(str(folder), chat_template="tools", enable_thinking=True, chat_template_args={"effort": " much"})
+    assert model.apply_chat_template(MESSAGES) == "tools hi think much"
+
+
+def test_prompts_of_other_templates_and_variables_have_other_names(folder: Path) -> None:
+    options: list[dict[str, Any]] = [{}, {"chat_template": "tools"}, {"enable_thinking": False}]
+    names = [HFModel(str(folder), **one).chat_template_name() for one in options]
+    assert len(set(names)) == 3
+
+
+def test_a_thought_is_left_out_of_the_answer(tiny: Callable[..., Path], llama: HFModel) -> None:
+    request = GenerationRequest.of("The dog", {"until": [], "max_gen_toks": 12})
+    [(_, whole)] = llama.generate([request])
+    middle = whole.text[len(whole.text) // 2]
+    thinking = HFModel(str(tiny()), think_end_token=middle)
+    [(_, rest)] = thinking.generate([request])
+    assert rest.text == whole.text.rpartition(middle)[2].lstrip()
+    assert thinking.identity != llama.identity
+
+
+def test_the_end_of_a_thought_may_be_the_number_of_a_token(tiny: Callable[..., Path]) -> None:
+    model = HFModel(str(tiny()), think_end_token=1)
+    assert model.think_end == "</s>"
+
+
+@pytest.mark.parametrize("given", [{"logits_cache": True}, {"softmax_dtype": "float32"}, {"use_fast_tokenizer": True}])
+def test_what_is_not_needed_is_noted(
+    given: dict[str, Any], tiny: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "multiform"):
+        HFModel(str(tiny()), **given)
+    assert f"the model argument '{next(iter(given))}' changes nothing" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"backend": "causal"}, {"backend": "default"}, {"load_in_8bit": False}, {"autogptq": False}, {"delta": None}],
+)
+def test_defaults_of_lm_eval_are_taken(given: dict[str, Any], tiny: Callable[..., Path], llama: HFModel) -> None:
+    assert HFModel(str(tiny()), **given).identity == llama.identity
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"backend": "seq2seq"}, "backend 'seq2seq' is not supported; use a decoder-only"),
+        ({"load_in_4bit": True}, "'load_in_4bit' is not supported; name a checkpoint that was saved quantized"),
+        ({"mixed_precision_dtype": "bfloat16"}, "is not supported; set dtype"),
+        ({"logit_cache": True}, "unknown model argument 'logit_cache'; did you mean 'logits_cache'"),
+    ],
+)
+def test_what_cannot_be_done_says_what_to_do(given: dict[str, Any], message: str, tiny: Callable[..., Path]) -> None:
+    with pytest.raises(UsageError, match=message):
+        HFModel(str(tiny()), **given)
+
+
+def test_a_model_runs_on_the_cpu_where_there_is_no_gpu(
+    tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    assert HFModel(str(tiny()), device="cuda:0").model.device.type == "cpu"
+    assert "there is no device 'cuda:0' on this machine" in caplog.text
