@@ -10,6 +10,7 @@ import reference
 
 from multiform import Task, TaskManager
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request
+from parity import chat
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
 
@@ -49,6 +50,22 @@ def test_requests_are_those_of_lm_eval(name: str, shots: int, mirror: Path, lm_e
     config.num_fewshot = shots
     ours = Task.from_config(config, dataset_mirror=mirror).build_all_requests(limit=DOCS)
     assert [arguments(instance.request) for instance in ours] == reference.requests(theirs, shots=shots, limit=DOCS)
+
+
+@pytest.mark.bundled
+@pytest.mark.parametrize(
+    "name", ["arc_easy", "mmlu_anatomy", "winogrande", "gsm8k_cot", "bbh_cot_zeroshot_dyck_languages"]
+)
+def test_requests_in_a_chat_are_those_of_lm_eval(name: str, mirror: Path, lm_eval_tasks: Path, bundled_path: Path):
+    folder = lm_eval_tasks / TASKS[name][0]
+    theirs = next(iter(reference.load_tasks([name], mirror, [folder]).values()))
+    [config] = TaskManager([folder]).load(name)
+    shots = config.num_fewshot = max(TASKS[name][1])
+    ours = Task.from_config(config, dataset_mirror=mirror).build_all_requests(
+        limit=DOCS, apply_chat_template=True, fewshot_as_multiturn=True, chat_template=chat.our_chat()
+    )
+    expected = reference.requests(theirs, shots=shots, limit=DOCS, chat=chat.their_chat())
+    assert [arguments(instance.request) for instance in ours] == expected
 
 
 def arguments(request: Request) -> tuple[Any, ...]:

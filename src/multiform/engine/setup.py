@@ -96,6 +96,8 @@ def load_tasks(
         _apply(settings, form)
     for note in recovered_notes(form.config for form in forms.values()):
         logger.info("%s", note)
+    for note in dict.fromkeys(str(note) for form in forms.values() for note in form.notes):
+        logger.warning("%s", note)
     return list(forms.values())
 
 

@@ -56,6 +56,10 @@ class RollingTask(LoglikelihoodTask):
 
     OUTPUT_TYPE: ClassVar[OutputType] = "loglikelihood_rolling"
 
+    def fewshot_context(self, doc: dict[str, Any], num_fewshot: int, **options: Any) -> str:  # type: ignore[override]
+        """Nothing: a text stands by itself, and no examples are drawn for it."""
+        return ""
+
     def requests(self, doc: dict[str, Any], ctx: str | list[str], *, apply_chat_template: bool) -> list[Request]:
         return [RollingRequest(self.target_text(doc))]
 

@@ -1,0 +1,150 @@
+"""lm-eval 0.4.13 on the rows of the mirror: the judge of what the requests and numbers should be."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import io
+import json
+import logging
+import os
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from parity.requests import Built, Setting
+
+DEFAULT_SEED = 1234
+
+
+@contextlib.contextmanager
+def reading_from(mirror: Path) -> Iterator[None]:
+    """Has `datasets.load_dataset` answer from the mirror, as the hub would."""
+    import datasets
+
+    real = datasets.load_dataset
+
+    def load(path: str, name: str | None = None, **kwargs: Any) -> Any:
+        folder = mirror / path / (name or "default")
+        return _splits(folder) if folder.is_dir() else real(path, name, **kwargs)
+
+    with mock.patch("datasets.load_dataset", load), mock.patch.dict(os.environ, {"HF_HUB_OFFLINE": "1"}):
+        yield
+
+
+@functools.lru_cache(maxsize=64)
+def _splits(folder: Path) -> Any:
+    """The splits of a folder; lm-eval opens some that it does not evaluate and that the mirror does not have."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    files = {file.stem: file for file in sorted(folder.glob("*.jsonl"))}
+    made = {split: datasets.Dataset.from_list(_rows(file)) for split, file in files.items()}
+    first = next(iter(made.values()))
+    return datasets.DatasetDict({"train": first, "validation": first, **made})
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_bytes().split(b"\n") if line.strip()]
+
+
+@functools.cache
+def _manager() -> Any:
+    from lm_eval.tasks import TaskManager
+
+    return TaskManager()
+
+
+def load_task(name: str, mirror: Path) -> Any:
+    """lm-eval's task of that name among those that come with it."""
+    from lm_eval.tasks import get_task_dict
+
+    with reading_from(mirror), _quiet():
+        return leaves(get_task_dict([name], _manager()))[name]
+
+
+def load_tasks(names: list[str], mirror: Path, folders: list[Path]) -> dict[str, Any]:
+    """lm-eval's task objects by name, out of these folders alone."""
+    from lm_eval.tasks import TaskManager, get_task_dict
+
+    with reading_from(mirror):
+        manager = TaskManager(include_path=[str(folder) for folder in folders], include_defaults=False)
+        return leaves(get_task_dict(names, manager))
+
+
+def leaves(tree: dict[Any, Any]) -> dict[str, Any]:
+    """The tasks of a tree of groups."""
+    found: dict[str, Any] = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            found |= leaves(value)
+        elif value is not None:
+            found[str(name)] = value
+    return found
+
+
+def requests(task: Any, *, shots: int, limit: int, chat: Any = None, seed: int = DEFAULT_SEED) -> list[tuple[Any, ...]]:
+    """The arguments of the requests that lm-eval makes of the first documents."""
+    task.set_config("num_fewshot", shots)
+    task.set_fewshot_seed(seed)
+    task.build_all_requests(
+        limit=limit,
+        apply_chat_template=chat is not None,
+        fewshot_as_multiturn=chat is not None,
+        chat_template=chat,
+    )
+    return [tuple(instance.args) for instance in task.instances]
+
+
+def built(task: Any, setting: Setting, limit: int, chat: Any) -> Built:
+    """The requests of the first documents in one setting, and which of these stand among their own examples."""
+    own = task.get_config("num_fewshot")
+    shots = 0 if own == 0 else setting.shots  # a task that says 0 keeps it
+    drawn: list[Any] = []
+    random.seed(0)
+    with _quiet(), _recording(task, drawn):
+        try:
+            requests(task, shots=shots, limit=limit, chat=chat if setting.chat else None)
+        except Exception as error:  # noqa: BLE001 lm-eval and the task's code raise anything
+            return Built(error=f"{type(error).__name__}: {error}"[:300])
+        finally:
+            task.set_config("num_fewshot", own)
+    docs: dict[int, list[Any]] = {}
+    asked: dict[int, Any] = {}
+    for instance in task.instances:
+        docs.setdefault(instance.doc_id, []).append([instance.request_type, *instance.args, instance.repeats])
+        asked[instance.doc_id] = instance.doc
+    order = list(docs)
+    leaked = [order[i] for i, shots_of in enumerate(drawn[: len(order)]) if asked[order[i]] in shots_of]
+    return Built(docs=[docs[i] for i in order], leaked=leaked)
+
+
+@contextlib.contextmanager
+def _recording(task: Any, drawn: list[Any]) -> Iterator[None]:
+    """Keeps the examples that are drawn, in the order of the documents."""
+    sampler = getattr(task, "sampler", None)
+    if sampler is None:
+        yield
+        return
+    real = sampler.sample
+
+    def sample(*args: Any, **kwargs: Any) -> Any:
+        drawn.append(list(real(*args, **kwargs)))
+        return drawn[-1]
+
+    with mock.patch.object(sampler, "sample", sample):
+        yield
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Without lm-eval's bars and messages: one for every task would hide everything else."""
+    before = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with contextlib.redirect_stderr(io.StringIO()), contextlib.redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        logging.disable(before)
