@@ -50,13 +50,14 @@ def arguments(folder: Path, model: Path, tmp_path_factory: pytest.TempPathFactor
             "custom_model.py": [folder],
             "custom_task.py": [folder / "rows.jsonl"],
             "samples.py": [model, folder],
+            "tracker.py": [model, folder, tmp_path_factory.mktemp("output")],
             "config_file.py": [config, tmp_path_factory.mktemp("output")],
         }[script]
 
     return of
 
 
-SCRIPTS = ["simple.py", "custom_model.py", "custom_task.py", "samples.py", "config_file.py"]
+SCRIPTS = ["simple.py", "custom_model.py", "custom_task.py", "samples.py", "config_file.py", "tracker.py"]
 
 
 @needs_lm_eval

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-import random
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from multiform.arguments import parse_arguments
 from multiform.compat.lm_eval.api.group import Group
 from multiform.compat.lm_eval.api.registry import get_model
 from multiform.compat.lm_eval.results import whole_results, without_run
@@ -16,8 +14,6 @@ from multiform.compat.lm_eval.tasks.manager import TaskDict, TaskManager
 from multiform.evaluation import evaluate as run
 from multiform.results import Results
 from multiform.tasks import Task
-
-logger = logging.getLogger("multiform")
 
 
 def simple_evaluate(
@@ -55,11 +51,10 @@ def simple_evaluate(
 ) -> dict[str, Any]:
     """Evaluate a model, by name or as an object, on tasks; the results have lm-eval's structure.
 
-    The request cache and the integrity check have nothing to do here: prompts are made quickly, and checked always.
+    There is nothing for `check_integrity` to do: every prompt is made and checked before a model is asked.
     """
     if not tasks:
         raise ValueError("no tasks named: give e.g. tasks=['arc_easy']")
-    _seed(random_seed, numpy_random_seed, torch_random_seed)
     loaded = (task_manager or TaskManager(metadata=metadata)).load(list(tasks))
     seeds = (random_seed, numpy_random_seed, torch_random_seed, fewshot_random_seed)
     arguments = {"max_batch_size": max_batch_size} if max_batch_size is not None else {}
@@ -82,6 +77,7 @@ def simple_evaluate(
         write_out=write_out,
         confirm_run_unsafe_code=confirm_run_unsafe_code,
         use_cache=_store(use_cache),
+        cache_requests="delete" if delete_requests_cache else _caching(cache_requests, rewrite_requests_cache),
     )
     if evaluation_tracker is not None:
         evaluation_tracker.general_config_tracker.log_experiment_args(
@@ -97,7 +93,10 @@ def simple_evaluate(
         "use_cache": use_cache,
         "gen_kwargs": gen_kwargs,
     }
-    return whole_results(made, asked, samples=log_samples or predict_only, errors=bootstrap_iters > 0)
+    # lm-eval adds the model's arguments to the metadata of tasks that its own manager finds.
+    unsaid = parse_arguments(model_args, where="model_args") if task_manager is not None else {}
+    samples_too = log_samples or predict_only
+    return whole_results(made, asked, samples=samples_too, errors=bootstrap_iters > 0, unsaid=unsaid)
 
 
 def evaluate(
@@ -129,6 +128,7 @@ def evaluate(
         write_out=write_out,
         confirm_run_unsafe_code=confirm_run_unsafe_code,
         use_cache=False,
+        cache_requests=_caching(cache_requests, rewrite_requests_cache),
     )
     return without_run(made, samples=log_samples, errors=bool(bootstrap_iters))
 
@@ -156,8 +156,6 @@ def _model_args(model: Any, given: str | Mapping[str, Any] | None, more: Mapping
     """The arguments of a model by name, with lm-eval's additions to them."""
     if not isinstance(model, str):
         return None
-    from multiform.arguments import parse_arguments
-
     get_model(model)  # raises for a model that is not there, with what is
     return {**parse_arguments(given, where="model_args"), **more}
 
@@ -167,13 +165,6 @@ def _store(use_cache: str | None) -> Path | bool:
     return Path(f"{use_cache}.multiform.db") if use_cache else False
 
 
-def _seed(python: int | None, numpy: int | None, torch: int | None) -> None:
-    """Seed what a model's or task's own code may draw from; ours draws from seeds of its own."""
-    if python is not None:
-        random.seed(python)
-    if numpy is not None:
-        import numpy as np
-
-        np.random.seed(numpy)
-    if torch is not None and "torch" in sys.modules:
-        sys.modules["torch"].manual_seed(torch)
+def _caching(kept: bool, anew: bool) -> bool | str:
+    """What becomes of the requests that are kept on disk."""
+    return "refresh" if anew else bool(kept)

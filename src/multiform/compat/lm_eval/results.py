@@ -18,19 +18,26 @@ _RUN = ("config", "git_hash", "date", "pretty_env_info", "transformers_version",
         "tokenizer_pad_token", "tokenizer_eos_token", "tokenizer_bos_token", "eot_token_id", "max_length")  # fmt: skip
 
 
-def whole_results(results: Results, asked: Mapping[str, Any], *, samples: bool, errors: bool) -> dict[str, Any]:
-    """What `simple_evaluate` returns; `asked` are settings as the script gave them."""
+def whole_results(
+    results: Results, asked: Mapping[str, Any], *, samples: bool, errors: bool, unsaid: Mapping[str, Any]
+) -> dict[str, Any]:
+    """What `simple_evaluate` returns; `asked` are settings as the script gave them, `unsaid` what no task says."""
     made = to_json(results)
     scores = without_run(results, samples=samples, errors=errors)
+    for config in scores["configs"].values():
+        said = config.get("metadata", {})
+        config["metadata"] = {key: value for key, value in said.items() if key not in unsaid or unsaid[key] != value}
     last = {"samples": scores.pop("samples")} if samples else {}
     run = {key: made[key] for key in _RUN if key in made}
-    kept = {key: value for key, value in run["config"].items() if key != "samples"}
+    kept = {key: value for key, value in run["config"].items() if key not in ("samples", "num_fewshot")}
     return {**scores, **run, "config": {**kept, **asked}, **last}
 
 
 def without_run(results: Results, *, samples: bool, errors: bool) -> dict[str, Any]:
     """What `evaluate` returns: the scores and how they were made, but not when and where."""
     made = {key: value for key, value in to_json(results).items() if key in _SCORES}
+    for config in made["configs"].values():
+        config.pop("tag", None)
     made["versions"] = {name: "Yaml" if version == "N/A" else version for name, version in made["versions"].items()}
     for group in results.groups:
         if not group.estimates:  # a group without scores is only a name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
@@ -117,6 +118,20 @@ class Task(TaskDocs):
         chat = bool(kwargs.pop("apply_chat_template", False))
         kwargs.pop("chat_template", None)
         return translate.instances(doc, self.requests(doc, ctx, apply_chat_template=chat), **kwargs)
+
+    @property
+    def instances(self) -> Any:
+        """The requests that `build_all_requests` made, as instances."""
+        made = groupby(self._instances, key=lambda one: one.doc_id)
+        return [
+            instance
+            for doc_id, some in made
+            for instance in translate.instances(
+                self.eval_docs[doc_id],
+                [one.request for one in some],
+                metadata=(self.config.task, doc_id, self.config.repeats),
+            )
+        ]
 
     def asked(self, doc_id: int, doc: dict[str, Any], context: str | list[str], options: PromptOptions) -> list[Ours]:
         if not self._asks_itself:

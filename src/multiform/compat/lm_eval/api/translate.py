@@ -45,7 +45,7 @@ def requests(made: Any, doc_id: int, repeats: int, read_media: ReadMedia) -> lis
             raise DataError(what, hint="return one lm_eval.api.instance.Instance, or a list of them")
     ordered = sorted(listed, key=lambda one: one.idx)
     return [
-        Ours(doc_id, index, request, one)
+        Ours(doc_id, index, request)
         for index, one in enumerate(ordered)
         for request in _asked(one, repeats, read_media)
     ]
