@@ -2,6 +2,6 @@
 
 from multiform.formats.infer.document import problem
 from multiform.formats.infer.infer import Prompt, infer
-from multiform.formats.infer.result import Recovered, Refused, shown
+from multiform.formats.infer.result import ADD_CHOICES, Recovered, Refused, shown
 
-__all__ = ["Prompt", "Recovered", "Refused", "infer", "problem", "shown"]
+__all__ = ["ADD_CHOICES", "Prompt", "Recovered", "Refused", "infer", "problem", "shown"]

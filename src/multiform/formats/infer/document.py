@@ -15,6 +15,7 @@ from multiform.answers import index_among, label_list
 from multiform.errors import DataError, shorten
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.infer import words
+from multiform.formats.infer.result import ADD_CHOICES
 from multiform.jinja import choice_list, parse_literal_list
 
 _LABELLED = re.compile(
@@ -22,7 +23,6 @@ _LABELLED = re.compile(
 )
 
 _LINE = re.compile(r"[ \t]*[\[(]?(?P<label>[A-Za-z])(?:[\])][.:]?|[.:)])[ \t]+(?P<text>\S.*)")
-_ADD = "write a file that includes this one and gives formats:, doc_to_text and doc_to_choice"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ def read_prompt(text: str, choices: Sequence[str], doc: Doc) -> ReadPrompt:
     found = _enumeration(text, len(scored), {value.strip() for value in _values(doc)}) or _last_lines(text, len(scored))
     if found is None:
         raise DataError(
-            "the task scores labels, and its prompt does not show for certain what they stand for", hint=_ADD
+            "the task scores labels, and its prompt does not show for certain what they stand for", hint=ADD_CHOICES
         )
     return ReadPrompt(_bare(found[0], doc), found[1])
 

@@ -13,12 +13,9 @@ from multiform.formats.infer.document import PromptAnswer, PromptChoices, Prompt
 from multiform.formats.infer.layout import Layout, Unclear, read_layout
 from multiform.formats.infer.options import Options, indexed_list
 from multiform.formats.infer.parts import Text, Value, template_parts
-from multiform.formats.infer.result import Recovered, Refused
+from multiform.formats.infer.result import ADD, ADD_CHOICES, Recovered, Refused
 from multiform.formats.jinja import FieldMapping
 from multiform.jinja import has_markup
-
-_ADD = "write a file that includes this one and gives formats: (say mcqa), doc_to_text: the bare question"
-_ADD_CHOICES = f"{_ADD}, doc_to_choice: the choices' texts"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +105,7 @@ def _from_template(text: str, prompt: Prompt) -> Recovered | Refused:
         if "there is no question" in what:
             return _refused_no_question()
         shown = f"doc_to_text is a prompt, and {what}"
-        return Refused(key="doc_to_text", reason=_kind(reason), what=shown, hint=_ADD)
+        return Refused(key="doc_to_text", reason=_kind(reason), what=shown, hint=ADD)
     if layout.options is None and labels is not None:
         return _from_documents(prompt)  # a column may hold the choices beside the question
     choices = _choices(prompt, layout.options, labels)
@@ -138,7 +135,7 @@ def _choices(prompt: Prompt, options: Options | None, labels: list[str] | None) 
     if labels is not None:
         if number is not None and len(labels) not in (0, number):
             what = f"the prompt shows {number} choices, and doc_to_choice holds {len(labels)} labels"
-            return Refused(key="doc_to_choice", reason="choices and labels differ", what=what, hint=_ADD_CHOICES)
+            return Refused(key="doc_to_choice", reason="choices and labels differ", what=what, hint=ADD_CHOICES)
         if labels and isinstance(shown, list) and labels != label_list(len(labels)):
             order = label_list(len(labels))
             if sorted(labels) == order:  # the labels are scored in an order of their own
@@ -147,7 +144,7 @@ def _choices(prompt: Prompt, options: Options | None, labels: list[str] | None) 
     if _same(given, shown) or _same(given, f"{{{{ {indexed_list(options.items) or 'none'} }}}}"):
         return given
     what = "the prompt shows choices, and doc_to_choice gives others"
-    return Refused(key="doc_to_choice", reason="choices and doc_to_choice differ", what=what, hint=_ADD_CHOICES)
+    return Refused(key="doc_to_choice", reason="choices and doc_to_choice differ", what=what, hint=ADD_CHOICES)
 
 
 def _same(given: FieldSpec, shown: FieldSpec) -> bool:
@@ -224,7 +221,7 @@ def _refused_no_question() -> Refused:
         key="doc_to_text",
         reason="no question",
         what="there is no question: the task compares whole texts",
-        hint="run it without a format, or " + _ADD,
+        hint="run it without a format, or " + ADD,
     )
 
 
@@ -233,5 +230,5 @@ def _refused_inputs() -> Refused:
         key="doc_to_text",
         reason="several inputs",
         what="doc_to_text gives several inputs or an index, not a question",
-        hint="run it without a format, or " + _ADD_CHOICES,
+        hint="run it without a format, or " + ADD_CHOICES,
     )

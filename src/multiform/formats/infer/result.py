@@ -10,6 +10,10 @@ from multiform.fields import FieldSpec
 from multiform.formats.infer.spread import SpreadAnswer, SpreadChoices
 from multiform.formats.jinja import FieldMapping
 
+#: What to do where nothing can be recovered.
+ADD = "write a file that includes this one and gives formats: (say mcqa), doc_to_text: the bare question"
+ADD_CHOICES = f"{ADD}, doc_to_choice: the choices' texts"
+
 How = Literal["raw", "template", "documents"]
 
 
