@@ -16,7 +16,7 @@ _EXAMPLES = """\
 examples:
   multiform formats explain mcqa
   multiform formats explain mcq::gpqa --json
-  multiform formats infer mmlu --include_path path/to/lm_eval/tasks/mmlu
+  multiform formats infer mmlu --include_path lm_eval
 """
 #: The document of the example prompt.
 _DOC = {"question": "What is the capital of France?", "choices": ["Berlin", "Paris", "London"], "answer": 1}
