@@ -155,6 +155,14 @@ ROWS: dict[str, tuple[str, dict[str, Any], str, list[str], int]] = {
         ["a b", "c d", "e f", "g h"],
         2,
     ),
+    "mmlu_pro_law": (
+        "mmlu_pro",
+        {"question": "Who?", "options": [f"party {n}" for n in range(10)], "answer": "I", "answer_index": 8,
+         "cot_content": "A: Let's think step by step. The answer is (I).", "category": "law"},
+        "Who?",
+        [f"party {n}" for n in range(10)],
+        8,
+    ),
     "medqa_4options": (
         "medqa",
         {"sent1": "Which nerve?", **{f"ending{n}": f"nerve {n}" for n in range(4)}, "label": 2},
@@ -171,8 +179,9 @@ def test_prompts_by_templates_and_by_code_are_taken_apart(name: str, lm_eval_tas
     [config] = TaskManager([lm_eval_tasks / folder]).load(f"{name}@mcqa")
     split = config.test_split or config.validation_split
     task = Task.from_config(config.changed(custom_dataset=lambda **_: {split: [row]}, process_docs=None))
+    task.config.num_fewshot = 0
     [*requests] = [instance.request for instance in task.build_all_requests(limit=1)]
-    lines = [f"{label}. {choice}" for label, choice in zip("ABCDE", choices, strict=False)]
+    lines = [f"{label}. {choice}" for label, choice in zip("ABCDEFGHIJ", choices, strict=False)]
     assert requests[0].context.endswith("\n".join([question, *lines, "Answer:"]))
     assert requests[0].context.count("Answer:") == requests[0].context.count("Question:") == 1
     assert all(requests[0].context.count(choice) == 1 for choice in choices if len(choice) > 1)

@@ -86,7 +86,8 @@ def _print(one: dict[str, Any]) -> None:
         return
     for name in ("question", "choices", "answer"):
         if name in one:
-            print(f"{name:<9} {json.dumps(one[name], ensure_ascii=False)[1:-1]}")
+            written = one[name].replace("\n", "\\n")
+            print(f"{name:<9} {written}")
     if one["left_out"]:
         print(f"left out  {', '.join(map(repr, one['left_out']))}")
     print(f"formats   {', '.join(one['formats'])}\n")

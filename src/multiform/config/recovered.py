@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from multiform.fields import FieldSpec
@@ -10,9 +11,10 @@ from multiform.formats import FieldMapping
 from multiform.formats.infer import Prompt, Recovered, Refused, infer
 
 
-def recovered(prompt: FieldMapping, *, output_type: str, processed: bool) -> Recovered:
+def recovered(prompt: FieldMapping, *, output_type: str, processed: bool, needs_choices: bool) -> Recovered:
     """The raw mapping behind a task's fields; a ConfigError names the field that stands in the way."""
-    found = infer(_prompt(prompt.question, prompt.choices, prompt.answer, output_type, processed))
+    made = _prompt(prompt.question, prompt.choices, prompt.answer, output_type, processed)
+    found = infer(replace(made, needs_choices=needs_choices))
     if isinstance(found, Refused):
         raise found.error()
     return found

@@ -245,7 +245,12 @@ class TaskConfig:
     def _recovered(self, prompt: FieldMapping, form: FormatConfig) -> Recovered:
         """The raw mapping behind the fields of a task that was not written for formats."""
         try:
-            found = recovered(prompt, output_type=self._given["output_type"], processed=self.process_docs is not None)
+            found = recovered(
+                prompt,
+                output_type=self._given["output_type"],
+                processed=self.process_docs is not None,
+                needs_choices=form.needs_choices,
+            )
         except ConfigError as error:
             raise ConfigError(error.what, where=self.where(str(error.where)), hint=error.hint) from error
         ranks = self._given["output_type"] == "multiple_choice" and self.process_results is None
@@ -353,6 +358,8 @@ class TaskConfig:
         """A few-shot mapping of its own goes through the same format as the task's."""
         assert self.format is not None
         raw = self.mapping if self.recovered is None else self.prompt
+        if self.recovered is not None and self.format.needs_choices and given.get("samples") is None:
+            given = {}  # examples of their own form, such as with reasoning, get the form of the format
         mapping = FieldMapping(
             given.get("doc_to_text", raw.question),
             given.get("doc_to_choice", raw.choices),

@@ -121,3 +121,34 @@ def test_the_last_line_of_a_worked_solution_is_the_answer_of_cot():
                      doc_to_target="{{answer}}", output_type="generate_until")  # fmt: skip
     results = evaluate(model="dummy", model_args={"text": "So the final answer is 42."}, tasks=[config])
     assert results["t@cot"]["exact_match,none"] == 1.0
+
+
+@pytest.mark.parametrize("shots", [0, 1])
+def test_choices_that_only_a_prompt_by_code_shows_are_read_where_a_format_needs_them(shots):
+    rows = [{"question": f"{n} + 1?", "options": [str(n), str(n + 1), "none"], "answer": "B"} for n in (4, 7)]
+
+    def text(doc):
+        lines = [f"{label}. {choice}" for label, choice in zip("ABC", doc["options"], strict=True)]
+        return "\n".join(["Question:", doc["question"], "Options:", *lines, "Answer: Let's think step by step."])
+
+    config = TaskConfig(
+        task="t@mcqa",
+        test_split="test",
+        fewshot_split="train",
+        num_fewshot=shots,
+        custom_dataset=lambda **_: {"test": rows[:1], "train": rows[1:]},
+        doc_to_text=text,
+        doc_to_target="answer",
+        fewshot_config={"doc_to_text": text, "doc_to_target": lambda doc: "A step. The answer is (B)."},
+    )
+    requests = [one.request for one in Task.from_config(config).build_all_requests()]
+    shot = "Question: 7 + 1?\nA. 7\nB. 8\nC. none\nAnswer: B\n\n" * shots
+    assert {one.context for one in requests} == {f"{shot}Question: 4 + 1?\nA. 4\nB. 5\nC. none\nAnswer:"}
+    assert [one.continuation for one in requests] == [" A", " B", " C"]
+
+
+def test_a_prompt_by_code_that_shows_no_choices_is_refused_where_a_format_needs_them():
+    row = {"question": "6 * 7?", "answer": "42"}
+    config = _config(row, "t@mcqa", doc_to_text=lambda doc: doc["question"], doc_to_choice=None)
+    with pytest.raises(DataError, match="has no doc_to_choice, and its prompt shows no choices for certain"):
+        Task.from_config(config).build_all_requests()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from multiform.answers import index_among, label_list
@@ -23,6 +24,9 @@ _LABELLED = re.compile(
 )
 
 _LINE = re.compile(r"[ \t]*[\[(]?(?P<label>[A-Za-z])(?:[\])][.:]?|[.:)])[ \t]+(?P<text>\S.*)")
+
+#: The most choices that a prompt can show.
+_MOST = 26
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,16 @@ def read_prompt(text: str, choices: Sequence[str], doc: Doc) -> ReadPrompt:
             "the task scores labels, and its prompt does not show for certain what they stand for", hint=ADD_CHOICES
         )
     return ReadPrompt(_bare(found[0], doc), found[1])
+
+
+def read_shown(text: str, doc: Doc) -> ReadPrompt:
+    """The question and the choices in a prompt of a task that names no choices: all that are values of the document."""
+    known = {value.strip() for value in _values(doc)}
+    for number in range(_MOST, 1, -1):
+        found = _enumeration(text, number, known)
+        if found is not None:
+            return ReadPrompt(_bare(found[0], doc), found[1])
+    raise DataError("the task has no doc_to_choice, and its prompt shows no choices for certain", hint=ADD_CHOICES)
 
 
 def problem(question: str, choices: Sequence[str] = ()) -> str | None:
@@ -185,6 +199,8 @@ class _FromPrompt:
         if not isinstance(text, str):
             what = f"doc_to_text gives {shorten(text, 40)}, not a question"
             raise DataError(what, hint="run the task without a format")
+        if self.choices is None:
+            return read_shown(text, doc)
         return read_prompt(text, choice_list(Field.of(self.choices).read(doc)), doc)
 
 
@@ -205,7 +221,7 @@ class PromptChoices(_FromPrompt):
         return list(self._read(doc).choices)
 
     def __str__(self) -> str:
-        return f"the choices in {_name(self.text)}, or {_name(self.choices)}"
+        return f"the choices in {_name(self.text)}" + (f", or {_name(self.choices)}" if self.choices else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,12 +235,14 @@ class PromptAnswer:
     def __call__(self, doc: Doc) -> int | list[int]:
         value = Field.of(self.target).read(doc)
         listed = parse_literal_list(value) if isinstance(value, str) else None
-        names = choice_list(Field.of(self.choices).read(doc))
+        names = label_list(_MOST) if self.choices is None else choice_list(Field.of(self.choices).read(doc))
         return index_among(value if listed is None else listed, names, digits=self.digits)
 
     def __str__(self) -> str:
-        return f"the index of {_name(self.target)} among {_name(self.choices)}"
+        return f"the index of {_name(self.target)}" + (f" among {_name(self.choices)}" if self.choices else "")
 
 
 def _name(spec: FieldSpec) -> str:
-    return getattr(spec, "__qualname__", None) or (spec if isinstance(spec, str) else repr(spec))
+    """A field as a message names it, the same in every run."""
+    inner = spec.func if isinstance(spec, partial) else spec
+    return getattr(inner, "__qualname__", None) or (spec if isinstance(spec, str) else repr(spec))

@@ -29,6 +29,8 @@ class Prompt:
     ranks: bool = False
     #: Whether code makes the documents, so that a column may hold anything.
     processed: bool = False
+    #: Whether choices are wanted, so that code that writes the prompt is looked at for them.
+    needs_choices: bool = False
 
 
 def infer(prompt: Prompt) -> Recovered | Refused:
@@ -88,7 +90,7 @@ def _from_documents(prompt: Prompt) -> Recovered | Refused:
 
     Without choices there is nothing to prove it by; the question is taken as it is, and checked.
     """
-    if prompt.choices is None:
+    if prompt.choices is None and not prompt.needs_choices:
         return Recovered(mapping=FieldMapping(prompt.text, None, prompt.target), how="documents")
     question = PromptQuestion(prompt.text, prompt.choices)
     choices = PromptChoices(prompt.text, prompt.choices)

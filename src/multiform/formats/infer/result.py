@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from multiform.errors import ConfigError
@@ -72,7 +73,8 @@ class Refused:
 def shown(spec: FieldSpec) -> str:
     """A field as a task file would write it."""
     if callable(spec):
-        return getattr(spec, "__qualname__", None) or str(spec)
+        inner = spec.func if isinstance(spec, partial) else spec
+        return getattr(inner, "__qualname__", None) or str(spec)
     return spec if isinstance(spec, str) else repr(spec)
 
 
