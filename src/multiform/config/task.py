@@ -229,7 +229,7 @@ class TaskConfig:
         if selected is None:
             return
         self.format, self.format_label = selected.format, selected.label
-        if self.formats is None and not self.multiple_inputs:
+        if self.formats is None and self.template is None and not self.multiple_inputs:
             self.recovered = self._recovered(self.prompt, selected.format)
         self.mapping = self._raw_mapping(self.prompt, self.recovered)
         try:
