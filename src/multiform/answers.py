@@ -101,6 +101,8 @@ def index_among(answer: Any, names: Sequence[Any], *, digits: bool = False) -> i
     (1, 1, 1)
     >>> index_among("2", ["1", "2", "3"]), index_among("2", ["1", "2", "3"], digits=True)
     (1, 2)
+    >>> index_among("42", ["41", "42"], digits=True)
+    1
     """
     answer = answer.tolist() if hasattr(answer, "tolist") else answer
     if isinstance(answer, list | tuple):
@@ -113,7 +115,9 @@ def index_among(answer: Any, names: Sequence[Any], *, digits: bool = False) -> i
         for wanted in (answer, text.strip("().: ")):
             if wanted in found and not (digits and text.isdecimal()):
                 return found.index(wanted)
-    return _in_range(int(text), names) if text.isdecimal() else gold_index(answer, names)
+    if text.isdecimal() and (int(text) < len(names) or text not in names):
+        return _in_range(int(text), names)
+    return gold_index(answer, names)
 
 
 def _pick(index: int | list[int], names: Sequence[Any]) -> str | list[str]:

@@ -14,6 +14,7 @@ READ = {
     "a header": ("Sums.\n\nTwo and two?\n\nChoices:\n   A: 3\n   B: 4\n   C: 5\n\nAnswer:  ", ["A", "B", "C"]),
     "texts": ("Sums.\n\nQuestion: Two and two?\n(1) 3\n(2) 4\n(3) 5\nAnswer:", ["3", "4", "5"]),
     "no choices in the prompt": ("Sums.\n\nQuestion: Two and two?\nAnswer:", ["3", "4", "5"]),
+    "numbers": ("Sums.\n\nTwo and two?\n1. 3\n2. 4\n3. 5\nAnswer:", ["1", "2", "3"]),
     "on one line": ("Sums.\n\nTwo and two? A) 3 B) 4 C) 5", ["A", "B", "C"]),
 }
 

@@ -81,6 +81,12 @@ RECOVERED = {
         "Sentence: {{s}}\nIs it right?",
         ["Yes", "No"],
     ),
+    "choices in plain text, texts scored": (
+        "{{s}}\nIs it right?\nA. Yes\nB. No\nAnswer:",
+        ["Yes", "No"],
+        "{{s}}\nIs it right?",
+        ["Yes", "No"],
+    ),
     "labels scored in another order": ("{{s}}?\nA: Sì\nB: No\nRisposta:", ["B", "A"], "{{s}}?", ["No", "Sì"]),
     "examples in the prompt": (EXAMPLES, "{{mc1.choices}}", "{{question}}", "{{mc1.choices}}"),
     "strings that are added": ("{{'Q: ' + question + '\nA:'}}", "choices", "{{question}}", "choices"),
@@ -136,6 +142,7 @@ REFUSED = {
     "a statement": ("{% if c %}Q: {{q}}\nA:{% else %}{{q}}{% endif %}", "choices", "a statement in it"),
     "two questions": ("Question: {{a}}\nQuestion: {{b}}\nAnswer:", "choices", "several questions"),
     "too few labels": ("{{q}}\nA. {{a}}\nB. {{b}}\nAnswer:", ["A", "B", "C"], "choices and labels differ"),
+    "other choices in plain text": ("{{s}}?\nA. Yes\nB. No\nAnswer:", ["wrong", "right"], "choices and doc_to"),
     "other choices": ("{{q}}\nA. {{a}}\nB. {{b}}\nAnswer:", "others", "choices and doc_to_choice differ"),
 }
 

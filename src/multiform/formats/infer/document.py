@@ -47,11 +47,13 @@ def read_prompt(text: str, choices: Sequence[str], doc: Doc) -> ReadPrompt:
     ReadPrompt(question='Two and two?', choices=('3', '4'))
     """
     scored = [str(choice) for choice in choices]
+    if scored == label_list(len(scored), "numbers") and (found := _enumeration(text, len(scored), _known(doc))):
+        return ReadPrompt(_bare(found[0], doc), found[1])
     if not are_labels(scored):
         found = _enumeration(text, len(scored), {choice.strip() for choice in scored})
         before = _without_cue(text) if found is None else found[0]
         return ReadPrompt(_bare(before, doc), tuple(scored))
-    found = _enumeration(text, len(scored), {value.strip() for value in _values(doc)}) or _last_lines(text, len(scored))
+    found = _enumeration(text, len(scored), _known(doc)) or _last_lines(text, len(scored))
     if found is None:
         raise DataError(
             "the task scores labels, and its prompt does not show for certain what they stand for", hint=ADD_CHOICES
@@ -61,7 +63,7 @@ def read_prompt(text: str, choices: Sequence[str], doc: Doc) -> ReadPrompt:
 
 def read_shown(text: str, doc: Doc) -> ReadPrompt:
     """The question and the choices in a prompt of a task that names no choices: all that are values of the document."""
-    known = {value.strip() for value in _values(doc)}
+    known = _known(doc)
     for number in range(_MOST, 1, -1):
         found = _enumeration(text, number, known)
         if found is not None:
@@ -168,6 +170,10 @@ def _bare(text: str, doc: Doc) -> str:
         if any(rest.startswith(value) or (rest and value.startswith(rest)) for value in values):
             return (text[: found.start()] + text[found.end() :]).strip()
     return text.strip()
+
+
+def _known(doc: Doc) -> set[str]:
+    return {value.strip() for value in _values(doc)}
 
 
 def _values(value: Any) -> Iterator[str]:

@@ -101,7 +101,7 @@ def _from_documents(prompt: Prompt) -> Recovered | Refused:
 def _from_template(text: str, prompt: Prompt) -> Recovered | Refused:
     labels = names_labels(prompt.choices)
     try:
-        layout = _layout(text, tuple(labels) if labels else None)
+        layout = _layout(text, len(prompt.choices) if isinstance(prompt.choices, list) else len(labels or ()))
     except Unclear as unclear:
         what, reason = str(unclear), str(unclear)
         if "there is no question" in what:
@@ -119,8 +119,8 @@ def _from_template(text: str, prompt: Prompt) -> Recovered | Refused:
 
 
 @lru_cache(maxsize=4096)
-def _layout(text: str, labels: tuple[str, ...] | None) -> Layout:
-    return read_layout(text, labels)
+def _layout(text: str, number: int) -> Layout:
+    return read_layout(text, number)
 
 
 def _choices(prompt: Prompt, options: Options | None, labels: list[str] | None) -> FieldSpec | Refused:

@@ -38,19 +38,19 @@ class Unclear(Exception):  # noqa: N818 -- a finding, not a fault
     """Why a prompt cannot be taken apart with certainty."""
 
 
-def read_layout(template: str, labels: Sequence[str] | None) -> Layout:
-    r"""The layout of a prompt; `labels` are those that the task scores, where it scores labels.
+def read_layout(template: str, number: int = 0) -> Layout:
+    r"""The layout of a prompt; `number` is how many choices the task scores, where it says so.
 
-    >>> layout = read_layout("Question: {{q.strip()}}\nA. {{a}}\nB. {{b}}\nAnswer:", ["A", "B"])
+    >>> layout = read_layout("Question: {{q.strip()}}\nA. {{a}}\nB. {{b}}\nAnswer:")
     >>> layout.question, [item.source for item in layout.options.items], layout.left_out
     ('{{q.strip()}}', ['{{a}}', '{{b}}'], ('Question:', 'A. B.', 'Answer:'))
-    >>> read_layout("{{passage}}\nQuestion: {{question}}?\nAnswer:", None).question
+    >>> read_layout("{{passage}}\nQuestion: {{question}}?\nAnswer:").question
     '{{passage}}\n{{question}}?'
     """
     parts = template_parts(template)
     options = find_options(parts)
-    if options is None and labels is not None:
-        options = _written(parts, len(labels))
+    if options is None and number > 1:
+        options = _written(parts, number)
     left_out: list[str] = []
     body = list(parts if options is None else _before_choices(options, left_out))
     cue = _take_cue(body) if options is None else _after_choices(options)
