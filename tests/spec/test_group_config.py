@@ -148,8 +148,8 @@ task:
     aggregate_metric_list: [{metric: acc}]
 """
     results = run(folder(outer))
-    assert results["inner"]["acc,none"] == 1.0
-    assert results["inner"]["alias"] == "Inside"
+    assert results["both::inner"]["acc,none"] == 1.0  # as in lm-eval, where it has no file of its own
+    assert results["both::inner"]["alias"] == "Inside"
 
 
 @pytest.mark.covers("GroupConfig.task")

@@ -22,10 +22,14 @@ class Group:
     config: GroupConfig
     members: tuple[Node, ...]
     label: str | None = None
+    #: The group in whose file this one is written down, if it has no file of its own.
+    outer: str = ""
 
     @property
     def name(self) -> str:
-        return f"{self.config.group}@{self.label}" if self.label else self.config.group
+        """The group's name, as lm-eval has it: ``outer::inner`` for one that is written inside another."""
+        name = _inner_name(self.outer, self.config.group)
+        return f"{name}@{self.label}" if self.label else name
 
     def tasks(self) -> Iterator[TaskConfig]:
         """All tasks below the group, each once."""
@@ -45,7 +49,9 @@ def node_name(node: Node) -> str:
     return node.name if isinstance(node, Group) else node.form_name
 
 
-def build_group(file: YamlFile, resolve: Resolve, overrides: Mapping[str, Any], chain: tuple[str, ...] = ()) -> Group:
+def build_group(
+    file: YamlFile, resolve: Resolve, overrides: Mapping[str, Any], chain: tuple[str, ...] = (), outer: str = ""
+) -> Group:
     """The group of a file: its keys below the overrides of the caller, those below a member's own."""
     config, handed = GroupConfig.from_dict(file.data, source=file.source)
     if config.group in chain:
@@ -57,10 +63,15 @@ def build_group(file: YamlFile, resolve: Resolve, overrides: Mapping[str, Any], 
     members: list[Node] = []
     for index, member in enumerate(config.members()):
         try:
-            members += _member(member, index, file, resolve, {**handed, **overrides}, (*chain, config.group))
+            inside = (*chain, config.group), _inner_name(outer, config.group)
+            members += _member(member, index, file, resolve, {**handed, **overrides}, *inside)
         except UsageError as error:
             raise ConfigError(error.what, where=config.where("task", index), hint=error.hint) from error
-    return Group(config, tuple(members), label)
+    return Group(config, tuple(members), label, outer)
+
+
+def _inner_name(outer: str, name: str) -> str:
+    return f"{outer}::{name}" if outer else name
 
 
 def _member(
@@ -70,6 +81,7 @@ def _member(
     resolve: Resolve,
     overrides: dict[str, Any],
     chain: tuple[str, ...],
+    outer: str,
 ) -> list[Node]:
     if isinstance(member, str):
         return resolve(_selected(member, overrides), overrides, chain)
@@ -78,7 +90,8 @@ def _member(
     if "group" not in member:
         check_keys("a task", task_keys(), changes, lambda *path: str(source.at(*path)))
     if "group" in member and "task" in member:
-        return [build_group(YamlFile({**overrides, **member}, source), resolve, _selection(overrides), chain)]
+        inline = YamlFile({**overrides, **member}, source)
+        return [build_group(inline, resolve, _selection(overrides), chain, outer)]
     name = member.get("task", member.get("group"))
     if not isinstance(name, str):
         where = str(source.at())
@@ -88,8 +101,7 @@ def _member(
     except MultiformError:
         if "dataset_path" not in {**overrides, **changes} and "custom_dataset" not in changes:
             raise  # neither a task that is known nor one that is defined here
-    inline = {**overrides, **member}
-    return [TaskConfig.from_dict(inline, source=source)]
+    return [TaskConfig.from_dict({**overrides, **member}, source=source)]
 
 
 def _selected(name: str, overrides: Mapping[str, Any]) -> str:
