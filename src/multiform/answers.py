@@ -92,10 +92,11 @@ def gold_label(answer: Any, choices: Sequence[Any], labels: str | Sequence[str] 
     return _pick(gold_index(answer, choices, labels), label_list(len(choices), labels))
 
 
-def index_among(answer: Any, names: Sequence[Any], *, digits: bool = False) -> int | list[int]:
+def index_among(answer: Any, names: Sequence[Any], *, digits: bool | None = False) -> int | list[int]:
     """The index that an answer has among the names that a task without a format scores.
 
-    Digits that are none of the names, or whatever they are where `digits` says so, are an index from 0.
+    Digits that are none of the names, or whatever they are where `digits` says so, are an index from 0; where it
+    is None, they are text and count from 1, as everywhere else.
 
     >>> index_among("B", ["A", "B"]), index_among("(B)", ["A", "B"]), index_among(1, ["A", "B"])
     (1, 1, 1)
@@ -115,7 +116,7 @@ def index_among(answer: Any, names: Sequence[Any], *, digits: bool = False) -> i
         for wanted in (answer, text.strip("().: ")):
             if wanted in found and not (digits and text.isdecimal()):
                 return found.index(wanted)
-    if text.isdecimal() and (int(text) < len(names) or text not in names):
+    if text.isdecimal() and digits is not None and (int(text) < len(names) or text not in names):
         return _in_range(int(text), names)
     return gold_index(answer, names)
 

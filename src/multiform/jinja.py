@@ -48,7 +48,7 @@ def _over_choices(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda answer, choices, *labels: function(answer, choice_list(choices), *labels)
 
 
-def _index_among(answer: Any, choices: Any, digits: bool = False) -> int | list[int]:
+def _index_among(answer: Any, choices: Any, digits: bool | None = False) -> int | list[int]:
     listed = parse_literal_list(answer) if isinstance(answer, str) else None
     return index_among(answer if listed is None else listed, choice_list(choices), digits=digits)
 

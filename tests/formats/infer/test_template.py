@@ -97,6 +97,12 @@ RECOVERED = {
         "Label the following text as sports or politics. \n\ntext: {{text}}",
         ["sports", "politics"],
     ),
+    "an instruction to choose": (
+        f"Given a question and four candidate answers, choose the best one.\nQuestion: {{{{q}}}}\n{FOUR}\nAnswer:",
+        ABCD,
+        "{{q}}",
+        TEXTS,
+    ),
     "an instruction": (
         "Read the passage: {{p}}\nThen answer the question: {{q}}\nOptions:\nA. {{a}}\nB. {{b}}\nAnswer:",
         ["A", "B"],

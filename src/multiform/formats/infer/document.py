@@ -236,7 +236,7 @@ class PromptAnswer:
 
     target: FieldSpec
     choices: FieldSpec
-    digits: bool
+    digits: bool | None
 
     def __call__(self, doc: Doc) -> int | list[int]:
         value = Field.of(self.target).read(doc)

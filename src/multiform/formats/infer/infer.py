@@ -94,7 +94,8 @@ def _from_documents(prompt: Prompt) -> Recovered | Refused:
         return Recovered(mapping=FieldMapping(prompt.text, None, prompt.target), how="documents")
     question = PromptQuestion(prompt.text, prompt.choices)
     choices = PromptChoices(prompt.text, prompt.choices)
-    answer = PromptAnswer(prompt.target, prompt.choices, has_markup(str(prompt.target)))
+    digits = has_markup(str(prompt.target)) if prompt.ranks else None
+    answer = PromptAnswer(prompt.target, prompt.choices, digits)
     return Recovered(mapping=FieldMapping(question, choices, answer), how="documents")
 
 
@@ -167,11 +168,16 @@ def _answer(prompt: Prompt, options: Options | None, labels: list[str] | None) -
         names = [str(choice) for choice in prompt.choices]
     if isinstance(target, int | float) or target is None or names is None:
         return target
+    if not prompt.ranks:
+        return _index(target, names, digits=None) if options else target
     digits = isinstance(target, str) and has_markup(target)
     return _index(target, names, digits=digits) if digits or labels or options else target
 
 
-def _index(target: FieldSpec, names: FieldSpec, *, digits: bool) -> FieldSpec:
+_DIGITS = {True: ", digits=true", False: "", None: ", digits=none"}
+
+
+def _index(target: FieldSpec, names: FieldSpec, *, digits: bool | None) -> FieldSpec:
     """The index that a target has among the choices that the task scores."""
     among = (
         repr(names) if isinstance(names, list) and not any(map(_is_template, names)) else Field.of(names).expression()
@@ -179,7 +185,7 @@ def _index(target: FieldSpec, names: FieldSpec, *, digits: bool) -> FieldSpec:
     expression = Field.of(target.strip() if isinstance(target, str) else target).expression()
     if among is None or expression is None:
         return PromptAnswer(target, names, digits)
-    return f"{{{{ ({expression})|index_among({among}{', digits=true' if digits else ''}) }}}}"
+    return f"{{{{ ({expression})|index_among({among}{_DIGITS[digits]}) }}}}"
 
 
 def _is_template(item: Any) -> bool:

@@ -54,7 +54,7 @@ def read_layout(template: str, number: int = 0) -> Layout:
     left_out: list[str] = []
     body = list(parts if options is None else _before_choices(options, left_out))
     cue = _take_cue(body) if options is None else _after_choices(options)
-    before = _take_labels(body, cue)
+    before = _take_labels(body, cue, shows_choices=options is not None)
     question = _stripped(body)
     _check(question)
     left = tuple(text.strip() for text in (*before, *left_out))
@@ -126,8 +126,11 @@ def _says_what_to_do(body: Sequence[Part]) -> bool:
     return any(len(text.split()) >= _SENTENCE for text in sentences)
 
 
-def _take_labels(body: list[Part], cue: str) -> list[str]:
-    """Take the label of the question, examples that are written before it, and the label of a passage."""
+def _take_labels(body: list[Part], cue: str, *, shows_choices: bool) -> list[str]:
+    """Take the label of the question, and what is no part of it before the label.
+
+    That are examples, the label of a passage, and sentences that tell how to choose among the choices in the prompt.
+    """
     found = [(index, match) for index, part in enumerate(body) for match in _labels(part, body, index)]
     if not found:
         return []
@@ -140,6 +143,8 @@ def _take_labels(body: list[Part], cue: str) -> list[str]:
     head = text.text[: match.start()]
     if index == 0 and head and _is_examples(head, cue):
         head, taken = "", ["the examples in it", *taken]
+    elif index == 0 and shows_choices and words.TELLS_TO_CHOOSE.search(head):
+        head, taken = "", [head, *taken]
     kept = " " if not head and match[0].startswith(" ") and index else ""
     body[index] = Text(head + kept + text.text[match.end() :])
     first = body[0]

@@ -92,6 +92,10 @@ ANSWER_LINE = re.compile(rf"(?:^|\n)[ \t]*{_label(ANSWER)}", re.IGNORECASE)
 CHOICES_HEADER = re.compile(rf"(?:^|\n)[ \t]*{_HASHES}{_any(CHOICES)}\**{_COLON}?\**\s*$", re.IGNORECASE)
 #: A text that speaks of answering or choosing.
 ASKS_TO_CHOOSE = re.compile(rf"(?<!\w){_any(CHOOSING)}(?!\w)", re.IGNORECASE)
+#: A text that tells how to choose, whatever is asked.
+TELLS_TO_CHOOSE = re.compile(
+    r"multiple[- ]choice|candidate answers|(?:correct|best|right) (?:option|answer|choice|letter)", re.IGNORECASE
+)
 #: A last line that is a label, such as "Sentiment:".
 ENDS_AS_LABEL = re.compile(r"(?:^|\n|\\)[ \t]*(?P<label>[^\W\d_]+(?:[ \t]+[^\W\d_]+){0,3})[ \t]*[:：]\s*$")
 #: The end of a sentence that leaves the answer open.
