@@ -545,7 +545,6 @@ TASKS = [
 FLAGS = [
     flags("command_unknown", "rum", "multiform: no command 'rum'", "did you mean 'run'?"),
     flags("kind_unknown", "ls task", "ls: no 'task'", "did you mean 'tasks'?"),
-    flags("kind_missing", "ls", "multiform ls: ", "required: KIND", "see multiform ls --help"),
     flags("flag_unknown", "--limt 5", "multiform run: no flag --limt", "did you mean '--limit'?"),
     flags("flag_without_value", "--limit", "--limit: expected one argument", "see multiform run --help"),
     flags("stray_word", "run --json task.yaml", "multiform run: 'task.yaml' belongs to no flag", "--help"),

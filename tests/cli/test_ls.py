@@ -118,3 +118,8 @@ def test_file_names_that_are_not_utf8_are_listed_with_escapes(folder):
     assert "tasks/caf\\udce9.yaml" in ran.out
     rows = folder.process("ls", "tasks", "--include_path", "tasks", "--json").json()
     assert os.fsencode({row["name"]: row["path"] for row in rows}["latin"]) == b"tasks/caf\xe9.yaml"
+
+
+def test_without_a_kind_the_help_says_which_there_are(folder):
+    ran = folder.run("ls")
+    assert (ran.code, "subtasks" in ran.out) == (0, True)

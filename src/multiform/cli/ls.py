@@ -30,7 +30,7 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("kind", type=one_of(KINDS, "ls"), metavar="KIND", help=", ".join(KINDS))
+    parser.add_argument("kind", nargs="?", type=one_of(KINDS, "ls"), metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("--json", action="store_true", help="as JSON")
     flags.add_sources(parser)
     flags.add_verbosity(parser)
@@ -38,7 +38,10 @@ def add_parser(commands: Any) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print one line for each, or one JSON list."""
+    """Print one line for each, or one JSON list; the help where no kind is named, as lm-eval does."""
+    if options.kind is None:
+        options.parser.print_help()
+        return 0
     rows = _rows(options)
     if options.json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
