@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from multiform import ConfigError, DataError, Task, TaskConfig, evaluate
 from multiform.formats.infer.document import problem, read_prompt
@@ -153,3 +155,21 @@ def test_a_prompt_by_code_that_shows_no_choices_is_refused_where_a_format_needs_
     config = _config(row, "t@mcqa", doc_to_text=lambda doc: doc["question"], doc_to_choice=None)
     with pytest.raises(DataError, match="has no doc_to_choice, and its prompt shows no choices for certain"):
         Task.from_config(config).build_all_requests()
+
+
+words = st.text(alphabet="xyAB1.:() \n", min_size=1, max_size=14).map(str.strip).filter(bool)
+
+
+@given(question=words, choices=st.lists(words, min_size=2, max_size=4, unique=True), texts=st.booleans())
+def test_a_prompt_is_read_right_or_not_at_all(question, choices, texts):
+    labels = list("ABCD"[: len(choices)])
+    lines = [f"{label}. {choice}" for label, choice in zip(labels, choices, strict=True)]
+    prompt = "\n".join([f"Question: {question}", *lines, "Answer:"])
+    doc = {"question": question, "options": choices}
+    try:
+        found = read_prompt(prompt, choices if texts else labels, doc)
+    except DataError:
+        return
+    if not texts:
+        assert list(found.choices) == choices
+        assert found.question in (question, f"Question: {question}")  # a label before one letter is not taken off

@@ -100,13 +100,20 @@ def are_labels(choices: Sequence[str]) -> bool:
 
 
 def _enumeration(text: str, number: int, known: set[str]) -> tuple[str, tuple[str, ...]] | None:
-    """What stands before the last list of so many labelled texts that are all known, and those texts."""
-    marks = list(_LABELLED.finditer(text))
-    for start in reversed([index for index, mark in enumerate(marks) if words.is_first_label(mark["label"])]):
-        run = _sequence(marks, start, number)
-        texts = run and _texts(text, run, known)
-        if run and texts:
-            return text[: run[0].start()].rstrip(), texts
+    """What stands before the only list of so many labelled texts that are all known, and those texts.
+
+    Labels at the beginnings of lines come before labels anywhere else.
+    """
+    every = list(_LABELLED.finditer(text))
+    for marks in ([mark for mark in every if text[: mark.start()].endswith("\n") or not mark.start()], every):
+        found = []
+        for start, mark in enumerate(marks):
+            run = _sequence(marks, start, number) if words.is_first_label(mark["label"]) else None
+            texts = run and _texts(text, run, known)
+            if run and texts:
+                found.append((text[: run[0].start()].rstrip(), texts))
+        if found:
+            return found[0] if len(found) == 1 else None
     return None
 
 
@@ -204,7 +211,7 @@ class _FromPrompt:
         text = Field.of(self.text).read(doc)
         if not isinstance(text, str):
             what = f"doc_to_text gives {shorten(text, 40)}, not a question"
-            raise DataError(what, hint="run the task without a format")
+            raise DataError(what, hint=f"run the task without a format, or {ADD_CHOICES}")
         if self.choices is None:
             return read_shown(text, doc)
         return read_prompt(text, choice_list(Field.of(self.choices).read(doc)), doc)
