@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import stat
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,8 @@ class Answers(MetaPathFinder, Loader):
         #: Files that were loaded before, for what a function imports when it is called.
         self._loaded: list[Path] = []
         self._load: Load | None = None
+        #: Folders of tasks that a user has named.
+        self.folders: set[Path] = set()
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -63,11 +66,12 @@ class Answers(MetaPathFinder, Loader):
         return self._load(file) if file.is_file() else None
 
     def _task_file(self, fullname: str) -> Path | None:
-        """The file or folder of ``lm_eval.tasks.X``: below the outermost folder, above a task's file, that has it."""
+        """The file or folder of ``lm_eval.tasks.X``, below one of the folders that a task's file is in."""
         if not fullname.startswith(f"{_TASKS}."):
             return None
         parts = fullname.removeprefix(f"{_TASKS}.").split(".")
-        above = [folder for file in (*reversed(self._loading), *reversed(self._loaded)) for folder in _above(file)]
+        files = self._loading or self._loaded
+        above = [folder for file in reversed(files) for folder in _above(file, self.folders)]
         installed = real_folder()
         for folder in [*above, *([installed / "tasks"] if installed else [])]:
             place = folder.joinpath(*parts)
@@ -143,6 +147,17 @@ def _place(name: str) -> Path:
     return _FOLDER.joinpath(*name.split("."))
 
 
-def _above(file: Path) -> list[Path]:
-    """The folders that a file is in, the outermost first."""
-    return list(reversed(file.parents))
+def _above(file: Path, named: set[Path]) -> list[Path]:
+    """The folders that a file is in: those of a named folder of tasks from the outside in, then those above it.
+
+    Where none is named, all of them from the outside in: a folder of tasks may hold copies of some. A folder that
+    everybody may write to is none of them, as nobody else's code is to be run.
+    """
+    above = [folder for folder in file.parents if folder in named or folder == file.parent or not _open_to_all(folder)]
+    roots = [folder for folder in above if folder in named]
+    inside = above.index(roots[-1]) + 1 if roots else len(above)
+    return [*reversed(above[:inside]), *above[inside:]]
+
+
+def _open_to_all(folder: Path) -> bool:
+    return bool(folder.stat().st_mode & stat.S_IWOTH)

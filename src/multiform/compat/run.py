@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         runpy.run_path(str(script), run_name="__main__")
     except MultiformError as error:
         print(f"error: {error}", file=sys.stderr)
-        return 2
+        return error.exit_code
     return 0
 
 

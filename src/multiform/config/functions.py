@@ -52,7 +52,7 @@ class FunctionRef:
 
     def _from_path(self, module_name: str) -> ModuleType:
         try:
-            return importlib.import_module(module_name)
+            return _imported(module_name, self.folder)
         except (Exception, SystemExit) as error:  # an installed module may fail in any way, too
             missing = isinstance(error, ModuleNotFoundError) and module_name.startswith(error.name or "?")
             what = f"no module '{module_name}' beside the file or installed"
@@ -88,6 +88,19 @@ def load_module(file: Path) -> ModuleType:
         if not _unanswered(error) or real_folder() is None:
             raise
         return _run(file, name)
+
+
+def _imported(name: str, folder: Path) -> ModuleType:
+    """An importable module; where it imports lm_eval, it gets what a file beside the task would get."""
+    if name in sys.modules:
+        return sys.modules[name]
+    try:
+        with answers.during(folder / "task.yaml", load_module):
+            return importlib.import_module(name)
+    except ImportError as error:
+        if not _unanswered(error) or real_folder() is None:
+            raise
+        return importlib.import_module(name)
 
 
 def _run(file: Path, name: str) -> ModuleType:

@@ -10,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from multiform.compat.finder import answers
 from multiform.config import TaskConfig, YamlFile, read_yaml
 from multiform.config.source import Source, display
 from multiform.errors import ConfigError, MultiformError, UsageError, nearest, reason, shorten
@@ -40,6 +41,7 @@ class TaskManager:
 
     def __init__(self, include_path: str | Path | Iterable[str | Path] | None = None) -> None:
         self.folders = task_folders(include_path)
+        answers.folders.update(folder.resolve() for folder in self.folders)
 
     @cached_property
     def index(self) -> Index:

@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from multiform import ConfigError, compat
+from multiform import ConfigError, TaskManager, compat
 from multiform.compat import finder
 from multiform.config.functions import FunctionRef, load_module
 from multiform.config.source import Position
 
 
 @pytest.fixture(autouse=True)
-def _clean():
+def _clean(monkeypatch):
+    monkeypatch.setattr(finder.answers, "folders", set())
     before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "lm_eval"}
     yield
     finder.uninstall()
@@ -95,14 +96,33 @@ def test_tasks_modules_are_files_of_the_folder_in_use(hidden, tmp_path):
     assert load_module(other / "facts" / "utils.py").numbers.ONE == "b"
 
 
-def test_the_outermost_folder_that_has_the_file_counts(hidden, tmp_path):
+@pytest.mark.parametrize(("named", "found"), [(None, "outer"), ("", "outer"), ("board", "inner")])
+def test_the_outer_folder_goes_first_and_a_named_one_before_those_above_it(hidden, tmp_path, named, found):
     write(
         tmp_path,
         facts__numbers="ONE = 'outer'\n",
         board__facts__numbers="ONE = 'inner'\n",
         board__facts__utils="from lm_eval.tasks.facts.numbers import ONE\n",
     )
-    assert load_module(tmp_path / "board" / "facts" / "utils.py").ONE == "outer"
+    if named is not None:
+        TaskManager(tmp_path / named)
+    assert found == load_module(tmp_path / "board" / "facts" / "utils.py").ONE
+
+
+def test_a_folder_above_is_looked_through_unless_everybody_may_write_to_it(hidden, tmp_path):
+    code = "from lm_eval.tasks.facts.numbers import ONE\n"
+    write(tmp_path, facts__numbers="ONE = 1\n", here__more__utils=code, here__more__again=f"{code}# again\n")
+    assert load_module(tmp_path / "here" / "more" / "utils.py").ONE == 1
+    tmp_path.chmod(0o777)
+    with pytest.raises(ModuleNotFoundError, match=r"lm_eval\.tasks\.facts"):
+        load_module(tmp_path / "here" / "more" / "again.py")
+
+
+def test_an_importable_module_gets_the_same_answers(hidden, tmp_path, monkeypatch):
+    write(tmp_path, site__mine_of_tests="from lm_eval.utils import general_detokenize as tidy\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    place = FunctionRef("mine_of_tests.tidy", tmp_path, Position(tmp_path / "task.yaml", 3))
+    assert place.resolve()("so .") == "so."
 
 
 def test_a_file_is_one_module_whichever_way_it_is_loaded(hidden, tmp_path):
