@@ -63,14 +63,20 @@ class DocReader:
         return value
 
     def target(self, spec: FieldSpec, doc: Doc) -> Any:
-        """The answer. Without a format, digits are an index of a choice and a spelled-out list is a list."""
+        """The answer. Without a format, a template may spell out an index or a list; columns and code give values."""
         value = self.read(spec, doc, "doc_to_target")
         if not isinstance(value, str) or self.config.format is not None:
             return value
-        if value.strip().isdigit() and self.config.doc_to_choice is not None:
-            return int(value)
-        listed = parse_literal_list(value)
-        return value if listed is None else listed
+        if isinstance(spec, str) and spec not in doc:
+            listed = parse_literal_list(value)
+            return int(value) if self._is_index(value) else value if listed is None else listed
+        return int(value) if self._is_index(value) and value not in self._choices(doc) else value
+
+    def _is_index(self, value: str) -> bool:
+        return self.config.doc_to_choice is not None and value.strip().isdigit()
+
+    def _choices(self, doc: Doc) -> list[str]:
+        return self.choices(self.config.doc_to_choice, doc)
 
     def choices(self, spec: FieldSpec, doc: Doc) -> list[str]:
         """The choices as a list of texts; anything else is an error."""

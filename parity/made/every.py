@@ -1,0 +1,81 @@
+"""All task files of lm-eval: which load, and which give a prompt for a made document."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import os
+import uuid
+import warnings
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from unittest import mock
+
+from multiform import Task, TaskConfig
+from multiform.errors import MultiformError
+from parity.found import TaskFile
+from parity.made.documents import attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one task file."""
+
+    task: str
+    path: str
+    kind: Literal["prompt", "no prompt", "does not load"]
+    error: str | None = None
+
+
+def outcomes(files: Iterable[TaskFile], folder: Path) -> Iterator[Outcome]:
+    """Load each task and make a prompt for a made document."""
+    with lightly():
+        for file in files:
+            path = str(file.path.relative_to(folder))
+            try:
+                config = loaded(file)
+            except MultiformError as error:
+                yield Outcome(file.name, path, "does not load", str(error))
+                continue
+            made = attempt(config)
+            yield Outcome(file.name, path, "no prompt" if made.prompt is None else "prompt", made.error)
+
+
+def loaded(file: TaskFile) -> TaskConfig:
+    """The configuration of a file, checked down to its metrics and filters."""
+    config = TaskConfig.from_dict(file.file.data, source=file.file.source)
+    Task.from_config(config)
+    return config
+
+
+@contextlib.contextmanager
+def lightly() -> Iterator[None]:
+    """Without the network, progress bars, warnings, and the fingerprints that datasets take most of their time for."""
+    import datasets
+
+    offline = dict.fromkeys(("HF_HUB_OFFLINE", "HF_EVALUATE_OFFLINE", "HF_DATASETS_OFFLINE"), "1")
+    datasets.disable_progress_bars()
+    disabled = logging.root.manager.disable
+    caching = datasets.is_caching_enabled()
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(mock.patch.dict(os.environ, offline))
+        stack.enter_context(mock.patch("datasets.arrow_dataset.generate_fingerprint", _fingerprint))
+        stack.enter_context(warnings.catch_warnings())
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        warnings.simplefilter("ignore")
+        logging.disable(logging.ERROR)
+        datasets.disable_caching()
+        try:
+            yield
+        finally:
+            logging.disable(disabled)
+            if caching:
+                datasets.enable_caching()
+
+
+def _fingerprint(dataset: Any) -> str:
+    return uuid.uuid4().hex[:16]

@@ -1,0 +1,43 @@
+"""Fields read out of documents: what a template spells out, and what columns and functions give."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from multiform import TaskConfig
+from multiform.tasks.reader import DocReader
+
+CHOICES = ["1", "2", "3"]
+
+
+def target(spec: Any, doc: dict[str, Any], choices: Any = None) -> Any:
+    config = TaskConfig(task="t", output_type="multiple_choice", doc_to_target=spec, doc_to_choice=choices)
+    return DocReader(config).target(config.doc_to_target, doc)
+
+
+def given(doc: dict[str, Any]) -> Any:
+    return doc["x"]
+
+
+@pytest.mark.parametrize("spec", ["x", given])
+@pytest.mark.parametrize("value", ["[1,4]", "['a', 'b']", "07", "text"])
+def test_what_a_column_or_function_gives_is_not_read_as_anything_else(spec, value):
+    assert target(spec, {"x": value}) == value
+
+
+@pytest.mark.parametrize(("value", "expected"), [("[1,4]", [1, 4]), ("['a', 'b']", ["a", "b"]), ("[a]", "[a]")])
+def test_a_list_that_a_template_spells_out_is_a_list(value, expected):
+    assert target("{{x}}", {"x": value}) == expected
+
+
+def test_digits_of_a_template_are_an_index_where_there_are_choices():
+    assert target("{{x}}", {"x": "2"}, CHOICES) == 2
+    assert target("{{x}}", {"x": "2"}) == "2"
+
+
+@pytest.mark.parametrize("spec", ["x", given])
+def test_digits_of_a_column_or_function_are_a_choice_before_they_are_an_index(spec):
+    assert target(spec, {"x": "2"}, CHOICES) == "2"
+    assert target(spec, {"x": "0"}, CHOICES) == 0
