@@ -14,13 +14,15 @@ import pytest
 import reference
 
 from multiform import evaluate
-from multiform.requests import LLOutput
+from multiform.requests import LLOutput, Request, RollingRequest
 from multiform.tasks import ScoredDoc
 
 pytestmark = [pytest.mark.parity, pytest.mark.bundled, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
 #: Between a log-likelihood of ours and of lm-eval, for each token of the continuation.
 PER_TOKEN = 3e-5
+#: Two in a hundred may be as far as this: of either harness, the errors against float64 have a standard deviation of 9e-6.
+LIMIT = 5e-5
 
 #: Tasks with perplexities or probabilities among their metrics.
 CONTINUOUS = ("lambada_openai", "wikitext", "truthfulqa_mc2")
@@ -91,8 +93,9 @@ def test_every_metric_is_that_of_lm_eval(name: str, models: tuple[Any, Any], mir
         use_cache=False,
     )
     assert compared(theirs["results"], ours) > 0
-    for form in ours.forms:
-        compare_samples(theirs["samples"][form.name], form.samples)
+    apart = [far for form in ours.forms for far in compare_samples(theirs["samples"][form.name], form.samples)]
+    assert max(apart, default=0) < LIMIT
+    assert sum(far > PER_TOKEN for far in apart) <= len(apart) / 50
 
 
 def compared(theirs: dict[str, dict[str, Any]], ours: Any) -> int:
@@ -110,17 +113,26 @@ def compared(theirs: dict[str, dict[str, Any]], ours: Any) -> int:
     return number
 
 
-def compare_samples(theirs: Sequence[dict[str, Any]], ours: Sequence[ScoredDoc]) -> None:
-    """Fails unless each document has the same requests, log-likelihoods and greedy flags, or the same texts."""
+def compare_samples(theirs: Sequence[dict[str, Any]], ours: Sequence[ScoredDoc]) -> list[float]:
+    """Fails unless each document has the same requests and greedy flags, or texts.
+
+    Gives how far the log-likelihoods are apart, for each token.
+    """
     expected = {(sample["doc_id"], sample["filter"]): sample for sample in theirs}
     assert len(expected) == len(ours)
+    apart = []
     for sample in ours:
         other = expected[sample.doc_id, sample.scorer]
-        assert [instance.request.context for instance in sample.instances] == [args[0] for args in other["arguments"]]
+        assert [_asked(instance.request) for instance in sample.instances] == [args[0] for args in other["arguments"]]
         for output, (answer,) in zip(sample.outputs, other["resps"], strict=True):
             if isinstance(output, LLOutput):
                 loglikelihood, greedy = answer if isinstance(answer, tuple) else (answer, None)
-                assert output.loglikelihood == pytest.approx(loglikelihood, abs=PER_TOKEN * max(1, output.tokens or 1))
+                apart.append(abs(output.loglikelihood - loglikelihood) / max(1, output.tokens or 1))
                 assert greedy is None or output.is_greedy == greedy
             else:
                 assert output.text == answer
+    return apart
+
+
+def _asked(request: Request) -> str:
+    return request.text if isinstance(request, RollingRequest) else request.context
