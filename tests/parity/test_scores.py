@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.parity, pytest.mark.bundled, pytest.mark.slow, pytest.
 
 #: Between a log-likelihood of ours and of lm-eval, for each token of the continuation.
 PER_TOKEN = 3e-5
-#: Two in a hundred may be as far as this: of either harness, the errors against float64 have a standard deviation of 9e-6.
+#: Two in a hundred may be as far as this: either harness is off from float64 with a standard deviation of 9e-6.
 LIMIT = 5e-5
 
 #: Tasks with perplexities or probabilities among their metrics.
