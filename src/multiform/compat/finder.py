@@ -83,6 +83,7 @@ class Answers(MetaPathFinder, Loader):
     @contextmanager
     def during(self, file: Path, load: Load) -> Iterator[None]:
         """Answer while a task's file is loaded; what was imported as lm_eval before is there again afterwards."""
+        _listen()
         before = _taken_out()
         if self.installed or self._loading:  # the same answers go on
             sys.modules.update({name: module for name, module in before.items() if _own(name)})
@@ -100,7 +101,6 @@ class Answers(MetaPathFinder, Loader):
 
 
 answers = Answers()
-sys.meta_path.insert(0, answers)
 
 
 def real_folder() -> Path | None:
@@ -115,6 +115,7 @@ def install(*, instead: bool = False) -> bool:
     if not answers.installed and not instead and real_folder() is not None:
         return False
     if not answers.installed:
+        _listen()
         _taken_out()
         answers.installed = True
     return True
@@ -125,6 +126,12 @@ def uninstall() -> None:
     if answers.installed:
         _taken_out()
         answers.installed = False
+
+
+def _listen() -> None:
+    """Have Python ask for modules here before it asks elsewhere."""
+    if answers not in sys.meta_path:
+        sys.meta_path.insert(0, answers)
 
 
 def _taken_out() -> dict[str, ModuleType]:

@@ -1,0 +1,46 @@
+"""`python -m multiform.compat.run script.py` runs a script on Multiform."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from multiform.compat import finder, run
+
+
+@pytest.fixture(autouse=True)
+def _clean(monkeypatch):
+    monkeypatch.setattr(sys, "argv", list(sys.argv))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield
+    finder.uninstall()
+
+
+def test_a_script_gets_its_arguments_and_our_lm_eval(tmp_path, capsys):
+    script = tmp_path / "script.py"
+    script.write_text("import sys, lm_eval\nprint(__name__, sys.argv[1:], lm_eval.__multiform__)\n")
+    assert run.main([str(script), "--limit", "3"]) == 0
+    assert capsys.readouterr().out == "__main__ ['--limit', '3'] True\n"
+
+
+def test_modules_beside_the_script_are_found(tmp_path, capsys):
+    (tmp_path / "beside_of_tests.py").write_text("VALUE = 3\n")
+    (tmp_path / "script.py").write_text("from beside_of_tests import VALUE\nprint(VALUE)\n")
+    assert run.main([str(tmp_path / "script.py")]) == 0
+    assert capsys.readouterr().out == "3\n"
+
+
+def test_an_error_of_ours_is_one_line_and_its_code(tmp_path, capsys):
+    script = tmp_path / "script.py"
+    script.write_text("import lm_eval\nlm_eval.simple_evaluate(model='dumy', tasks=['quiz'])\n")
+    assert run.main([str(script)]) == 2
+    assert capsys.readouterr().err == "error: model: no model 'dumy' here; did you mean 'dummy'?\n"
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "told"), [([], 2, "usage"), (["--help"], 0, "usage"), (["no.py"], 2, "no such file")]
+)
+def test_without_a_script_it_says_how_it_is_used(given, code, told, capsys):
+    assert run.main(given) == code
+    assert told in capsys.readouterr().err
