@@ -93,6 +93,15 @@ class ForeignModel(Model):
         tell = getattr(self.lm, "get_model_info", None)
         return dict(tell()) if callable(tell) else {}
 
+    def tokenizer_info(self) -> dict[str, Any]:
+        tokenizer = getattr(self.lm, "tokenizer", None)
+        if not tokenizer:
+            return {}
+        names = ("pad_token", "eos_token", "bos_token")
+        tokens = {name: [getattr(tokenizer, name, None), str(getattr(tokenizer, f"{name}_id", None))] for name in names}
+        more = {name: getattr(self.lm, name, None) for name in ("eot_token_id", "max_length")}
+        return {**{f"tokenizer_{name}": token for name, token in tokens.items()}, **more}
+
     def _asked(self, question: OutputType, requests: Sequence[Request]) -> list[Any]:
         answered = getattr(self.lm, question)([_instance(question, request) for request in requests])
         made = list(answered) if answered is not None else []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from multiform import ModelError, UsageError, evaluate
@@ -88,6 +90,20 @@ def test_a_chat_template_of_the_model_is_applied(folder):
     assert results.provenance["chat_template"] == "{{ messages }}"
 
 
+def test_results_say_what_the_model_says_about_itself(folder):
+    class Told(Fixed):
+        max_length = 12
+        tokenizer = SimpleNamespace(pad_token="<p>", pad_token_id=0, eos_token="<e>", eos_token_id=1, bos_token=None)
+
+        def get_model_info(self):
+            return {"model_num_parameters": 7}
+
+    results = evaluate(model=Told(), tasks=["animals"], include_path=folder, limit=1)
+    assert results.run["model_num_parameters"] == 7
+    told = {key: results.provenance[key] for key in ("tokenizer_pad_token", "tokenizer_bos_token", "max_length")}
+    assert told == {"tokenizer_pad_token": ["<p>", "0"], "tokenizer_bos_token": [None, "None"], "max_length": 12}
+
+
 def test_a_registered_class_is_a_model_of_multiform(monkeypatch, folder):
     monkeypatch.setattr(models, "_entries", dict(models._entries))
     register_model("fixed", "also-fixed")(Fixed)
@@ -150,8 +166,10 @@ def test_a_model_that_is_already_loaded_is_wrapped(tiny, folder):
     from multiform.compat.lm_eval.models.huggingface import HFLM
 
     model, tokenizer = tiny
-    lm = HFLM(pretrained=model, tokenizer=tokenizer, batch_size=2, max_length=64, logits_cache=False, peft=None)
+    unset = {"peft": None, "delta": None, "autogptq": False, "logits_cache": False}
+    lm = HFLM(pretrained=model, tokenizer=tokenizer, max_length=64, add_bos_token=False, dtype=model.dtype, **unset)
     assert lm.model is model
+    assert lm.wrapped.encoder.add_bos_token is False
     assert lm.tok_decode(lm.tok_encode("hi")) == "hi"
     assert (lm.eot_token_id, lm.max_length) == (0, 64)
     results = evaluate(model=lm, tasks=["animals"], include_path=folder, limit=2)
@@ -178,7 +196,7 @@ def test_an_hflm_that_is_changed_inside_is_refused_and_one_that_answers_itself_i
     own = as_model(Own(pretrained=model, tokenizer=tokenizer))
     assert isinstance(own, ForeignModel)
     assert [one.loglikelihood for _, one in own.loglikelihood([LoglikelihoodRequest("a", "b")])] == [-9.0]
-    with pytest.raises(UsageError, match="backend 'seq2seq' is not there"):
+    with pytest.raises(UsageError, match="backend 'seq2seq' is not supported"):
         HFLM(pretrained=model, backend="seq2seq")
     with pytest.raises(UsageError, match="unknown model argument 'quantise'"):
         HFLM(pretrained=model, tokenizer=tokenizer, quantise=True)

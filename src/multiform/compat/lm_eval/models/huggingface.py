@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Sequence
 from typing import Any, ClassVar
@@ -13,8 +14,6 @@ from multiform.models.hf.load import Loaded, Source
 from multiform.models.hf.load import load as load_files
 from multiform.models.hf.model import HFModel
 
-#: Arguments that change how fast lm-eval is, and nothing that a model answers.
-_NO_MATTER = ("logits_cache", "use_fast_tokenizer", "offload_folder")
 #: Methods by which subclasses of lm-eval's HFLM change what it does inside; ours does not work by them.
 _INSIDE = (
     "_model_call",
@@ -35,22 +34,18 @@ class HFLM(ModelLM):
     AUTO_MODEL_CLASS: ClassVar[Any] = None
 
     def __init__(self, pretrained: Any, backend: str = "default", **arguments: Any) -> None:
-        if backend not in ("default", "causal"):
-            raise UsageError(f"backend '{backend}' is not there", where="HFLM", hint="use a decoder-only model")
         for name in _INSIDE:
             if hasattr(type(self), name):
                 what = f"{type(self).__name__} overrides {name}, by which our HFLM does not work"
                 raise UsageError(what, where="HFLM", hint="override loglikelihood and generate_until instead")
-        super().__init__(pretrained=pretrained, **arguments)
+        super().__init__(pretrained=pretrained, backend=backend, **arguments)
 
     def _made(self, arguments: dict[str, Any]) -> Model:
-        given = {key: value for key, value in arguments.items() if key not in _NO_MATTER}
-        if given.get("dtype") is not None:
+        given = {key: value for key, value in arguments.items() if value is not None}
+        if "dtype" in given:
             given["dtype"] = str(given["dtype"]).removeprefix("torch.")
         objects = {key: given.pop(key) for key in ("pretrained", "tokenizer") if not _is_name(given.get(key))}
-        # What is None or false is lm-eval's way to say that nothing is asked for.
-        named = {key: value for key, value in given.items() if value is not None and value is not False}
-        return _GivenModel(objects, **named) if objects else HFModel(**named)
+        return _GivenModel(objects, **given) if objects else HFModel(**given)
 
     @property
     def _hf(self) -> HFModel:
@@ -126,4 +121,4 @@ class _GivenModel(HFModel):
 
 
 def _is_name(value: Any) -> bool:
-    return value is None or isinstance(value, str)
+    return value is None or isinstance(value, str | os.PathLike)
