@@ -94,7 +94,8 @@ class ForeignModel(Model):
         return dict(tell()) if callable(tell) else {}
 
     def tokenizer_info(self) -> dict[str, Any]:
-        tokenizer = getattr(self.lm, "tokenizer", None)
+        # One that is loaded when it is first asked for is left where it is.
+        tokenizer = getattr(self.lm, "__dict__", {}).get("tokenizer")
         if not tokenizer:
             return {}
         names = ("pad_token", "eos_token", "bos_token")

@@ -93,15 +93,16 @@ def test_a_chat_template_of_the_model_is_applied(folder):
 def test_results_say_what_the_model_says_about_itself(folder):
     class Told(Fixed):
         max_length = 12
-        tokenizer = SimpleNamespace(pad_token="<p>", pad_token_id=0, eos_token="<e>", eos_token_id=1, bos_token=None)
 
         def get_model_info(self):
             return {"model_num_parameters": 7}
 
-    results = evaluate(model=Told(), tasks=["animals"], include_path=folder, limit=1)
+    told = Told()
+    told.tokenizer = SimpleNamespace(pad_token="<p>", pad_token_id=0, eos_token="<e>", eos_token_id=1, bos_token=None)
+    results = evaluate(model=told, tasks=["animals"], include_path=folder, limit=1)
     assert results.run["model_num_parameters"] == 7
-    told = {key: results.provenance[key] for key in ("tokenizer_pad_token", "tokenizer_bos_token", "max_length")}
-    assert told == {"tokenizer_pad_token": ["<p>", "0"], "tokenizer_bos_token": [None, "None"], "max_length": 12}
+    said = {key: results.provenance[key] for key in ("tokenizer_pad_token", "tokenizer_bos_token", "max_length")}
+    assert said == {"tokenizer_pad_token": ["<p>", "0"], "tokenizer_bos_token": [None, "None"], "max_length": 12}
 
 
 def test_a_registered_class_is_a_model_of_multiform(monkeypatch, folder):
