@@ -34,7 +34,8 @@ def read_function(function: Callable[..., Any], argument: Shape | Rows) -> Any:
         return None
     module = _Module.of(Path(code.co_filename), vars(inspect.getmodule(function) or object))
     node = module.function_at(code.co_firstlineno, code.co_name)
-    return _Walker(module).call(node, [*given, argument], {}, bound) if node is not None else None
+    around = {name: Known(value) for name, value in inspect.getclosurevars(function).nonlocals.items()}
+    return _Walker(module).call(node, [*given, argument], around, bound) if node is not None else None
 
 
 class _Module:
@@ -81,7 +82,9 @@ class _Walker:
         if self.depth > _DEPTH:
             return None
         names = [argument.arg for argument in (*node.args.posonlyargs, *node.args.args)]
-        env = {**around, **dict.fromkeys(names), **dict(zip(names, given, strict=False)), **bound}
+        values = [self.value(default, around) for default in node.args.defaults]
+        defaults = dict(zip(names[len(names) - len(values) :], values, strict=True))
+        env = {**around, **dict.fromkeys(names), **defaults, **dict(zip(names, given, strict=False)), **bound}
         inner = _Walker(self.module, self.depth + 1)
         if isinstance(node, ast.Lambda):
             return inner.value(node.body, env)
@@ -208,8 +211,18 @@ class _Walker:
             return self._method(node.func, [*arguments, *named.values()], env)
         function = self.value(node.func, env)
         if isinstance(function, Function):
-            return function.call(arguments, named)
+            return self._computed(node.func, arguments, named) or function.call(arguments, named)
         return _builtin(node.func.id, arguments) if isinstance(node.func, ast.Name) else None
+
+    def _computed(self, node: ast.expr, arguments: list[Any], named: dict[str, Any]) -> Known | None:
+        """What a function of the module gives for values that are all known."""
+        real = self.module.values.get(node.id) if isinstance(node, ast.Name) else None
+        if not callable(real) or not all(isinstance(one, Known) for one in (*arguments, *named.values())):
+            return None
+        try:
+            return Known(real(*(one.value for one in arguments), **{key: one.value for key, one in named.items()}))
+        except Exception:  # noqa: BLE001 whatever it raises, the value is not known then
+            return None
 
     def _method(self, node: ast.Attribute, arguments: list[Any], env: _Env) -> Any:
         if node.attr in ("loads", "literal_eval") and arguments and isinstance(arguments[0], Shape):

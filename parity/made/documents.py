@@ -14,13 +14,23 @@ from multiform.requests import GenerationRequest, LoglikelihoodRequest, RollingR
 from multiform.tasks.dataset import Dataset
 from parity.made import shapes
 from parity.made.code import read_function
-from parity.made.shapes import Known, Rows, Shape
+from parity.made.shapes import Rows, Shape, Taste
 from parity.made.templates import read_template
 
-#: What stands for a value of which nothing is known, in the order in which it is tried.
-LEAVES: tuple[Any, ...] = (shapes.TEXT, "A", "0", 0, "some text. other text", ["A", "B", "C", "D"], {"a": "b"}, 0.5)
+#: What is made of values that may be several things, in the order in which it is tried.
+TASTES = (
+    Taste(),
+    Taste(texts=True),
+    Taste(length=5),
+    Taste(length=10),
+    *(Taste(leaf=leaf, texts=texts) for leaf in ("A", "0", 0, "one. two. three", 0.5) for texts in (True, False)),
+    Taste(leaf=["A", "B", "C", "D"]),
+    Taste(leaf={"a": "b"}),
+)
 #: How many columns are added that code only asks for while it runs.
 _REPAIRS = 30
+#: How deep the cause of an error may lie.
+_CAUSES = 10
 #: How many documents a task gets; they are all the same.
 ROWS = 4
 
@@ -50,11 +60,14 @@ def attempt(config: TaskConfig) -> Attempt:
     return Attempt(error=first)
 
 
-def _missing(error: BaseException | None) -> str | None:
+def _missing(error: BaseException) -> str | None:
     """The column that code looked up by a name it put together, as ``option_3``."""
-    while error is not None and not isinstance(error, KeyError):
-        error = error.__cause__
-    return str(error.args[0]) if error is not None and error.args else None
+    cause: BaseException | None = error
+    for _ in range(_CAUSES):  # an error may be its own cause
+        if cause is None or isinstance(cause, KeyError):
+            break
+        cause = cause.__cause__
+    return str(cause.args[0]) if isinstance(cause, KeyError) and cause.args else None
 
 
 def made_documents(config: TaskConfig) -> Iterator[dict[str, Any]]:
@@ -69,12 +82,8 @@ def made_documents(config: TaskConfig) -> Iterator[dict[str, Any]]:
         read_function(config.process_docs, Rows(raw))
     if fewshot.process_docs is not None and fewshot.process_docs is not config.process_docs:
         read_function(fewshot.process_docs, Rows(raw))
-    for leaf in LEAVES:
-        yield {**_columns(read, leaf), **_columns(raw, leaf)}
-
-
-def _columns(shape: Shape, leaf: Any) -> dict[str, Any]:
-    return {name: part.value(leaf, name) for name, part in shape.keys.items()}
+    for taste in TASTES:
+        yield {name: part.value(taste) for name, part in {**read.keys, **raw.keys}.items()}
 
 
 def _read_field(key: str, spec: Any, doc: Shape, config: TaskConfig) -> None:
@@ -119,6 +128,3 @@ def _prompt(config: TaskConfig, doc: dict[str, Any]) -> str:
         return request.text
     assert isinstance(request, LoglikelihoodRequest | GenerationRequest)
     return request.context
-
-
-__all__ = ["Attempt", "Known", "attempt", "made_documents"]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-Kind = Literal["text", "number", "digits", "letter", "list", "mapping"]
+Kind = Literal["text", "number", "digits", "letter", "list", "indexed", "mapping"]
 
 #: Methods that tell what they are called on.
 TEXT_METHODS = frozenset(
@@ -43,8 +43,17 @@ TEXT_METHODS = frozenset(
 MAPPING_METHODS = frozenset(("items", "keys", "values"))
 LIST_METHODS = frozenset(("append", "extend", "insert", "pop", "copy", "sort"))
 
-#: How many items a made list has.
-LENGTH = 10
+
+@dataclass(frozen=True, slots=True)
+class Taste:
+    """What is made of a value that may be several things."""
+
+    #: What stands for a value of which nothing is known.
+    leaf: Any = "some text"
+    #: How many items a list has.
+    length: int = 4
+    #: Whether a value that is only looked up by number is a text.
+    texts: bool = False
 
 
 @dataclass(slots=True)
@@ -67,8 +76,8 @@ class Shape:
         self.kinds.add("mapping")
         return self.keys.setdefault(name, Shape())
 
-    def items(self) -> Shape:
-        self.kinds.add("list")
+    def items(self, kind: Kind = "list") -> Shape:
+        self.kinds.add(kind)
         self.item = self.item or Shape()
         return self.item
 
@@ -76,21 +85,22 @@ class Shape:
         self.spelled = self.spelled or Shape()
         return self.spelled
 
-    def value(self, leaf: Any, seed: str = "text") -> Any:
-        """A value that fits; `leaf` stands for what nothing is known about."""
+    def value(self, taste: Taste) -> Any:
+        """A value that fits."""
         if self.spelled is not None:
-            return json.dumps(self.spelled.value(leaf, seed))
+            return json.dumps(self.spelled.value(taste))
         if self.keys:
-            return {name: shape.value(leaf, name) for name, shape in self.keys.items()}
+            return {name: shape.value(taste) for name, shape in self.keys.items()}
         if self.within is not None:
-            among = self.within.value(leaf, seed)
-            return among[0] if among else leaf
+            among = self.within.value(taste)
+            return among[0] if among else taste.leaf
         if self.known:
             return self.known[0]
-        if self.item is not None or "list" in self.kinds:
+        if "list" in self.kinds or ("indexed" in self.kinds and not taste.texts):
             item = self.item or Shape()
-            return [item.value(f"{leaf}{number}" if leaf == TEXT else leaf, seed) for number in range(LENGTH)]
-        made = self._plain(leaf)
+            numbered = [replace(taste, leaf=f"{taste.leaf} {n}") for n in range(taste.length)]
+            return [item.value(one if taste.leaf == TEXT else taste) for one in numbered]
+        made = self._plain(taste.leaf)
         return " ".join([made, *self.holds]) if isinstance(made, str) and self.holds else made
 
     def _plain(self, leaf: Any) -> Any:
@@ -100,7 +110,7 @@ class Shape:
         return leaf
 
 
-TEXT = "some text"
+TEXT = Taste().leaf
 _PLAIN: dict[Kind, Any] = {"letter": "A", "digits": "1", "number": 1, "text": TEXT, "mapping": {"a": TEXT}}
 
 
@@ -142,7 +152,7 @@ def looked_up(container: Any, index: Any) -> Any:
         index.kinds.add("number")
     if isinstance(index, slice):  # a part of a list or of a text
         return container
-    return container.items()
+    return container.items("indexed")
 
 
 def _inside(value: Any, index: Any) -> Any:
