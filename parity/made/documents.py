@@ -52,11 +52,11 @@ def attempt(config: TaskConfig) -> Attempt:
             try:
                 return Attempt(prompt=_prompt(config, doc), doc=doc)
             except MultiformError as error:
-                first = first or str(error)
-                missing = _missing(error)
-                if missing is None or missing in doc:
-                    break
-                doc = {**doc, missing: shapes.TEXT}
+                last, missing = str(error), _missing(error)
+            if missing is None or missing in doc:
+                break
+            doc = {**doc, missing: shapes.TEXT}
+        first = first or last
     return Attempt(error=first)
 
 
