@@ -52,7 +52,11 @@ def with_class(data: Mapping[str, Any]) -> dict[str, Any]:
     if not getattr(kind, "any_keys", False):
         others.pop("group", None)  # as with lm-eval, it has no say where there is a class
         return {**others, "_task_class": kind}
-    naming = {key: value for key, value in others.items() if key in ("task", "task_alias", "tag", "_formats_selection")}
+    for key, name in (("_formats_selection", "format"), ("perturbation", "perturbation")):
+        if others.get(key) is not None:
+            what = f"{kind.__name__} makes its prompts itself, so that no {name} can change them"
+            raise ConfigError(what, where=str(data.get("task")), hint=f"run it without a {name}")
+    naming = {key: value for key, value in others.items() if key in ("task", "task_alias", "tag")}
     return {**naming, "_task_class": kind, "_class_keys": others}
 
 

@@ -205,6 +205,13 @@ def test_a_class_of_ones_own_decides_all_of_it(own):
     assert text in ("7 and 7 is 14\n\n1 and 1 is", "8 and 8 is 16\n\n1 and 1 is")
 
 
+def test_no_format_or_noise_is_taken_and_then_ignored(own):
+    with pytest.raises(ConfigError, match="Sums makes its prompts itself, so that no format can change them"):
+        evaluate(tasks="sums@cot", include_path=own, model="dummy")
+    with pytest.raises(ConfigError, match="no perturbation can change them"):
+        evaluate(tasks="sums", include_path=own, model="dummy", perturbation={"type": "editor", "probability": 0.5})
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

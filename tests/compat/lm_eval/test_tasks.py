@@ -97,6 +97,7 @@ def test_a_class_brings_its_configuration_along(config):
     assert prompt.isupper() is False
     assert prompt.endswith("\n\nWHAT DO BEES MAKE?")
     assert results.forms[0].num_fewshot == 1
+    assert results.forms[0].version == 7
 
 
 def test_own_documents_are_evaluated_and_examples_drawn_from_them(config):

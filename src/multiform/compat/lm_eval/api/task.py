@@ -59,7 +59,9 @@ class Task(TaskDocs):
         self._rolling = False
         super().__init__(made, dataset_mirror=current().mirror)
         self.DATASET_PATH, self.DATASET_NAME = made.dataset_path, made.dataset_name
-        self.VERSION = made.metadata.get("version", self.VERSION)  # type: ignore[misc]
+        if self.VERSION is not None:
+            made.metadata.setdefault("version", self.VERSION)
+        self.VERSION = made.metadata.get("version")  # type: ignore[misc]
 
     def _configuration(self, given: Mapping[str, Any]) -> OurConfig:
         """The configuration that the class's attributes and the given keys make."""
