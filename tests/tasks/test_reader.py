@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from multiform import TaskConfig
+from multiform import DataError, TaskConfig
 from multiform.tasks.reader import DocReader
 
 CHOICES = ["1", "2", "3"]
@@ -41,3 +41,15 @@ def test_digits_of_a_template_are_an_index_where_there_are_choices():
 def test_digits_of_a_column_or_function_are_a_choice_before_they_are_an_index(spec):
     assert target(spec, {"x": "2"}, CHOICES) == "2"
     assert target(spec, {"x": "0"}, CHOICES) == 0
+
+
+def test_a_word_that_is_no_column_is_an_answer_where_it_is_a_choice():
+    assert target("yes", {"x": 1}, ["yes", "no"]) == "yes"
+    assert target("x", {"x": 1}, ["x", "y"]) == 1
+    with pytest.raises(DataError, match="no column 'yess'"):
+        target("yess", {"x": 1}, ["yes", "no"])
+
+
+def test_a_word_that_is_no_column_is_an_answer_where_code_scores():
+    config = TaskConfig(task="t", doc_to_target="all", process_results=lambda doc, results: {})
+    assert DocReader(config).target(config.doc_to_target, {"x": 1}) == "all"

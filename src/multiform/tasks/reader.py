@@ -64,6 +64,8 @@ class DocReader:
 
     def target(self, spec: FieldSpec, doc: Doc) -> Any:
         """The answer. Without a format, a template may spell out an index or a list; columns and code give values."""
+        if self._is_literal(spec, doc):
+            return spec
         value = self.read(spec, doc, "doc_to_target")
         if not isinstance(value, str) or self.config.format is not None:
             return value
@@ -71,6 +73,13 @@ class DocReader:
             listed = parse_literal_list(value)
             return int(value) if self._is_index(value) else value if listed is None else listed
         return int(value) if self._is_index(value) and value not in self._choices(doc) else value
+
+    def _is_literal(self, spec: FieldSpec, doc: Doc) -> bool:
+        """Whether a word that is no column can only be meant as itself: a choice, or an answer that nothing reads."""
+        if not isinstance(spec, str) or spec in doc or has_markup(spec) or self.config.format is not None:
+            return False
+        choices = self.config.doc_to_choice
+        return self.config.process_results is not None or (isinstance(choices, list) and spec in choices)
 
     def _is_index(self, value: str) -> bool:
         return self.config.doc_to_choice is not None and value.strip().isdigit()
