@@ -10,20 +10,20 @@ from multiform.models.base import models
 if TYPE_CHECKING:
     from multiform.compat.lm_eval.api.model import LM
 
-#: Other names of lm-eval for what we have.
-ALIASES = {"hf-auto": "hf", "huggingface": "hf"}
+_HF = ("hf", "hf-auto", "huggingface")
 
 
 def model_class(name: str) -> type[LM]:
     """The class of a model that Multiform has."""
     from multiform.compat.lm_eval.models.wrapped import ModelLM
 
-    ours = ALIASES.get(name, name)
-    if ours == "hf":
+    if name in _HF:
         from multiform.compat.lm_eval.models.huggingface import HFLM
 
         return HFLM
-    if ours not in models:
-        hint = nearest(name, models, listed="models")
+    if name not in models:
+        from multiform.cli.lm_eval import INSTEAD
+
+        hint = INSTEAD.get(name) or nearest(name, models, listed="models")
         raise UsageError(f"no model '{name}' here", where="model", hint=hint)
-    return type(f"{ours}_lm", (ModelLM,), {"model_name": ours})
+    return type(f"{name}_lm", (ModelLM,), {"model_name": name})
