@@ -33,9 +33,36 @@ def test_modules_beside_the_script_are_found(tmp_path, capsys):
 
 def test_an_error_of_ours_is_one_line_and_its_code(tmp_path, capsys):
     script = tmp_path / "script.py"
-    script.write_text("import lm_eval\nlm_eval.simple_evaluate(model='dumy', tasks=['quiz'])\n")
+    script.write_text("from lm_eval.api.registry import get_model\nget_model('dumy')\n")
     assert run.main([str(script)]) == 2
-    assert capsys.readouterr().err == "error: model: no model 'dumy' here; did you mean 'dummy'?\n"
+    told = "error: model: no model 'dumy' here; did you mean 'dummy'? (script.py:2, in <module>)\n"
+    assert capsys.readouterr().err == told
+
+
+BROKEN = """
+import lm_eval
+from lm_eval.api.model import LM
+from lm_eval.tasks import TaskManager
+
+class Broken(LM):
+    def loglikelihood(self, requests):
+        return [requests[0].args[7]]
+    def loglikelihood_rolling(self, requests):
+        return []
+    def generate_until(self, requests):
+        return []
+
+manager = TaskManager(include_defaults=False)
+lm_eval.simple_evaluate(model=Broken(), tasks=["quiz"], limit=1, task_manager=manager)
+"""
+
+
+def test_an_error_of_the_scripts_own_code_is_said_with_its_line(tmp_path, capsys):
+    (tmp_path / "script.py").write_text(BROKEN)
+    assert run.main([str(tmp_path / "script.py")]) == 1
+    told = capsys.readouterr().err
+    assert "model 'Broken' failed: IndexError" in told
+    assert told.endswith("(script.py:8, in loglikelihood)\n")
 
 
 @pytest.mark.parametrize(

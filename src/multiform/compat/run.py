@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import runpy
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,9 +28,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         runpy.run_path(str(script), run_name="__main__")
     except MultiformError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {error}{_raised_at(error, script.resolve().parent)}", file=sys.stderr)
         return error.exit_code
     return 0
+
+
+def _raised_at(error: BaseException, folder: Path) -> str:
+    """The line of the script's own code, or of what lies beside it, that an error began in."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if folder in Path(frame.filename).parents]
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno}, in {frames[-1].name})" if frames else ""
 
 
 if __name__ == "__main__":
