@@ -97,6 +97,67 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     return make
 
 
+#: Encoder-decoder models: with relative positions and scaled logits, with learned positions and forced tokens, and with
+#: a decoder that begins with the last token of the text.
+SEQ2SEQ: dict[str, Callable[..., Any]] = {
+    "t5": lambda **base: transformers.T5Config(
+        **base,
+        d_ff=48,
+        d_kv=8,
+        num_layers=2,
+        num_heads=4,
+        n_positions=96,
+        decoder_start_token_id=2,
+        initializer_factor=1.0,
+    ),
+    "bart": lambda **base: _bart(transformers.BartConfig, **base, forced_bos_token_id=0, forced_eos_token_id=1),
+    "mbart": lambda **base: _bart(transformers.MBartConfig, **base, forced_eos_token_id=1),
+}
+
+
+def _bart(kind: Any, **options: Any) -> Any:
+    return kind(
+        **options,
+        encoder_layers=2,
+        decoder_layers=2,
+        encoder_ffn_dim=48,
+        decoder_ffn_dim=48,
+        encoder_attention_heads=4,
+        decoder_attention_heads=4,
+        max_position_embeddings=96,
+        decoder_start_token_id=1,
+        init_std=0.4,
+    )
+
+
+@pytest.fixture(scope="session")
+def seq2seq(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Makes a folder with a tiny random encoder-decoder model of a kind; its tokenizer ends each text."""
+    made: dict[str, Path] = {}
+
+    def make(kind: str) -> Path:
+        if kind not in made:
+            folder = tmp_path_factory.mktemp("models") / f"tiny-{kind}"
+            tokenizer = make_tokenizer(bos=False)
+            tokenizer.backend_tokenizer.post_processor = processors.TemplateProcessing(
+                single="<s> $A </s>" if kind == "bart" else "$A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+            )
+            if kind == "bart":
+                tokenizer.bos_token = "<s>"
+            tokenizer.pad_token = "<unk>"
+            config = SEQ2SEQ[kind](
+                vocab_size=len(tokenizer), d_model=32, pad_token_id=2, eos_token_id=1, bos_token_id=0
+            )
+            torch.manual_seed(7)
+            model = transformers.AutoModelForSeq2SeqLM.from_config(config)
+            model.save_pretrained(folder)
+            tokenizer.save_pretrained(folder)
+            made[kind] = folder
+        return made[kind]
+
+    return make
+
+
 @pytest.fixture(scope="session")
 def llama(tiny: Callable[..., Path]) -> HFModel:
     return HFModel(str(tiny("llama")))

@@ -93,12 +93,6 @@ def test_missing_weights_are_an_error_and_not_random_numbers(copy: Path) -> None
         HFModel(str(copy))
 
 
-def test_an_encoder_decoder_model_is_an_error(tmp_path: Path) -> None:
-    transformers.T5Config().save_pretrained(tmp_path)
-    with pytest.raises(ModelError, match="'t5' is an encoder-decoder model; use a decoder-only"):
-        HFModel(str(tmp_path))
-
-
 def test_an_unknown_architecture_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "from-the-future"}))
     with pytest.raises(ModelError, match="from-the-future"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from multiform.errors import ModelError, UsageError
 from multiform.models.hf.device import pick_device, pick_dtype
 from multiform.models.hf.identity import fingerprint
+from multiform.models.hf.loading import Loading, placement, quantization_config
 
 logger = logging.getLogger("multiform")
 
@@ -39,6 +40,8 @@ class Source:
     parallelize: bool = False
     device_map: str | dict[str, Any] | None = None
     attn_implementation: str | None = None
+    backend: str = "default"
+    loading: Loading = field(default_factory=Loading)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,21 +55,19 @@ class Loaded:
     sha: str
 
 
-def load(source: Source, auto: Any = transformers.AutoModelForCausalLM) -> Loaded:
-    """The model and the tokenizer of a source, in evaluation mode on their device; `auto` finds its class."""
+def load(source: Source, auto: Any = None) -> Loaded:
+    """The model and the tokenizer of a source, in evaluation mode on their device.
+
+    `auto` finds the class of the model; by default it is the one for the source's backend.
+    """
     device = pick_device(source.device)
     dtype = pick_dtype(source.dtype, device)
     folder = local_folder(source.pretrained)
     with without_progress_bars(), model_errors(source, folder):
         config = transformers.AutoConfig.from_pretrained(source.pretrained, **file_options(source, folder))
-        if getattr(config, "is_encoder_decoder", False):
-            raise ModelError(
-                f"'{config.model_type}' is an encoder-decoder model",
-                where=source.pretrained,
-                hint="use a decoder-only (causal) model",
-            )
+        auto = _auto(source, config, auto)
         tokenizer = _load_tokenizer(source, folder)
-        model = _load_weights(source, folder, dtype, device, auto)
+        model = _load_weights(source, folder, dtype, device, auto, _method(config, source))
         if source.peft:
             model = _with_adapter(model, tokenizer, source)
     model.eval()
@@ -77,6 +78,22 @@ def load(source: Source, auto: Any = transformers.AutoModelForCausalLM) -> Loade
         name=folder.name if folder else source.pretrained,
         sha=_sha(source, folder, config),
     )
+
+
+def _auto(source: Source, config: transformers.PretrainedConfig, auto: Any) -> Any:
+    """The loader for the kind of a model: the one that is given, what the user says, or what its configuration says."""
+    seq2seq = getattr(config, "is_encoder_decoder", False)
+    if auto and seq2seq:
+        what = f"'{config.model_type}' is an encoder-decoder model"
+        raise ModelError(what, where=source.pretrained, hint="use a decoder-only one, or --model hf for texts")
+    if auto:
+        return auto
+    if source.backend == "seq2seq" and not seq2seq:
+        what = f"backend=seq2seq: '{config.model_type}' is no encoder-decoder model"
+        raise UsageError(what, where=source.pretrained, hint="leave backend out")
+    if seq2seq and source.backend != "causal":
+        return transformers.AutoModelForSeq2SeqLM
+    return transformers.AutoModelForCausalLM
 
 
 def local_folder(pretrained: str) -> Path | None:
@@ -134,15 +151,30 @@ def _load_tokenizer(source: Source, folder: Path | None) -> PreTrainedTokenizerB
 
 
 def _load_weights(
-    source: Source, folder: Path | None, dtype: torch.dtype | str, device: torch.device, auto: Any
+    source: Source, folder: Path | None, dtype: torch.dtype | str, device: torch.device, auto: Any, method: str | None
 ) -> PreTrainedModel:
     options = file_options(source, folder)
     placed = source.device_map or ("auto" if source.parallelize else None)
-    if placed:
-        options["device_map"] = placed
+    if quantized := quantization_config(source.loading):
+        options["quantization_config"] = quantized
+    if (quantized or method) and not placed:
+        # Quantized weights cannot be moved once they are loaded.
+        placed = {"": str(device)}
+    options |= placement(source.loading, placed)
     if source.attn_implementation:
         options["attn_implementation"] = source.attn_implementation
-    model, report = auto.from_pretrained(folder or source.pretrained, dtype=dtype, output_loading_info=True, **options)
+    try:
+        model, report = auto.from_pretrained(
+            folder or source.pretrained, dtype=dtype, output_loading_info=True, **options
+        )
+    except ImportError as error:
+        if not method:
+            raise
+        raise ModelError(
+            f"the checkpoint is quantized ('{method}'), and a package for that is missing: {first_line(error)}",
+            where=source.pretrained,
+            hint="install the package, or name a checkpoint that is not quantized",
+        ) from error
     missing = sorted(report["missing_keys"])
     if missing:
         # transformers fills these with random numbers and goes on; the scores would mean nothing.
@@ -152,6 +184,16 @@ def _load_weights(
             hint="check that the weights belong to config.json",
         )
     return model if placed else model.to(device)
+
+
+def _method(config: transformers.PretrainedConfig, source: Source) -> str | None:
+    """How the weights of a checkpoint are quantized; None where they are not, or not any more once they are read."""
+    found = getattr(config, "quantization_config", None)
+    if not found or source.gguf_file:
+        return None
+    settings = found if isinstance(found, dict) else found.to_dict()
+    method = settings.get("quant_method", "unknown method")
+    return str(getattr(method, "value", method))
 
 
 def _with_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, source: Source) -> PreTrainedModel:
@@ -192,7 +234,7 @@ def model_errors(source: Source, folder: Path | None) -> Iterator[None]:
     except (ModelError, UsageError):
         raise
     except Exception as error:  # loaders raise almost every kind, down to KeyError
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = first_line(error)
         if folder and not (folder / source.subfolder / "config.json").exists() and not source.gguf_file:
             reason = "the folder has no config.json"
         tried = f"folder {folder}" if folder else f"hub name '{source.pretrained}' at '{source.revision}'"
@@ -201,6 +243,11 @@ def model_errors(source: Source, folder: Path | None) -> Iterator[None]:
             where=source.pretrained,
             hint=f"tried {tried} with transformers {transformers.__version__}",
         ) from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, or its kind where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""HFModel: a causal language model that transformers loads and this machine runs."""
+"""HFModel: a language model that transformers loads and this machine runs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from multiform.errors import ModelError, UsageError
+from multiform.errors import ModelError, UsageError, nearest
 from multiform.models.base import Answer, Model
 from multiform.models.hf import generate as generation
 from multiform.models.hf.accepted import check_others
+from multiform.models.hf.backend import Backend
+from multiform.models.hf.causal import CausalBackend
 from multiform.models.hf.chat import chosen_template, written_chat
 from multiform.models.hf.counters import Counters
 from multiform.models.hf.head import Head
@@ -20,20 +22,25 @@ from multiform.models.hf.identity import identity
 from multiform.models.hf.limits import generation_limits, scoring_limits
 from multiform.models.hf.load import Loaded, Source, load
 from multiform.models.hf.load import max_length as longest_input
+from multiform.models.hf.loading import NAMES as LOADING
+from multiform.models.hf.loading import Loading
 from multiform.models.hf.memory import hold_memory
 from multiform.models.hf.options import generation_options
 from multiform.models.hf.planner import Planner
 from multiform.models.hf.sampling import random_numbers, sampling
-from multiform.models.hf.score import score, score_cost
-from multiform.models.hf.tokens import Encoder, Pair, fit, rolling_windows
-from multiform.plan import Tokens, describe
+from multiform.models.hf.seq2seq import Seq2SeqBackend
+from multiform.models.hf.tokens import Encoder, Pair, rolling_windows
+from multiform.plan import Tokens
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
 
 logger = logging.getLogger("multiform")
 
+#: Kinds of models, with lm-eval's names; by default a model's configuration tells.
+BACKENDS = ("default", "causal", "seq2seq")
+
 
 class HFModel(Model):
-    """A causal model from a folder or the hub; the arguments have lm-eval's names.
+    """A model from a folder or the hub, decoder-only or encoder-decoder; the arguments have lm-eval's names.
 
     `batch_size` is how many texts are written at a time, or "auto" for as many as fit; scoring packs its
     passes by tokens, and takes batches of that many rows only for models that cannot do so. `max_length` is how many
@@ -64,6 +71,7 @@ class HFModel(Model):
         parallelize: bool = False,
         device_map: str | dict[str, Any] | None = None,
         attn_implementation: str | None = None,
+        backend: str | None = "default",
         prefix_budget: int | str | None = None,
         chat_template: str | None = None,
         chat_template_args: Mapping[str, Any] | None = None,
@@ -71,7 +79,9 @@ class HFModel(Model):
         think_end_token: str | int | None = None,
         **others: Any,
     ) -> None:
-        check_others(others, [name for name in HFModel.__init__.__annotations__ if name not in ("others", "return")])
+        check_others({name: value for name, value in others.items() if name not in known()}, known())
+        if backend not in (None, *BACKENDS):
+            raise UsageError(f"unknown backend '{backend}'", hint=nearest(str(backend), BACKENDS, listed="backends"))
         if not pretrained:
             hint = "give a folder or a hub name: --model_args pretrained=DIR"
             raise UsageError("the model 'hf' needs the argument 'pretrained'", hint=hint)
@@ -88,6 +98,8 @@ class HFModel(Model):
             parallelize=parallelize,
             device_map=device_map,
             attn_implementation=attn_implementation,
+            backend=backend or "default",
+            loading=Loading(**{name: others[name] for name in LOADING if name in others}),
         )
         loaded = self._load(source)
         if loaded.device.type == "cpu":
@@ -110,13 +122,12 @@ class HFModel(Model):
         self.counters = Counters()
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length)
-        self.head = Head(self.model)
-        self.planner = Planner(self.head, budget=prefix_budget)
         self.encoder = Encoder(
             tokenizer=self.tokenizer,
             prefix_token_id=self._prefix_token_id(prefix_token_id),
             add_bos_token=add_bos_token,
         )
+        self.backend = self._make_backend(prefix_budget)
         self.identity = identity(
             self.name,
             sha=self.sha,
@@ -127,10 +138,12 @@ class HFModel(Model):
             prefix_token_id=self.encoder.prefix_token_id,
             truncation=truncation,
             **({"think_end_token": self.think_end} if self.think_end else {}),
+            **source.loading.quantization,
+            **({"backend": "seq2seq"} if self.model.config.is_encoder_decoder else {}),
         )
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
-        yield from score(self.planner, self._pairs(requests), self.limits, self.counters)
+        yield from self.backend.score(self._pairs(requests))
 
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
         encoded = self.encoder.encode(request.text for request in requests)
@@ -144,7 +157,7 @@ class HFModel(Model):
                 yield index, LLOutput(0.0, tokens=0)
         missing = Counter(owners)
         totals = dict.fromkeys(missing, 0.0)
-        for position, output in score(self.planner, windows, self.limits, self.counters):
+        for position, output in self.backend.score(windows):
             owner = owners[position]
             totals[owner] += output.loglikelihood
             missing[owner] -= 1
@@ -152,12 +165,7 @@ class HFModel(Model):
                 yield owner, LLOutput(totals[owner], tokens=len(encoded[requests[owner].text]))
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
-        prompts = self.encoder.prompts((request.context for request in requests), truncation=self.truncation)
-        rows = [self._row(index, request, prompts[request.context].tolist()) for index, request in enumerate(requests)]
-        whole = (len(prompts[request.context]) for request in requests)
-        self._warn_about_cuts(sum(len(row.prompt) < length for row, length in zip(rows, whole, strict=True)))
-        written = generation.generate(self.planner, self.tokenizer, rows, self.generation_limits, self.counters)
-        for position, output in written:
+        for position, output in self.backend.write(self._rows(requests)):
             yield position, replace(output, text=after(output.text, self.think_end))
 
     def plan(self, requests: Sequence[Request]) -> str | None:
@@ -170,11 +178,11 @@ class HFModel(Model):
         encoded = self.encoder.encode(request.text for request in rolling)
         windows = [window for request in rolling for window in self._windows(encoded[request.text])]
         costs = {
-            "continuations": score_cost(self.planner, self._pairs(scored)),
-            "whole texts": score_cost(self.planner, windows),
-            "prompts": generation.read_cost(self.planner, self._rows(written)),
+            "continuations": self.backend.score_cost(self._pairs(scored)),
+            "whole texts": self.backend.score_cost(windows),
+            "prompts": self.backend.read_cost(self._rows(written)),
         }
-        parts = [f"{name}: {describe(cost)}" for name, cost in costs.items() if cost and cost.sequences]
+        parts = [f"{name}: {cost}" for name, cost in costs.items() if cost]
         return "\n".join(parts) or None
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
@@ -218,6 +226,20 @@ class HFModel(Model):
     def _load(self, source: Source) -> Loaded:
         return load(source)
 
+    def _make_backend(self, prefix_budget: int | str | None) -> Backend:
+        options: dict[str, Any] = {
+            "encoder": self.encoder,
+            "max_length": self.max_length,
+            "limits": self.limits,
+            "generation_limits": self.generation_limits,
+            "counters": self.counters,
+        }
+        if self.model.config.is_encoder_decoder:
+            return Seq2SeqBackend(model=self.model, **options)
+        self.head = Head(self.model)
+        self.planner = Planner(self.head, budget=prefix_budget)
+        return CausalBackend(planner=self.planner, **options)
+
     def _prefix_token_id(self, given: int | None) -> int:
         for token in (given, self.tokenizer.bos_token_id, self.tokenizer.eos_token_id):
             if token is not None:
@@ -230,8 +252,8 @@ class HFModel(Model):
 
     def _pairs(self, requests: Sequence[LoglikelihoodRequest]) -> list[Pair]:
         texts = [(request.context, request.continuation) for request in requests]
-        whole = list(self.encoder.pairs(texts))
-        pairs = [fit(pair, self.max_length, text) for pair, (_, text) in zip(whole, texts, strict=True)]
+        whole = list(self.backend.pairs(texts))
+        pairs = [self.backend.fit(pair, text) for pair, (_, text) in zip(whole, texts, strict=True)]
         self._warn_about(whole, pairs)
         return pairs
 
@@ -239,7 +261,7 @@ class HFModel(Model):
         return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length)
 
     def _rows(self, requests: Sequence[GenerationRequest]) -> list[generation.Row]:
-        prompts = self.encoder.prompts((request.context for request in requests), truncation=self.truncation)
+        prompts = self.backend.prompts((request.context for request in requests), truncation=self.truncation)
         rows = [self._row(index, request, prompts[request.context].tolist()) for index, request in enumerate(requests)]
         whole = (len(prompts[request.context]) for request in requests)
         self._warn_about_cuts(sum(len(row.prompt) < length for row, length in zip(rows, whole, strict=True)))
@@ -247,7 +269,7 @@ class HFModel(Model):
 
     def _row(self, index: int, request: GenerationRequest, prompt: list[int]) -> generation.Row:
         options = generation_options(request.gen_kwargs)
-        room = self.max_length - options.max_gen_toks
+        room = self.backend.room(options.max_gen_toks)
         if room < 1:
             raise UsageError(
                 f"max_gen_toks is {options.max_gen_toks} and the model reads {self.max_length} tokens in all",
@@ -293,3 +315,9 @@ def after(text: str, end: str | None) -> str:
     'yes'
     """
     return text if end is None else text.rpartition(end)[2].lstrip()
+
+
+def known() -> list[str]:
+    """The names of all arguments."""
+    named = [name for name in HFModel.__init__.__annotations__ if name not in ("others", "return")]
+    return [*named, *LOADING]

@@ -16,7 +16,7 @@ from multiform.models.hf.accepted import check_others
 from multiform.models.hf.identity import identity
 from multiform.models.hf.limits import Limits, fixed_rows
 from multiform.models.hf.load import Loaded, Source, file_options, load, local_folder, model_errors
-from multiform.models.hf.model import HFModel
+from multiform.models.hf.model import HFModel, known
 from multiform.models.hf.multimodal_inputs import ImageOptions, Inputs, readable
 from multiform.models.hf.multimodal_tokens import media_token
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request
@@ -153,6 +153,5 @@ class HFMultimodalModel(HFModel):
 
 def _known() -> list[str]:
     """The names of all arguments, those of text models among them."""
-    kinds = (HFModel, HFMultimodalModel)
-    names = [name for kind in kinds for name in kind.__init__.__annotations__]
-    return [name for name in names if name not in ("others", "arguments", "return")]
+    own = [name for name in HFMultimodalModel.__init__.__annotations__ if name not in ("arguments", "return")]
+    return [*known(), *own]

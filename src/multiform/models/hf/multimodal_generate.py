@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any
 
 import torch
-from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel
 
 from multiform.media import MediaText
 from multiform.models.base import Answer
+from multiform.models.hf.decoding import Choosing, Stopping
 from multiform.models.hf.generate import Row, completion, end_tokens
 from multiform.models.hf.limits import Limits, run_batches
 from multiform.models.hf.multimodal_inputs import Inputs
 from multiform.models.hf.multimodal_score import check_length
-from multiform.models.hf.sampling import choose
 from multiform.requests import Completion, GenerationRequest
 
 
@@ -77,8 +75,8 @@ def _written(
     model.generate(
         **tensors,
         generation_config=_plain(max(row.limit for row in rows), tokenizer.pad_token_id),
-        logits_processor=[_Choosing(rows)],
-        stopping_criteria=[_Stopping(rows, tokenizer, end_tokens(model, tokenizer))],
+        logits_processor=[Choosing(rows)],
+        stopping_criteria=[Stopping(rows, tokenizer, end_tokens(model, tokenizer))],
     )
     return [(row.index, completion(tokenizer, row)) for row in rows]
 
@@ -97,44 +95,3 @@ def _plain(limit: int, pad_token_id: int | None) -> GenerationConfig:
         pad_token_id=pad_token_id,
         use_cache=True,
     )
-
-
-class _Choosing:
-    """Leaves of each row's scores the token that its request's sampling chooses."""
-
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self.rows = rows
-
-    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        for line, row in zip(scores, self.rows, strict=True):
-            if row.ended or (not row.sampling.temperature and row.sampling.repetition_penalty == 1.0):
-                continue
-            seen = torch.tensor(row.prompt + row.tokens, device=line.device)
-            token = choose(line.float(), seen, row.sampling, row.numbers)
-            line.fill_(-torch.inf)
-            line[token] = 0
-        return scores
-
-
-class _Stopping:
-    """Takes in each row's newest token, and says which rows have ended."""
-
-    def __init__(self, rows: Sequence[Row], tokenizer: Any, ends: frozenset[int]) -> None:
-        self.rows = rows
-        self.tokenizer = tokenizer
-        self.ends = ends
-
-    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
-        for row, token in zip(self.rows, input_ids[:, -1].tolist(), strict=True):
-            if row.ended:
-                continue
-            if token in self.ends:
-                row.ended = True
-                continue
-            row.tokens.append(token)
-            row.ended = len(row.tokens) >= row.limit or self._has_stop(row)
-        return torch.tensor([row.ended for row in self.rows], device=input_ids.device)
-
-    def _has_stop(self, row: Row) -> bool:
-        tail = str(self.tokenizer.decode(row.tokens[-row.stop_width :])) if row.stops else ""
-        return any(stop in tail for stop in row.stops)

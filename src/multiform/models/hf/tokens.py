@@ -69,7 +69,7 @@ class Encoder:
         it. A continuation without any token (an empty string, or characters that the vocabulary
         lacks) stays without: its pair has nothing to score.
         """
-        bare = _chunked(self.tokenizer, {text for context, text in texts if not context}, special=False)
+        bare = encode_texts(self.tokenizer, {text for context, text in texts if not context}, special=False)
         moved = [move_whitespace(*pair) for pair in texts]
         contexts = self.encode(context for context, _ in moved)
         for chunk in _chunks(zip(texts, moved, strict=True)):
@@ -84,7 +84,7 @@ class Encoder:
         unique = dict.fromkeys(texts)
         begun = {text for text in unique if first and text.startswith(first)}
         plain = [text for text in unique if text not in begun]
-        return _chunked(self.tokenizer, begun, special=False, truncation=truncation) | _chunked(
+        return encode_texts(self.tokenizer, begun, special=False, truncation=truncation) | encode_texts(
             self.tokenizer, plain, special=self.add_bos_token, truncation=truncation
         )
 
@@ -135,15 +135,19 @@ def after_prefix(continuation: Tokens, prefix: int) -> Pair:
 
 def fit(pair: Pair, max_length: int, text: str) -> Pair:
     """The pair without what is too much at its left: the model reads all tokens but the last."""
-    scored = len(pair.tokens) - pair.start
+    check_length(len(pair.tokens) - pair.start, max_length, text)
+    surplus = len(pair.tokens) - (max_length + 1)
+    return Pair(pair.tokens[surplus:], pair.start - surplus) if surplus > 0 else pair
+
+
+def check_length(scored: int, max_length: int, text: str) -> None:
+    """Refuse a continuation with more tokens than a model reads."""
     if scored > max_length:
         raise ModelError(
             f"the continuation has {scored} tokens and the model reads at most {max_length}",
             where=shorten(text),
             hint="shorten the text, or raise max_length if the model allows it",
         )
-    surplus = len(pair.tokens) - (max_length + 1)
-    return Pair(pair.tokens[surplus:], pair.start - surplus) if surplus > 0 else pair
 
 
 def rolling_windows(tokens: Tokens, prefix: int, max_length: int) -> Iterator[Pair]:
@@ -162,13 +166,14 @@ def rolling_windows(tokens: Tokens, prefix: int, max_length: int) -> Iterator[Pa
         yield Pair(tokens[first:end], start - first)
 
 
-def _chunked(
+def encode_texts(
     tokenizer: PreTrainedTokenizerBase,
     texts: Iterable[str],
     *,
     special: bool | None,
     truncation: bool = False,
 ) -> dict[str, Tokens]:
+    """The tokens of each text; `special` says whether the tokenizer adds its special ones, None leaves that to it."""
     options: dict[str, bool] = {} if special is None else {"add_special_tokens": special}
     found: dict[str, Tokens] = {}
     for chunk in _chunks(texts):

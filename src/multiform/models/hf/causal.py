@@ -1,0 +1,57 @@
+"""Decoder-only models: what their requests have in common is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from multiform.models.base import Answer
+from multiform.models.hf import generate as generation
+from multiform.models.hf.counters import Counters
+from multiform.models.hf.generate import Row
+from multiform.models.hf.limits import Limits
+from multiform.models.hf.planner import Planner
+from multiform.models.hf.score import score, score_cost
+from multiform.models.hf.tokens import Encoder, Pair, fit
+from multiform.plan import Cost, Tokens, describe
+from multiform.requests import Completion, LLOutput
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CausalBackend:
+    """A decoder reads a context and its continuation as one sequence."""
+
+    planner: Planner
+    encoder: Encoder
+    max_length: int
+    limits: Limits
+    generation_limits: Limits
+    counters: Counters
+
+    def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
+        return self.encoder.pairs(texts)
+
+    def fit(self, pair: Pair, text: str) -> Pair:
+        return fit(pair, self.max_length, text)
+
+    def score(self, pairs: Sequence[Pair]) -> Iterator[Answer[LLOutput]]:
+        return score(self.planner, pairs, self.limits, self.counters)
+
+    def prompts(self, texts: Iterable[str], *, truncation: bool) -> dict[str, Tokens]:
+        return self.encoder.prompts(texts, truncation=truncation)
+
+    def room(self, max_gen_toks: int) -> int:
+        return self.max_length - max_gen_toks
+
+    def write(self, rows: Sequence[Row]) -> Iterator[Answer[Completion]]:
+        return generation.generate(self.planner, self.encoder.tokenizer, rows, self.generation_limits, self.counters)
+
+    def score_cost(self, pairs: Sequence[Pair]) -> str | None:
+        return _words(score_cost(self.planner, pairs))
+
+    def read_cost(self, rows: Sequence[Row]) -> str | None:
+        return _words(generation.read_cost(self.planner, rows))
+
+
+def _words(cost: Cost | None) -> str | None:
+    return describe(cost) if cost and cost.sequences else None
