@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import logging
-import os
 import uuid
 import warnings
 from collections.abc import Iterable, Iterator
@@ -18,6 +18,13 @@ from multiform import Task, TaskConfig
 from multiform.errors import MultiformError
 from parity.found import TaskFile
 from parity.made.documents import attempt
+
+#: Has task files that fetch something when they are imported fail at once, or do without.
+_OFFLINE: dict[str, Any] = {
+    "evaluate.config.HF_EVALUATE_OFFLINE": True,
+    "huggingface_hub.constants.HF_HUB_OFFLINE": True,
+    "nltk.download": lambda *args, **kwargs: False,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +63,13 @@ def lightly() -> Iterator[None]:
     """Without the network, progress bars, warnings, and the fingerprints that datasets take most of their time for."""
     import datasets
 
-    offline = dict.fromkeys(("HF_HUB_OFFLINE", "HF_EVALUATE_OFFLINE", "HF_DATASETS_OFFLINE"), "1")
     datasets.disable_progress_bars()
     disabled = logging.root.manager.disable
     caching = datasets.is_caching_enabled()
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.dict(os.environ, offline))
+        for name, value in _OFFLINE.items():
+            if importlib.util.find_spec(name.partition(".")[0]) is not None:
+                stack.enter_context(mock.patch(name, value))
         stack.enter_context(mock.patch("datasets.arrow_dataset.generate_fingerprint", _fingerprint))
         stack.enter_context(warnings.catch_warnings())
         stack.enter_context(contextlib.redirect_stdout(io.StringIO()))

@@ -184,7 +184,16 @@ def searched(container: Any, wanted: Any) -> None:
             wanted.known.append(next(iter(container.value)))
     elif isinstance(container, Shape):
         container.items()
-        wanted.within = container
+        if not _part_of(wanted, container):
+            wanted.within = container
+
+
+def _part_of(part: Shape, whole: Shape | None, depth: int = 20) -> bool:
+    """Whether a value of the one would need a value of the other first."""
+    if whole is None or depth == 0:
+        return depth == 0
+    inner = (whole.item, whole.within, whole.spelled, *whole.keys.values())
+    return part is whole or any(_part_of(part, one, depth - 1) for one in inner)
 
 
 def compared(one: Any, other: Any) -> None:
