@@ -97,9 +97,17 @@ def test_a_task_gets_a_prompt_for_a_made_document():
 
 
 def test_columns_that_code_asks_for_while_it_runs_are_added():
-    config = TaskConfig(task="t", test_split="test", doc_to_text=lambda doc: "".join(doc[f"o{n}"] for n in range(3)))
-    config.doc_to_target = "answer"
+    def options(doc: dict[str, Any]) -> str:
+        return "".join(doc[f"o{n}"] for n in range(3))
+
+    config = TaskConfig(task="t", test_split="test", doc_to_text=options, doc_to_target="answer")
     assert attempt(config).prompt == TEXT * 3
+
+
+def test_making_a_prompt_up_leaves_the_configuration_as_it_is():
+    config = TaskConfig(task="t", test_split="test", doc_to_text="q", doc_to_target="a", num_fewshot=5)
+    assert attempt(config).prompt == TEXT
+    assert config.num_fewshot == 5
 
 
 def test_a_task_that_no_made_document_fits_says_why():
