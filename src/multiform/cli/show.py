@@ -137,7 +137,8 @@ def _request(instance: Instance) -> dict[str, Any]:
 
 def _kind(instances: Sequence[Instance]) -> str:
     name = {"GenerationRequest": "generation", "RollingRequest": "whole text"}
-    kind = name.get(type(instances[0].request).__name__, "continuation")
+    kinds = {name.get(type(instance.request).__name__, "continuation") for instance in instances}
+    kind = kinds.pop() if len(kinds) == 1 else "request"
     return kind + ("s" if len(instances) > 1 else "")
 
 
