@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface, PreTrainedModel
 
+from multiform.models.hf.device import device_of
+
 NAME = "multiform"
 #: What some models do to their attention, which this one does not.
 FOREIGN = ("softcap", "s_aux", "sinks", "position_bias", "head_mask")
@@ -38,7 +40,7 @@ def attention(model: PreTrainedModel, attend: Attend) -> Iterator[None]:
 
 def unmasked(model: PreTrainedModel) -> Tensor:
     """A mask that says nothing, in the shape that models hand on to their attention as it is."""
-    return torch.zeros(1, 1, 1, 1, device=model.device, dtype=model.dtype)
+    return torch.zeros(1, 1, 1, 1, device=device_of(model), dtype=model.dtype)
 
 
 def _forward(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 import torch
+from transformers import PreTrainedModel
 
 from multiform.errors import UsageError, nearest
 
@@ -39,3 +40,15 @@ def pick_dtype(name: str, device: torch.device) -> torch.dtype | str:
     if not isinstance(dtype, torch.dtype):
         raise UsageError(f"unknown dtype '{name}'", hint=nearest(name, DTYPES, listed="dtypes"))
     return dtype
+
+
+def device_of(model: PreTrainedModel) -> torch.device:
+    """Where a model takes what it reads: the device of its first weights.
+
+    Weights that wait on disk have none; they are brought to a device for every pass.
+    """
+    device: torch.device = model.device
+    if device.type != "meta":
+        return device
+    place = getattr(getattr(model, "_hf_hook", None), "execution_device", None)
+    return torch.device("cpu" if place is None else place)

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from multiform.models.hf.device import device_of
+
 #: Logits that are held at a time: 128 MiB in float32, or as much as a CPU gets back without asking the system.
 ELEMENTS = 2**25
 CPU_ELEMENTS = 2**22
@@ -80,7 +82,7 @@ class Head:
     @torch.inference_mode()
     def _agrees(self) -> bool:
         # A model may treat its logits in a way that no list foresees, so ask it once.
-        ids = torch.arange(8, device=self.model.device)[None]
+        ids = torch.arange(8, device=device_of(self.model))[None]
         try:
             short = self._project(self._hidden(input_ids=ids, use_cache=False)).float()
         except (AttributeError, TypeError, ValueError, RuntimeError):

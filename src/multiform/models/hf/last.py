@@ -23,6 +23,7 @@ def read_at(model: PreTrainedModel, places: Tensor) -> Iterator[None]:
         yield
         return
     usual = part.forward
+    own = vars(part).get("forward")  # weights that are moved for each pass have one that moves them
 
     def forward(states: Tensor, *arguments: Any, **options: Any) -> Any:
         some = usual(states[:, places], *arguments, **options)
@@ -36,7 +37,10 @@ def read_at(model: PreTrainedModel, places: Tensor) -> Iterator[None]:
     try:
         yield
     finally:
-        del part.forward
+        if own is None:
+            del part.forward
+        else:
+            part.forward = own
 
 
 def _feed_forward(model: PreTrainedModel) -> nn.Module | None:

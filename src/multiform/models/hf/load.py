@@ -14,7 +14,7 @@ import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.hf.device import pick_device, pick_dtype
+from multiform.models.hf.device import device_of, pick_device, pick_dtype
 from multiform.models.hf.identity import fingerprint
 from multiform.models.hf.loading import Loading, placement, quantization_config
 
@@ -74,7 +74,7 @@ def load(source: Source, auto: Any = None) -> Loaded:
     return Loaded(
         model=model,
         tokenizer=tokenizer,
-        device=model.device,
+        device=device_of(model),
         name=folder.name if folder else source.pretrained,
         sha=_sha(source, folder, config),
     )

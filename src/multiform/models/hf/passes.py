@@ -13,6 +13,7 @@ from torch import Tensor
 
 from multiform.models.hf.attention import attention, unmasked
 from multiform.models.hf.columns import ColumnCache, Columns
+from multiform.models.hf.device import device_of
 from multiform.models.hf.head import Head
 from multiform.models.hf.last import read_at
 from multiform.models.hf.packed import PackedAttention
@@ -43,10 +44,10 @@ class Passes:
             [np.frombuffer(branches[piece.branch].tokens, np.int32)[piece.start : piece.stop] for piece in step.pieces]
         )
         positions = np.concatenate([np.arange(piece.start, piece.stop) for piece in step.pieces]) + base
-        mask = attention_mask(step, model.dtype, base).to(model.device)
+        mask = attention_mask(step, model.dtype, base).to(device_of(model))
         inputs: dict[str, Any] = {
-            "input_ids": torch.from_numpy(ids).long()[None].to(model.device),
-            "position_ids": torch.from_numpy(positions)[None].to(model.device),
+            "input_ids": torch.from_numpy(ids).long()[None].to(device_of(model)),
+            "position_ids": torch.from_numpy(positions)[None].to(device_of(model)),
         }
         at = torch.zeros(len(places), dtype=torch.long), torch.from_numpy(places)
         if not self.packed:

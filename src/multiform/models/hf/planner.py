@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from functools import cached_property
 
+from multiform.models.hf.device import device_of
 from multiform.models.hf.head import Head
 from multiform.models.hf.limits import pass_tokens, prefix_budget
 from multiform.models.hf.passes import Passes
@@ -37,12 +38,12 @@ class Planner:
     @cached_property
     def budget(self) -> int:
         """The tokens that may be kept for later passes."""
-        return prefix_budget(self.given_budget, self.support.token_bytes, self.head.model.device)
+        return prefix_budget(self.given_budget, self.support.token_bytes, device_of(self.head.model))
 
     @property
     def size(self) -> int:
         """The tokens of a pass."""
-        size = pass_tokens(self.head.model.device)
+        size = pass_tokens(device_of(self.head.model))
         return size if self.head.separable else min(size, self.head.affordable)
 
     def can_score(self, longest: int) -> bool:

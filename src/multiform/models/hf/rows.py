@@ -11,6 +11,7 @@ from torch import Tensor
 
 from multiform.models.base import Answer
 from multiform.models.hf.counters import Counters
+from multiform.models.hf.device import device_of
 from multiform.models.hf.head import Head
 from multiform.models.hf.limits import Limits, run_batches
 from multiform.models.hf.tokens import Pair
@@ -81,7 +82,7 @@ def score_rows(head: Head, rows: Sequence[Row], totals: Totals, counters: Counte
             places.extend(range(end - len(continuation), end))
             tokens.extend(continuation)
             owners.extend([owner] * len(continuation))
-    ids = right_padded(rows, head.model.device)
+    ids = right_padded(rows, device_of(head.model))
     # Padding stands to the right of every token that a causal model looks at, so it needs no mask.
     logits = head.logits(*positions.unbind(1), input_ids=ids, use_cache=False)
     scores = token_scores(logits, np.array(places), tokens)

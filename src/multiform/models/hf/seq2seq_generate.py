@@ -14,6 +14,7 @@ from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerB
 from multiform.models.base import Answer
 from multiform.models.hf.counters import Counters
 from multiform.models.hf.decoding import Choosing, Stopping
+from multiform.models.hf.device import device_of
 from multiform.models.hf.generate import Row, completion, end_tokens
 from multiform.models.hf.limits import Limits, run_batches
 from multiform.models.hf.seq2seq_score import padded
@@ -52,7 +53,7 @@ def _written(
 ) -> list[Answer[Completion]]:
     # A batch that runs out of memory begins anew, with the same random numbers.
     rows = [replace(row, tokens=[], numbers=copy.copy(row.numbers)) for row in asked]
-    ids, mask = (tensor.to(model.device) for tensor in padded([row.prompt for row in rows]))
+    ids, mask = (tensor.to(device_of(model)) for tensor in padded([row.prompt for row in rows]))
     written = model.generate(
         input_ids=ids,
         attention_mask=mask,

@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from multiform.models.base import Answer
 from multiform.models.hf.counters import Counters
+from multiform.models.hf.device import device_of
 from multiform.models.hf.limits import Limits, run_batches
 from multiform.models.hf.tokens import Pair
 from multiform.models.hf.totals import Totals, token_scores
@@ -88,15 +89,15 @@ def decoder_tokens(model: PreTrainedModel, continuation: Sequence[int]) -> list[
 def _score(model: PreTrainedModel, rows: Sequence[Row], totals: Totals, counters: Counters) -> list[Answer[LLOutput]]:
     contexts = list(dict.fromkeys(row.context for row in rows))
     place = {context: index for index, context in enumerate(contexts)}
-    ids, mask = (tensor.to(model.device) for tensor in padded(contexts))
+    ids, mask = (tensor.to(device_of(model)) for tensor in padded(contexts))
     read, _ = padded([row.read for row in rows])
     encoding = model.get_encoder()(input_ids=ids, attention_mask=mask)
-    which = torch.tensor([place[row.context] for row in rows], device=model.device)
+    which = torch.tensor([place[row.context] for row in rows], device=device_of(model))
     # Padding stands to the right of every token that the decoder looks at, so it needs no mask.
     logits = model(
         encoder_outputs=type(encoding)(last_hidden_state=encoding.last_hidden_state[which]),
         attention_mask=mask[which],
-        decoder_input_ids=read.to(model.device),
+        decoder_input_ids=read.to(device_of(model)),
         use_cache=False,
     ).logits
     counters.read(ids.numel() + read.numel())

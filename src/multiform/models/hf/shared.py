@@ -13,6 +13,7 @@ from torch import Tensor
 from multiform.models.hf.attention import attention, unmasked
 from multiform.models.hf.columns import Columns
 from multiform.models.hf.counters import Counters
+from multiform.models.hf.device import device_of
 from multiform.models.hf.groups import Group
 from multiform.models.hf.passes import Passes
 from multiform.plan import Piece, Span, Tokens, plan
@@ -70,8 +71,8 @@ class SharedState:
         model = self.passes.head.model
         with attention(model, attend):
             output = model(
-                input_ids=torch.tensor([given[name] for name in names], device=model.device)[:, None],
-                position_ids=torch.tensor(positions, device=model.device)[:, None],
+                input_ids=torch.tensor([given[name] for name in names], device=device_of(model))[:, None],
+                position_ids=torch.tensor(positions, device=device_of(model))[:, None],
                 attention_mask=unmasked(model),
                 use_cache=False,
             )

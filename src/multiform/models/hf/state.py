@@ -13,6 +13,7 @@ from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
 from multiform.models.hf.counters import Counters
+from multiform.models.hf.device import device_of
 
 #: Kinds of layers whose memory is keys and values in the order of the tokens.
 ATTENTION = {"full_attention", "sliding_attention"}
@@ -60,13 +61,13 @@ class CachedState:
         self.counters = counters
         self.accepted = inspect.signature(model.forward).parameters
         self.cache = DynamicCache()
-        self.mask = torch.zeros(0, 0, dtype=torch.long, device=model.device)
+        self.mask = torch.zeros(0, 0, dtype=torch.long, device=device_of(model))
 
     def admit(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
         width = max(map(len, prompts))
         ids = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in prompts])
         mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
-        mask = mask.to(self.model.device)
+        mask = mask.to(device_of(self.model))
         cache = DynamicCache()
         logits = self._forward(ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)
         self._join(cache, mask)
@@ -94,7 +95,7 @@ class CachedState:
     def _forward(self, ids: Tensor, mask: Tensor, positions: Tensor, cache: DynamicCache) -> Tensor:
         options: dict[str, Any] = {"position_ids": positions, "logits_to_keep": 1}
         output = self.model(
-            input_ids=ids.to(self.model.device),
+            input_ids=ids.to(device_of(self.model)),
             attention_mask=mask,
             past_key_values=cache,
             use_cache=True,
@@ -137,7 +138,7 @@ class UncachedState:
         self.rows = [self.rows[index] for index in rows]
 
     def _last(self, row: list[int]) -> Tensor:
-        ids = torch.tensor([row], device=self.model.device)
+        ids = torch.tensor([row], device=device_of(self.model))
         self.counters.read(len(row))
         logits: Tensor = self.model(input_ids=ids, use_cache=False).logits[:, -1].float()
         return logits

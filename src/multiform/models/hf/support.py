@@ -11,6 +11,7 @@ import torch
 from transformers import DynamicCache, PreTrainedModel
 
 from multiform.models.hf.counters import Counters
+from multiform.models.hf.device import device_of
 from multiform.models.hf.head import Head
 from multiform.models.hf.limits import Limits
 from multiform.models.hf.packed import COMMON, is_available
@@ -57,7 +58,7 @@ def support(head: Head) -> Support:
     longest, reason = _reach(model.config.get_text_config())
     if longest < SHORTEST:
         return Support(longest=0, reason=reason)
-    ours = model._supports_attention_backend and is_available(model.device)
+    ours = model._supports_attention_backend and is_available(device_of(model))
     packed = ours and _agrees(Passes(head, packed=True), longest)
     if not packed and not _agrees(Passes(head, packed=False), longest):
         return Support(longest=0, reason="it gives other results with a prefix tree")
@@ -78,7 +79,7 @@ def can_decode(passes: Passes) -> bool:
     except TRIAL_ERRORS:
         return False
     alone = [
-        head.model(input_ids=torch.tensor([[*row, token]], device=head.model.device), use_cache=False).logits[0, -1]
+        head.model(input_ids=torch.tensor([[*row, token]], device=device_of(head.model)), use_cache=False).logits[0, -1]
         for row, token in zip(rows, (15, 16, 17), strict=True)
     ]
     expected = torch.stack(alone).float()
@@ -129,5 +130,5 @@ def _tolerance(head: Head) -> float:
 @torch.inference_mode()
 def _token_bytes(model: PreTrainedModel) -> int:
     cache = DynamicCache()
-    model.base_model(input_ids=torch.tensor([[5]], device=model.device), past_key_values=cache, use_cache=True)
+    model.base_model(input_ids=torch.tensor([[5]], device=device_of(model)), past_key_values=cache, use_cache=True)
     return sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
