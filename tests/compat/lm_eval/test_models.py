@@ -197,10 +197,24 @@ def test_an_hflm_that_is_changed_inside_is_refused_and_one_that_answers_itself_i
     own = as_model(Own(pretrained=model, tokenizer=tokenizer))
     assert isinstance(own, ForeignModel)
     assert [one.loglikelihood for _, one in own.loglikelihood([LoglikelihoodRequest("a", "b")])] == [-9.0]
-    with pytest.raises(UsageError, match="backend 'seq2seq' is not supported"):
+    with pytest.raises(UsageError, match="backend=seq2seq: 'llama' is no encoder-decoder model"):
         HFLM(pretrained=model, backend="seq2seq")
     with pytest.raises(UsageError, match="unknown model argument 'quantise'"):
         HFLM(pretrained=model, tokenizer=tokenizer, quantise=True)
+
+
+def test_an_encoder_decoder_that_is_already_loaded_is_wrapped(tiny):
+    import transformers
+
+    from multiform.compat.lm_eval.models.huggingface import HFLM
+
+    _, tokenizer = tiny
+    config = transformers.T5Config(
+        vocab_size=len(tokenizer), d_model=16, d_kv=4, d_ff=16, num_layers=1, num_heads=4, decoder_start_token_id=0
+    )
+    lm = HFLM(pretrained=transformers.T5ForConditionalGeneration(config), tokenizer=tokenizer, backend="seq2seq")
+    ((loglikelihood, _),) = lm.loglikelihood([Instance("loglikelihood", {}, ("a cat", " is"), 0)])
+    assert loglikelihood < 0
 
 
 @needs_lm_eval

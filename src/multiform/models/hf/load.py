@@ -88,12 +88,17 @@ def _auto(source: Source, config: transformers.PretrainedConfig, auto: Any) -> A
         raise ModelError(what, where=source.pretrained, hint="use a decoder-only one, or --model hf for texts")
     if auto:
         return auto
-    if source.backend == "seq2seq" and not seq2seq:
-        what = f"backend=seq2seq: '{config.model_type}' is no encoder-decoder model"
-        raise UsageError(what, where=source.pretrained, hint="leave backend out")
+    check_backend(source, config)
     if seq2seq and source.backend != "causal":
         return transformers.AutoModelForSeq2SeqLM
     return transformers.AutoModelForCausalLM
+
+
+def check_backend(source: Source, config: transformers.PretrainedConfig) -> None:
+    """Refuse to take a model for an encoder-decoder that is none."""
+    if source.backend == "seq2seq" and not getattr(config, "is_encoder_decoder", False):
+        what = f"backend=seq2seq: '{config.model_type}' is no encoder-decoder model"
+        raise UsageError(what, where=source.pretrained, hint="leave backend out")
 
 
 def local_folder(pretrained: str) -> Path | None:

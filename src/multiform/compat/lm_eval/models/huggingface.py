@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from multiform.compat.lm_eval.models.wrapped import ModelLM
 from multiform.errors import UsageError
 from multiform.models.base import Model
-from multiform.models.hf.load import Loaded, Source
+from multiform.models.hf.load import Loaded, Source, check_backend
 from multiform.models.hf.load import load as load_files
 from multiform.models.hf.model import HFModel
 
@@ -28,7 +28,7 @@ _INSIDE = (
 
 
 class HFLM(ModelLM):
-    """A causal model: a folder, a name on the hub, or a model of transformers that is already loaded."""
+    """A model: a folder, a name on the hub, or a model of transformers that is already loaded."""
 
     model_name = "hf"
     AUTO_MODEL_CLASS: ClassVar[Any] = None
@@ -108,6 +108,7 @@ class _GivenModel(HFModel):
             return Loaded(
                 model=found.model, tokenizer=tokenizer, device=found.device, name=found.name, sha=uuid.uuid4().hex
             )
+        check_backend(source, model.config)
         if tokenizer is None:
             from transformers import AutoTokenizer
 
