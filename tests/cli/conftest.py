@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -46,6 +47,10 @@ class Ran:
         return json.loads(self.out)
 
 
+def interruptible() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Folder:
     """A folder of files, and commands that run in it."""
 
@@ -85,8 +90,8 @@ class Folder:
         return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def start(self, *argv: str, **kwargs: Any) -> subprocess.Popen[bytes]:
-        """Start a command in a process of its own."""
-        return subprocess.Popen(self.command(*argv), **self._place(kwargs))
+        """Start a command in a process of its own; an interrupt stops it also where tests run in the background."""
+        return subprocess.Popen(self.command(*argv), preexec_fn=interruptible, **self._place(kwargs))
 
     def command(self, *argv: str) -> list[str]:
         return [sys.executable, "-m", "multiform.cli.main", *argv]

@@ -49,7 +49,14 @@ class Runs:
 
     def start(self, *more: str) -> subprocess.Popen[bytes]:
         command = [sys.executable, "slow.py", *RUN, *more]
-        return subprocess.Popen(command, cwd=self.folder, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return subprocess.Popen(
+            command,
+            cwd=self.folder,
+            env=self.env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # also in the background
+        )
 
     def finish(self, *more: str) -> dict[str, Any]:
         process = self.start(*more)
