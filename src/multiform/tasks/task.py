@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -137,10 +137,24 @@ class Task(TaskPrompts, ABC):
             if found is not None:
                 self._instances = found
                 return found
-        self._instances = [instance for doc_id, doc in docs for instance in self.requests_of(doc_id, doc, options)]
+        self._instances = list(self.stream_requests(docs, options))
         if cache is not None:
             cache.write(self._instances)
         return self._instances
+
+    def stream_requests(
+        self, docs: Iterable[tuple[int, dict[str, Any]]], options: PromptOptions | None = None
+    ) -> Iterator[Instance]:
+        """The requests of documents, each made when it is asked for; none is kept.
+
+        >>> from multiform.tasks import TaskManager
+        >>> task = Task.from_config(TaskManager().load("quiz@mcqa")[0])
+        >>> next(task.stream_requests(task.doc_iterator())).request.continuation
+        ' A'
+        """
+        options = options or PromptOptions()
+        for doc_id, doc in docs:
+            yield from self.requests_of(doc_id, doc, options)
 
     def _pool(self) -> Sequence[Doc]:
         return self.fewshot_docs() if self.num_fewshot else []
