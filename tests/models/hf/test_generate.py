@@ -240,3 +240,9 @@ def test_a_repetition_penalty_holds_back_what_was_said() -> None:
 
 def chances() -> Tensor:
     return torch.tensor([0.1, 0.1, 0.2, 0.6]).log()
+
+
+def test_a_processor_writes_few_texts_at_a_time_unless_told_otherwise(tiny: Callable[..., Path]) -> None:
+    assert HFModel(str(tiny())).generation_limits.rows == 16
+    assert HFModel(str(tiny()), max_batch_size=4).generation_limits.rows == 4
+    assert HFModel(str(tiny()), batch_size=40).generation_limits.rows == 40

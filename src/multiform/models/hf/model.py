@@ -121,7 +121,7 @@ class HFModel(Model):
         self.think_end = self._text_of(think_end_token)
         self.counters = Counters()
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
-        self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length)
+        self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length, loaded.device)
         self.encoder = Encoder(
             tokenizer=self.tokenizer,
             prefix_token_id=self._prefix_token_id(prefix_token_id),
