@@ -26,8 +26,8 @@ BUSY_TOKENS = {"cpu": 1024}
 #: Tokens in a pass of a plan: enough to keep a processor busy, and no padding among them.
 PASS_TOKENS = {"cpu": 512}
 OTHER_PASS_TOKENS = 4096
-#: Texts that are written at a time where `batch_size` is "auto". Four times as many take two thirds of the time, and for a
-#: small model half a gigabyte more.
+#: Texts that are written at a time where `batch_size` is "auto". Four times as many take two thirds of the time and,
+#: for a small model, half a gigabyte more.
 WRITTEN_ROWS = {"cpu": 16}
 #: Units of an amount of memory.
 UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
