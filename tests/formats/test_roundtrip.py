@@ -8,7 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from multiform import BaseTask, FormatConfig, TaskConfig, process_field
+from multiform import BaseTask, FormatConfig, TaskConfig
+from multiform.fields import Field
 from multiform.formats import dialects, formats, template_of
 from multiform.formats.convert import written
 from multiform.formats.factory import template_from
@@ -56,8 +57,8 @@ def generated(draw):
 
 def rendered(config: TaskConfig) -> dict[str, object]:
     """All that a prompt and its answers are made of."""
-    read = {name: process_field(DOC, getattr(config, name)) for name in ("doc_to_text", "doc_to_target")}
-    scored = process_field(DOC, config.doc_to_choice)
+    read = {name: Field.of(getattr(config, name)).read(DOC) for name in ("doc_to_text", "doc_to_target")}
+    scored = Field.of(config.doc_to_choice).read(DOC)
     layout = {name: getattr(config, name) for name in ("target_delimiter", "fewshot_delimiter", "gen_prefix",
                                                        "output_type", "generation_kwargs", "scorer")}  # fmt: skip
     return {**read, "scored": scored, **layout, "metrics": config.format.metric_list}
