@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from types import TracebackType
 
 
 class MultiformError(Exception):
@@ -96,3 +97,32 @@ def reason(error: BaseException, limit: int = 300) -> str:
     """
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text}"[:limit]
+
+
+class running:  # noqa: N801  (it reads as a verb: with running("process_docs"))
+    """While somebody else's code runs, which may raise anything: what it raises is one error that names it.
+
+    Errors of our own go through as they are.
+
+    >>> with running("process_docs", hint="call it to debug it"):
+    ...     raise KeyError("question")
+    Traceback (most recent call last):
+    multiform.errors.DataError: process_docs failed: KeyError: 'question'; call it to debug it
+    """
+
+    __slots__ = ("hint", "kind", "what", "where")
+
+    def __init__(
+        self, what: str, *, kind: type[MultiformError] = DataError, where: str | None = None, hint: str | None = None
+    ) -> None:
+        self.what = what
+        self.kind = kind
+        self.where = where
+        self.hint = hint
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: TracebackType | None) -> None:
+        if isinstance(error, Exception) and not isinstance(error, MultiformError):
+            raise self.kind(f"{self.what} failed: {reason(error)}", where=self.where, hint=self.hint) from error

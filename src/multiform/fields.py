@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from multiform.errors import DataError, MultiformError, nearest, reason
+from multiform.errors import DataError, nearest, running
 from multiform.jinja import compile_template, has_markup, render
 
 Doc: TypeAlias = Mapping[str, Any]
@@ -109,15 +109,12 @@ def _column_or_text(name: str) -> Callable[[Doc], Any]:
 
 
 def _calling(function: Callable[[Any], Any]) -> Callable[[Doc], Any]:
+    name = getattr(function, "__qualname__", repr(function))
+    own = running(f"function {name}", hint="call it on this document to debug it")
+
     def read(doc: Doc) -> Any:
-        try:
+        with own:
             return function(doc)
-        except MultiformError:
-            raise
-        except Exception as error:  # a user's function may raise anything
-            name = getattr(function, "__qualname__", repr(function))
-            what = f"function {name} failed: {reason(error)}"
-            raise DataError(what, hint="call it on this document to debug it") from error
 
     return read
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiform.config.check import check_keys, check_values
-from multiform.errors import ConfigError, MultiformError, reason
+from multiform.errors import ConfigError, running
 from multiform.fields import Field, FieldSpec
 
 logger = logging.getLogger("multiform")
@@ -54,13 +54,8 @@ class FewshotConfig:
             docs = dataset[self.split]
             return self.process_docs(docs) if self.process_docs is not None else docs
         if callable(self.samples):
-            try:
+            with running("fewshot_config.samples", kind=ConfigError, hint="call it to debug it"):
                 samples = self.samples()
-            except MultiformError:
-                raise
-            except Exception as error:  # a user's function may raise anything
-                what = f"fewshot_config.samples failed: {reason(error)}"
-                raise ConfigError(what, hint="call it to debug it") from error
             if not isinstance(samples, list) or not all(isinstance(doc, dict) for doc in samples):
                 raise ConfigError(
                     f"fewshot_config.samples returned {type(samples).__name__}, not a list of documents",

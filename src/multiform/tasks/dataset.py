@@ -8,7 +8,7 @@ from typing import Any
 
 from multiform.config import TaskConfig
 from multiform.config.source import display
-from multiform.errors import DataError, MultiformError, nearest, reason, shorten
+from multiform.errors import DataError, nearest, running, shorten
 from multiform.tasks.files import READERS, Rows, read_rows
 from multiform.tasks.media_files import undecoded
 
@@ -168,13 +168,8 @@ def _reading(paths: list[Path]) -> Callable[[], Rows]:
 def _custom(config: TaskConfig, arguments: Mapping[str, Any]) -> Dataset:
     assert config.custom_dataset is not None
     place = config.where("custom_dataset")
-    try:
+    with running("custom_dataset", where=place, hint="call it with the task's metadata to debug it"):
         made = config.custom_dataset(**{**arguments, **config.dataset_kwargs, **config.metadata})
-    except MultiformError:
-        raise
-    except Exception as error:  # a user's function may raise anything
-        what = f"custom_dataset failed: {reason(error)}"
-        raise DataError(what, where=place, hint="call it with the task's metadata to debug it") from error
     if not isinstance(made, Mapping):
         what = f"custom_dataset returned {type(made).__name__}, not a mapping of splits"
         raise DataError(what, where=place, hint='return {"test": [...]} or a DatasetDict')

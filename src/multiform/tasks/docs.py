@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.config import FewshotConfig, TaskConfig
-from multiform.errors import ConfigError, DataError, MultiformError, reason
+from multiform.errors import ConfigError, DataError, running
 from multiform.tasks.dataset import Dataset, load_dataset
 
 Docs = Sequence[dict[str, Any]]
@@ -134,15 +134,8 @@ def _process(process: Callable[..., Any], rows: Docs, config: TaskConfig) -> Doc
     """Apply a task's function to a split; it gets a `datasets.Dataset`, as such functions expect."""
     import datasets
 
-    try:
-        made = process(datasets.Dataset.from_list(list(rows)))
-        docs = [dict(doc) for doc in made]
-    except MultiformError:
-        raise
-    except Exception as error:  # a user's function may raise anything
-        what = f"process_docs failed: {reason(error)}"
-        raise DataError(what, where=config.where("process_docs"), hint="call it on the split to debug it") from error
-    return docs
+    with running("process_docs", where=config.where("process_docs"), hint="call it on the split to debug it"):
+        return [dict(doc) for doc in process(datasets.Dataset.from_list(list(rows)))]
 
 
 def _split_key(config: TaskConfig, name: str) -> str:

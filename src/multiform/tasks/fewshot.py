@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +22,7 @@ samplers: Registry[type[Sampler]] = Registry("sampler")
 register_sampler = samplers.register
 
 
-class Sampler:
+class Sampler(ABC):
     """Draws indexes of documents from a pool; `label_of` gives the answer of a document."""
 
     def __init__(
@@ -31,9 +32,9 @@ class Sampler:
         self.random = random.Random(seed)
         self.label_of = label_of
 
+    @abstractmethod
     def sample(self, n: int, *, exclude: Any | None = None) -> list[int]:
         """Indexes of n documents; none of them equals the excluded one."""
-        raise NotImplementedError
 
     def replace(self, drawn: list[int], leaked: Any, seed: int | None) -> list[int]:
         """The drawn indexes, with any document that equals `leaked` replaced by another one.

@@ -13,7 +13,7 @@ from typing import Any
 from multiform.compat.finder import answers
 from multiform.config import TaskConfig, YamlFile, read_yaml
 from multiform.config.source import Source, display
-from multiform.errors import ConfigError, MultiformError, UsageError, nearest, reason, shorten
+from multiform.errors import ConfigError, MultiformError, UsageError, nearest, running, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
 from multiform.tasks.folders import task_folders
 from multiform.tasks.group import Group, Node, build_group
@@ -190,13 +190,8 @@ def _in_python(path: Path) -> list[Target]:
 def _instance(kind: TaskClass | type[BaseTask[Any]]) -> BaseTask[Any]:
     """A task of the class; whatever its own code raises is an error of that class."""
     made = kind.load() if isinstance(kind, TaskClass) else kind
-    try:
+    with running(f"{made.__name__}()", kind=ConfigError, where=made.NAME, hint="call it to debug it"):
         return made()
-    except MultiformError:
-        raise
-    except Exception as error:  # a user's constructor may raise anything
-        what = f"{made.__name__}() failed: {reason(error)}"
-        raise ConfigError(what, where=made.NAME, hint="call it to debug it") from error
 
 
 def _read(path: Path) -> YamlFile:

@@ -75,14 +75,16 @@ class BaseTask(Generic[SubjectType]):
         if cls.__dict__.get("NAME"):
             task_classes.register(cls.NAME)(cls)
 
+    # A task writes those of these three that its styler asks for.
+
     def _get_raw_question(self, item: dict[str, Any]) -> str:
-        raise NotImplementedError
+        raise NotImplementedError(f"write {type(self).__name__}._get_raw_question")
 
     def _get_choices(self, item: dict[str, Any]) -> list[str]:
-        raise NotImplementedError
+        raise NotImplementedError(f"write {type(self).__name__}._get_choices")
 
     def _get_correct_index(self, item: dict[str, Any]) -> int:
-        raise NotImplementedError
+        raise NotImplementedError(f"write {type(self).__name__}._get_correct_index")
 
     def _get_instruction_text(self, item: dict[str, Any]) -> str:
         return self.TASK_STYLER.get_instruction_text(self._get_raw_question(item), self._get_choices(item))

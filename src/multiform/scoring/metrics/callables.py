@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from multiform.errors import ConfigError, DataError, MultiformError, reason
+from multiform.errors import ConfigError, reason, running
 from multiform.scoring.metrics.base import MetricFn
 from multiform.scoring.outcome import Outcome, TextOutcome
 
@@ -61,10 +61,5 @@ def _called(function: Callable[..., Any], name: str, reference: Any, prediction:
 
 
 def _guarded(name: str, call: Callable[[], Any]) -> Any:
-    try:
+    with running(f"metric '{name}'", hint="call it with this document's reference and prediction to debug it"):
         return call()
-    except MultiformError:
-        raise
-    except Exception as error:  # a user's function may raise anything
-        what = f"metric '{name}' failed: {reason(error)}"
-        raise DataError(what, hint="call it with this document's reference and prediction to debug it") from error

@@ -16,6 +16,7 @@ that a task gives a scorer are its fields::
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -86,14 +87,14 @@ class Scorer:
 
 
 @dataclass(kw_only=True, eq=False)
-class ReadingScorer(Scorer):
+class ReadingScorer(Scorer, ABC):
     """A scorer that reads the answer out of free text; an answer that is not there is None."""
 
     default_metric_cfg: ClassVar[Sequence[str | Mapping[str, Any]]] = ("exact_match", "invalid", "truncated")
 
+    @abstractmethod
     def read(self, outcome: TextOutcome) -> str | None:
         """The answer that the text gives, or None."""
-        raise NotImplementedError
 
     def canonical(self, text: str) -> str:
         """A form of an answer in which equal answers are equal strings."""

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from multiform.config import TaskConfig
 
+#: What to do where a task's own code fails before there is a document.
+OWN_CODE = "it runs the task's own code: install what that imports, and allow what it downloads"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Building:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from multiform.compat.lm_eval.api.building import OWN_CODE
 from multiform.config import FewshotConfig
-from multiform.errors import DataError, MultiformError, reason
+from multiform.errors import DataError, running
 from multiform.tasks import Task as OurTask
 from multiform.tasks.docs import Docs
 
@@ -83,15 +84,9 @@ class TaskDocs(OurTask):
         return named or type(self).download is not TaskDocs.download
 
     def _listed(self, kind: str) -> Docs:
-        try:
+        with running(f"{kind}_docs", where=self.name, hint=OWN_CODE):
             docs: Iterable[Any] | None = getattr(self, f"{kind}_docs")()
             return [doc if isinstance(doc, dict) else dict(doc) for doc in docs or ()]
-        except MultiformError:
-            raise
-        except Exception as error:  # a user's method may raise anything
-            what = f"{kind}_docs failed: {reason(error)}"
-            hint = "it runs the task's own code: install what that imports, and allow what it downloads"
-            raise DataError(what, where=self.name, hint=hint) from error
 
 
 class _Splits(Mapping[str, Any]):

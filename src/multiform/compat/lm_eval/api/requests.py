@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from multiform.compat.lm_eval.api import translate
 from multiform.compat.lm_eval.api.documents import TaskDocs
-from multiform.errors import DataError, MultiformError, reason
+from multiform.errors import DataError, running
 from multiform.fields import Doc
 from multiform.media import Kind, Media
 from multiform.requests import Instance as Ours
@@ -96,10 +96,5 @@ class TaskRequests(TaskDocs):
 
     def _by_its_code(self, name: str, call: Callable[[], T]) -> T:
         """What a task's own method returns; whatever it raises is an error of the task."""
-        try:
+        with running(name, where=self._place, hint="call it on this document to debug it"):
             return call()
-        except MultiformError:
-            raise
-        except Exception as error:  # a user's method may raise anything
-            what = f"{name} failed: {reason(error)}"
-            raise DataError(what, where=self._place, hint="call it on this document to debug it") from error

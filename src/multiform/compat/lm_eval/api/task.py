@@ -8,11 +8,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
-from multiform.compat.lm_eval.api.building import building, current
+from multiform.compat.lm_eval.api.building import OWN_CODE, building, current
 from multiform.compat.lm_eval.api.scores import TaskScores
 from multiform.compat.lm_eval.config.task import TaskConfig
 from multiform.config import TaskConfig as OurConfig
-from multiform.errors import ConfigError, MultiformError, reason
+from multiform.errors import ConfigError, running
 from multiform.fields import Doc
 from multiform.tasks import Task as OurTask
 from multiform.tasks.task import kind_of
@@ -66,15 +66,11 @@ class Task(TaskScores):
     def of_config(cls, config: OurConfig, *, dataset_mirror: Path | None = None) -> OurTask:
         """The task of a file; its class gets the file's keys where its constructor takes them."""
         place = config.where("class")
-        try:
-            with building(config, dataset_mirror):
-                made = cls(config=dict(config._class_keys)) if _takes_config(cls) else cls()
-        except MultiformError:
-            raise
-        except Exception as error:  # a user's constructor may raise anything
-            what = f"{cls.__name__}() failed: {reason(error)}"
-            hint = "it runs the task's own code: install what that imports, and allow what it downloads"
-            raise ConfigError(what, where=place, hint=hint) from error
+        with (
+            running(f"{cls.__name__}()", kind=ConfigError, where=place, hint=OWN_CODE),
+            building(config, dataset_mirror),
+        ):
+            made = cls(config=dict(config._class_keys)) if _takes_config(cls) else cls()
         made.config.task = config.task
         return made
 
