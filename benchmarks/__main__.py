@@ -33,7 +33,8 @@ def main() -> int:
     parser.add_argument("--only", nargs="+", choices=MEASUREMENTS, default=list(MEASUREMENTS), help="what to measure")
     parser.add_argument("--docs", type=int, nargs=2, metavar=("FEW", "MANY"), help="default: 20 200, or 5 10 if short")
     parser.add_argument("--model", type=Path, help="a folder with a model (default: the bundled one)")
-    parser.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of either side")
+    # With one, CPU seconds are work; with more, they are also waiting for each other.
+    parser.add_argument("--threads", type=int, default=1, help="threads of either side (default: 1)")
     parser.add_argument("--output", type=Path, default=ROOT / "out" / "benchmarks.json", help="the table as JSON")
     options = parser.parse_args()
     mirror = Path(os.environ.get("MULTIFORM_DATASET_MIRROR") or ROOT.parent / "shared" / "data")

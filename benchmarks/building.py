@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from benchmarks.rows import Row, say
 from benchmarks.sides import NAMES, Setting
@@ -22,3 +23,19 @@ def measure(setting: Setting) -> Iterator[Row]:
     note = " and ".join(f"{side['docs'] / side['cpu']:,.0f}" for side in (ours, theirs)) + " docs/s"
     yield Row(measure="building requests", case=case, unit="s CPU", ours=ours["cpu"], theirs=theirs["cpu"], note=note)
     yield Row(measure="peak memory", case=case, unit="MB", ours=ours["peak_mb"], theirs=theirs["peak_mb"])
+    yield _streamed(setting, configs)
+
+
+def _streamed(setting: Setting, configs: list[dict[str, Any]]) -> Row:
+    """How memory grows from a tenth of the tasks to all of them where requests are not kept."""
+    few, many = (
+        setting.run("stream", "multiform", configs=some) for some in (configs[: len(configs) // 10 or 1], configs)
+    )
+    return Row(
+        measure="growth of peak memory",
+        case="MMLU 5-shot, streamed",
+        unit="times",
+        ours=many["peak_mb"] / few["peak_mb"],
+        needed=1.1,
+        note=f"{few['requests']:,} to {many['requests']:,} requests, {few['peak_mb']:.0f} to {many['peak_mb']:.0f} MB",
+    )

@@ -74,6 +74,17 @@ def build(job: dict[str, Any]) -> dict[str, Any]:
     return {"cpu": cpu, "wall": wall, "peak_mb": peak_mb(), "requests": number, "docs": docs, "sha": digest.hexdigest()}
 
 
+def stream(job: dict[str, Any]) -> dict[str, Any]:
+    """Make Multiform's requests of many tasks one after the other, none of which is kept."""
+    from multiform.tasks import Task
+
+    number = 0
+    for config in job["configs"]:
+        task = Task.from_config(config, dataset_mirror=Path(job["mirror"]))
+        number += sum(1 for _ in task.stream_requests(task.doc_iterator()))
+    return {"requests": number, "peak_mb": peak_mb()}
+
+
 def requests(job: dict[str, Any]) -> dict[str, Any]:
     """The requests of some tasks as a side makes them."""
     from benchmarks.workloads import lm_eval_requests, multiform_requests
@@ -97,6 +108,7 @@ def prompt(job: dict[str, Any]) -> dict[str, Any]:
 JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "score": score,
     "build": build,
+    "stream": stream,
     "requests": requests,
     "prompt": prompt,
 }

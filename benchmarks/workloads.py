@@ -7,12 +7,16 @@ from pathlib import Path
 from typing import Any
 
 SUBJECT = "high_school_biology"
+#: What lm-eval's MMLU tasks begin with, where labels are scored and where texts are.
+LABELS_BEGIN = "The following are multiple choice questions (with answers) about {subject}.\n\n"
+TEXTS_BEGIN = "The following are questions (with answers) about {subject}.\n\n"
 LABELS = "{{question.strip()}}\nA. {{choices[0]}}\nB. {{choices[1]}}\nC. {{choices[2]}}\nD. {{choices[3]}}\nAnswer:"
 TEXTS = "Question: {{question.strip()}}\nAnswer:"
 SAME_SHOTS = {"fewshot_split": "dev", "fewshot_config": {"sampler": "first_n"}}
 OTHER_SHOTS = {"fewshot_split": "validation"}
 GENERATION: dict[str, Any] = {
     "output_type": "generate_until",
+    "description": TEXTS_BEGIN,
     "doc_to_text": TEXTS,
     "doc_to_target": "{{choices[answer]}}",
     "generation_kwargs": {"until": ["\n\n"], "max_gen_toks": 64, "do_sample": False, "temperature": 0.0},
@@ -20,10 +24,11 @@ GENERATION: dict[str, Any] = {
 }
 
 
-def scored(text: str, choices: str | list[str], shots: dict[str, Any]) -> dict[str, Any]:
+def scored(begin: str, text: str, choices: str | list[str], shots: dict[str, Any]) -> dict[str, Any]:
     """A multiple-choice task that ranks these choices."""
     return {
         "output_type": "multiple_choice",
+        "description": begin,
         "doc_to_text": text,
         "doc_to_choice": choices,
         "doc_to_target": "answer",
@@ -50,17 +55,19 @@ class Workload:
             "test_split": "test",
             "num_fewshot": self.shots,
             **self.task,
+            "description": self.task["description"].format(subject=subject.replace("_", " ")),
         }
 
 
-LABELS_TASK = scored(LABELS, ["A", "B", "C", "D"], SAME_SHOTS)
-TEXTS_TASK = scored(TEXTS, "{{choices}}", SAME_SHOTS)
+LABELS_TASK = scored(LABELS_BEGIN, LABELS, ["A", "B", "C", "D"], SAME_SHOTS)
+TEXTS_TASK = scored(TEXTS_BEGIN, TEXTS, "{{choices}}", SAME_SHOTS)
+OTHER_TASK = scored(TEXTS_BEGIN, TEXTS, "{{choices}}", OTHER_SHOTS)
 WORKLOADS = (
     Workload(name="labels, 0-shot", task=LABELS_TASK, shots=0, needed=1.7),
     Workload(name="labels, 5-shot", task=LABELS_TASK, shots=5, needed=7),
     Workload(name="texts, 0-shot", task=TEXTS_TASK, shots=0, needed=4),
     Workload(name="texts, 5-shot", task=TEXTS_TASK, shots=5, needed=16),
-    Workload(name="texts, 5-shot, other shots", task=scored(TEXTS, "{{choices}}", OTHER_SHOTS), shots=5, needed=4.4),
+    Workload(name="texts, 5-shot, other shots", task=OTHER_TASK, shots=5, needed=4.4),
     Workload(name="generation, 5-shot", task=GENERATION, shots=5, needed=4),
 )
 
