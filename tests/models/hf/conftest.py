@@ -45,6 +45,15 @@ CONFIGS: dict[str, Callable[..., Any]] = {
     "llama": lambda **base: transformers.LlamaConfig(
         **base, intermediate_size=48, num_key_value_heads=2, max_position_embeddings=96
     ),
+    "mistral": lambda **base: transformers.MistralConfig(
+        **base, intermediate_size=48, num_key_value_heads=2, max_position_embeddings=96, sliding_window=None
+    ),
+    "qwen2": lambda **base: transformers.Qwen2Config(
+        **base, intermediate_size=48, num_key_value_heads=4, max_position_embeddings=96
+    ),
+    "qwen3": lambda **base: transformers.Qwen3Config(
+        **base, intermediate_size=48, num_key_value_heads=2, head_dim=8, max_position_embeddings=96
+    ),
     "gpt2": lambda vocab_size, **_: transformers.GPT2Config(
         vocab_size=vocab_size, n_embd=32, n_layer=2, n_head=4, n_positions=96, bos_token_id=0, eos_token_id=1
     ),

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -16,6 +17,7 @@ from multiform.models.hf.model import HFModel
 from multiform.models.hf.rows import Row, rows_of
 from multiform.models.hf.score import score
 from multiform.models.hf.tokens import Pair, rolling_windows
+from multiform.models.hf.totals import token_scores
 from multiform.requests import LLOutput, LoglikelihoodRequest, RollingRequest
 
 CONTEXTS = ["The dog", "Question: what is it?\nAnswer:", "", "the capital of France is", "A"]
@@ -85,13 +87,16 @@ def test_an_empty_continuation_is_certain(llama: HFModel) -> None:
     assert list(llama.loglikelihood([LoglikelihoodRequest("The dog", "")])) == [(0, LLOutput(0.0, True, 0))]
 
 
-def test_answers_come_pass_by_pass(tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_answers_come_as_soon_as_there_are_enough(tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     model = HFModel(str(tiny()))
-    monkeypatch.setitem(PASS_TOKENS, "cpu", 32)
+    monkeypatch.setitem(PASS_TOKENS, "cpu", 12)
     _ = model.planner.support
     before = model.counters.passes
-    next(iter(model.loglikelihood(REQUESTS)))
-    assert model.counters.passes == before + 1
+    answers = model.loglikelihood(REQUESTS)
+    next(answers)
+    first = model.counters.passes
+    list(answers)
+    assert before < first < model.counters.passes
 
 
 def test_a_batch_holds_no_more_rows_and_tokens_than_the_limits_say() -> None:
@@ -141,3 +146,11 @@ def test_a_rolling_score_is_the_sum_over_windows(tiny: Callable[..., Path]) -> N
     assert answers[1] == LLOutput(0.0, tokens=0)
     assert answers[0].tokens == len(tokens)
     assert set(answers) == {0, 1, 2}
+
+
+def test_of_several_likeliest_tokens_the_first_is_greedy() -> None:
+    lines = torch.tensor([[0.0, 3.0, 3.0], [1.0, 0.0, 2.0]])
+    places, tokens = np.array([0, 0, 0, 1, 1]), [0, 1, 2, 0, 2]
+    logprobs, greedy = token_scores([(0, lines[:1]), (1, lines[1:])], places, tokens)
+    assert greedy.tolist() == [False, True, False, False, True]
+    assert logprobs == pytest.approx(lines.double().log_softmax(-1)[places, tokens].numpy(), abs=1e-6)

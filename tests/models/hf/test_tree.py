@@ -14,10 +14,11 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from multiform.models.hf.counters import Counters
+from multiform.models.hf.gathered import ENOUGH
 from multiform.models.hf.limits import Limits, prefix_budget
 from multiform.models.hf.model import HFModel
 from multiform.models.hf.packed import PackedAttention
-from multiform.models.hf.passes import Passes, attention_mask
+from multiform.models.hf.passes import Passes, Way, attention_mask
 from multiform.models.hf.rows import score_by_rows
 from multiform.models.hf.tokens import Pair
 from multiform.models.hf.tree import score_by_plan, score_plan
@@ -49,15 +50,17 @@ def same(ours: dict[int, LLOutput], expected: dict[int, LLOutput]) -> None:
         assert (ours[index].is_greedy, ours[index].tokens) == (output.is_greedy, output.tokens)
 
 
-@pytest.mark.parametrize("kind", ["llama", "gpt2"])
-@pytest.mark.parametrize("packed", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "way"),
+    [("llama", Way.LEAN), ("llama", Way.PACKED), ("llama", Way.MASKED), ("gpt2", Way.PACKED), ("gpt2", Way.MASKED)],
+)
 @pytest.mark.parametrize(("size", "budget"), [(512, 4096), (32, 4096), (7, 4096), (32, 20), (32, 0)])
 def test_a_plan_scores_as_whole_sequences_do(
-    kind: str, packed: bool, size: int, budget: int, tiny: Callable[..., Path]
+    kind: str, way: Way, size: int, budget: int, tiny: Callable[..., Path]
 ) -> None:
     model = HFModel(str(tiny(kind)))
     pairs = pairs_of(model)
-    passes = Passes(model.head, packed)
+    passes = Passes(model.head, way)
     same(dict(score_by_plan(passes, pairs, size=size, budget=budget, counters=Counters())), whole(model, pairs))
 
 
@@ -77,11 +80,11 @@ def test_scores_depend_on_neither_batch_size_order_nor_neighbours(
 
 
 @pytest.mark.bundled
-@pytest.mark.parametrize("packed", [True, False])
-def test_the_bundled_model_scores_by_plan_as_by_whole_sequences(bundled: HFModel, packed: bool) -> None:
-    assert bundled.planner.support.packed
+@pytest.mark.parametrize("way", Way)
+def test_the_bundled_model_scores_by_plan_as_by_whole_sequences(bundled: HFModel, way: Way) -> None:
+    assert bundled.planner.support.way is Way.LEAN
     pairs = pairs_of(bundled)[:14]
-    passes = Passes(bundled.head, packed)
+    passes = Passes(bundled.head, way)
     same(dict(score_by_plan(passes, pairs, size=64, budget=4096, counters=Counters())), whole(bundled, pairs))
 
 
@@ -91,7 +94,7 @@ def test_only_what_is_scored_reaches_the_vocabulary_and_the_last_feed_forward_pa
 ) -> None:
     model = HFModel(str(tiny(kind)))
     pairs = pairs_of(model)
-    assert model.planner.support.packed
+    assert model.planner.support.way is (Way.LEAN if kind == "llama" else Way.PACKED)
     layers = model.model.model.layers if kind == "llama" else model.model.transformer.h
     rows = {"projected": 0, "first": 0, "last": 0}
 
@@ -101,15 +104,30 @@ def test_only_what_is_scored_reaches_the_vocabulary_and_the_last_feed_forward_pa
 
         return see
 
-    parts = {"projected": model.model.get_output_embeddings(), "first": layers[0].mlp, "last": layers[-1].mlp}
-    inner = parts["last"].gate_proj if kind == "llama" else parts["last"].c_fc
-    parts["last"] = inner
+    inner = "gate_proj" if kind == "llama" else "c_fc"
+    ends = {name: getattr(layer.mlp, inner) for name, layer in (("first", layers[0]), ("last", layers[-1]))}
+    parts = {"projected": model.model.get_output_embeddings(), **ends}
     hooks = [part.register_forward_pre_hook(count(name)) for name, part in parts.items()]
     list(model.loglikelihood(REQUESTS))
     for hook in hooks:
         hook.remove()
     scored = {tuple(pair.tokens[:depth]) for pair in pairs for depth in range(pair.start, len(pair.tokens))}
     assert rows["projected"] == rows["last"] == len(scored) < rows["first"] / 2
+
+
+def test_what_few_passes_score_is_projected_together(tiny: Callable[..., Path]) -> None:
+    model = HFModel(str(tiny()))
+    questions = [f"Question: {number} + {number}?\nAnswer:" for number in range(60)]
+    pairs = list(model.encoder.pairs([(question, " yes") for question in questions]))
+    passes = model.planner.passes
+    lines: list[int] = []
+    hook = model.model.get_output_embeddings().register_forward_pre_hook(lambda _, given: lines.append(len(given[0])))
+    answers = dict(score_by_plan(passes, pairs, size=32, budget=512, counters=Counters()))
+    hook.remove()
+    assert score_plan(pairs, size=32, budget=512).cost.passes > 10
+    assert len(lines) == 2
+    assert ENOUGH <= lines[0] < 60 == sum(lines)
+    same(answers, whole(model, pairs))
 
 
 def test_the_counters_say_what_the_plan_said(llama: HFModel) -> None:

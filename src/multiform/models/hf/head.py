@@ -49,13 +49,15 @@ class Head:
             return False
         return self._agrees()
 
-    def logits(self, rows: Tensor, columns: Tensor, **inputs: Any) -> Iterator[tuple[int, Tensor]]:
-        """Float32 logits at (row, column) positions, in pieces: the first position and its piece."""
+    def states(self, rows: Tensor, columns: Tensor, **inputs: Any) -> Tensor:
+        """What the logits at (row, column) positions are made of, a line for each."""
         states = self._hidden(**inputs) if self.separable else self.model(**inputs).logits
         # A model that is spread over several devices has its last layers on another one than its first.
-        return self._pieces(states[rows.to(states.device), columns.to(states.device)])
+        some: Tensor = states[rows.to(states.device), columns.to(states.device)]
+        return some
 
-    def _pieces(self, states: Tensor) -> Iterator[tuple[int, Tensor]]:
+    def logits(self, states: Tensor) -> Iterator[tuple[int, Tensor]]:
+        """Float32 logits of such lines, in pieces: the first line of a piece, and the piece."""
         elements = CPU_ELEMENTS if states.device.type == "cpu" else ELEMENTS
         size = max(1, elements // self._vocabulary)
         for start in range(0, len(states), size):

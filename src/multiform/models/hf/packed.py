@@ -61,30 +61,38 @@ class PackedAttention:
         self.masks: dict[int, list[Tensor]] = {}
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        repeats = query.shape[1] // key.shape[1]
-        if repeats not in self.masks:  # once for all layers, which are mostly alike
+        rows, heads, tokens, _ = query.shape
+        few = key.shape[1]
+        # Several heads of queries have one of keys. A token's outputs lie together, as the next product wants them.
+        output = query.new_empty(rows, tokens, few, heads // few, value.shape[-1])
+        weights: list[Tensor] = []
+        for block, mask in zip(self.blocks, self._masks_for(heads // few), strict=True):
+            asked = query[:, :, block.start : block.stop]
+            part, weight = _attention(asked, block.columns(key), block.columns(value), scale, mask)
+            output[:, block.start : block.stop] = part
+            weights.append(weight)
+        if self.common:
+            before, weight = _attention(query, key[:, :, : self.common], value[:, :, : self.common], scale, None)
+            output.lerp_(before, torch.sigmoid(weight - torch.cat(weights, 1))[..., None].to(output.dtype))
+        return output.flatten(2, 3).transpose(1, 2)
+
+    def _masks_for(self, repeats: int) -> list[Tensor]:
+        """The blocks' masks for so many queries of each key, made once for all layers, which are mostly alike."""
+        if repeats not in self.masks:
             self.masks[repeats] = [block.mask.repeat(repeats, 1)[None, None] for block in self.blocks]
-        parts = [
-            _attention(query[:, :, block.start : block.stop], block.columns(key), block.columns(value), scale, mask)
-            for block, mask in zip(self.blocks, self.masks[repeats], strict=True)
-        ]
-        output = torch.cat([part for part, _ in parts], 2)
-        if not self.common:
-            return output
-        before, weight = _attention(query, key[:, :, : self.common], value[:, :, : self.common], scale, None)
-        share = torch.sigmoid(weight - torch.cat([part for _, part in parts], 2))[..., None].to(output.dtype)
-        return output + share * (before - output)
+        return self.masks[repeats]
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, scale: float, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The output, and the logarithm of the sum of weights."""
-    rows, heads, tokens, size = query.shape
+    """The output, and the logarithm of the sum of weights; both by row, token, head of keys and query of that head."""
+    rows, _, tokens, size = query.shape
+    few = key.shape[1]
     # Heads of queries with the same keys become rows of one matrix.
-    folded = query.reshape(rows, key.shape[1], -1, size)
     output, weight = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        folded, key, value, attn_mask=mask, scale=scale
+        query.reshape(rows, few, -1, size), key, value, attn_mask=mask, scale=scale
     )
-    return output.reshape(rows, heads, tokens, -1), weight.reshape(rows, heads, tokens)
+    shape = (rows, few, -1, tokens)
+    return output.view(*shape, output.shape[-1]).permute(0, 3, 1, 2, 4), weight.view(shape).permute(0, 3, 1, 2)
 
 
 def _begins(spans: tuple[tuple[int, int], ...]) -> bool:

@@ -28,7 +28,7 @@ class Planner:
 
     @cached_property
     def passes(self) -> Passes:
-        return Passes(self.head, packed=self.support.packed)
+        return Passes(self.head, self.support.way)
 
     @cached_property
     def decodes(self) -> bool:

@@ -84,8 +84,8 @@ def score_rows(head: Head, rows: Sequence[Row], totals: Totals, counters: Counte
             owners.extend([owner] * len(continuation))
     ids = right_padded(rows, device_of(head.model))
     # Padding stands to the right of every token that a causal model looks at, so it needs no mask.
-    logits = head.logits(*positions.unbind(1), input_ids=ids, use_cache=False)
-    scores = token_scores(logits, np.array(places), tokens)
+    states = head.states(*positions.unbind(1), input_ids=ids, use_cache=False)
+    scores = token_scores(head.logits(states), np.array(places), tokens)
     counters.read(ids.numel())
     return list(totals.add(np.array(owners), *scores))
 

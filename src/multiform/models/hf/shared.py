@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multiform.models.hf.attention import attention, unmasked
+from multiform.models.hf.attention import unmasked
 from multiform.models.hf.columns import Columns
 from multiform.models.hf.counters import Counters
 from multiform.models.hf.device import device_of
@@ -69,7 +69,7 @@ class SharedState:
             return torch.cat([group.attend(layer, q, k, v, scale) for group, q, k, v in parts])
 
         model = self.passes.head.model
-        with attention(model, attend):
+        with self.passes.attending(attend):
             output = model(
                 input_ids=torch.tensor([given[name] for name in names], device=device_of(model))[:, None],
                 position_ids=torch.tensor(positions, device=device_of(model))[:, None],
@@ -123,9 +123,9 @@ class SharedState:
                 if piece.stop == len(planned.branches[piece.branch].tokens):
                     ends.append((piece, column))
             places = np.array([column - step.kept - 1 for _, column in ends], dtype=np.int64)
-            pieces = list(self.passes.run(planned.branches, step, columns, places, base))
+            states = self.passes.run(planned.branches, step, columns, places, base)
             self.counters.read(step.computed)
-            lines = [line for _, piece in pieces for line in piece]
+            lines = [line for _, piece in self.passes.head.logits(states) for line in piece]
             for (piece, column), line in zip(ends, lines, strict=True):
                 spans = [*piece.behind, Span(column - (piece.stop - piece.start), column)]
                 own = columns.take(_after(base, spans))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from array import array
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +14,10 @@ from transformers import DynamicCache, PreTrainedModel
 from multiform.models.hf.counters import Counters
 from multiform.models.hf.device import device_of
 from multiform.models.hf.head import Head
+from multiform.models.hf.layers import are_common
 from multiform.models.hf.limits import Limits
 from multiform.models.hf.packed import COMMON, is_available
-from multiform.models.hf.passes import Passes
+from multiform.models.hf.passes import Passes, Way
 from multiform.models.hf.rows import score_by_rows
 from multiform.models.hf.shared import SharedState
 from multiform.models.hf.state import has_plain_cache
@@ -35,14 +37,14 @@ NEEDED = ("attention_mask", "position_ids", "past_key_values")
 class Support:
     """For sequences of up to `longest` tokens a model runs plans; `reason` says why not for others.
 
-    `token_bytes` is the memory that the keys and values of one token take. `packed` tells whether
-    attention of our own, which computes less, gives the model's results.
+    `way` is the one that computes least among those that give the model's results, and `token_bytes`
+    the memory that the keys and values of one token take.
     """
 
     longest: int
     reason: str = ""
     token_bytes: int = 1
-    packed: bool = False
+    way: Way = Way.MASKED
 
 
 def support(head: Head) -> Support:
@@ -58,11 +60,10 @@ def support(head: Head) -> Support:
     longest, reason = _reach(model.config.get_text_config())
     if longest < SHORTEST:
         return Support(longest=0, reason=reason)
-    ours = model._supports_attention_backend and is_available(device_of(model))
-    packed = ours and _agrees(Passes(head, packed=True), longest)
-    if not packed and not _agrees(Passes(head, packed=False), longest):
+    way = _way(head, longest)
+    if way is None:
         return Support(longest=0, reason="it gives other results with a prefix tree")
-    return Support(longest=longest, reason=reason, token_bytes=_token_bytes(model), packed=packed)
+    return Support(longest=longest, reason=reason, token_bytes=_token_bytes(model), way=way)
 
 
 @torch.inference_mode()
@@ -104,23 +105,33 @@ def _reach(config: Any) -> tuple[int, str]:
     return min(found)
 
 
-def _agrees(passes: Passes, longest: int) -> bool:
-    """Whether a small plan, with a prefix kept and branches packed, gives what whole sequences give."""
-    head = passes.head
+def _way(head: Head, longest: int) -> Way | None:
+    """The first way in which a small plan, with a prefix kept and branches packed, gives what whole sequences give."""
     length = min(COMMON + 4, longest - 3)  # so that attention in parts is tried, too
     start = [5 + number % 7 for number in range(length)]
-    ends = ([10, 11, 12], [10, 13], [14, 11])
-    pairs = [Pair(array("i", [*start, *end]), 1 + length // 2) for end in ends]
-    try:
-        planned = dict(score_by_plan(passes, pairs, size=length - 4, budget=64, counters=Counters()))
-    except TRIAL_ERRORS:
-        return False
+    pairs = [Pair(array("i", [*start, *end]), 1 + length // 2) for end in ([10, 11, 12], [10, 13])]
     whole = dict(score_by_rows(head, pairs, Limits(len(pairs), 1024), Counters()))
-    return all(
-        abs(planned[index].loglikelihood - output.loglikelihood)
-        <= _tolerance(head) * max(1.0, abs(output.loglikelihood))
-        for index, output in whole.items()
-    )
+    for way in _ways(head.model):
+        try:
+            planned = dict(score_by_plan(Passes(head, way), pairs, size=length - 4, budget=64, counters=Counters()))
+        except TRIAL_ERRORS:
+            continue
+        if all(
+            abs(planned[index].loglikelihood - output.loglikelihood)
+            <= _tolerance(head) * max(1.0, abs(output.loglikelihood))
+            for index, output in whole.items()
+        ):
+            return way
+    return None
+
+
+def _ways(model: PreTrainedModel) -> Iterator[Way]:
+    """The ways that are worth a trial."""
+    if model._supports_attention_backend and is_available(device_of(model)):
+        if are_common(model):
+            yield Way.LEAN
+        yield Way.PACKED
+    yield Way.MASKED
 
 
 def _tolerance(head: Head) -> float:

@@ -54,5 +54,14 @@ def token_scores(
         inside, wanted = (place[here] - start).to(lines.device), token[here].to(lines.device)
         # logsumexp is nearer to the truth on a CPU, by 1e-5 a token; log_softmax gives lm-eval's numbers.
         logprob[here] = lines.log_softmax(-1)[inside, wanted].double().cpu()
-        greedy[here] = (lines.argmax(-1)[inside] == wanted).cpu()
+        greedy[here] = _likeliest(lines, inside, wanted).cpu()
     return logprob.numpy(), greedy.numpy()
+
+
+def _likeliest(lines: Tensor, inside: Tensor, wanted: Tensor) -> Tensor:
+    """Which tokens are the likeliest of their line of logits; of several, that is the first."""
+    found = lines[inside, wanted] == lines.amax(-1)[inside]
+    # On a CPU, to find where the highest is takes ten times as long as to find what it is.
+    highest = found.nonzero()[:, 0]
+    found[highest] = lines[inside[highest]].argmax(-1) == wanted[highest]
+    return found

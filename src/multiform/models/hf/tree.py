@@ -10,11 +10,12 @@ import torch
 from multiform.models.base import Answer
 from multiform.models.hf.columns import Columns
 from multiform.models.hf.counters import Counters
+from multiform.models.hf.gathered import Gathered
 from multiform.models.hf.limits import attempt, fewer_tokens
 from multiform.models.hf.passes import Passes
 from multiform.models.hf.tokens import Pair
-from multiform.models.hf.totals import Totals, token_scores
-from multiform.plan import Branch, Pass, Plan, plan
+from multiform.models.hf.totals import Totals
+from multiform.plan import Pass, Plan, plan
 from multiform.requests import LLOutput
 
 
@@ -46,10 +47,10 @@ def score_plan(pairs: Sequence[Pair], *, size: int, budget: int) -> Plan:
 
 def _run(passes: Passes, pairs: Sequence[Pair], planned: Plan, counters: Counters) -> Iterator[Answer[LLOutput]]:
     """The answers until all are there or memory runs out."""
-    totals = Totals(pairs)
+    gathered = Gathered(passes.head, Totals(pairs))
     columns = Columns()
     for step in planned.passes:
-        answers = attempt(lambda step=step: _score_pass(passes, pairs, planned.branches, step, columns, totals))  # type: ignore[misc]
+        answers = attempt(lambda step=step: _run_pass(passes, pairs, planned, step, columns, gathered))  # type: ignore[misc]
         if answers is None:
             return
         counters.read(step.computed)
@@ -57,15 +58,15 @@ def _run(passes: Passes, pairs: Sequence[Pair], planned: Plan, counters: Counter
 
 
 @torch.inference_mode()
-def _score_pass(
-    passes: Passes, pairs: Sequence[Pair], branches: Sequence[Branch], step: Pass, columns: Columns, totals: Totals
+def _run_pass(
+    passes: Passes, pairs: Sequence[Pair], planned: Plan, step: Pass, columns: Columns, gathered: Gathered
 ) -> list[Answer[LLOutput]]:
     rows: list[int] = []
     tokens: list[int] = []
     owners: list[int] = []
     offset = 0
     for piece in step.pieces:
-        for read in branches[piece.branch].reads:
+        for read in planned.branches[piece.branch].reads:
             start, stop = max(read.start, piece.fresh), min(read.stop, piece.stop)
             if start < stop:
                 rows.extend(range(offset + start - piece.start, offset + stop - piece.start))
@@ -73,7 +74,6 @@ def _score_pass(
                 owners.extend([read.request] * (stop - start))
         offset += piece.stop - piece.start
     distinct, places = np.unique(np.array(rows, dtype=np.int64), return_inverse=True)
-    logits = passes.run(branches, step, columns, distinct)
-    scores = token_scores(logits, places, tokens)
+    gathered.add(passes.run(planned.branches, step, columns, distinct), places, tokens, owners)
     columns.keep(step.keep)
-    return list(totals.add(np.array(owners, dtype=np.int64), *scores))
+    return gathered.score() if gathered.is_enough or step is planned.passes[-1] else []

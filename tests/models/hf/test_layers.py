@@ -1,0 +1,88 @@
+"""Layers of our own: the model's numbers to the last bit, and only for models that they are made for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from multiform.models.hf.counters import Counters
+from multiform.models.hf.layers import are_common
+from multiform.models.hf.model import HFModel
+from multiform.models.hf.passes import Passes, Way
+from multiform.models.hf.tree import score_by_plan
+from multiform.requests import LLOutput
+
+START = "Question: is 12 + 30 = 42? Answer: no. Question: do dogs dig?\nAnswer:"
+TEXTS = [(START, " yes"), (START, " no, the cat"), (START[:20], " the dog"), ("The", " dog sat on the mat")]
+
+
+def scored(model: HFModel, way: Way) -> list[LLOutput]:
+    pairs = list(model.encoder.pairs(TEXTS))
+    answers = dict(score_by_plan(Passes(model.head, way), pairs, size=24, budget=512, counters=Counters()))
+    return [answers[index] for index in range(len(pairs))]
+
+
+@pytest.mark.parametrize("kind", ["llama", "mistral", "qwen2"])
+def test_the_numbers_are_those_of_the_models_layers(kind: str, tiny: Callable[..., Path]) -> None:
+    model = HFModel(str(tiny(kind)))
+    assert model.planner.support.way is Way.LEAN
+    assert scored(model, Way.LEAN) == scored(model, Way.PACKED)
+
+
+@pytest.mark.bundled
+def test_the_bundled_model_gives_the_same_bits_in_either_way(bundled: HFModel) -> None:
+    assert scored(bundled, Way.LEAN) == scored(bundled, Way.PACKED)
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "qwen3", "gemma2", "mamba"])
+def test_other_layers_are_left_to_the_model(kind: str, tiny: Callable[..., Path]) -> None:
+    model = HFModel(str(tiny(kind)))
+    assert not are_common(model.model)
+    assert model.planner.support.way is not Way.LEAN
+
+
+@pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
+def test_other_number_types_are_left_to_the_model(dtype: str, tiny: Callable[..., Path]) -> None:
+    assert not are_common(HFModel(str(tiny()), dtype=dtype).model)
+
+
+def test_layers_that_someone_has_changed_are_left_to_the_model(tiny: Callable[..., Path]) -> None:
+    model = HFModel(str(tiny()))
+    layer = model.model.model.layers[1]
+    usual = layer.mlp.forward
+    layer.mlp.forward = lambda states: 2 * usual(states)
+    assert not are_common(model.model)
+
+
+def test_a_model_of_the_common_kind_that_does_more_fails_the_trial(
+    tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = HFModel(str(tiny()))
+    kind = type(model.model.model.layers[0].self_attn)
+    usual = kind.forward
+
+    def twice(self: Any, *arguments: Any, **options: Any) -> Any:
+        output, weights = usual(self, *arguments, **options)
+        return 2 * output, weights
+
+    monkeypatch.setattr(kind, "forward", twice)
+    assert are_common(model.model)
+    assert model.planner.support.way is Way.PACKED
+
+
+def test_the_models_own_layers_are_back_after_a_pass(tiny: Callable[..., Path]) -> None:
+    model = HFModel(str(tiny()))
+    before = _logits(model)
+    scored(model, Way.LEAN)
+    assert not any("forward" in vars(layer) for layer in model.model.model.layers)
+    assert torch.equal(_logits(model), before)
+
+
+def _logits(model: HFModel) -> torch.Tensor:
+    with torch.inference_mode():
+        logits: torch.Tensor = model.model(input_ids=torch.arange(5, 25)[None]).logits
+    return logits
