@@ -14,31 +14,27 @@ from typing import Any
 
 def score(job: dict[str, Any]) -> dict[str, Any]:
     """Load a model and have it answer."""
-    started = time.monotonic()
     import torch
 
     from benchmarks.answering import SIDES, Count, model_inputs, tree_nodes
 
     torch.set_num_threads(job["threads"])
     model, answer = SIDES[job["side"]](job["model"])
-    load = time.monotonic() - started
-    loaded_mb = peak_mb()
     count = Count(model)
-    wall, cpu = time.monotonic(), time.process_time()
+    began, cpu = time.monotonic(), time.process_time()
     answers = answer(job["requests"])
-    cpu, wall = time.process_time() - cpu, time.monotonic() - wall
+    cpu, ended = time.process_time() - cpu, time.monotonic()
     measured = {
         "cpu": cpu,
-        "wall": wall,
-        "load_wall": load,
+        "began": began,
+        "ended": ended,
         "peak_mb": peak_mb(),
-        "loaded_mb": loaded_mb,
         "read": count.read,
         "written": count.written,
         "passes": count.passes,
         "answers": answers,
     }
-    if job.get("tree"):  # after the measurement: it needs time and memory of its own
+    if job["side"] == "lm-eval":  # once, after the measurement: it needs time and memory of its own
         from transformers import AutoTokenizer
 
         inputs, scored = model_inputs(AutoTokenizer.from_pretrained(job["model"]), job["requests"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -33,8 +32,12 @@ class Case:
     shots: int | None = None
     choices: int | None = None
 
+    @property
+    def workload(self) -> Workload:
+        return next(one for one in WORKLOADS if one.name == self.name)
+
     def config(self) -> dict[str, Any]:
-        config = next(one for one in WORKLOADS if one.name == self.name).config()
+        config = self.workload.config()
         if self.shots is not None:
             config["num_fewshot"] = self.shots
         if self.choices is not None:
@@ -61,27 +64,18 @@ def all_requests(setting: Setting) -> dict[Case, list[list[Any]]]:
 @cache
 def measured(setting: Setting, case: Case, docs: int) -> Pair:
     """Run both sides in turn; raises where they do not agree."""
-    made = all_requests(setting)[case]
-    requests = made[: docs * len(made) // setting.docs[1]]
-    repeats = 1 if setting.short or docs > 50 else 2
+    every = all_requests(setting)[case]
+    requests = every[: docs * len(every) // setting.docs[1]]
     say(f"{case.name}, {docs} documents: {len(requests)} requests")
-    runs: dict[str, list[dict[str, Any]]] = {side: [] for side in NAMES}
-    for _ in range(repeats):
-        for side in NAMES:
-            runs[side].append(setting.run("score", side, requests=requests, tree=side == "lm-eval"))
-            last = runs[side][-1]
-            say(f"  {side}: {last['cpu']:.1f} s CPU, {last['wall']:.1f} s, {last['peak_mb']:.0f} MB")
-    ours, theirs = (_middle(runs[side]) for side in NAMES)
+    # Turns as long as what is to be expected, so that both sides end at about the same time.
+    made = setting.run_in_turns("score", case.workload.needed or 2, requests=requests)
+    for side, found in made.items():
+        say(f"  {side}: {found['cpu']:.1f} s CPU, {found['wall']:.1f} s, {found['peak_mb']:.0f} MB")
+    ours, theirs = (made[side] for side in NAMES)
     wrong = differences(requests, ours["answers"], theirs["answers"], theirs["scored"])
     if wrong:
         raise SystemExit(f"{case.name}: {len(wrong)} answers differ, such as {'; '.join(wrong[:3])}")
     return Pair(ours=ours, theirs=theirs)
-
-
-def _middle(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """A run's figures, with the median of the times."""
-    times = {key: statistics.median(run[key] for run in runs) for key in ("cpu", "wall", "load_wall", "peak_mb")}
-    return {**runs[-1], **times}
 
 
 def measure(setting: Setting) -> Iterator[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from benchmarks.agreement import differences, errors
 from benchmarks.answering import tree_nodes
 from benchmarks.rows import Row
+from benchmarks.turns import take_turns
 
 ROOT = Path(__file__).parent.parent.parent
 ASKED = [["q1", " a"], ["q1", " b"], ["q2", " a"], ["q2", " b"]]
@@ -77,3 +79,22 @@ def test_without_rows_the_benchmarks_say_so_and_stop(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "set MULTIFORM_DATASET_MIRROR to a mirror that has cais/mmlu" in done.stderr
+
+
+def test_processes_take_turns_to_their_end() -> None:
+    code = "import time\nwhile time.process_time() < {}: pass"
+    processes = {
+        name: subprocess.Popen([sys.executable, "-c", code.format(seconds)])
+        for name, seconds in (("short", 0.1), ("long", 0.4))
+    }
+    spells = take_turns(processes, {"short": 0.02, "long": 0.05})
+    assert [process.returncode for process in processes.values()] == [0, 0]
+    every = sorted(spell for those in spells.values() for spell in those)
+    assert all(first[1] <= second[0] for first, second in pairwise(every))
+    assert min(len(those) for those in spells.values()) > 1
+
+
+def test_a_process_that_fails_ends_its_turns() -> None:
+    processes = {"one": subprocess.Popen([sys.executable, "-c", "raise SystemExit(3)"])}
+    take_turns(processes, {"one": 1.0})
+    assert processes["one"].returncode == 3
