@@ -1,8 +1,8 @@
-"""TaskConfig: everything that a task file can say."""
+"""TaskConfig: a task as its file says it, under the format that it is asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -11,15 +11,15 @@ from multiform.config.check import check_keys, check_values
 from multiform.config.fewshot import FewshotConfig
 from multiform.config.functions import resolve_functions
 from multiform.config.generation import generation_defaults
+from multiform.config.keys import TaskKeys
 from multiform.config.prompts import load_prompt
 from multiform.config.recovered import recovered
-from multiform.config.scoring import FilterPipeline, MetricConfig, ScorerConfig
 from multiform.config.serialize import plain
 from multiform.config.source import Source, where
 from multiform.config.wrapped import wrapped
 from multiform.errors import ConfigError, MultiformError, shorten
 from multiform.fields import Field, FieldSpec
-from multiform.formats import FieldMapping, FormatConfig, OutputType, TemplateConfig, compile_format, select_format
+from multiform.formats import FieldMapping, FormatConfig, TemplateConfig, compile_format, select_format
 from multiform.formats.infer import Recovered
 from multiform.formats.perturbation import Perturbation, perturbed
 from multiform.formats.raw import check_raw
@@ -31,8 +31,8 @@ _MADE_BY_FORMAT = (*_TEMPLATES, "fewshot_config", "filter_list", "scorer")
 
 
 @dataclass(kw_only=True)
-class TaskConfig:
-    """Configuration of one evaluation task: every key of a task file is a field here.
+class TaskConfig(TaskKeys):
+    """Configuration of one evaluation task: what its file says, and what a format makes of it.
 
     >>> config = TaskConfig(task="t", doc_to_text="q", doc_to_choice="options", doc_to_target="key", formats="mcqa")
     >>> config.output_type, config.doc_to_target
@@ -42,56 +42,6 @@ class TaskConfig:
     `mapping` keeps what the task gave.
     """
 
-    #: Unique name; ``name@format`` selects a format.
-    task: str = ""
-    #: Shown in tables instead of the name.
-    task_alias: str | None = None
-    #: A format's name, a mapping with `type` and overrides, or a table of several.
-    formats: str | dict[str, Any] | FormatConfig | None = None
-    output_type: OutputType = "generate_until"
-    tag: list[str] = field(default_factory=list)
-    custom_dataset: Callable[..., Any] | None = None
-    #: Name on the hub, local folder or file, or a file type ("json") with `data_files` in `dataset_kwargs`.
-    dataset_path: str | None = None
-    dataset_name: str | None = None
-    dataset_kwargs: dict[str, Any] = field(default_factory=dict)
-    training_split: str | None = None
-    #: Evaluated when there is no test split.
-    validation_split: str | None = None
-    test_split: str | None = None
-    fewshot_split: str | None = None
-    process_docs: Callable[..., Any] | None = None
-    #: Text or Jinja template before every prompt.
-    description: str | Callable[..., str] = ""
-    doc_to_text: str | int | list[Any] | Callable[..., Any] | None = None
-    doc_to_choice: str | list[Any] | dict[str, Any] | Callable[..., Any] | None = None
-    doc_to_target: str | int | float | list[Any] | Callable[..., Any] | None = None
-    #: The beginning of the answer, put after the prompt.
-    gen_prefix: str | None = None
-    doc_to_image: str | list[str] | Callable[..., Any] | None = None
-    doc_to_audio: str | list[str] | Callable[..., Any] | None = None
-    process_results: Callable[..., Any] | None = None
-    target_delimiter: str = " "
-    fewshot_delimiter: str = "\n\n"
-    fewshot_config: dict[str, Any] | FewshotConfig | None = None
-    num_fewshot: int | None = None
-    generation_kwargs: dict[str, Any] = field(default_factory=dict)
-    metric_list: list[MetricConfig] = field(default_factory=list)
-    filter_list: list[FilterPipeline] = field(default_factory=list)
-    scorer: str | ScorerConfig | None = None
-    repeats: int = 1
-    unsafe_code: bool = False
-    use_prompt: str | None = None
-    multiple_inputs: bool = False
-    multiple_targets: bool = False
-    should_decontaminate: bool = False
-    doc_to_decontamination_query: str | Callable[..., str] | None = None
-    metadata: dict[str, Any] = field(default_factory=dict)
-    #: A template's name, or a mapping with `template_type` and what is changed in it.
-    template: str | dict[str, Any] | TemplateConfig | None = None
-    #: Noise in the question: `type`, `probability`, `seed`, and words that it does not touch.
-    perturbation: dict[str, Any] | None = None
-    perturbation_unmodifiable_words: list[str] | None = None
     _formats_selection: str | None = None
     _qualified_name: str | None = None
     _source: Source | None = field(default=None, repr=False, compare=False)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import logging
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,8 +11,6 @@ from multiform.config import TaskConfig
 from multiform.errors import ConfigError, DataError, MultiformError, reason
 from multiform.fields import Doc
 from multiform.formats import OutputType
-from multiform.paths import cache_root
-from multiform.requests import Instance, Request
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS, plain_aggregation
 from multiform.scoring.build import Scoring, build_scoring
 from multiform.scoring.filters import Pipeline
@@ -21,18 +18,15 @@ from multiform.scoring.metrics import Metric, value_metric
 from multiform.scoring.outcome import Outcome
 from multiform.scoring.scorers import Scorer
 from multiform.scoring.statistics import Estimate
-from multiform.tasks.cache import RequestCache, fingerprint
-from multiform.tasks.prompting import TaskPrompts
 from multiform.tasks.reader import placing
-from multiform.tasks.records import Answered, ChatTemplate, PromptOptions, ScoredDoc
+from multiform.tasks.records import Answered, ScoredDoc
+from multiform.tasks.requesting import TaskRequests
 from multiform.tasks.unsupported import refuse_unsupported
-
-logger = logging.getLogger("multiform")
 
 _KINDS: dict[str, type[Task]] = {}
 
 
-class Task(TaskPrompts, ABC):
+class Task(TaskRequests):
     """A benchmark under one format. `from_config` gives the subclass that fits the output type."""
 
     OUTPUT_TYPE: ClassVar[OutputType]
@@ -45,9 +39,6 @@ class Task(TaskPrompts, ABC):
         self._check_sampler()
         self._only_metric = False
         self.scoring: Scoring = build_scoring(self.config, own_results=self._scores_itself)
-        self._instances: list[Instance] = []
-        #: What is odd about documents but no reason to refuse them.
-        self.doubts: list[DataError] = []
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -69,143 +60,11 @@ class Task(TaskPrompts, ABC):
         """The task of this class; a class whose constructor takes other arguments overrides it."""
         return cls(config, dataset_mirror=dataset_mirror)
 
-    @abstractmethod
-    def requests(self, doc: dict[str, Any], ctx: str | list[str], *, apply_chat_template: bool) -> list[Request]:
-        """What is asked of a model about one document."""
-
-    def construct_requests(
-        self,
-        doc: dict[str, Any],
-        ctx: str | list[str],
-        *,
-        doc_id: int,
-        metadata: dict[str, Any] | None = None,
-        apply_chat_template: bool = False,
-        chat_template: ChatTemplate | None = None,
-        **kwargs: Any,
-    ) -> list[Instance] | None:
-        """The requests of one document, tied to it; an override may return None to leave it out."""
-        made = self.requests(doc, ctx, apply_chat_template=apply_chat_template)
-        return [Instance(doc_id, idx, request, metadata) for idx, request in enumerate(made)]
-
     @property
     def notes(self) -> list[MultiformError]:
         """What is odd about the task's files but no reason to refuse them."""
         source = self.config._source
         return [*(source.notes if source is not None else ()), *self.scoring.notes]
-
-    def doubt(self, doc: Doc) -> DataError | None:
-        """What is odd about a document but no reason to refuse it."""
-        return None
-
-    @property
-    def instances(self) -> list[Instance]:
-        """The requests that `build_all_requests` made."""
-        return self._instances
-
-    def build_all_requests(
-        self,
-        *,
-        limit: float | None = None,
-        samples: Sequence[int] | None = None,
-        rank: int = 0,
-        world_size: int = 1,
-        system_instruction: str | None = None,
-        apply_chat_template: bool = False,
-        fewshot_as_multiturn: bool = False,
-        chat_template: ChatTemplate | None = None,
-        tokenizer_name: str = "",
-        cache_requests: bool = False,
-        rewrite_requests_cache: bool = False,
-        cache_folder: Path | None = None,
-    ) -> list[Instance]:
-        """Make and keep the requests of all documents to evaluate, or read them from the request cache."""
-        options = PromptOptions(
-            system_instruction=system_instruction,
-            apply_chat_template=apply_chat_template,
-            fewshot_as_multiturn=fewshot_as_multiturn,
-            chat_template=chat_template,
-        )
-        docs = list(self.doc_iterator(limit=limit, samples=samples, rank=rank, world_size=world_size))
-        cache = None
-        if cache_requests and not self.media_kinds:  # images and sounds are not for a file of text
-            code = fingerprint([type(self), self.config.to_dict(keep_callable=True)])
-            key = [code, self.config.templates(), self._seed, [*map(dict, self._pool())], docs]
-            prompts = [system_instruction, apply_chat_template, fewshot_as_multiturn, tokenizer_name]
-            cache = RequestCache(cache_folder or cache_root() / "requests", [key, prompts])
-            found = None if rewrite_requests_cache else cache.read()
-            if found is not None:
-                self._instances = found
-                return found
-        self._instances = list(self.stream_requests(docs, options))
-        if cache is not None:
-            cache.write(self._instances)
-        return self._instances
-
-    def stream_requests(
-        self, docs: Iterable[tuple[int, dict[str, Any]]], options: PromptOptions | None = None
-    ) -> Iterator[Instance]:
-        """The requests of documents, each made when it is asked for; none is kept.
-
-        >>> from multiform.tasks import TaskManager
-        >>> task = Task.from_config(TaskManager().load("quiz@mcqa")[0])
-        >>> next(task.stream_requests(task.doc_iterator())).request.continuation
-        ' A'
-        """
-        options = options or PromptOptions()
-        for doc_id, doc in docs:
-            yield from self.requests_of(doc_id, doc, options)
-
-    def _pool(self) -> Sequence[Doc]:
-        return self.fewshot_docs() if self.num_fewshot else []
-
-    def requests_of(self, doc_id: int, doc: dict[str, Any], options: PromptOptions) -> list[Instance]:
-        """The requests of one document; an error names the document."""
-        with placing(f"doc {doc_id}"):
-            self.reader.check(doc)
-            self._note_doubt(doc_id, doc)
-            context = self.fewshot_context(
-                doc,
-                num_fewshot=self.num_fewshot,
-                system_instruction=options.system_instruction,
-                apply_chat_template=options.apply_chat_template,
-                fewshot_as_multiturn=options.fewshot_as_multiturn,
-                chat_template=options.chat_template,
-                gen_prefix=self.doc_to_prefix(doc),
-            )
-            return self.asked(doc_id, doc, context, options)
-
-    def asked(
-        self, doc_id: int, doc: dict[str, Any], context: str | list[str], options: PromptOptions
-    ) -> list[Instance]:
-        """The requests of one document with its prompt; none where the task leaves it out."""
-        made = self.construct_requests(
-            doc,
-            context,
-            doc_id=doc_id,
-            apply_chat_template=options.apply_chat_template,
-            chat_template=options.chat_template,
-        )
-        return made or []
-
-    def _note_doubt(self, doc_id: int, doc: Doc) -> None:
-        """Refuse an odd document where it is the first one, as the task is wrong then; note the first of others."""
-        doubt = self.doubt(doc)
-        if doubt is None:
-            return
-        if doc_id == 0:
-            raise doubt
-        what, where = f"{doubt.what}; it counts as wrong", f"{doubt.where or self.name}: doc {doc_id}"
-        self.doubts.append(DataError(what, where=where, hint=doubt.hint))
-        if len(self.doubts) == 1:
-            logger.warning("%s", self.doubts[0])
-
-    def answer_delimiter(self, apply_chat_template: bool) -> str:
-        """What stands between the prompt and a scored answer; in a chat, the turn's end stands there."""
-        prefix = self.config.gen_prefix or ""
-        if apply_chat_template and (not prefix or prefix[-1].isspace()):
-            return ""
-        return self.config.target_delimiter
 
     @abstractmethod
     def outcomes(self, doc: Doc, answered: Answered, results: Sequence[Any]) -> list[Outcome]:

@@ -1,0 +1,67 @@
+"""TaskKeys: every key that a task file can have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from multiform.config.fewshot import FewshotConfig
+from multiform.config.scoring import FilterPipeline, MetricConfig, ScorerConfig
+from multiform.formats import FormatConfig, OutputType, TemplateConfig
+
+
+@dataclass(kw_only=True)
+class TaskKeys:
+    """What a task file says, key by key, with what holds where it says nothing."""
+
+    #: Unique name; ``name@format`` selects a format.
+    task: str = ""
+    #: Shown in tables instead of the name.
+    task_alias: str | None = None
+    #: A format's name, a mapping with `type` and overrides, or a table of several.
+    formats: str | dict[str, Any] | FormatConfig | None = None
+    output_type: OutputType = "generate_until"
+    tag: list[str] = field(default_factory=list)
+    custom_dataset: Callable[..., Any] | None = None
+    #: Name on the hub, local folder or file, or a file type ("json") with `data_files` in `dataset_kwargs`.
+    dataset_path: str | None = None
+    dataset_name: str | None = None
+    dataset_kwargs: dict[str, Any] = field(default_factory=dict)
+    training_split: str | None = None
+    #: Evaluated when there is no test split.
+    validation_split: str | None = None
+    test_split: str | None = None
+    fewshot_split: str | None = None
+    process_docs: Callable[..., Any] | None = None
+    #: Text or Jinja template before every prompt.
+    description: str | Callable[..., str] = ""
+    doc_to_text: str | int | list[Any] | Callable[..., Any] | None = None
+    doc_to_choice: str | list[Any] | dict[str, Any] | Callable[..., Any] | None = None
+    doc_to_target: str | int | float | list[Any] | Callable[..., Any] | None = None
+    #: The beginning of the answer, put after the prompt.
+    gen_prefix: str | None = None
+    doc_to_image: str | list[str] | Callable[..., Any] | None = None
+    doc_to_audio: str | list[str] | Callable[..., Any] | None = None
+    process_results: Callable[..., Any] | None = None
+    target_delimiter: str = " "
+    fewshot_delimiter: str = "\n\n"
+    fewshot_config: dict[str, Any] | FewshotConfig | None = None
+    num_fewshot: int | None = None
+    generation_kwargs: dict[str, Any] = field(default_factory=dict)
+    metric_list: list[MetricConfig] = field(default_factory=list)
+    filter_list: list[FilterPipeline] = field(default_factory=list)
+    scorer: str | ScorerConfig | None = None
+    repeats: int = 1
+    unsafe_code: bool = False
+    use_prompt: str | None = None
+    multiple_inputs: bool = False
+    multiple_targets: bool = False
+    should_decontaminate: bool = False
+    doc_to_decontamination_query: str | Callable[..., str] | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    #: A template's name, or a mapping with `template_type` and what is changed in it.
+    template: str | dict[str, Any] | TemplateConfig | None = None
+    #: Noise in the question: `type`, `probability`, `seed`, and words that it does not touch.
+    perturbation: dict[str, Any] | None = None
+    perturbation_unmodifiable_words: list[str] | None = None
