@@ -17,6 +17,7 @@ from multiform.engine.recovered import recovered_notes
 from multiform.engine.store import Store
 from multiform.errors import ConfigError, UsageError, nearest, reason
 from multiform.models import Model, models
+from multiform.models.arguments import check_arguments
 from multiform.tasks import BaseTask, Group, Node, PromptOptions, Task, TaskManager
 
 DEFAULT_MODEL = "bundled"
@@ -133,6 +134,7 @@ def _load(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model
         what = f"model '{model}' needs a package that is not installed: {error}"
         raise UsageError(what, where="--model", hint="pip install 'multiform[hf]'") from error
     try:
+        check_arguments(kind, arguments)
         return kind(**arguments)
     except UsageError as error:
         raise UsageError(error.what, where=error.where or "--model_args", hint=error.hint) from error

@@ -6,12 +6,13 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, get_type_hints
 
 import torch
 import transformers
 
 from multiform.errors import ModelError, UsageError, nearest
+from multiform.models.arguments import check_types
 from multiform.models.hf.device import pick_dtype
 
 logger = logging.getLogger("multiform")
@@ -36,6 +37,9 @@ class Loading:
     max_memory_per_gpu: int | str | None = None
     max_cpu_memory: int | str | None = None
     offload_folder: str | None = None
+
+    def __post_init__(self) -> None:
+        check_types(get_type_hints(Loading), {name: getattr(self, name) for name in NAMES})
 
     def given(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Those of the settings that were given."""

@@ -1,0 +1,51 @@
+"""Arguments of models: numbers and yes-or-no are checked before anything is loaded."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from multiform.errors import UsageError
+from multiform.models.arguments import check_arguments
+
+
+class Base:
+    def __init__(self, name: str = "", *, size: int | None = None, fast: bool = False) -> None: ...
+
+
+class Child(Base):
+    def __init__(self, *, share: float = 0.5, rows: int | str = "auto", **others: Any) -> None: ...
+
+
+RIGHT = [
+    {"name": 5, "size": 3, "fast": True},
+    {"size": None, "fast": None},
+    {"fast": 1},
+    {"share": 1, "rows": "auto:2"},
+    {"unknown": "the class says itself what it does not take"},
+]
+WRONG = {
+    "size": ("three", "'size' must be a whole number, not 'three'; give e.g. size=8"),
+    "fast": ("maybe", "'fast' must be true or false, not 'maybe'; give e.g. fast=true"),
+    "share": ("half", "'share' must be a number, not 'half'; give e.g. share=0.5"),
+}
+
+
+@pytest.mark.parametrize("arguments", RIGHT)
+def test_what_a_class_takes_is_accepted(arguments: dict[str, Any]) -> None:
+    check_arguments(Child, arguments)
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_another_type_is_named(name: str) -> None:
+    value, message = WRONG[name]
+    with pytest.raises(UsageError) as raised:
+        check_arguments(Child, {name: value})
+    assert str(raised.value) == message
+
+
+@pytest.mark.parametrize("value", [True, 2.5])
+def test_neither_yes_nor_a_fraction_is_a_whole_number(value: object) -> None:
+    with pytest.raises(UsageError, match="'size' must be a whole number"):
+        check_arguments(Child, {"size": value})
