@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from transformers import DynamicCache, PreTrainedModel
 
@@ -15,13 +16,12 @@ from multiform.models.hf.counters import Counters
 from multiform.models.hf.device import device_of
 from multiform.models.hf.head import Head
 from multiform.models.hf.layers import are_common
-from multiform.models.hf.limits import Limits
 from multiform.models.hf.packed import COMMON, is_available
 from multiform.models.hf.passes import Passes, Way
-from multiform.models.hf.rows import score_by_rows
 from multiform.models.hf.shared import SharedState
 from multiform.models.hf.state import has_plain_cache
 from multiform.models.hf.tokens import Pair
+from multiform.models.hf.totals import token_scores
 from multiform.models.hf.tree import score_by_plan
 
 #: Implementations of attention that take a mask in four dimensions.
@@ -60,10 +60,12 @@ def support(head: Head) -> Support:
     longest, reason = _reach(model.config.get_text_config())
     if longest < SHORTEST:
         return Support(longest=0, reason=reason)
-    way = _way(head, longest)
+    trial = _trial(longest)
+    expected, token_bytes = _alone(head, trial[-1])
+    way = next((way for way in _ways(model) if _agrees(Passes(head, way), trial, expected)), None)
     if way is None:
         return Support(longest=0, reason="it gives other results with a prefix tree")
-    return Support(longest=longest, reason=reason, token_bytes=_token_bytes(model), way=way)
+    return Support(longest=longest, reason=reason, token_bytes=token_bytes, way=way)
 
 
 @torch.inference_mode()
@@ -105,24 +107,33 @@ def _reach(config: Any) -> tuple[int, str]:
     return min(found)
 
 
-def _way(head: Head, longest: int) -> Way | None:
-    """The first way in which a small plan, with a prefix kept and branches packed, gives what whole sequences give."""
+def _trial(longest: int) -> list[Pair]:
+    """Sequences with a common beginning, for a small plan: it is kept, and what follows is packed."""
     length = min(COMMON + 4, longest - 3)  # so that attention in parts is tried, too
     start = [5 + number % 7 for number in range(length)]
-    pairs = [Pair(array("i", [*start, *end]), 1 + length // 2) for end in ([10, 11, 12], [10, 13])]
-    whole = dict(score_by_rows(head, pairs, Limits(len(pairs), 1024), Counters()))
-    for way in _ways(head.model):
-        try:
-            planned = dict(score_by_plan(Passes(head, way), pairs, size=length - 4, budget=64, counters=Counters()))
-        except TRIAL_ERRORS:
-            continue
-        if all(
-            abs(planned[index].loglikelihood - output.loglikelihood)
-            <= _tolerance(head) * max(1.0, abs(output.loglikelihood))
-            for index, output in whole.items()
-        ):
-            return way
-    return None
+    return [Pair(array("i", [*start, *end]), 1 + length // 2) for end in ([10, 11, 12], [10, 13])]
+
+
+@torch.inference_mode()
+def _alone(head: Head, pair: Pair) -> tuple[float, int]:
+    """The log-likelihood of a pair that the model reads as it is, and the memory of a token's keys and values."""
+    read = pair.tokens[:-1]
+    places = torch.arange(pair.start - 1, len(read))
+    ids, cache = torch.tensor([read.tolist()], device=device_of(head.model)), DynamicCache()
+    states = head.states(torch.zeros_like(places), places, input_ids=ids, past_key_values=cache, use_cache=True)
+    logprobs, _ = token_scores(head.logits(states), np.arange(len(places)), pair.tokens[pair.start :])
+    return float(logprobs.sum()), sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers) // len(read)
+
+
+def _agrees(passes: Passes, trial: list[Pair], expected: float) -> bool:
+    """Whether the last pair, which a pass has beside others, scores in a plan what it scores alone."""
+    size = len(trial[-1].tokens) - 6  # so that the end of the common beginning is in a second pass, with the branches
+    try:
+        planned = dict(score_by_plan(passes, trial, size=size, budget=64, counters=Counters()))
+    except TRIAL_ERRORS:
+        return False
+    found = planned[len(trial) - 1].loglikelihood
+    return abs(found - expected) <= _tolerance(passes.head) * max(1.0, abs(expected))
 
 
 def _ways(model: PreTrainedModel) -> Iterator[Way]:
@@ -136,10 +147,3 @@ def _ways(model: PreTrainedModel) -> Iterator[Way]:
 
 def _tolerance(head: Head) -> float:
     return 1e-4 if head.model.dtype in (torch.float32, torch.float64) else 3e-2
-
-
-@torch.inference_mode()
-def _token_bytes(model: PreTrainedModel) -> int:
-    cache = DynamicCache()
-    model.base_model(input_ids=torch.tensor([[5]], device=device_of(model)), past_key_values=cache, use_cache=True)
-    return sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers)
