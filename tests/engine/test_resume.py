@@ -174,14 +174,19 @@ WITH_TORCH = (
 
 
 @pytest.mark.bundled
-def test_a_local_model_is_not_even_loaded_when_all_is_known(bundled_path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("more", "torch"), [((), b"False"), (("--apply_chat_template",), b"True")])
+def test_a_local_model_is_not_even_loaded_when_all_is_known(
+    more: tuple[str, ...], torch: bytes, bundled_path: Path, tmp_path: Path
+) -> None:
     env = {**os.environ, "MULTIFORM_STORE": str(tmp_path / "answers.db")}
-    flags = ["--model", "hf", "--model_args", f"pretrained={bundled_path}", "--limit", "2"]
+    flags = ["--model", "hf", "--model_args", f"pretrained={bundled_path}", "--limit", "2", *more]
     command = [sys.executable, "-c", WITH_TORCH, "run", "--tasks", "quiz@mcqa", "--output_path", "out", *flags]
     ran = []
     for _ in range(2):
         ran.append(subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, timeout=180, check=True))
-    assert [done.stdout.splitlines()[-1] for done in ran] == [b"True", b"False"]
+    assert [b"loading model" in done.stderr for done in ran] == [True, False]
+    # A chat template takes the tokenizer, and transformers loads torch for that.
+    assert [done.stdout.splitlines()[-1] for done in ran] == [b"True", torch]
     assert b"8 of 8 answers are in" in ran[1].stderr
     first, second = (json.loads(path.read_text()) for path in sorted((tmp_path / "out").rglob("results_*.json")))
     changing = ("date", "date_iso", "total_evaluation_time_seconds")

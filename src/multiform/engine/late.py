@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from multiform.engine.store import Store
 from multiform.errors import ModelError
 from multiform.media import Kind
 from multiform.models import Answer, Model
-from multiform.models.signatures import signatures
+from multiform.models.signatures import Chat, chats, signatures
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
 
 
@@ -49,22 +50,37 @@ def late_model(name: str, arguments: Mapping[str, Any], store: Store | None, loa
     signature = f"{name} {signed}"
     known = store.facts(signature)
     if known is not None and set(known) == set(Facts.__dataclass_fields__):
-        return LateModel(Facts(**known), load, lambda facts: store.remember(signature, asdict(facts)))
+        chat = (lambda: chats.get(name)(dict(arguments))) if name in chats else None
+        return LateModel(Facts(**known), load, lambda facts: store.remember(signature, asdict(facts)), chat)
     model = load()
     store.remember(signature, asdict(Facts.of(model)))
     return model
 
 
 class LateModel(Model):
-    """Stands for a model of which the facts are known; loads it for its first answer."""
+    """Stands for a model of which the facts are known; loads it for its first answer.
 
-    def __init__(self, facts: Facts, load: Callable[[], Model], remember: Callable[[Facts], None]) -> None:
+    `chat` gives what writes conversations without the model, where that is possible.
+    """
+
+    def __init__(
+        self,
+        facts: Facts,
+        load: Callable[[], Model],
+        remember: Callable[[Facts], None],
+        chat: Callable[[], Chat] | None = None,
+    ) -> None:
         self.facts = facts
         self.identity = facts.identity
         self.name = facts.name
         self._load = load
         self._remember = remember
+        self._make_chat = chat
         self._model: Model | None = None
+
+    @cached_property
+    def _chat(self) -> Chat:
+        return self._make_chat() if self._make_chat and not self._model else self.model
 
     @property
     def model(self) -> Model:
@@ -91,7 +107,9 @@ class LateModel(Model):
         return self.model.generate(requests)
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
-        return self.model.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+        plain = self.facts.chat_template_text and all(isinstance(message["content"], str) for message in messages)
+        chat = self._chat if plain else self.model  # which knows what to say to parts, or without a template
+        return chat.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
 
     def chat_template_name(self) -> str:
         return self.facts.chat_template_name

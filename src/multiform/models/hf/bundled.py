@@ -32,7 +32,7 @@ class BundledModel(HFModel):
         self.name = NAME
 
     def chat_template_name(self) -> str:
-        return NAME + self._chat_variant()
+        return NAME + self.chat.variant
 
 
 def bundled_folder() -> Path:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,32 +16,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from multiform.errors import ModelError, UsageError
 from multiform.models.hf.device import device_of, pick_device, pick_dtype
 from multiform.models.hf.identity import fingerprint
-from multiform.models.hf.loading import Loading, placement, quantization_config
+from multiform.models.hf.loading import placement, quantization_config
+from multiform.models.hf.source import Source, file_options, first_line, local_folder, model_errors
 
 logger = logging.getLogger("multiform")
 
 #: The context length of a model whose configuration names none.
 DEFAULT_MAX_LENGTH = 2048
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Source:
-    """Which model to load, and how; the names are those of lm-eval's `hf` model."""
-
-    pretrained: str
-    revision: str = "main"
-    subfolder: str = ""
-    gguf_file: str | None = None
-    dtype: str = "auto"
-    device: str | None = None
-    tokenizer: str | None = None
-    trust_remote_code: bool = False
-    peft: str | None = None
-    parallelize: bool = False
-    device_map: str | dict[str, Any] | None = None
-    attn_implementation: str | None = None
-    backend: str = "default"
-    loading: Loading = field(default_factory=Loading)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +47,7 @@ def load(source: Source, auto: Any = None) -> Loaded:
     with without_progress_bars(), model_errors(source, folder):
         config = transformers.AutoConfig.from_pretrained(source.pretrained, **file_options(source, folder))
         auto = _auto(source, config, auto)
-        tokenizer = _load_tokenizer(source, folder)
+        tokenizer = load_tokenizer(source, folder)
         model = _load_weights(source, folder, dtype, device, auto, _method(config, source))
         if source.peft:
             model = _with_adapter(model, tokenizer, source)
@@ -101,21 +82,6 @@ def check_backend(source: Source, config: transformers.PretrainedConfig) -> None
         raise UsageError(what, where=source.pretrained, hint="leave backend out")
 
 
-def local_folder(pretrained: str) -> Path | None:
-    """The folder that the name means, or None where it is a name on the hub."""
-    path = Path(pretrained).expanduser()
-    if path.is_dir():
-        return path.resolve()
-    if path.is_absolute() or pretrained.startswith((".", "~")) or path.exists() or pretrained.count("/") > 1:
-        what = "is a file" if path.exists() else "does not exist"
-        raise ModelError(
-            f"folder '{pretrained}' {what}",
-            where="pretrained",
-            hint="give a folder with config.json and weights, or a hub name like 'org/name'",
-        )
-    return None
-
-
 def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
     """How many tokens the model can read, as its configuration or its tokenizer says."""
     config = getattr(model.config, "text_config", None) or model.config
@@ -128,19 +94,8 @@ def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> in
     return int(limit) if limit is not None and limit < 10**12 else DEFAULT_MAX_LENGTH
 
 
-def file_options(source: Source, folder: Path | None) -> dict[str, Any]:
-    """What loaders of transformers want to know about the files of a source."""
-    options: dict[str, Any] = {"trust_remote_code": source.trust_remote_code, "subfolder": source.subfolder}
-    if folder:
-        options["local_files_only"] = True
-    else:
-        options["revision"] = source.revision
-    if source.gguf_file:
-        options["gguf_file"] = source.gguf_file
-    return options
-
-
-def _load_tokenizer(source: Source, folder: Path | None) -> PreTrainedTokenizerBase:
+def load_tokenizer(source: Source, folder: Path | None) -> PreTrainedTokenizerBase:
+    """The tokenizer of a source, which can pad."""
     if source.tokenizer:
         other = local_folder(source.tokenizer)
         options: dict[str, Any] = {"trust_remote_code": source.trust_remote_code}
@@ -229,30 +184,6 @@ def _sha(source: Source, folder: Path | None, config: transformers.PretrainedCon
             place = local_folder(other)
             parts.append(fingerprint(place) if place else other)
     return "+".join(parts)
-
-
-@contextmanager
-def model_errors(source: Source, folder: Path | None) -> Iterator[None]:
-    """Any failure of a loader as a ModelError that says what was tried."""
-    try:
-        yield
-    except (ModelError, UsageError):
-        raise
-    except Exception as error:  # loaders raise almost every kind, down to KeyError
-        reason = first_line(error)
-        if folder and not (folder / source.subfolder / "config.json").exists() and not source.gguf_file:
-            reason = "the folder has no config.json"
-        tried = f"folder {folder}" if folder else f"hub name '{source.pretrained}' at '{source.revision}'"
-        raise ModelError(
-            f"cannot load the model: {reason}",
-            where=source.pretrained,
-            hint=f"tried {tried} with transformers {transformers.__version__}",
-        ) from error
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of what an error says, or its kind where it says nothing."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,12 +14,12 @@ from multiform.models.hf import generate as generation
 from multiform.models.hf.accepted import check_others
 from multiform.models.hf.backend import Backend
 from multiform.models.hf.causal import CausalBackend
-from multiform.models.hf.chat import chosen_template, written_chat
+from multiform.models.hf.chat import Chat, chat_variables
 from multiform.models.hf.counters import Counters
 from multiform.models.hf.head import Head
 from multiform.models.hf.identity import identity
 from multiform.models.hf.limits import generation_limits, scoring_limits
-from multiform.models.hf.load import Loaded, Source, load
+from multiform.models.hf.load import Loaded, load
 from multiform.models.hf.load import max_length as longest_input
 from multiform.models.hf.loading import NAMES as LOADING
 from multiform.models.hf.loading import Loading
@@ -29,6 +28,7 @@ from multiform.models.hf.options import generation_options
 from multiform.models.hf.planner import Planner
 from multiform.models.hf.sampling import random_numbers, sampling
 from multiform.models.hf.seq2seq import Seq2SeqBackend
+from multiform.models.hf.source import Source
 from multiform.models.hf.tokens import Encoder, Pair, rolling_windows
 from multiform.plan import Tokens
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
@@ -111,13 +111,15 @@ class HFModel(Model):
         self.sha = loaded.sha
         self.truncation = truncation
         self.max_length = int(max_length or longest_input(self.model, self.tokenizer))
-        self.chat_options = {
-            **(chat_template_args or {}),
-            **({} if enable_thinking is None else {"enable_thinking": enable_thinking}),
-        }
-        self.template_name = chat_template
+        self.chat = Chat(
+            tokenizer=self.tokenizer,
+            model=self.name,
+            write=self._write_chat,
+            template=chat_template,
+            variables=chat_variables(chat_template_args, enable_thinking),
+        )
         if chat_template is not None:  # a wrong name shows now
-            chosen_template(self.tokenizer.chat_template, chat_template)
+            _ = self.chat.text
         self.think_end = self._text_of(think_end_token)
         self.counters = Counters()
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
@@ -186,24 +188,16 @@ class HFModel(Model):
         return "\n".join(parts) or None
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
-        template = self.chat_template_text()
-        if template is None:
+        if self.chat.text is None:
             return super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
         self.check_parts(messages)
-        options = {
-            **self.chat_options,
-            "chat_template": template,
-            "tokenize": False,
-            "add_generation_prompt": add_generation_prompt,
-            "continue_final_message": not add_generation_prompt,
-        }
-        return written_chat(lambda chat: self._chat(chat, options), messages, name=self.name)
+        return self.chat.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
 
     def chat_template_name(self) -> str:
-        return str(self.tokenizer.name_or_path).replace("/", "__") + self._chat_variant()
+        return str(self.tokenizer.name_or_path).replace("/", "__") + self.chat.variant
 
     def chat_template_text(self) -> str | None:
-        return chosen_template(self.tokenizer.chat_template, self.template_name)
+        return self.chat.text
 
     def info(self) -> dict[str, Any]:
         return {
@@ -286,13 +280,8 @@ class HFModel(Model):
             numbers=random_numbers(request),
         )
 
-    def _chat(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str:
+    def _write_chat(self, messages: list[dict[str, Any]], **options: Any) -> str:
         return str(self.tokenizer.apply_chat_template(messages, **options))
-
-    def _chat_variant(self) -> str:
-        """What was chosen of a tokenizer's templates, and its variables; nothing by default."""
-        chosen = {**self.chat_options, **({"template": self.template_name} if self.template_name else {})}
-        return f" {json.dumps(chosen, sort_keys=True, default=str)}" if chosen else ""
 
     def _text_of(self, token: str | int | None) -> str | None:
         return self.tokenizer.decode([token]) if isinstance(token, int) else token

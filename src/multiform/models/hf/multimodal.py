@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -15,10 +15,11 @@ from multiform.models.hf import multimodal_generate, multimodal_score
 from multiform.models.hf.accepted import check_others
 from multiform.models.hf.identity import identity
 from multiform.models.hf.limits import Limits, fixed_rows
-from multiform.models.hf.load import Loaded, Source, file_options, load, local_folder, model_errors
+from multiform.models.hf.load import Loaded, load
 from multiform.models.hf.model import HFModel, known
 from multiform.models.hf.multimodal_inputs import ImageOptions, Inputs, readable
 from multiform.models.hf.multimodal_tokens import media_token
+from multiform.models.hf.source import Source, file_options, local_folder, model_errors
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request
 
 #: The class of auto classes that knows image-text and audio-text models; older releases have only the first.
@@ -133,7 +134,7 @@ class HFMultimodalModel(HFModel):
         tokenizer.chat_template = self.processor.chat_template or tokenizer.chat_template
         return replace(loaded, tokenizer=tokenizer)
 
-    def _chat(self, messages: list[dict[str, Any]], options: Mapping[str, Any]) -> str:
+    def _write_chat(self, messages: list[dict[str, Any]], **options: Any) -> str:
         images = 0
         chat = []
         for message in messages:

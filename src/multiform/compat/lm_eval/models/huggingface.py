@@ -10,9 +10,10 @@ from typing import Any, ClassVar
 from multiform.compat.lm_eval.models.wrapped import ModelLM
 from multiform.errors import UsageError
 from multiform.models.base import Model
-from multiform.models.hf.load import Loaded, Source, check_backend
+from multiform.models.hf.load import Loaded, check_backend
 from multiform.models.hf.load import load as load_files
 from multiform.models.hf.model import HFModel
+from multiform.models.hf.source import Source
 
 #: Methods by which subclasses of lm-eval's HFLM change what it does inside; ours does not work by them.
 _INSIDE = (

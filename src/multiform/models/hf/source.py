@@ -1,0 +1,85 @@
+"""Source: which model to load, from a folder or from the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import transformers
+
+from multiform.errors import ModelError, UsageError
+from multiform.models.hf.loading import Loading
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Which model to load, and how; the names are those of lm-eval's `hf` model."""
+
+    pretrained: str
+    revision: str = "main"
+    subfolder: str = ""
+    gguf_file: str | None = None
+    dtype: str = "auto"
+    device: str | None = None
+    tokenizer: str | None = None
+    trust_remote_code: bool = False
+    peft: str | None = None
+    parallelize: bool = False
+    device_map: str | dict[str, Any] | None = None
+    attn_implementation: str | None = None
+    backend: str = "default"
+    loading: Loading = field(default_factory=Loading)
+
+
+def local_folder(pretrained: str) -> Path | None:
+    """The folder that the name means, or None where it is a name on the hub."""
+    path = Path(pretrained).expanduser()
+    if path.is_dir():
+        return path.resolve()
+    if path.is_absolute() or pretrained.startswith((".", "~")) or path.exists() or pretrained.count("/") > 1:
+        what = "is a file" if path.exists() else "does not exist"
+        raise ModelError(
+            f"folder '{pretrained}' {what}",
+            where="pretrained",
+            hint="give a folder with config.json and weights, or a hub name like 'org/name'",
+        )
+    return None
+
+
+def file_options(source: Source, folder: Path | None) -> dict[str, Any]:
+    """What loaders of transformers want to know about the files of a source."""
+    options: dict[str, Any] = {"trust_remote_code": source.trust_remote_code, "subfolder": source.subfolder}
+    if folder:
+        options["local_files_only"] = True
+    else:
+        options["revision"] = source.revision
+    if source.gguf_file:
+        options["gguf_file"] = source.gguf_file
+    return options
+
+
+@contextmanager
+def model_errors(source: Source, folder: Path | None) -> Iterator[None]:
+    """Any failure of a loader as a ModelError that says what was tried."""
+    try:
+        yield
+    except (ModelError, UsageError):
+        raise
+    except Exception as error:  # loaders raise almost every kind, down to KeyError
+        reason = first_line(error)
+        if folder and not (folder / source.subfolder / "config.json").exists() and not source.gguf_file:
+            reason = "the folder has no config.json"
+        tried = f"folder {folder}" if folder else f"hub name '{source.pretrained}' at '{source.revision}'"
+        raise ModelError(
+            f"cannot load the model: {reason}",
+            where=source.pretrained,
+            hint=f"tried {tried} with transformers {transformers.__version__}",
+        ) from error
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of what an error says, or its kind where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
