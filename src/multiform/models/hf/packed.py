@@ -22,17 +22,13 @@ COMMON = 32
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Tokens `start` to `stop` of a pass, and the columns that they see: some of the kept ones and some later ones."""
+    """Tokens `start` to `stop` of a pass, and the columns that they see: of all, or of those that were put together."""
 
     start: int
     stop: int
-    kept: slice
-    later: slice
+    columns: slice
+    together: bool
     mask: Tensor
-
-    def columns(self, tensor: Tensor) -> Tensor:
-        later = tensor[:, :, self.later]
-        return torch.cat([tensor[:, :, self.kept], later], 2) if self.kept.start < self.kept.stop else later
 
 
 def is_available(device: torch.device) -> bool:
@@ -52,23 +48,33 @@ class PackedAttention:
         common = base + min(whole, step.kept)
         self.common = common if common >= COMMON else 0
         self.blocks: list[Block] = []
+        together: list[Tensor] = []
+        width = 0
         for start, stop, kept, later in _blocks(step):
-            kept_columns = slice(self.common, max(self.common, base + kept))
-            later_columns = slice(first + later, first + stop)
-            lines = mask[start:stop]
-            seen = torch.cat([lines[:, kept_columns], lines[:, later_columns]], 1)
-            self.blocks.append(Block(start, stop, kept_columns, later_columns, seen))
+            columns = slice(first + later, first + stop)
+            seen = mask[start:stop, columns]
+            split = base + kept > self.common
+            if split:  # some of the kept columns, and some later ones
+                some = torch.cat([torch.arange(self.common, base + kept), torch.arange(columns.start, columns.stop)])
+                together.append(some)
+                columns, seen = slice(width, width + len(some)), mask[start:stop, some]
+                width += len(some)
+            self.blocks.append(Block(start, stop, columns, split, seen))
+        self.together = torch.cat(together) if together else None
         self.masks: dict[int, list[Tensor]] = {}
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        rows, heads, tokens, _ = query.shape
-        few = key.shape[1]
-        # Several heads of queries have one of keys. A token's outputs lie together, as the next product wants them.
-        output = query.new_empty(rows, tokens, few, heads // few, value.shape[-1])
+        rows, heads, tokens, size = query.shape
+        few, repeats = key.shape[1], heads // key.shape[1]
+        # Queries that have one head of keys, such as those of one token, are rows of one matrix.
+        query = query.reshape(rows, few, repeats, tokens, size).transpose(2, 3).contiguous()
+        output = query.new_empty(rows, tokens, few, repeats, value.shape[-1])
         weights: list[Tensor] = []
-        for block, mask in zip(self.blocks, self._masks_for(heads // few), strict=True):
-            asked = query[:, :, block.start : block.stop]
-            part, weight = _attention(asked, block.columns(key), block.columns(value), scale, mask)
+        parts = key, value
+        split = parts if self.together is None else tuple(part.index_select(2, self.together) for part in parts)
+        for block, mask in zip(self.blocks, self._masks_for(repeats), strict=True):
+            keys, values = (part[:, :, block.columns] for part in (split if block.together else parts))
+            part, weight = _attention(query[:, :, block.start : block.stop], keys, values, scale, mask)
             output[:, block.start : block.stop] = part
             weights.append(weight)
         if self.common:
@@ -79,20 +85,20 @@ class PackedAttention:
     def _masks_for(self, repeats: int) -> list[Tensor]:
         """The blocks' masks for so many queries of each key, made once for all layers, which are mostly alike."""
         if repeats not in self.masks:
-            self.masks[repeats] = [block.mask.repeat(repeats, 1)[None, None] for block in self.blocks]
+            self.masks[repeats] = [block.mask.repeat_interleave(repeats, 0)[None, None] for block in self.blocks]
         return self.masks[repeats]
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, scale: float, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The output, and the logarithm of the sum of weights; both by row, token, head of keys and query of that head."""
-    rows, _, tokens, size = query.shape
-    few = key.shape[1]
-    # Heads of queries with the same keys become rows of one matrix.
+    """The output, and the logarithm of the sum of weights, of queries by row, head of keys, token and query.
+
+    Both come by row, token, head of keys and query, as the next product wants them.
+    """
     output, weight = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        query.reshape(rows, few, -1, size), key, value, attn_mask=mask, scale=scale
+        query.flatten(2, 3), key, value, attn_mask=mask, scale=scale
     )
-    shape = (rows, few, -1, tokens)
-    return output.view(*shape, output.shape[-1]).permute(0, 3, 1, 2, 4), weight.view(shape).permute(0, 3, 1, 2)
+    shape = query.shape[2:4]
+    return output.unflatten(2, shape).transpose(1, 2), weight.unflatten(2, shape).transpose(1, 2)
 
 
 def _begins(spans: tuple[tuple[int, int], ...]) -> bool:
