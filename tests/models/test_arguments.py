@@ -45,6 +45,15 @@ def test_another_type_is_named(name: str) -> None:
     assert str(raised.value) == message
 
 
+class Unknown(Child):
+    def __init__(self, *, size: Nowhere = None, **others: Any) -> None: ...  # type: ignore[name-defined]  # noqa: F821
+
+
+@pytest.mark.parametrize("kind", [Unknown, lambda **_: None])
+def test_what_has_no_types_is_left_to_the_model(kind: Any) -> None:
+    check_arguments(kind, {"deep": "thought"})
+
+
 @pytest.mark.parametrize("value", [True, 2.5])
 def test_neither_yes_nor_a_fraction_is_a_whole_number(value: object) -> None:
     with pytest.raises(UsageError, match="'size' must be a whole number"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Mapping
 from typing import Any, get_args, get_type_hints
 
 from multiform.errors import UsageError, shorten
@@ -14,12 +15,13 @@ _WORDS: dict[Any, tuple[str, str]] = {
 }
 
 
-def check_arguments(kind: type, arguments: Mapping[str, Any]) -> None:
+def check_arguments(kind: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
     """Raise a UsageError for the first argument that the constructors of a class take in another type."""
     hints: dict[str, Any] = {}
-    for cls in reversed(kind.__mro__):
+    for cls in reversed(getattr(kind, "__mro__", ())):
         if cls is not object and (constructor := vars(cls).get("__init__")):
-            hints |= get_type_hints(constructor)
+            with contextlib.suppress(NameError, TypeError):  # names that only a type checker imports
+                hints |= get_type_hints(constructor)
     check_types(hints, arguments)
 
 
