@@ -70,13 +70,15 @@ class _Lean:
         self.attend = attend
         #: Cosines and sines of the positions, the same in every layer.
         self.angles: tuple[Tensor, Tensor] | None = None
+        #: Normalised states, of which no two are needed at a time: memory that was just used is written fastest.
+        self.normal = torch.empty(0)
 
     def forward(
         self, layer: Any, places: Tensor | None, states: Tensor, *, position_embeddings: Any, **_: Any
     ) -> Tensor:
         """What a layer makes of the states (row, token, dimension), which are changed."""
         part = layer.self_attn
-        normal = _normalised(states, layer.input_layernorm)
+        normal = self._normalised(states, layer.input_layernorm)
         query, key, value = (
             project(normal).unflatten(-1, (-1, part.head_dim)) for project in (part.q_proj, part.k_proj, part.v_proj)
         )
@@ -85,8 +87,8 @@ class _Lean:
         seen = self.attend(part.layer_idx, query, key, value, part.scaling)
         states.add_(part.o_proj(seen.transpose(1, 2).flatten(2)))
         if places is None:
-            return _fed_forward(states, layer)
-        states[:, places] = _fed_forward(states[:, places], layer)
+            return self._fed_forward(states, layer)
+        states[:, places] = self._fed_forward(states[:, places], layer)
         return states
 
     def _turned(self, states: Tensor, cosine: Tensor, sine: Tensor) -> Tensor:
@@ -98,15 +100,15 @@ class _Lean:
         cosine, signed = self.angles
         return states.roll(half, -1).mul_(signed).add_(states * cosine)
 
+    def _fed_forward(self, states: Tensor, layer: Any) -> Tensor:
+        """The states with the layer's feed-forward part added."""
+        normal = self._normalised(states, layer.post_attention_layernorm)
+        gate = silu(layer.mlp.gate_proj(normal), inplace=True).mul_(layer.mlp.up_proj(normal))
+        return states.add_(layer.mlp.down_proj(gate))
 
-def _fed_forward(states: Tensor, layer: Any) -> Tensor:
-    """The states with the layer's feed-forward part added."""
-    normal = _normalised(states, layer.post_attention_layernorm)
-    gate = silu(layer.mlp.gate_proj(normal), inplace=True).mul_(layer.mlp.up_proj(normal))
-    return states.add_(layer.mlp.down_proj(gate))
-
-
-def _normalised(states: Tensor, norm: Any) -> Tensor:
-    """The states divided by their root mean square."""
-    scale = states.square().mean(-1, keepdim=True).add_(norm.variance_epsilon).rsqrt_()
-    return (states * scale).mul_(norm.weight)
+    def _normalised(self, states: Tensor, norm: Any) -> Tensor:
+        """The states divided by their root mean square."""
+        if self.normal.shape != states.shape:
+            self.normal = torch.empty_like(states)
+        scale = torch.square(states, out=self.normal).mean(-1, keepdim=True).add_(norm.variance_epsilon).rsqrt_()
+        return torch.mul(states, scale, out=self.normal).mul_(norm.weight)
