@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -23,17 +23,9 @@ def tokenizer() -> Any:
 @cache
 def our_chat() -> Chat:
     """As Multiform's local models apply it."""
-    from multiform.models.hf.chat import written_chat
+    from multiform.models.hf.chat import bundled_chat
 
-    def write(messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
-        options = {
-            "tokenize": False,
-            "add_generation_prompt": add_generation_prompt,
-            "continue_final_message": not add_generation_prompt,
-        }
-        return written_chat(lambda chat: tokenizer().apply_chat_template(chat, **options), messages, name="bundled")
-
-    return write
+    return bundled_chat({}).apply_chat_template
 
 
 @cache
