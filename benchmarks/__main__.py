@@ -31,10 +31,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--short", action="store_true", help="few documents and one repeat: under five minutes")
     parser.add_argument("--only", nargs="+", choices=MEASUREMENTS, default=list(MEASUREMENTS), help="what to measure")
-    parser.add_argument("--docs", type=int, nargs=2, metavar=("FEW", "MANY"), help="default: 20 200, or 4 8 if short")
+    parser.add_argument(
+        "--docs", type=_positive, nargs=2, metavar=("FEW", "MANY"), help="default: 20 200, or 4 8 if short"
+    )
     parser.add_argument("--model", type=Path, help="a folder with a model (default: the bundled one)")
     # With one, CPU seconds are work; with more, they are also waiting for each other.
-    parser.add_argument("--threads", type=int, default=1, help="threads of either side (default: 1)")
+    parser.add_argument("--threads", type=_positive, default=1, help="threads of either side (default: 1)")
     parser.add_argument("--output", type=Path, default=ROOT / "out" / "benchmarks.json", help="the table as JSON")
     options = parser.parse_args()
     mirror = Path(os.environ.get("MULTIFORM_DATASET_MIRROR") or ROOT.parent / "shared" / "data")
@@ -56,6 +58,12 @@ def main() -> int:
     print_rows(rows)
     say(f"{time.monotonic() - started:.0f} s; wrote {options.output}")
     return 1 if any(row.met is False for row in rows) else 0
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected 1 or more, got '{text}'")
+    return int(text)
 
 
 def _bundled() -> Path:

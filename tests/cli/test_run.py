@@ -316,7 +316,7 @@ def test_files_are_utf8_even_with_lone_surrogates(folder):
     folder.task()
     folder.run(*RUN, "task.yaml", "--output_path", "out", "--log_samples")
     [path] = (folder.path / "out").rglob("samples_*.jsonl")
-    path.read_bytes().decode("utf-8")
+    assert json.loads(path.read_bytes().decode("utf-8"))["doc"]["question"] == ODD["low_surrogate"]
 
 
 # How it ends

@@ -15,7 +15,8 @@ from multiform.engine.store import Store
 from multiform.errors import ModelError
 from multiform.media import Kind
 from multiform.models import Answer, Model
-from multiform.models.signatures import Chat, chats, signatures
+from multiform.models.chats import Chat, chats
+from multiform.models.signatures import signatures
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
 
 

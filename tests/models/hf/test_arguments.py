@@ -46,6 +46,15 @@ def test_a_template_that_is_not_there_is_an_error_with_the_nearest_name(folder: 
         HFModel(str(folder), chat_template="tool")
 
 
+def test_of_one_template_alone_a_name_changes_nothing_and_the_log_says_so(
+    tiny: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = Path(shutil.copytree(tiny(), tmp_path / "one"))
+    (path / "chat_template.jinja").write_text(CHAT)
+    assert HFModel(str(path), chat_template="tools").apply_chat_template(MESSAGES) == "[user] hi"
+    assert "one: there is one chat template alone; it is used for 'tools'" in caplog.text
+
+
 def test_a_template_has_variables(folder: Path) -> None:
     model = HFModel(str(folder), chat_template="tools", enable_thinking=True, chat_template_args={"effort": " much"})
     assert model.apply_chat_template(MESSAGES) == "tools hi think much"

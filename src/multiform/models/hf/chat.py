@@ -37,6 +37,11 @@ class Chat:
         """The template, or None where the tokenizer has none."""
         return chosen_template(self.tokenizer.chat_template, self.template)
 
+    def check_name(self) -> None:
+        """Refuse a name that is not among the tokenizer's templates; where there is one alone, say that it is used."""
+        if self.text is not None and not isinstance(self.tokenizer.chat_template, Mapping):
+            logger.warning("%s: there is one chat template alone; it is used for '%s'", self.model, self.template)
+
     @property
     def variant(self) -> str:
         """What was chosen of the tokenizer's templates, and the variables; nothing by default."""
@@ -66,8 +71,12 @@ class Chat:
 
 def chat_of(arguments: Mapping[str, Any]) -> Chat:
     """The chat of a model with these arguments, without its weights."""
-    names = ("pretrained", "revision", "subfolder", "gguf_file", "tokenizer", "trust_remote_code")
-    source = Source(**{name: arguments[name] for name in names if arguments.get(name)})
+    names = ("subfolder", "gguf_file", "tokenizer", "trust_remote_code")
+    source = Source(
+        pretrained=str(arguments["pretrained"]),
+        revision=str(arguments.get("revision") or "main"),
+        **{name: arguments[name] for name in names if arguments.get(name)},
+    )
     folder = local_folder(source.pretrained)
     with without_progress_bars(), model_errors(source, folder):
         tokenizer = load_tokenizer(source, folder)

@@ -119,7 +119,7 @@ class HFModel(Model):
             variables=chat_variables(chat_template_args, enable_thinking),
         )
         if chat_template is not None:  # a wrong name shows now
-            _ = self.chat.text
+            self.chat.check_name()
         self.think_end = self._text_of(think_end_token)
         self.counters = Counters()
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
