@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.nn.functional import scaled_dot_product_attention
 
 from multiform.models.hf.counters import Counters
 from multiform.models.hf.layers import are_common
@@ -26,16 +27,40 @@ def scored(model: HFModel, way: Way) -> list[LLOutput]:
     return [answers[index] for index in range(len(pairs))]
 
 
+def read(model: HFModel, way: Way, places: torch.Tensor | None = None) -> torch.Tensor:
+    """What a model makes of a row of tokens, with the attention that it has by itself."""
+    ids = torch.arange(5, 25)[None]
+
+    def attend(layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> torch.Tensor:
+        whole = torch.ones(20, 20, dtype=torch.bool).tril()
+        mask = whole if query.shape[2] == 20 else whole[places]
+        return scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale, enable_gqa=True)
+
+    with torch.inference_mode():
+        at = torch.arange(20) if places is None else places
+        return Passes(model.head, way).attended(ids, torch.arange(20)[None], attend, at)
+
+
+def check(model: HFModel) -> None:
+    """Layer by layer, the bits are the model's; of the last one, there is only what is read."""
+    assert torch.equal(read(model, Way.LEAN), read(model, Way.PACKED))
+    some = torch.tensor([3, 4, 11, 19])
+    assert torch.allclose(read(model, Way.LEAN, some), read(model, Way.LEAN)[some], atol=1e-4)
+    for lean, packed in zip(scored(model, Way.LEAN), scored(model, Way.PACKED), strict=True):
+        assert lean.loglikelihood == pytest.approx(packed.loglikelihood, abs=1e-5 * lean.tokens)
+        assert (lean.is_greedy, lean.tokens) == (packed.is_greedy, packed.tokens)
+
+
 @pytest.mark.parametrize("kind", ["llama", "mistral", "qwen2"])
 def test_the_numbers_are_those_of_the_models_layers(kind: str, tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny(kind)))
     assert model.planner.support.way is Way.LEAN
-    assert scored(model, Way.LEAN) == scored(model, Way.PACKED)
+    check(model)
 
 
 @pytest.mark.bundled
-def test_the_bundled_model_gives_the_same_bits_in_either_way(bundled: HFModel) -> None:
-    assert scored(bundled, Way.LEAN) == scored(bundled, Way.PACKED)
+def test_the_bundled_model_gives_the_same_numbers_in_either_way(bundled: HFModel) -> None:
+    check(bundled)
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "qwen3", "gemma2", "mamba"])
@@ -58,6 +83,15 @@ def test_layers_that_someone_has_changed_are_left_to_the_model(tiny: Callable[..
     assert not are_common(model.model)
 
 
+def test_layers_with_hooks_are_left_to_the_model(tiny: Callable[..., Path]) -> None:
+    model = HFModel(str(tiny()))
+    model.model.model.layers[1].register_forward_hook(lambda part, given, output: 2 * output)
+    assert not are_common(model.model)
+    same = HFModel(str(tiny()))
+    same.model.get_input_embeddings().register_forward_pre_hook(lambda part, given: None)
+    assert are_common(same.model)
+
+
 def test_a_model_of_the_common_kind_that_does_more_fails_the_trial(
     tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -74,11 +108,11 @@ def test_a_model_of_the_common_kind_that_does_more_fails_the_trial(
     assert model.planner.support.way is Way.PACKED
 
 
-def test_the_models_own_layers_are_back_after_a_pass(tiny: Callable[..., Path]) -> None:
+def test_the_model_itself_is_not_touched(tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny()))
     before = _logits(model)
     scored(model, Way.LEAN)
-    assert not any("forward" in vars(layer) for layer in model.model.model.layers)
+    assert not any("forward" in vars(part) for part in model.model.modules())
     assert torch.equal(_logits(model), before)
 
 

@@ -6,13 +6,11 @@ the parts are joined by the sums of their weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-
-from multiform.plan import Pass
 
 #: Tokens in a block, about: fewer means fewer products in vain, and more calls.
 BLOCK = 64
@@ -37,30 +35,15 @@ def is_available(device: torch.device) -> bool:
 
 
 class PackedAttention:
-    """The attention of one pass, on `base` columns that all its tokens see beside those of the plan.
+    """The attention of tokens in blocks, beside that on the first `common` columns, which all of them see.
 
-    `mask` is that of the whole pass.
+    `together` are columns that blocks see and that do not lie beside each other.
     """
 
-    def __init__(self, step: Pass, mask: Tensor, base: int) -> None:
-        first = base + step.kept
-        whole = min((piece.behind[0].stop if _begins(piece.behind) else 0) for piece in step.pieces)
-        common = base + min(whole, step.kept)
-        self.common = common if common >= COMMON else 0
-        self.blocks: list[Block] = []
-        together: list[Tensor] = []
-        width = 0
-        for start, stop, kept, later in _blocks(step):
-            columns = slice(first + later, first + stop)
-            seen = mask[start:stop, columns]
-            split = base + kept > self.common
-            if split:  # some of the kept columns, and some later ones
-                some = torch.cat([torch.arange(self.common, base + kept), torch.arange(columns.start, columns.stop)])
-                together.append(some)
-                columns, seen = slice(width, width + len(some)), mask[start:stop, some]
-                width += len(some)
-            self.blocks.append(Block(start, stop, columns, split, seen))
-        self.together = torch.cat(together) if together else None
+    def __init__(self, blocks: Sequence[Block], common: int = 0, together: Tensor | None = None) -> None:
+        self.blocks = blocks
+        self.common = common
+        self.together = together
         self.masks: dict[int, list[Tensor]] = {}
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
@@ -89,6 +72,32 @@ class PackedAttention:
         return self.masks[repeats]
 
 
+def packed_attention(mask: Tensor, lengths: Sequence[int]) -> PackedAttention:
+    """The attention of pieces of so many tokens, as a mask (token, column) has it, whose last columns are theirs."""
+    seen = mask == 0
+    earlier = seen[:, : mask.shape[1] - mask.shape[0]]
+    common = int(earlier.all(0).long().cumprod(0).sum())
+    common = common if common >= COMMON else 0
+    blocks: list[Block] = []
+    together: list[Tensor] = []
+    width = 0
+    for start, stop in _blocks(lengths):
+        some = common + seen[start:stop, common:].any(0).nonzero()[:, 0]
+        columns = slice(int(some[0]), int(some[-1]) + 1)
+        apart = columns.stop - columns.start > len(some)
+        if apart:
+            together.append(some)
+            columns = slice(width, width + len(some))
+            width += len(some)
+        blocks.append(Block(start, stop, columns, apart, mask[start:stop, some]))
+    return PackedAttention(blocks, common, torch.cat(together) if together else None)
+
+
+def plain_attention(mask: Tensor) -> PackedAttention:
+    """The attention of some tokens, or of none, as a mask (token, column) has it."""
+    return PackedAttention([Block(0, len(mask), slice(None), together=False, mask=mask)] if len(mask) else [])
+
+
 def _attention(query: Tensor, key: Tensor, value: Tensor, scale: float, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """The output, and the logarithm of the sum of weights, of queries by row, head of keys, token and query.
 
@@ -101,25 +110,20 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, scale: float, mask: Te
     return output.unflatten(2, shape).transpose(1, 2), weight.unflatten(2, shape).transpose(1, 2)
 
 
-def _begins(spans: tuple[tuple[int, int], ...]) -> bool:
-    return bool(spans) and spans[0][0] == 0
+def _blocks(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Tokens from and to: short pieces together, and long ones cut, as their first tokens do not see the last.
 
-
-def _blocks(step: Pass) -> Iterator[tuple[int, int, int, int]]:
-    """Rows from and to, how many of the kept columns they see, and the first later one."""
-    start = row = kept = later = 0
-    for piece in step.pieces:
-        length = piece.stop - piece.start
-        seen = max((min(span.stop, step.kept) for span in piece.behind), default=0)
-        columns = (max(span.start - step.kept, 0) for span in piece.behind if span.stop > step.kept)
-        first = min(columns, default=row)
+    >>> list(_blocks([30, 30, 30, 200, 10]))
+    [(0, 60), (60, 90), (90, 154), (154, 218), (218, 290), (290, 300)]
+    """
+    start = row = 0
+    for length in lengths:
         if row > start and row + length - start > BLOCK:
-            yield start, row, kept, later
-            start, kept, later = row, seen, first
-        kept, later = (max(kept, seen), min(later, first)) if row > start else (seen, first)
+            yield start, row
+            start = row
         row += length
-        while row - start > 2 * BLOCK:  # a long piece, of which the first tokens do not see the last
-            yield start, start + BLOCK, kept, later
+        while row - start > 2 * BLOCK:
+            yield start, start + BLOCK
             start += BLOCK
     if row > start:
-        yield start, row, kept, later
+        yield start, row

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import Any
 
 import numpy as np
 import torch
@@ -18,15 +17,15 @@ from multiform.models.hf.columns import ColumnCache, Columns
 from multiform.models.hf.device import device_of
 from multiform.models.hf.head import Head
 from multiform.models.hf.last import read_at
-from multiform.models.hf.layers import lean_layers
-from multiform.models.hf.packed import PackedAttention
+from multiform.models.hf.layers import run_layers
+from multiform.models.hf.packed import packed_attention, plain_attention
 from multiform.plan import Branch, Pass
 
 
 class Way(Enum):
     """How a model runs a pass, from what computes least to what all models can."""
 
-    #: Layers and attention of our own.
+    #: Layers and attention of our own, without the model's code.
     LEAN = auto()
     #: The model's layers, with attention of our own.
     PACKED = auto()
@@ -54,39 +53,38 @@ class Passes:
         The plan begins after `base` tokens, which are in the columns for all its sequences.
         """
         model, device = self.head.model, device_of(self.head.model)
-        ids = np.concatenate(
+        tokens = np.concatenate(
             [np.frombuffer(branches[piece.branch].tokens, np.int32)[piece.start : piece.stop] for piece in step.pieces]
         )
         positions = np.concatenate([np.arange(piece.start, piece.stop) for piece in step.pieces]) + base
-        mask = attention_mask(step, model.dtype, base).to(device)
-        inputs: dict[str, Any] = {
-            "input_ids": torch.from_numpy(ids).long()[None].to(device),
-            "position_ids": torch.from_numpy(positions)[None].to(device),
-        }
-        at = torch.zeros(len(places), dtype=torch.long), torch.from_numpy(places)
+        ids, at = torch.from_numpy(tokens).long()[None].to(device), torch.from_numpy(positions)[None].to(device)
+        mask, some = attention_mask(step, model.dtype, base).to(device), torch.from_numpy(places)
         if self.way is Way.MASKED:
-            cache = ColumnCache(columns)
-            with read_at(model, at[1]):
-                return self.head.states(*at, attention_mask=mask, past_key_values=cache, use_cache=True, **inputs)
-        packed = PackedAttention(step, mask[0, 0], base)
+            inputs = {"attention_mask": mask, "past_key_values": ColumnCache(columns), "use_cache": True}
+            with read_at(model, some):
+                return self.head.states(torch.zeros_like(some), some, input_ids=ids, position_ids=at, **inputs)
+        lengths = [piece.stop - piece.start for piece in step.pieces]
+        whole, few = packed_attention(mask[0, 0], lengths), plain_attention(mask[0, 0, some])
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-            return packed(query, *columns.put(layer, key, value), scale)
+            seen = columns.put(layer, key, value)
+            return (whole if query.shape[2] == key.shape[2] else few)(query, *seen, scale)
 
-        with self.attending(attend, at[1]):
-            return self.head.states(*at, attention_mask=unmasked(model), use_cache=False, **inputs)
+        return self.attended(ids, at, attend, some)
 
-    @contextmanager
-    def attending(self, attend: Attend, places: Tensor | None = None) -> Iterator[None]:
-        """Within this context, the model's layers call `attend`; the last one is computed at places of the only row."""
+    def attended(self, ids: Tensor, positions: Tensor, attend: Attend, places: Tensor | None = None) -> Tensor:
+        """What logits are made of where the layers call `attend`: at places of one row, or of rows of one token each.
+
+        The last layer may ask for the attention of the tokens at these places alone.
+        """
         model = self.head.model
-        with ExitStack() as layers:
-            layers.enter_context(attention(model, attend))
-            if self.way is Way.LEAN:
-                layers.enter_context(lean_layers(model, attend, places))
-            elif places is not None:
-                layers.enter_context(read_at(model, places))
-            yield
+        if self.way is Way.LEAN:
+            return run_layers(model, ids, positions, attend, places).flatten(0, 1)
+        inputs = {"attention_mask": unmasked(model), "use_cache": False}
+        with attention(model, attend), read_at(model, places) if places is not None else nullcontext():
+            columns = torch.zeros(len(ids), dtype=torch.long) if places is None else places
+            rows = torch.arange(len(ids)) if places is None else torch.zeros_like(places)
+            return self.head.states(rows, columns, input_ids=ids, position_ids=positions, **inputs)
 
 
 def attention_mask(step: Pass, dtype: torch.dtype, base: int = 0) -> Tensor:

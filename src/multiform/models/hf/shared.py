@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multiform.models.hf.attention import unmasked
 from multiform.models.hf.columns import Columns
 from multiform.models.hf.counters import Counters
 from multiform.models.hf.device import device_of
@@ -68,17 +67,14 @@ class SharedState:
             parts = zip(groups, *(torch.split(part, sizes) for part in (query, key, value)), strict=True)
             return torch.cat([group.attend(layer, q, k, v, scale) for group, q, k, v in parts])
 
-        model = self.passes.head.model
-        with self.passes.attending(attend):
-            output = model(
-                input_ids=torch.tensor([given[name] for name in names], device=device_of(model))[:, None],
-                position_ids=torch.tensor(positions, device=device_of(model))[:, None],
-                attention_mask=unmasked(model),
-                use_cache=False,
-            )
+        device = device_of(self.passes.head.model)
+        ids, at = (
+            torch.tensor(column, device=device)[:, None] for column in ([given[name] for name in names], positions)
+        )
+        lines = self.passes.attended(ids, at, attend)
         self.counters.wrote(len(names))
+        logits = torch.cat([piece for _, piece in self.passes.head.logits(lines)])
         places = {name: place for place, name in enumerate(names)}
-        logits: Tensor = output.logits[:, -1].float()
         return logits[[places[name] for name in self.order]]
 
     def keep(self, rows: Sequence[int]) -> None:

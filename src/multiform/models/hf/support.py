@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from transformers import DynamicCache, PreTrainedModel
+from transformers import DynamicCache
 
 from multiform.models.hf.counters import Counters
 from multiform.models.hf.device import device_of
@@ -62,7 +62,7 @@ def support(head: Head) -> Support:
         return Support(longest=0, reason=reason)
     trial = _trial(longest)
     expected, token_bytes = _alone(head, trial[-1])
-    way = next((way for way in _ways(model) if _agrees(Passes(head, way), trial, expected)), None)
+    way = next((way for way in _ways(head) if _agrees(Passes(head, way), trial, expected)), None)
     if way is None:
         return Support(longest=0, reason="it gives other results with a prefix tree")
     return Support(longest=longest, reason=reason, token_bytes=token_bytes, way=way)
@@ -136,10 +136,11 @@ def _agrees(passes: Passes, trial: list[Pair], expected: float) -> bool:
     return abs(found - expected) <= _tolerance(passes.head) * max(1.0, abs(expected))
 
 
-def _ways(model: PreTrainedModel) -> Iterator[Way]:
+def _ways(head: Head) -> Iterator[Way]:
     """The ways that are worth a trial."""
+    model = head.model
     if model._supports_attention_backend and is_available(device_of(model)):
-        if are_common(model):
+        if head.separable and are_common(model):
             yield Way.LEAN
         yield Way.PACKED
     yield Way.MASKED
