@@ -17,7 +17,7 @@ from multiform.models.hf.counters import Counters
 from multiform.models.hf.gathered import ENOUGH
 from multiform.models.hf.limits import Limits, prefix_budget
 from multiform.models.hf.model import HFModel
-from multiform.models.hf.packed import packed_attention, plain_attention
+from multiform.models.hf.packed import packed_attention
 from multiform.models.hf.passes import Passes, Way, attention_mask
 from multiform.models.hf.rows import score_by_rows
 from multiform.models.hf.tokens import Pair
@@ -226,8 +226,6 @@ def test_packed_attention_is_attention_with_the_mask(seed: int) -> None:
             mask = attention_mask(step, torch.float32, base)
             expected = scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=True)
             lengths = [piece.stop - piece.start for piece in step.pieces]
-            ours = packed_attention(mask[0, 0], lengths)(query, key, value, 8**-0.5)
+            ended = [numbers.random() < 0.5 for _ in lengths]
+            ours = packed_attention(mask[0, 0], lengths, ended)(query, key, value, 8**-0.5)
             assert torch.allclose(ours, expected, atol=1e-5)
-            some = sorted(numbers.sample(range(step.computed), 1 + step.computed // 3))
-            few = plain_attention(mask[0, 0, some])(query[:, :, some], key, value, 8**-0.5)
-            assert torch.allclose(few, expected[:, :, some], atol=1e-5)

@@ -8,9 +8,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import pad
 
 from multiform.models.base import Answer
-from multiform.models.hf.head import Head
+from multiform.models.hf.head import ALIKE, Head
 from multiform.models.hf.totals import Totals, token_scores
 from multiform.requests import LLOutput
 
@@ -42,7 +43,8 @@ class Gathered:
         """Score all that is there; gives the answers that are complete with it."""
         if not self.tokens:
             return []
-        logits = self.head.logits(torch.cat(self.states))
+        states = torch.cat(self.states)
+        logits = self.head.logits(pad(states, (0, 0, 0, max(0, ALIKE - self.lines))))
         scores = token_scores(logits, np.concatenate(self.places), self.tokens)
         answers = list(self.totals.add(np.array(self.owners, dtype=np.int64), *scores))
         self._clear()

@@ -15,6 +15,10 @@ from multiform.models.hf.device import device_of
 ELEMENTS = 2**25
 CPU_ELEMENTS = 2**22
 
+#: In products of so many lines or more, a line has the same bits however many there are; of fewer, a CPU's are added
+#: up in another order.
+ALIKE = 16
+
 #: Settings with which a model changes its logits after the projection, and their neutral values.
 SCALINGS: dict[str, tuple[Any, ...]] = {
     "final_logit_softcapping": (None,),
@@ -59,7 +63,8 @@ class Head:
     def logits(self, states: Tensor) -> Iterator[tuple[int, Tensor]]:
         """Float32 logits of such lines, in pieces: the first line of a piece, and the piece."""
         elements = CPU_ELEMENTS if states.device.type == "cpu" else ELEMENTS
-        size = max(1, elements // self._vocabulary)
+        most = max(1, elements // self._vocabulary)
+        size = -(-len(states) // -(-len(states) // most)) if len(states) else 1
         for start in range(0, len(states), size):
             piece = states[start : start + size]
             yield start, (self._project(piece) if self.separable else piece).float()

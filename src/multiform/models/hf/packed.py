@@ -11,9 +11,14 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
-#: Tokens in a block, about: fewer means fewer products in vain, and more calls.
+#: Tokens in a block of a long piece, about: fewer means fewer products in vain, and more calls.
 BLOCK = 64
+#: Pieces of so many tokens together are one block.
+SHORT = 32
+#: Columns whose weights torch adds at a time. Those of the last few it adds one by one, which is another sum.
+STRIDE = 16
 #: A shorter common part is not worth a part of its own.
 COMMON = 32
 
@@ -72,8 +77,12 @@ class PackedAttention:
         return self.masks[repeats]
 
 
-def packed_attention(mask: Tensor, lengths: Sequence[int]) -> PackedAttention:
-    """The attention of pieces of so many tokens, as a mask (token, column) has it, whose last columns are theirs."""
+def packed_attention(mask: Tensor, lengths: Sequence[int], ended: Sequence[bool]) -> PackedAttention:
+    """The attention of pieces, as a mask (token, column) has it, whose last columns are theirs.
+
+    `lengths` tells how many tokens the pieces have, and `ended` whether their sequences end with them: where
+    a sequence goes on, its weights are added as they would be with the rest of it.
+    """
     seen = mask == 0
     earlier = seen[:, : mask.shape[1] - mask.shape[0]]
     common = int(earlier.all(0).long().cumprod(0).sum())
@@ -81,21 +90,18 @@ def packed_attention(mask: Tensor, lengths: Sequence[int]) -> PackedAttention:
     blocks: list[Block] = []
     together: list[Tensor] = []
     width = 0
-    for start, stop in _blocks(lengths):
+    for start, stop, last in _blocks(lengths, ended):
         some = common + seen[start:stop, common:].any(0).nonzero()[:, 0]
+        visible, more = mask[start:stop, some], 0 if last else -len(some) % STRIDE
         columns = slice(int(some[0]), int(some[-1]) + 1)
-        apart = columns.stop - columns.start > len(some)
+        apart = columns.stop - columns.start > len(some) or more > 0
         if apart:
+            some, visible = pad(some, (0, more)), pad(visible, (0, more), value=float("-inf"))
             together.append(some)
             columns = slice(width, width + len(some))
             width += len(some)
-        blocks.append(Block(start, stop, columns, apart, mask[start:stop, some]))
+        blocks.append(Block(start, stop, columns, apart, visible))
     return PackedAttention(blocks, common, torch.cat(together) if together else None)
-
-
-def plain_attention(mask: Tensor) -> PackedAttention:
-    """The attention of some tokens, or of none, as a mask (token, column) has it."""
-    return PackedAttention([Block(0, len(mask), slice(None), together=False, mask=mask)] if len(mask) else [])
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, scale: float, mask: Tensor | None) -> tuple[Tensor, Tensor]:
@@ -110,20 +116,24 @@ def _attention(query: Tensor, key: Tensor, value: Tensor, scale: float, mask: Te
     return output.unflatten(2, shape).transpose(1, 2), weight.unflatten(2, shape).transpose(1, 2)
 
 
-def _blocks(lengths: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """Tokens from and to: short pieces together, and long ones cut, as their first tokens do not see the last.
+def _blocks(lengths: Sequence[int], ended: Sequence[bool]) -> Iterator[tuple[int, int, bool]]:
+    """Tokens from and to, and whether a sequence ends there.
 
-    >>> list(_blocks([30, 30, 30, 200, 10]))
-    [(0, 60), (60, 90), (90, 154), (154, 218), (218, 290), (290, 300)]
+    Short pieces are put together, and long ones cut, as their first tokens do not see the last.
+
+    >>> list(_blocks([20, 10, 30, 200], [True, True, True, False]))
+    [(0, 30, True), (30, 60, True), (60, 124, False), (124, 188, False), (188, 260, False)]
     """
     start = row = 0
-    for length in lengths:
-        if row > start and row + length - start > BLOCK:
-            yield start, row
+    before = True
+    for length, last in zip(lengths, ended, strict=True):
+        if row > start and row + length - start > SHORT:
+            yield start, row, before
             start = row
         row += length
         while row - start > 2 * BLOCK:
-            yield start, start + BLOCK
+            yield start, start + BLOCK, False
             start += BLOCK
+        before = last
     if row > start:
-        yield start, row
+        yield start, row, before

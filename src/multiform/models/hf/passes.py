@@ -15,10 +15,10 @@ from torch import Tensor
 from multiform.models.hf.attention import Attend, attention, unmasked
 from multiform.models.hf.columns import ColumnCache, Columns
 from multiform.models.hf.device import device_of
-from multiform.models.hf.head import Head
+from multiform.models.hf.head import ALIKE, Head
 from multiform.models.hf.last import read_at
 from multiform.models.hf.layers import run_layers
-from multiform.models.hf.packed import packed_attention, plain_attention
+from multiform.models.hf.packed import packed_attention
 from multiform.plan import Branch, Pass
 
 
@@ -58,25 +58,23 @@ class Passes:
         )
         positions = np.concatenate([np.arange(piece.start, piece.stop) for piece in step.pieces]) + base
         ids, at = torch.from_numpy(tokens).long()[None].to(device), torch.from_numpy(positions)[None].to(device)
-        mask, some = attention_mask(step, model.dtype, base).to(device), torch.from_numpy(places)
+        mask, some = attention_mask(step, model.dtype, base).to(device), torch.from_numpy(_enough(places))
         if self.way is Way.MASKED:
             inputs = {"attention_mask": mask, "past_key_values": ColumnCache(columns), "use_cache": True}
             with read_at(model, some):
-                return self.head.states(torch.zeros_like(some), some, input_ids=ids, position_ids=at, **inputs)
+                lines = self.head.states(torch.zeros_like(some), some, input_ids=ids, position_ids=at, **inputs)
+            return lines[: len(places)]
         lengths = [piece.stop - piece.start for piece in step.pieces]
-        whole, few = packed_attention(mask[0, 0], lengths), plain_attention(mask[0, 0, some])
+        ended = [piece.stop == len(branches[piece.branch].tokens) for piece in step.pieces]
+        packed = packed_attention(mask[0, 0], lengths, ended)
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-            seen = columns.put(layer, key, value)
-            return (whole if query.shape[2] == key.shape[2] else few)(query, *seen, scale)
+            return packed(query, *columns.put(layer, key, value), scale)
 
-        return self.attended(ids, at, attend, some)
+        return self.attended(ids, at, attend, some)[: len(places)]
 
     def attended(self, ids: Tensor, positions: Tensor, attend: Attend, places: Tensor | None = None) -> Tensor:
-        """What logits are made of where the layers call `attend`: at places of one row, or of rows of one token each.
-
-        The last layer may ask for the attention of the tokens at these places alone.
-        """
+        """What logits are made of where layers call `attend`: at places of a row, or of rows of one token each."""
         model = self.head.model
         if self.way is Way.LEAN:
             return run_layers(model, ids, positions, attend, places).flatten(0, 1)
@@ -85,6 +83,11 @@ class Passes:
             columns = torch.zeros(len(ids), dtype=torch.long) if places is None else places
             rows = torch.arange(len(ids)) if places is None else torch.zeros_like(places)
             return self.head.states(rows, columns, input_ids=ids, position_ids=positions, **inputs)
+
+
+def _enough(places: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Places, and some of them again where they are few, so that products of their lines are as those of many."""
+    return np.resize(places, max(len(places), ALIKE)) if len(places) else places
 
 
 def attention_mask(step: Pass, dtype: torch.dtype, base: int = 0) -> Tensor:
