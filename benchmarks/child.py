@@ -8,6 +8,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +78,8 @@ def stream(job: dict[str, Any]) -> dict[str, Any]:
     number = 0
     for config in job["configs"]:
         task = Task.from_config(config, dataset_mirror=Path(job["mirror"]))
-        number += sum(1 for _ in task.stream_requests(task.doc_iterator()))
+        docs = islice(task.doc_iterator(), job["limit"])
+        number += sum(1 for _ in task.stream_requests(docs))
     return {"requests": number, "peak_mb": peak_mb()}
 
 

@@ -99,7 +99,8 @@ def _rows(setting: Setting, workload: Workload, docs: int) -> Iterator[Row]:
         yield pair.row("tokens written", case, "slots", "written")
     else:
         found = errors(ours["answers"], theirs["answers"], theirs["scored"])
-        note = f"{sum(error > PER_TOKEN for error in found)} of {len(found)} beyond"
+        same, beyond = found.count(0.0), sum(error > PER_TOKEN for error in found)
+        note = f"of {len(found):,}, {same:,} the same, {beyond:,} beyond"
         yield Row(measure="error", case=case, unit="per token", ours=max(found), needed=PER_TOKEN, note=note)
     needed = workload.needed if docs >= 200 else None
     yield pair.row("CPU time", case, "s", "cpu", needed=needed)

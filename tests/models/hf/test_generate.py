@@ -15,6 +15,7 @@ from torch import Tensor
 
 from multiform.errors import UsageError
 from multiform.models.hf.counters import Counters
+from multiform.models.hf.limits import BUDGET_SHARE
 from multiform.models.hf.model import HFModel
 from multiform.models.hf.sampling import Sampling, choose
 from multiform.models.hf.state import CachedState
@@ -192,6 +193,22 @@ def test_running_out_of_memory_halves_the_batch_and_loses_no_token(tiny: Callabl
     hook = model.model.model.register_forward_pre_hook(fail, with_kwargs=True)
     assert ask(model, PROMPTS, **options) == expected
     hook.remove()
+
+
+def test_as_many_texts_are_written_at_a_time_as_free_memory_has_room_for(
+    tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = ask(HFModel(str(tiny())), PROMPTS, max_gen_toks=12)
+    model = HFModel(str(tiny()), batch_size=len(PROMPTS))
+    longest = max(len(model.tokenizer(prompt)["input_ids"]) for prompt in PROMPTS) + 12
+    free = BUDGET_SHARE * 2 * longest * model.planner.support.token_bytes
+    monkeypatch.setattr("multiform.models.hf.limits.free_memory", lambda _: free)
+    rows: list[int] = []
+    model.model.get_input_embeddings().register_forward_pre_hook(
+        lambda _, given: rows.append(len(given[0])) if given[0].shape[1] == 1 else None
+    )
+    assert ask(model, PROMPTS, max_gen_toks=12) == expected
+    assert 2 <= max(rows) < len(PROMPTS)
 
 
 def test_joined_rows_are_the_rows_apart(llama: HFModel) -> None:

@@ -17,7 +17,7 @@ from multiform.models.hf.counters import Counters
 from multiform.models.hf.gathered import ENOUGH
 from multiform.models.hf.limits import Limits, prefix_budget
 from multiform.models.hf.model import HFModel
-from multiform.models.hf.packed import packed_attention
+from multiform.models.hf.packed import PackedAttention
 from multiform.models.hf.passes import Passes, Way, attention_mask
 from multiform.models.hf.rows import score_by_rows
 from multiform.models.hf.tokens import Pair
@@ -227,5 +227,5 @@ def test_packed_attention_is_attention_with_the_mask(seed: int) -> None:
             expected = scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=True)
             lengths = [piece.stop - piece.start for piece in step.pieces]
             ended = [numbers.random() < 0.5 for _ in lengths]
-            ours = packed_attention(mask[0, 0], lengths, ended)(query, key, value, 8**-0.5)
+            ours = PackedAttention(mask[0, 0], lengths, ended)(query, key, value, 8**-0.5)
             assert torch.allclose(ours, expected, atol=1e-5)

@@ -109,7 +109,7 @@ class Run:
         self.finished: deque[Row] = deque()
         self.new_state: Callable[[], DecodeState]
         if planner.can_write(_longest(rows)):
-            self.limits = limits
+            self.limits = replace(limits, tokens=min(limits.tokens, planner.room))
             self.waiting = deque(in_families(rows, planner.budget))
             self.new_state = partial(SharedState, planner.passes, counters, size=planner.size)
         else:

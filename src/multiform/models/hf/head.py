@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import ceil
 from typing import Any
 
 import torch
@@ -63,8 +64,8 @@ class Head:
     def logits(self, states: Tensor) -> Iterator[tuple[int, Tensor]]:
         """Float32 logits of such lines, in pieces: the first line of a piece, and the piece."""
         elements = CPU_ELEMENTS if states.device.type == "cpu" else ELEMENTS
-        most = max(1, elements // self._vocabulary)
-        size = -(-len(states) // -(-len(states) // most)) if len(states) else 1
+        pieces = max(1, ceil(len(states) / max(1, elements // self._vocabulary)))
+        size = max(1, ceil(len(states) / pieces))  # all about as large: in a small one, lines have other bits
         for start in range(0, len(states), size):
             piece = states[start : start + size]
             yield start, (self._project(piece) if self.separable else piece).float()

@@ -7,12 +7,12 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
 
 import torch
 
 from multiform.errors import ModelError, UsageError
+from multiform.models.hf.memory import free_memory
 
 logger = logging.getLogger("multiform")
 
@@ -31,9 +31,7 @@ OTHER_PASS_TOKENS = 4096
 WRITTEN_ROWS = {"cpu": 16}
 #: Units of an amount of memory.
 UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
-#: Taken for free where the system does not say: 4 GiB.
-FREE_MEMORY = 2**32
-#: Of the memory that is free, the part that kept prefixes may take.
+#: Of the memory that is free, the part that kept prefixes may take, and texts in the making as well.
 BUDGET_SHARE = 4
 #: With "auto", tokens that are kept in memory for all texts being written.
 KEPT_TOKENS = 32768
@@ -96,17 +94,6 @@ def prefix_budget(given: int | str | None, token_bytes: int, device: torch.devic
         what = f"prefix_budget must be a number of tokens or an amount of memory, not '{given}'"
         raise UsageError(what, hint="try prefix_budget=4096 or prefix_budget=500MB")
     return int(number) * UNITS[unit] // token_bytes if unit else int(number)
-
-
-def free_memory(device: torch.device) -> int:
-    """The bytes that are free on a device; on a CPU, those that the machine can give without swapping."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
-    except (OSError, StopIteration):  # another system than Linux
-        return FREE_MEMORY
 
 
 def fewer_tokens(size: int) -> int:

@@ -40,15 +40,32 @@ def is_available(device: torch.device) -> bool:
 
 
 class PackedAttention:
-    """The attention of tokens in blocks, beside that on the first `common` columns, which all of them see.
+    """The attention of pieces, as a mask (token, column) has it, whose last columns are theirs.
 
-    `together` are columns that blocks see and that do not lie beside each other.
+    `lengths` tells how many tokens the pieces have, and `ended` whether their sequences end with them: where
+    a sequence goes on, its weights are added as they would be with the rest of it.
     """
 
-    def __init__(self, blocks: Sequence[Block], common: int = 0, together: Tensor | None = None) -> None:
-        self.blocks = blocks
-        self.common = common
-        self.together = together
+    def __init__(self, mask: Tensor, lengths: Sequence[int], ended: Sequence[bool]) -> None:
+        seen = mask == 0
+        earlier = seen[:, : mask.shape[1] - mask.shape[0]]
+        common = int(earlier.all(0).long().cumprod(0).sum())
+        self.common = common if common >= COMMON else 0
+        self.blocks: list[Block] = []
+        together: list[Tensor] = []
+        width = 0
+        for start, stop, last in _blocks(lengths, ended):
+            some = self.common + seen[start:stop, self.common :].any(0).nonzero()[:, 0]
+            visible, more = mask[start:stop, some], 0 if last else -len(some) % STRIDE
+            columns = slice(int(some[0]), int(some[-1]) + 1)
+            apart = columns.stop - columns.start > len(some) or more > 0
+            if apart:
+                together.append(pad(some, (0, more)))
+                visible = pad(visible, (0, more), value=float("-inf"))
+                columns = slice(width, width + len(some) + more)
+                width = columns.stop
+            self.blocks.append(Block(start, stop, columns, apart, visible))
+        self.together = torch.cat(together) if together else None
         self.masks: dict[int, list[Tensor]] = {}
 
     def __call__(self, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
@@ -75,33 +92,6 @@ class PackedAttention:
         if repeats not in self.masks:
             self.masks[repeats] = [block.mask.repeat_interleave(repeats, 0)[None, None] for block in self.blocks]
         return self.masks[repeats]
-
-
-def packed_attention(mask: Tensor, lengths: Sequence[int], ended: Sequence[bool]) -> PackedAttention:
-    """The attention of pieces, as a mask (token, column) has it, whose last columns are theirs.
-
-    `lengths` tells how many tokens the pieces have, and `ended` whether their sequences end with them: where
-    a sequence goes on, its weights are added as they would be with the rest of it.
-    """
-    seen = mask == 0
-    earlier = seen[:, : mask.shape[1] - mask.shape[0]]
-    common = int(earlier.all(0).long().cumprod(0).sum())
-    common = common if common >= COMMON else 0
-    blocks: list[Block] = []
-    together: list[Tensor] = []
-    width = 0
-    for start, stop, last in _blocks(lengths, ended):
-        some = common + seen[start:stop, common:].any(0).nonzero()[:, 0]
-        visible, more = mask[start:stop, some], 0 if last else -len(some) % STRIDE
-        columns = slice(int(some[0]), int(some[-1]) + 1)
-        apart = columns.stop - columns.start > len(some) or more > 0
-        if apart:
-            some, visible = pad(some, (0, more)), pad(visible, (0, more), value=float("-inf"))
-            together.append(some)
-            columns = slice(width, width + len(some))
-            width += len(some)
-        blocks.append(Block(start, stop, columns, apart, visible))
-    return PackedAttention(blocks, common, torch.cat(together) if together else None)
 
 
 def _attention(query: Tensor, key: Tensor, value: Tensor, scale: float, mask: Tensor | None) -> tuple[Tensor, Tensor]:

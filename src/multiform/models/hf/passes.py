@@ -18,7 +18,7 @@ from multiform.models.hf.device import device_of
 from multiform.models.hf.head import ALIKE, Head
 from multiform.models.hf.last import read_at
 from multiform.models.hf.layers import run_layers
-from multiform.models.hf.packed import packed_attention
+from multiform.models.hf.packed import PackedAttention
 from multiform.plan import Branch, Pass
 
 
@@ -66,7 +66,7 @@ class Passes:
             return lines[: len(places)]
         lengths = [piece.stop - piece.start for piece in step.pieces]
         ended = [piece.stop == len(branches[piece.branch].tokens) for piece in step.pieces]
-        packed = packed_attention(mask[0, 0], lengths, ended)
+        packed = PackedAttention(mask[0, 0], lengths, ended)
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
             return packed(query, *columns.put(layer, key, value), scale)

@@ -40,6 +40,11 @@ class Planner:
         """The tokens that may be kept for later passes."""
         return prefix_budget(self.given_budget, self.support.token_bytes, device_of(self.head.model))
 
+    @cached_property
+    def room(self) -> int:
+        """The tokens that texts in the making may have together, by the memory that is free."""
+        return prefix_budget(None, self.support.token_bytes, device_of(self.head.model))
+
     @property
     def size(self) -> int:
         """The tokens of a pass."""
