@@ -99,7 +99,6 @@ class Group:
             below = max(0, rows - have_rows)
             # Rounded up: the next tokens fit as well.
             right = max(0, -(-columns // COLUMNS) * COLUMNS - have_columns)
-            self.own = [
-                (pad(keys, (0, 0, 0, right, 0, 0, 0, below)), pad(values, (0, 0, 0, right, 0, 0, 0, below)))
-                for keys, values in self.own
-            ]
+            for layer, (keys, values) in enumerate(self.own):  # one after the other: only one is there twice
+                more = (0, 0, 0, right, 0, 0, 0, below)
+                self.own[layer] = pad(keys, more), pad(values, more)
