@@ -21,7 +21,8 @@ pytestmark = [pytest.mark.parity, pytest.mark.bundled, pytest.mark.slow, pytest.
 
 #: Between a log-likelihood of ours and of lm-eval, for each token of the continuation.
 PER_TOKEN = 3e-5
-#: Two in a hundred may be as far as this: either harness is off from float64 with a standard deviation of 9e-6.
+#: Of MMLU's thousands of one-token labels, two in a hundred may be as far as this: either harness is off from float64
+#: with a standard deviation of 9e-6.
 LIMIT = 5e-5
 
 #: Tasks with perplexities or probabilities among their metrics.
@@ -94,7 +95,7 @@ def test_every_metric_is_that_of_lm_eval(name: str, models: tuple[Any, Any], mir
     )
     assert compared(theirs["results"], ours) > 0
     apart = [far for form in ours.forms for far in compare_samples(theirs["samples"][form.name], form.samples)]
-    assert max(apart, default=0) < LIMIT
+    assert max(apart, default=0) < (LIMIT if name == "mmlu" else PER_TOKEN)
     assert sum(far > PER_TOKEN for far in apart) <= len(apart) / 50
 
 

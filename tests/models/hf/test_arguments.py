@@ -55,6 +55,12 @@ def test_of_one_template_alone_a_name_changes_nothing_and_the_log_says_so(
     assert "one: there is one chat template alone; it is used for 'tools'" in caplog.text
 
 
+@pytest.mark.parametrize("given", [{"batch_size": "many"}, {"batch_size": 0}, {"prefix_budget": "lots"}])
+def test_a_wrong_size_shows_before_anything_is_loaded(given: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(given))):
+        HFModel("no/such/model", **given)
+
+
 def test_a_template_has_variables(folder: Path) -> None:
     model = HFModel(str(folder), chat_template="tools", enable_thinking=True, chat_template_args={"effort": " much"})
     assert model.apply_chat_template(MESSAGES) == "tools hi think much"

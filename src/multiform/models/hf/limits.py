@@ -88,12 +88,22 @@ def prefix_budget(given: int | str | None, token_bytes: int, device: torch.devic
     """
     if given is None:
         return free_memory(device) // BUDGET_SHARE // token_bytes
+    number, unit = budget_parts(given)
+    return number * UNITS[unit] // token_bytes if unit else number
+
+
+def budget_parts(given: int | str) -> tuple[int, str]:
+    """The number and the unit, if any, of a `prefix_budget` argument.
+
+    >>> budget_parts("500MB"), budget_parts(4096)
+    ((500, 'MB'), (4096, ''))
+    """
     text = str(given).strip().upper()
     number, unit = (text[:-2], text[-2:]) if text.endswith(tuple(UNITS)) else (text, "")
     if not number.isdecimal():
         what = f"prefix_budget must be a number of tokens or an amount of memory, not '{given}'"
         raise UsageError(what, hint="try prefix_budget=4096 or prefix_budget=500MB")
-    return int(number) * UNITS[unit] // token_bytes if unit else int(number)
+    return int(number), unit
 
 
 def fewer_tokens(size: int) -> int:

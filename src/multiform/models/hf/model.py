@@ -18,7 +18,7 @@ from multiform.models.hf.chat import Chat, chat_variables
 from multiform.models.hf.counters import Counters
 from multiform.models.hf.head import Head
 from multiform.models.hf.identity import identity
-from multiform.models.hf.limits import generation_limits, scoring_limits
+from multiform.models.hf.limits import budget_parts, fixed_rows, generation_limits, scoring_limits
 from multiform.models.hf.load import Loaded, load
 from multiform.models.hf.load import max_length as longest_input
 from multiform.models.hf.loading import NAMES as LOADING
@@ -85,6 +85,9 @@ class HFModel(Model):
         if not pretrained:
             hint = "give a folder or a hub name: --model_args pretrained=DIR"
             raise UsageError("the model 'hf' needs the argument 'pretrained'", hint=hint)
+        fixed_rows(batch_size)  # a wrong value shows before anything is loaded
+        if prefix_budget is not None:
+            budget_parts(prefix_budget)
         source = Source(
             pretrained=str(pretrained),
             revision=str(revision or "main"),
