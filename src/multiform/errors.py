@@ -3,9 +3,9 @@
     MultiformError
     ├── ConfigError     a task, format or group file says something that cannot be
     ├── DataError       a dataset, split, column or document is not as the task needs it
+    │   └── MissingColumnError    a field names a column that a document does not have
     ├── UsageError      a command line or function call names or combines things wrongly
-    ├── ModelError      a model could not be loaded, or failed on a request
-    └── RunInterruptedError   the user stopped the run
+    └── ModelError      a model could not be loaded, or failed on a request
 
 Every message reads ``where: what; what to do``. The first three are the user's input (exit
 code 2), a ModelError is a failed run (exit code 1).
@@ -14,8 +14,10 @@ code 2), a ModelError is a failed run (exit code 1).
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
+from typing import Self
 
 
 class MultiformError(Exception):
@@ -33,10 +35,17 @@ class MultiformError(Exception):
         message = f"{self.where}: {self.what}" if self.where else self.what
         return f"{message}; {self.hint}" if self.hint else message
 
-    def at(self, where: str) -> MultiformError:
+    def moved(self, where: str | None, *, what: str | None = None) -> Self:
+        """The same error at another place, and with another message where one is given."""
+        return type(self)(self.what if what is None else what, where=where, hint=self.hint)
+
+    def or_at(self, where: str | None) -> Self:
+        """The same error, at this place unless it already names one."""
+        return self if self.where else self.moved(where)
+
+    def at(self, where: str) -> Self:
         """The same error with a wider place put in front of the one it has."""
-        place = f"{where}: {self.where}" if self.where else where
-        return type(self)(self.what, where=place, hint=self.hint)
+        return self.moved(f"{where}: {self.where}" if self.where else where)
 
 
 class ConfigError(MultiformError):
@@ -51,6 +60,10 @@ class DataError(MultiformError):
     exit_code = 2
 
 
+class MissingColumnError(DataError):
+    """A field names a column that a document does not have."""
+
+
 class UsageError(MultiformError):
     """A command line or a function call is wrong."""
 
@@ -59,12 +72,6 @@ class UsageError(MultiformError):
 
 class ModelError(MultiformError):
     """A model could not be loaded or failed on a request."""
-
-
-class RunInterruptedError(MultiformError):
-    """The user stopped the run."""
-
-    exit_code = 130
 
 
 def nearest(name: str, known: Iterable[str], *, listed: str = "known") -> str:
@@ -126,3 +133,18 @@ class running:  # noqa: N801  (it reads as a verb: with running("process_docs"))
     def __exit__(self, _: object, error: BaseException | None, __: TracebackType | None) -> None:
         if isinstance(error, Exception) and not isinstance(error, MultiformError):
             raise self.kind(f"{self.what} failed: {reason(error)}", where=self.where, hint=self.hint) from error
+
+
+@contextmanager
+def locating(place: str) -> Iterator[None]:
+    """Add a place, such as the number of a document, to the input errors of a block.
+
+    >>> with locating("doc 3"):
+    ...     raise DataError("no answer", where="quiz.yaml:7")
+    Traceback (most recent call last):
+    multiform.errors.DataError: quiz.yaml:7: doc 3: no answer
+    """
+    try:
+        yield
+    except (DataError, ConfigError) as error:
+        raise error.moved(f"{error.where}: {place}" if error.where else place) from error

@@ -10,22 +10,28 @@ from typing import Any
 from multiform.arguments import parse_arguments
 from multiform.config import TaskConfig
 from multiform.config.serialize import plain
-from multiform.engine.forms import RequestCaching, Work, planned, run_works, works_of, written_out
+from multiform.engine.forms import (
+    PendingSample,
+    RequestCaching,
+    pending_samples,
+    planned,
+    run_samples,
+    written_out,
+)
 from multiform.engine.progress import Progress, Silent
 from multiform.engine.seeds import set_seeds
 from multiform.engine.setup import (
     DEFAULT_MODEL,
     DEFAULT_SEEDS,
-    PromptSettings,
     check_consent,
     check_samples,
     check_selection,
+    generation_arguments,
     load_model,
     load_tasks,
 )
 from multiform.engine.store import chosen_store
 from multiform.errors import UsageError, shorten
-from multiform.formats.identity import short_hash
 from multiform.models import Model
 from multiform.models.signatures import signatures
 from multiform.results import FormResult, Results
@@ -34,11 +40,8 @@ from multiform.results.groups import group_results
 from multiform.results.provenance import provenance
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
-from multiform.tasks import BaseTask, Group, ScoredDoc, Task
+from multiform.tasks import BaseTask, Group, RunSettings, ScoredSample, Task
 from multiform.tasks.cache import delete_requests
-
-#: Names and ways of writing that do not change a prompt or a score; the resolved format counts instead.
-_NOT_IDENTITY = ("task", "task_alias", "tag", "metadata", "formats", "template")
 
 #: Flags of their own, which go to a model beside its arguments.
 _NOT_MODEL_ARGS = ("batch_size", "max_batch_size", "device", "chat_template")
@@ -89,43 +92,43 @@ def evaluate(
     started = time.monotonic()
     progress = progress or Silent()
     set_seeds(seeds)
-    settings = PromptSettings(
+    arguments = parse_arguments(model_args, where="model_args")
+    arguments |= {k: v for k, v in {"batch_size": batch_size, "device": device}.items() if v is not None}
+    if isinstance(apply_chat_template, str) and isinstance(model, str) and model in signatures:
+        arguments["chat_template"] = apply_chat_template
+    settings = RunSettings(
         num_fewshot=num_fewshot,
         apply_chat_template=apply_chat_template,
         fewshot_as_multiturn=fewshot_as_multiturn,
         system_instruction=system_instruction,
-        gen_kwargs=parse_arguments(gen_kwargs, where="gen_kwargs"),
+        gen_kwargs=generation_arguments(gen_kwargs),
         perturbation=parse_arguments(perturbation, where="perturbation") or None,
         fewshot_seed=seeds[3] if seeds[3] is not None else DEFAULT_SEEDS[3],
+        metric="bypass" if predict_only else None,
+        metadata=parse_arguments(metadata, where="metadata"),
+        model_args=arguments,
+        limit=limit,
+        samples=samples,
     )
     check_selection(limit, samples)
     groups: list[Group] = []
     forms = load_tasks(tasks, settings, include_path=include_path, dataset_mirror=dataset_mirror, groups=groups)
     check_samples(forms, samples)
     check_consent(forms, confirm_run_unsafe_code)
-    if predict_only:
-        for form in forms:
-            form.override_metric("bypass")
-    arguments = parse_arguments(model_args, where="model_args")
-    arguments |= {k: v for k, v in {"batch_size": batch_size, "device": device}.items() if v is not None}
-    if isinstance(apply_chat_template, str) and isinstance(model, str) and model in signatures:
-        arguments["chat_template"] = apply_chat_template
-    for form in forms:
-        form.source.arguments = arguments
-        form.config.metadata = {**form.config.metadata, **parse_arguments(metadata, where="metadata")}
     store = chosen_store(use_cache)
     # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
     loaded = load_model(model, arguments, progress, store) if apply_chat_template else None
     caching = _request_caching(cache_requests, loaded, progress)
-    works = [work for form in forms for work in works_of(form, limit, samples, settings.options(loaded), caching)]
+    template = None if loaded is None else loaded.apply_chat_template
+    pending = [sample for form in forms for sample in pending_samples(form, template, caching)]
     if write_out:
-        progress.message(written_out(works))
-    dirty = {form.name: contaminated_docs(form, works, decontamination_corpus) for form in forms}
+        progress.message(written_out(pending))
+    dirty = {form.name: contaminated_docs(form, pending, decontamination_corpus) for form in forms}
     loaded = loaded or load_model(model, arguments, progress, store)
     store = store if use_cache or loaded.stored else None
     if plan_only:
-        return Results(forms=[], run={"plan": planned(loaded, works, store)}, provenance={})
-    scored = run_works(loaded, works, progress, store)
+        return Results(forms=[], run={"plan": planned(loaded, pending, store)}, provenance={})
+    scored = run_samples(loaded, pending, progress, store)
     run = _described(
         model if isinstance(model, str) else type(model).__name__,
         arguments,
@@ -142,7 +145,7 @@ def evaluate(
         **({} if samples is None else {"samples": {task: list(ids) for task, ids in samples.items()}}),
     )
     results = [
-        _form_result(form, scored[form.name], settings, loaded, run["model_args"], dirty[form.name], bootstrap_iters)
+        _form_result(form, scored[form.name], loaded, run["model_args"], dirty[form.name], bootstrap_iters)
         for form in forms
     ]
     return Results(
@@ -188,19 +191,18 @@ def _described(
     }
 
 
-def contaminated_docs(task: Task, works: Sequence[Work], corpus: Sequence[str | Path]) -> set[int] | None:
+def contaminated_docs(task: Task, pending: Sequence[PendingSample], corpus: Sequence[str | Path]) -> set[int] | None:
     """The documents of a form that the corpus contains; None where nothing is to be checked."""
     if not corpus or not task.config.should_decontaminate:
         return None
-    ids = [work.doc_id for work in works if work.task is task]
+    ids = [one.sample.doc_id for one in pending if one.task is task]
     queries = {doc_id: task.doc_to_decontamination_query(task.eval_docs[doc_id]) for doc_id in ids}
     return contaminated(queries, [Path(path) for path in corpus])
 
 
 def _form_result(
     task: Task,
-    scored: list[ScoredDoc],
-    settings: PromptSettings,
+    scored: list[ScoredSample],
     model: Model,
     arguments: Mapping[str, Any],
     dirty: set[int] | None,
@@ -211,32 +213,20 @@ def _form_result(
     if dirty is not None:
         clean = task.estimates([doc for doc in scored if doc.doc_id not in dirty], bootstrap_iters)
         estimates |= {key.replace(",", "_decontaminate,", 1): estimate for key, estimate in clean.items()}
-    form = config.format.to_dict() if config.format is not None else None
-    described = {**task.dump_config(), **config.templates()}
-    raw, shots = config.mapping, task.num_fewshot
-    identity = short_hash(
-        {
-            "config": {key: value for key, value in described.items() if key not in _NOT_IDENTITY},
-            "format": form,
-            "seed": settings.fewshot_seed if shots else None,
-            "system_instruction": settings.system_instruction,
-            "chat": model.chat_template_name() if settings.apply_chat_template else None,
-            "multiturn": settings.multiturn,
-        }
-    )
+    form, format, mapping = task.form, config.format, config.mapping
     return FormResult(
         form=task.name,
         task=config.base_name,
         alias=task.name.replace(config.base_name, config.task_alias, 1) if config.task_alias else task.name,
-        identity=identity,
-        version=config.metadata.get("version", "Yaml"),
-        num_fewshot=config.metadata.get("num_fewshot", shots),
+        identity=form.identity(model.chat_template_name()),
+        version=form.metadata.get("version", "Yaml"),
+        num_fewshot=form.metadata.get("num_fewshot", form.num_fewshot),
         total_docs=len(task.eval_docs),
         estimates=estimates,
         higher_is_better=task.higher_is_better(),
         config=described_config(task, arguments),
-        format=form,
-        mapping=plain({"question": raw.question, "choices": raw.choices, "answer": raw.answer}),
-        set_aside=(*config.set_aside, *task.scoring.set_aside),
+        format=None if format is None else format.to_dict(),
+        mapping=plain({"question": mapping.question, "choices": mapping.choices, "answer": mapping.answer}),
+        overridden=form.overridden,
         samples=scored,
     )

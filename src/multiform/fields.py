@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from multiform.errors import DataError, nearest, running
+from multiform.errors import MissingColumnError, nearest, running
 from multiform.jinja import compile_template, has_markup, render
 
 Doc: TypeAlias = Mapping[str, Any]
@@ -102,7 +102,7 @@ def _column_or_text(name: str) -> Callable[[Doc], Any]:
         if name in doc:
             return doc[name]
         if is_word:
-            raise DataError(f"no column '{name}'", hint=nearest(name, doc, listed="the columns are"))
+            raise MissingColumnError(f"no column '{name}'", hint=nearest(name, doc, listed="the columns are"))
         return name
 
     return read

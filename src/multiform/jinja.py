@@ -14,7 +14,7 @@ from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from multiform.answers import gold_index, gold_label, gold_text, index_among, join_words, label_list
-from multiform.errors import ConfigError, DataError, MultiformError, nearest, reason, shorten
+from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, nearest, reason, shorten
 
 Doc = Mapping[str, Any]
 
@@ -219,7 +219,7 @@ def _missing_name(compiled: Compiled, doc: Doc, error: UndefinedError) -> DataEr
     missing = sorted(compiled.names - set(doc) - set(_ENV.globals))
     if missing:
         hint = nearest(missing[0], doc, listed="the columns are")
-        return DataError(f"no column '{missing[0]}'", hint=hint)
+        return MissingColumnError(f"no column '{missing[0]}'", hint=hint)
     return DataError(f"the template failed: {error.message}", hint=_source_hint(compiled))
 
 

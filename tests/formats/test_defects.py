@@ -183,30 +183,30 @@ ACC = [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}]
 
 
 @pytest.mark.parametrize("name", ["generate", "cot"])
-def test_d4_a_metric_that_does_not_fit_is_set_aside_and_reported(name):
+def test_d4_a_metric_that_does_not_fit_is_overridden_and_reported(name):
     (form,) = run(config(f"t@{name}", output_type="multiple_choice", metric_list=ACC)).forms
     assert list(form.estimates) == ["exact_match,none", "invalid,none", "truncated,none"]
-    assert form.set_aside == ("metric acc",)
+    assert form.overridden == ("metric acc",)
 
 
 def test_d4_a_metric_that_fits_is_kept():
     (form,) = run(config("t@mcqa", output_type="multiple_choice", metric_list=ACC)).forms
     assert next(iter(form.estimates)) == "acc,none"
-    assert form.set_aside == ()
+    assert form.overridden == ()
 
 
-def test_d4_a_metric_of_generation_under_a_format_that_ranks_is_set_aside():
+def test_d4_a_metric_of_generation_under_a_format_that_ranks_is_overridden():
     metrics = [{"metric": "bleu"}, {"metric": "acc_norm"}]
     (form,) = run(config("t@cloze", metric_list=metrics)).forms
     assert set(form.estimates) == {"acc,none", "acc_norm,none"}
-    assert form.set_aside == ("metric bleu",)
+    assert form.overridden == ("metric bleu",)
 
 
-def test_d4_filters_of_the_task_are_set_aside_under_a_format_that_reads_answers():
+def test_d4_filters_of_the_task_are_overridden_under_a_format_that_reads_answers():
     filters = [{"name": "strict", "filter": [{"function": "regex", "regex_pattern": "#### (.*)"}]}]
     (form,) = run(config("t@generate", filter_list=filters), text=" B").forms
     assert form.scores()["exact_match,none"] == 1.0
-    assert form.set_aside == ("filter_list strict",)
+    assert form.overridden == ("filter_list strict",)
 
 
 def test_d4_without_a_format_a_metric_that_does_not_fit_is_an_error():

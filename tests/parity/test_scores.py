@@ -15,7 +15,7 @@ import reference
 
 from multiform import evaluate
 from multiform.requests import LLOutput, Request, RollingRequest
-from multiform.tasks import ScoredDoc
+from multiform.tasks import ScoredSample
 
 pytestmark = [pytest.mark.parity, pytest.mark.bundled, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -114,7 +114,7 @@ def compared(theirs: dict[str, dict[str, Any]], ours: Any) -> int:
     return number
 
 
-def compare_samples(theirs: Sequence[dict[str, Any]], ours: Sequence[ScoredDoc]) -> list[float]:
+def compare_samples(theirs: Sequence[dict[str, Any]], ours: Sequence[ScoredSample]) -> list[float]:
     """Fails unless each document has the same requests and greedy flags, or texts.
 
     Gives how far the log-likelihoods are apart, for each token.

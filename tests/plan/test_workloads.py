@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from multiform.engine.forms import works_of
-from multiform.engine.setup import PromptSettings, load_tasks
+from multiform.engine.setup import load_tasks
+from multiform.tasks import RunSettings
 from multiform.plan import Cost
 from multiform.requests import LoglikelihoodRequest
 
@@ -32,7 +33,7 @@ def requests(request: pytest.FixtureRequest, mirror: Path, tmp_path: Path) -> li
     folder, change, shots = WORKLOADS[request.param]
     base = Path(lm_eval_tasks.__file__).parent / "mmlu" / folder / f"mmlu_{SUBJECT}.yaml"
     (tmp_path / "workload.yaml").write_text(f"include: {base}\ntask: workload\n{change}")
-    settings = PromptSettings(num_fewshot=shots)
+    settings = RunSettings(num_fewshot=shots)
     (task,) = load_tasks([str(tmp_path / "workload.yaml")], settings, dataset_mirror=mirror)
     works = works_of(task, DOCS, None, settings.options(None))
     asked = [instance.request for work in works for instance in work.instances]

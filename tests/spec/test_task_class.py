@@ -10,7 +10,7 @@ import pytest
 from multiform import ConfigError, DataError, TaskConfig, TaskManager, evaluate
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
 from multiform.results.export import sample_lines
-from multiform.tasks import Answered, GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask, Task
+from multiform.tasks import Responses, GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask, Task
 
 
 def contexts(task, **options) -> list[str]:
@@ -27,10 +27,10 @@ def chat(messages, add_generation_prompt=True) -> str:
     return "".join(turns) + ("<assistant>" if add_generation_prompt else "")
 
 
-def answered(task, doc_id, *lls) -> Answered:
+def answered(task, doc_id, *lls) -> Responses:
     """A document with the log-likelihoods that a model gave its choices."""
     instances = [one for one in task.build_all_requests() if one.doc_id == doc_id]
-    return Answered(
+    return Responses(
         doc_id=doc_id, instances=tuple(instances), outputs=tuple(LLOutput(ll, is_greedy=False, tokens=1) for ll in lls)
     )
 
@@ -549,7 +549,7 @@ def test_filters_are_applied_to_the_answers_of_a_document(writing, saying):
     task = writing(filter_list=[{"name": "word", "filter": number}, {"name": "all", "filter": [{"function": "noop"}]}])
     model, instances = saying("I say no."), task.build_all_requests(limit=1)
     outputs = tuple(output for _, output in model.generate([instance.request for instance in instances]))
-    one = Answered(doc_id=0, instances=tuple(instances), outputs=outputs)
+    one = Responses(doc_id=0, instances=tuple(instances), outputs=outputs)
     assert task.apply_filters(one) == {"word": ["no"], "all": [["I say no."]]}
 
 

@@ -7,14 +7,15 @@ from typing import Any
 import pytest
 
 from multiform import DataError, TaskConfig
-from multiform.tasks.reader import DocReader
+from multiform.tasks.form import Form
+from multiform.tasks.reader import DocFields, FieldReader
 
 CHOICES = ["1", "2", "3"]
 
 
 def target(spec: Any, doc: dict[str, Any], choices: Any = None) -> Any:
     config = TaskConfig(task="t", output_type="multiple_choice", doc_to_target=spec, doc_to_choice=choices)
-    return DocReader(config).target(config.doc_to_target, doc)
+    return DocFields(doc, FieldReader(config), Form(config).fields).target
 
 
 def given(doc: dict[str, Any]) -> Any:
@@ -52,4 +53,4 @@ def test_a_word_that_is_no_column_is_an_answer_where_it_is_a_choice():
 
 def test_a_word_that_is_no_column_is_an_answer_where_code_scores():
     config = TaskConfig(task="t", doc_to_target="all", process_results=lambda doc, results: {})
-    assert DocReader(config).target(config.doc_to_target, {"x": 1}) == "all"
+    assert DocFields({"x": 1}, FieldReader(config), Form(config).fields).target == "all"

@@ -83,7 +83,7 @@ def _explained(name: str, form: FormatConfig) -> dict[str, Any]:
 def _example(form: FormatConfig) -> tuple[str, list[str], Any]:
     """The prompt of the example, what is scored after it, and what is right."""
     from multiform.config import TaskConfig
-    from multiform.tasks import PromptOptions, Task
+    from multiform.tasks import Task
 
     config = TaskConfig(
         task="example",
@@ -95,9 +95,10 @@ def _example(form: FormatConfig) -> tuple[str, list[str], Any]:
         custom_dataset=lambda **_: {"test": [_DOC]},
     )
     task = Task.from_config(config)
-    requests = [instance.request for instance in task.requests_of(0, dict(_DOC), PromptOptions())]
+    sample = task.sample(0, _DOC)
+    requests = [instance.request for instance in sample.instances]
     scored = [str(getattr(request, "continuation", "")) for request in requests]
-    return str(getattr(requests[0], "context", "")), [text for text in scored if text], task.doc_to_target(_DOC)
+    return str(getattr(requests[0], "context", "")), [text for text in scored if text], sample.target
 
 
 def _print(one: dict[str, Any]) -> None:

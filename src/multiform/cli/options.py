@@ -14,7 +14,7 @@ from multiform.cli.parser import one_of
 from multiform.errors import ConfigError, UsageError, shorten
 
 if TYPE_CHECKING:
-    from multiform.engine.setup import PromptSettings
+    from multiform.tasks import RunSettings
 
 
 def add_sources(parser: argparse.ArgumentParser) -> None:
@@ -177,11 +177,11 @@ def _template(text: str) -> bool | str:
     return {"true": True, "false": False}.get(text.lower(), text)
 
 
-def prompt_settings(options: argparse.Namespace) -> PromptSettings:
+def prompt_settings(options: argparse.Namespace) -> RunSettings:
     """The settings of the prompt flags."""
-    from multiform.engine.setup import PromptSettings
+    from multiform.tasks import RunSettings
 
-    return PromptSettings(
+    return RunSettings(
         num_fewshot=options.num_fewshot,
         apply_chat_template=options.apply_chat_template,
         fewshot_as_multiturn=options.fewshot_as_multiturn,

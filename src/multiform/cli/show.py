@@ -12,7 +12,7 @@ from multiform.errors import UsageError, shorten
 
 if TYPE_CHECKING:
     from multiform.requests import Instance
-    from multiform.tasks import Task
+    from multiform.tasks import Sample, Task
 
 _EXAMPLES = """\
 examples:
@@ -56,7 +56,7 @@ def execute(options: argparse.Namespace) -> int:
     )
     chat = bool(options.apply_chat_template)
     model = load_model(name, flags.model_arguments(options), Silent()) if chat else None
-    prompts = settings.options(model)
+    template = None if model is None else model.apply_chat_template
     for form in forms:
         if options.jinja:
             _print_templates(form, as_json=options.json)
@@ -64,9 +64,9 @@ def execute(options: argparse.Namespace) -> int:
         wanted = _range(options.doc, len(form.eval_docs))
         # Shots are drawn for every document in order, so that a document shows the shots that a run gives it.
         for doc_id, doc in form.doc_iterator(limit=max(wanted) + 1):
-            instances = form.requests_of(doc_id, doc, prompts)
+            sample = form.sample(doc_id, doc, template)
             if doc_id in wanted:
-                _print_doc(form, doc_id, instances, as_json=options.json)
+                _print_sample(form, sample, as_json=options.json)
     return 0
 
 
@@ -85,14 +85,16 @@ def _range(text: str, total: int) -> range:
     return wanted
 
 
-def _print_doc(form: Task, doc_id: int, instances: Sequence[Instance], *, as_json: bool) -> None:
+def _print_sample(form: Task, sample: Sample, *, as_json: bool) -> None:
     from multiform.results.export import json_line
 
-    described = _described(form, doc_id, instances)
+    described, instances = _described(form, sample), sample.instances
     if as_json:
         print(json_line(described))
         return
-    print(f"=== {form.name} · doc {doc_id} · {len(instances)} {_kind(instances)} · target {described['target']!r}")
+    print(
+        f"=== {form.name} · doc {sample.doc_id} · {len(instances)} {_kind(instances)} · target {described['target']!r}"
+    )
     contexts = list(dict.fromkeys(request.get("context", "") for request in described["requests"]))
     for context in contexts:
         print(context)
@@ -105,19 +107,17 @@ def _print_doc(form: Task, doc_id: int, instances: Sequence[Instance], *, as_jso
     print()
 
 
-def _described(form: Task, doc_id: int, instances: Sequence[Instance]) -> dict[str, Any]:
+def _described(form: Task, sample: Sample) -> dict[str, Any]:
     """What the JSON line of a document says."""
-    doc = form.eval_docs[doc_id]
-    has_choices = form.config.mapping.choices is not None
     return {
         "form": form.name,
         "task": form.config.base_name,
         "format": form.config.format_label,
-        "doc_id": doc_id,
-        "doc": dict(doc),
-        "requests": [_request(instance) for instance in instances],
-        "target": form.doc_to_target(doc),
-        "choices": form.reader.raw_choices(doc) if has_choices else None,
+        "doc_id": sample.doc_id,
+        "doc": dict(sample.doc),
+        "requests": [_request(instance) for instance in sample.instances],
+        "target": sample.target,
+        "choices": form.renderer.fields(sample.doc).raw_choices,
     }
 
 

@@ -12,8 +12,7 @@ from multiform.errors import MultiformError, UsageError
 
 if TYPE_CHECKING:
     from multiform.config import TaskConfig
-    from multiform.engine.setup import PromptSettings
-    from multiform.tasks import TaskManager
+    from multiform.tasks import RunSettings, TaskManager
 
 _EXAMPLES = """\
 examples:
@@ -65,7 +64,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _checked(
-    name: str, manager: TaskManager, settings: PromptSettings, options: argparse.Namespace
+    name: str, manager: TaskManager, settings: RunSettings, options: argparse.Namespace
 ) -> Iterator[dict[str, Any]]:
     """A row for each form that the name stands for; one that is broken does not hide the others."""
     from multiform.tasks import Group
@@ -92,7 +91,7 @@ def _checked(
                 yield _rendered(config, settings, options)
 
 
-def _rendered(config: TaskConfig, settings: PromptSettings, options: argparse.Namespace) -> dict[str, Any]:
+def _rendered(config: TaskConfig, settings: RunSettings, options: argparse.Namespace) -> dict[str, Any]:
     """The row of a form whose configuration is right: are its data and its prompts, too?"""
     from multiform.engine.setup import load_tasks
 
@@ -101,9 +100,9 @@ def _rendered(config: TaskConfig, settings: PromptSettings, options: argparse.Na
     try:
         for form in load_tasks([config], settings, dataset_mirror=options.dataset_mirror):
             for doc_id, doc in form.doc_iterator(limit=options.limit):
-                form.requests_of(doc_id, doc, settings.options(None))
+                form.sample(doc_id, doc)
                 count += 1
-            notes += [*form.notes, *form.doubts]
+            notes += [*form.notes, *form.renderer.doubts]
     except MultiformError as error:
         return _row(config.form_name, docs=count, error=error)
     return _row(config.form_name, docs=count, notes=notes)

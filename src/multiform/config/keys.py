@@ -11,7 +11,7 @@ from multiform.config.scoring import FilterPipeline, MetricConfig, ScorerConfig
 from multiform.formats import FormatConfig, OutputType, TemplateConfig
 
 
-@dataclass(kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TaskKeys:
     """What a task file says, key by key, with what holds where it says nothing."""
 

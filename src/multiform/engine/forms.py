@@ -1,8 +1,8 @@
-"""Runs forms on a model: every document is scored as soon as its last answer is there."""
+"""Runs forms on a model: every sample is scored as soon as its last response is there."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -12,156 +12,154 @@ from multiform.engine.run import answers
 from multiform.engine.store import Store
 from multiform.models import Model
 from multiform.requests import Instance, Output, Request, RollingRequest
-from multiform.tasks import Answered, PromptOptions, ScoredDoc, Task
+from multiform.tasks import ChatTemplate, Sample, ScoredSample, Task
 
 
 @dataclass(slots=True)
-class Work:
-    """A document of a form that waits for its answers."""
+class PendingSample:
+    """A sample that waits for responses to so many distinct requests."""
 
     task: Task
-    doc_id: int
-    instances: list[Instance]
+    sample: Sample
     waiting: int
-    answered: Answered | None = None
+    outputs: tuple[Output, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCaching:
-    """Whether requests are kept on disk, made anew all the same, and whose chat template they are written with."""
+    """Whether requests are cached on disk, made anew all the same, and whose chat template they are written with."""
 
     refresh: bool = False
     template: str = ""
 
 
-def works_of(
-    task: Task,
-    limit: float | None,
-    samples: Mapping[str, Sequence[int]] | None,
-    options: PromptOptions,
-    caching: RequestCaching | None = None,
-) -> list[Work]:
-    """The documents of a form to ask about, with their requests."""
-    chosen = None if samples is None else samples.get(task.name, samples.get(task.config.base_name))
-    kept = None if caching is None else _kept(task, limit, chosen, options, caching)
-    works = []
-    for doc_id, doc in task.doc_iterator(limit=limit, samples=chosen):
-        instances = task.requests_of(doc_id, doc, options) if kept is None else kept.get(doc_id, [])
-        works.append(Work(task, doc_id, instances, len({instance.request for instance in instances})))
-    return works
+def pending_samples(
+    task: Task, chat_template: ChatTemplate | None = None, caching: RequestCaching | None = None
+) -> list[PendingSample]:
+    """The documents of a form to evaluate, rendered."""
+    settings = task.form.settings
+    chosen = None if settings.samples is None else settings.samples.get(task.name)
+    if chosen is None and settings.samples is not None:
+        chosen = settings.samples.get(task.config.base_name)
+    cached = None if caching is None else _cached(task, chosen, chat_template, caching)
+    pending = []
+    for doc_id, doc in task.doc_iterator(limit=settings.limit, samples=chosen):
+        if cached is None:
+            sample = task.sample(doc_id, doc, chat_template)
+        else:
+            sample = task.renderer.answered(doc_id, doc, cached.get(doc_id, []))
+        pending.append(PendingSample(task, sample, len({instance.request for instance in sample.instances})))
+    return pending
 
 
-def _kept(
-    task: Task,
-    limit: float | None,
-    chosen: Sequence[int] | None,
-    options: PromptOptions,
-    caching: RequestCaching,
+def _cached(
+    task: Task, chosen: Sequence[int] | None, chat_template: ChatTemplate | None, caching: RequestCaching
 ) -> dict[int, list[Instance]]:
     """The requests of each document, from the request cache where they are in it."""
-    made = task.build_all_requests(
-        limit=limit,
+    settings = task.form.settings
+    instances = task.build_all_requests(
+        limit=settings.limit,
         samples=chosen,
-        system_instruction=options.system_instruction,
-        apply_chat_template=options.apply_chat_template,
-        fewshot_as_multiturn=options.fewshot_as_multiturn,
-        chat_template=options.chat_template,
+        system_instruction=settings.system_instruction,
+        apply_chat_template=bool(settings.apply_chat_template),
+        fewshot_as_multiturn=settings.multiturn,
+        chat_template=chat_template,
         tokenizer_name=caching.template,
         cache_requests=True,
         rewrite_requests_cache=caching.refresh,
     )
-    found: dict[int, list[Instance]] = {}
-    for instance in made:
-        found.setdefault(instance.doc_id, []).append(instance)
-    return found
+    by_doc: dict[int, list[Instance]] = {}
+    for instance in instances:
+        by_doc.setdefault(instance.doc_id, []).append(instance)
+    return by_doc
 
 
-def run_works(
-    model: Model, works: Sequence[Work], progress: Progress, store: Store | None = None
-) -> dict[str, list[ScoredDoc]]:
-    """Ask the model what the store does not know, and score each document as soon as its last answer is there."""
-    scoring = _Scoring(works, progress)
-    known = store.known(model.identity, scoring.waiting) if store else {}
-    if known and store:
-        progress.message(f"{len(known)} of {len(scoring.waiting)} answers are in {store.path}")
-    for request, output in known.items():
-        scoring.answered(request, output)
-    missing = [request for request in scoring.waiting if request not in known]
+def run_samples(
+    model: Model, pending: Sequence[PendingSample], progress: Progress, store: Store | None = None
+) -> dict[str, list[ScoredSample]]:
+    """Ask the model what is not cached, and score each sample as soon as its last response is there."""
+    run = _Run(pending, progress)
+    cached = store.known(model.identity, run.waiting) if store else {}
+    if cached and store:
+        progress.message(f"{len(cached)} of {len(run.waiting)} responses are cached in {store.path}")
+    for request, output in cached.items():
+        run.received(request, output)
+    missing = [request for request in run.waiting if request not in cached]
     if missing:
-        progress.begin(len(missing), len(works))
-        asked = answers(LocalExecutor(model), missing, identity=model.identity, store=store)
+        progress.begin(len(missing), len(pending))
+        responses = answers(LocalExecutor(model), missing, identity=model.identity, store=store)
         try:
-            with closing(asked):  # what came is stored before anything else happens
-                for request, output in asked:
+            with closing(responses):  # what came is stored before anything else happens
+                for request, output in responses:
                     progress.answered()
-                    scoring.answered(request, output)
+                    run.received(request, output)
         except KeyboardInterrupt:
             if store is None or not store.working:
                 raise
             raise KeyboardInterrupt("answers so far are stored; run the same command again to go on") from None
         finally:
             progress.end()
-    return scoring.results()
+    return run.results()
 
 
-def planned(model: Model, works: Sequence[Work], store: Store | None = None) -> str:
+def planned(model: Model, pending: Sequence[PendingSample], store: Store | None = None) -> str:
     """What a run would ask of the model, and what that would cost."""
-    wanted = dict.fromkeys(instance.request for work in works for instance in work.instances)
-    known = store.known(model.identity, wanted) if store else {}
-    missing = [request for request in wanted if request not in known]
-    told = f"{len(wanted)} distinct requests for {len(works)} documents; {len(known)} of them have an answer"
+    wanted = dict.fromkeys(instance.request for one in pending for instance in one.sample.instances)
+    cached = store.known(model.identity, wanted) if store else {}
+    missing = [request for request in wanted if request not in cached]
+    told = f"{len(wanted)} distinct requests for {len(pending)} documents; {len(cached)} of them are cached"
     if not missing:
         return told
     cost = model.plan(missing) or f"model '{model.name}' does not say what the others cost"
     return f"{told}\n{cost}"
 
 
-class _Scoring:
-    """The documents of a run, each scored when its last answer comes."""
+class _Run:
+    """The samples of a run, each scored when its last response comes."""
 
-    def __init__(self, works: Sequence[Work], progress: Progress) -> None:
-        self.works = works
+    def __init__(self, pending: Sequence[PendingSample], progress: Progress) -> None:
+        self.pending = pending
         self.progress = progress
-        #: The documents that want to know it, for each distinct request.
-        self.waiting: dict[Request, list[Work]] = {}
-        for work in works:
-            for request in dict.fromkeys(instance.request for instance in work.instances):
-                self.waiting.setdefault(request, []).append(work)
+        #: The samples that need the response, for each distinct request.
+        self.waiting: dict[Request, list[PendingSample]] = {}
+        for one in pending:
+            for request in dict.fromkeys(instance.request for instance in one.sample.instances):
+                self.waiting.setdefault(request, []).append(one)
         self._outputs: dict[Request, Output] = {}
-        self._scored: dict[str, list[ScoredDoc]] = {work.task.name: [] for work in works}
-        self._running = {work.task.name: _Running() for work in works}
+        self._scored: dict[str, list[ScoredSample]] = {one.task.name: [] for one in pending}
+        self._running = {one.task.name: _RunningMean() for one in pending}
 
-    def answered(self, request: Request, output: Output) -> None:
+    def received(self, request: Request, output: Output) -> None:
+        """Take the response to a request, and score the samples that waited for it alone."""
         self._outputs[request] = output
-        for work in self.waiting[request]:
-            work.waiting -= 1
-            if work.waiting == 0:
-                self._score(work)
+        for one in self.waiting[request]:
+            one.waiting -= 1
+            if one.waiting == 0:
+                self._score(one)
 
-    def results(self) -> dict[str, list[ScoredDoc]]:
-        """The scored documents of each form, once all is answered."""
-        for task in {work.task.name: work.task for work in self.works}.values():
-            mine = [work.answered for work in self.works if work.task is task and work.answered is not None]
-            self._scored[task.name] += task.process_deferred(mine)
-        return {name: sorted(docs, key=lambda doc: doc.doc_id) for name, docs in self._scored.items()}
+    def results(self) -> dict[str, list[ScoredSample]]:
+        """The scored samples of each form, once all responses are there."""
+        for task in {one.task.name: one.task for one in self.pending}.values():
+            complete = [(one.sample, one.outputs) for one in self.pending if one.task is task and one.outputs]
+            self._scored[task.name] += task.scorer.score_together(complete)
+        return {name: sorted(samples, key=lambda sample: sample.doc_id) for name, samples in self._scored.items()}
 
-    def _score(self, work: Work) -> None:
-        outputs = tuple(self._outputs[instance.request] for instance in work.instances)
-        work.answered = Answered(doc_id=work.doc_id, instances=tuple(work.instances), outputs=outputs)
-        docs = work.task.process_instances(work.answered)
-        self._scored[work.task.name] += docs
-        self._running[work.task.name].show(work.task.name, docs, self.progress)
+    def _score(self, one: PendingSample) -> None:
+        one.outputs = tuple(self._outputs[instance.request] for instance in one.sample.instances)
+        scored = one.task.score(one.sample, one.outputs)
+        self._scored[one.task.name] += scored
+        self._running[one.task.name].show(one.task.name, scored, self.progress)
 
 
 @dataclass(slots=True)
-class _Running:
+class _RunningMean:
     """The running mean of a form's first metric."""
 
     total: float = 0.0
     n: int = 0
 
-    def show(self, form: str, docs: Sequence[ScoredDoc], progress: Progress) -> None:
-        metric, value = next(iter(docs[0].values.items()), ("", None)) if docs else ("", None)
+    def show(self, form: str, scored: Sequence[ScoredSample], progress: Progress) -> None:
+        metric, value = next(iter(scored[0].values.items()), ("", None)) if scored else ("", None)
         if not isinstance(value, int | float):  # such as the parts of a ratio
             return
         self.total += float(value)
@@ -169,13 +167,13 @@ class _Running:
         progress.scored(form, metric, self.total / self.n, self.n)
 
 
-def written_out(works: Sequence[Work]) -> str:
+def written_out(pending: Sequence[PendingSample]) -> str:
     """The first prompt of each form, for the log."""
     shown: dict[str, str] = {}
-    for work in works:
-        if not work.instances:  # a task may leave documents out
+    for one in pending:
+        if not one.sample.instances:  # a task may leave documents out
             continue
-        request = work.instances[0].request
+        request = one.sample.instances[0].request
         text = request.text if isinstance(request, RollingRequest) else request.context
-        shown.setdefault(work.task.name, f"=== {work.task.name}, doc {work.doc_id}\n{text}")
+        shown.setdefault(one.task.name, f"=== {one.task.name}, doc {one.sample.doc_id}\n{text}")
     return "\n".join(shown.values())

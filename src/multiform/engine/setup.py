@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from multiform.arguments import parse_arguments
 from multiform.compat.foreign import as_model
 from multiform.config import TaskConfig
 from multiform.config.generation import check_generation
@@ -18,7 +18,7 @@ from multiform.engine.store import Store
 from multiform.errors import ConfigError, UsageError, nearest, reason
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
-from multiform.tasks import BaseTask, Group, Node, PromptOptions, Task, TaskManager
+from multiform.tasks import BaseTask, Group, Node, RunSettings, Task, TaskManager
 
 DEFAULT_MODEL = "bundled"
 #: Seeds of python, numpy, torch and the few-shot sampler.
@@ -27,37 +27,9 @@ DEFAULT_SEEDS = (0, 1234, 1234, 1234)
 logger = logging.getLogger("multiform")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptSettings:
-    """What decides a prompt beside the task: the same for `run`, `show` and `validate`."""
-
-    num_fewshot: int | None = None
-    apply_chat_template: bool | str = False
-    fewshot_as_multiturn: bool | None = None
-    system_instruction: str | None = None
-    gen_kwargs: Mapping[str, Any] = field(default_factory=dict)
-    #: Noise in the questions, as a task's `perturbation` says it.
-    perturbation: Mapping[str, Any] | None = None
-    fewshot_seed: int = DEFAULT_SEEDS[3]
-
-    @property
-    def multiturn(self) -> bool:
-        """Examples are turns of their own in a chat, unless that is turned off."""
-        return bool(self.apply_chat_template) if self.fewshot_as_multiturn is None else self.fewshot_as_multiturn
-
-    def options(self, model: Model | None) -> PromptOptions:
-        chat = bool(self.apply_chat_template)
-        return PromptOptions(
-            system_instruction=self.system_instruction,
-            apply_chat_template=chat,
-            fewshot_as_multiturn=self.multiturn,
-            chat_template=model.apply_chat_template if chat and model is not None else None,
-        )
-
-
 def load_tasks(
     tasks: str | Sequence[str | TaskConfig | Task | Group | BaseTask[Any] | type[BaseTask[Any]]],
-    settings: PromptSettings,
+    settings: RunSettings,
     *,
     include_path: str | Path | Sequence[str | Path] | None = None,
     dataset_mirror: str | Path | None = None,
@@ -66,13 +38,12 @@ def load_tasks(
     """The forms that are named or given, with the settings of this run; groups are added to `groups`."""
     manager = TaskManager(include_path)
     mirror = Path(dataset_mirror) if dataset_mirror else None
-    noise = {} if settings.perturbation is None else {"perturbation": dict(settings.perturbation)}
     made: list[Task] = []
     for item in [tasks] if isinstance(tasks, str) else tasks:
         if isinstance(item, Task):
-            made.append(type(item)(item.config.changed(**noise), dataset_mirror=item.source.mirror) if noise else item)
+            made.append(item)
         elif isinstance(item, TaskConfig):
-            made.append(Task.from_config(item.changed(**noise) if noise else item, dataset_mirror=mirror))
+            made.append(Task.from_config(item, dataset_mirror=mirror))
         elif isinstance(item, Group):  # of tasks that are given beside it
             given = {task.name for task in made}
             others = [config for config in item.tasks() if config.form_name not in given]
@@ -80,7 +51,7 @@ def load_tasks(
             if groups is not None:
                 groups.append(item)
         else:
-            nodes = manager.tree(item, noise) if isinstance(item, str) else [_node(item, noise)]
+            nodes = manager.tree(item) if isinstance(item, str) else [_node(item)]
             configs = {config.form_name: config for node in nodes for config in _leaves(node)}
             made += [Task.from_config(config, dataset_mirror=mirror) for config in configs.values()]
             if groups is not None:
@@ -93,22 +64,21 @@ def load_tasks(
             raise UsageError(what, where="--tasks", hint="rename one of them, or run them one by one")
     if not forms:
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
-    for form in forms.values():
-        _apply(settings, form)
-    for note in recovered_notes(form.config for form in forms.values()):
+    tasks_of_run = [task.under(settings) for task in forms.values()]
+    for note in recovered_notes(task.config for task in tasks_of_run):
         logger.info("%s", note)
-    for note in dict.fromkeys(str(note) for form in forms.values() for note in form.notes):
+    for note in dict.fromkeys(str(note) for task in tasks_of_run for note in task.notes):
         logger.warning("%s", note)
-    return list(forms.values())
+    return tasks_of_run
 
 
-def _node(item: Any, overrides: Mapping[str, Any]) -> Node:
+def _node(item: Any) -> Node:
     """What a Python task, or the class of one, stands for."""
     task = item() if isinstance(item, type) and issubclass(item, BaseTask) else item
     if not isinstance(task, BaseTask):
         what = f"expected a task's name, configuration or class, got {type(task).__name__}"
         raise UsageError(what, where="tasks", hint="give e.g. tasks=['quiz@mcqa']")
-    return task.to_node(None, overrides)
+    return task.to_node(None)
 
 
 def _leaves(node: Node) -> list[TaskConfig]:
@@ -171,16 +141,13 @@ def check_selection(limit: float | None, samples: Mapping[str, Sequence[int]] | 
         raise UsageError(what, where="--limit", hint="give e.g. --limit 100 or --limit 0.1")
 
 
-def _apply(settings: PromptSettings, task: Task) -> None:
-    if settings.num_fewshot is not None:
-        task.set_num_fewshot(settings.num_fewshot)
-    task.set_fewshot_seed(settings.fewshot_seed)
-    if settings.gen_kwargs and task.OUTPUT_TYPE == "generate_until":
-        given = dict(settings.gen_kwargs)
-        try:
-            check_generation(given)
-        except ConfigError as error:
-            raise UsageError(error.what, where="--gen_kwargs", hint=error.hint) from error
-        if isinstance(given.get("until"), str):
-            given["until"] = [given["until"]]
-        task.config.generation_kwargs = {**task.config.generation_kwargs, **given}
+def generation_arguments(given: str | Mapping[str, Any] | None) -> dict[str, Any]:
+    """The generation arguments of a run, checked."""
+    kwargs = parse_arguments(given, where="gen_kwargs")
+    try:
+        check_generation(kwargs)
+    except ConfigError as error:
+        raise UsageError(error.what, where="--gen_kwargs", hint=error.hint) from error
+    if isinstance(kwargs.get("until"), str):
+        kwargs["until"] = [kwargs["until"]]
+    return kwargs

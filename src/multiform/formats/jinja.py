@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from multiform.answers import gold_index, gold_label, gold_text, label_list
 from multiform.errors import ConfigError
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.base import FormatConfig
-from multiform.jinja import compile_template, has_markup, render
+from multiform.jinja import Compiled, compile_template, has_markup, render
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +95,70 @@ def compile_format(form: FormatConfig, mapping: FieldMapping) -> FormatTemplates
     )
 
 
-class _Writer:
-    """Writes the templates of one format over one mapping."""
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledFormat:
+    """A format over a mapping, ready to render documents whose fields have been read.
 
-    def __init__(self, form: FormatConfig, mapping: FieldMapping) -> None:
+    It gives what the templates of `compile_format` give, but takes the values of the question, the choices and the
+    answer, so that each field of a document is evaluated only once.
+
+    >>> from multiform.formats.builtin import MCQAFormat
+    >>> compiled = CompiledFormat.of(MCQAFormat(), FieldMapping("question", "choices", "answer"))
+    >>> compiled.prompt({}, question="2 + 2?", choices=["3", "4"])
+    'Question: 2 + 2?\\nA. 3\\nB. 4\\nAnswer:'
+    >>> compiled.choices(["3", "4"]), compiled.target("B", ["3", "4"])
+    (['A', 'B'], 1)
+    """
+
+    format: FormatConfig
+    mapping: FieldMapping
+    template: Compiled
+
+    @classmethod
+    def of(cls, form: FormatConfig, mapping: FieldMapping) -> CompiledFormat:
+        return cls(form, mapping, compile_template(_Writer(form, mapping, values=True).text()))
+
+    @property
+    def needs_question(self) -> bool:
+        """Whether `prompt` needs the question's value; a question that is a longer template is part of its own."""
+        return "_question" in self.template.names
+
+    @property
+    def needs_choices(self) -> bool:
+        return "_choices" in self.template.names
+
+    def prompt(self, doc: Doc, *, question: Any = None, choices: Sequence[str] = ()) -> str:
+        """The prompt of a document without few-shot examples."""
+        return str(render(self.template, {**doc, "_question": question, "_choices": choices}))
+
+    def choices(self, choices: Sequence[str]) -> list[str]:
+        """What is ranked: the labels of the choices, or the choices themselves."""
+        if self.format.scored == "labels":
+            return label_list(len(choices), self.format.choice_labels or "letters")
+        return list(choices)
+
+    def target(self, answer: Any, choices: Sequence[str] | None) -> Any:
+        """The right answer in the terms of the format: an index, a label or a text."""
+        if choices is None:
+            return answer
+        labels = self.format.choice_labels
+        if self.format.scored in ("labels", "texts"):
+            return gold_index(answer, choices, labels or "letters")
+        if self.format.scored == "generation" and labels is not None and _answers_with_label(self.format):
+            return gold_label(answer, choices, labels)
+        return gold_text(answer, choices)
+
+
+class _Writer:
+    """Writes the templates of one format over one mapping.
+
+    With `values`, fields are not spelled out: the names `_question`, `_choices` and `_answer` stand for their values.
+    """
+
+    def __init__(self, form: FormatConfig, mapping: FieldMapping, *, values: bool = False) -> None:
         self.form = form
         self.mapping = mapping
+        self.values = values
         self.bound: dict[str, Field] = {}
         self.choices = self._expression("_choices", mapping.choices)
         self.answer = self._expression("_answer", mapping.answer)
@@ -139,7 +198,7 @@ class _Writer:
 
     def _question(self) -> str:
         spec = self.mapping.question
-        if isinstance(spec, str) and has_markup(spec):
+        if isinstance(spec, str) and has_markup(spec) and not (self.values and compile_template(spec).expression):
             return spec
         return f"{{{{{self._expression('_question', spec)}}}}}"
 
@@ -179,7 +238,7 @@ class _Writer:
             return ""
         # White space around a single expression, as a YAML block leaves it, does not make its value text.
         part = Field.of(spec.strip() if isinstance(spec, str) and has_markup(spec) else spec)
-        expression = part.expression()
+        expression = None if self.values else part.expression()
         if expression is None:
             self.bound[name] = part
             return name

@@ -14,6 +14,10 @@ from multiform.formats.jinja import FieldMapping
 FormatSpec = str | Mapping[str, Any] | FormatConfig | None
 
 
+class UnknownFormatError(ConfigError):
+    """There is no format of the name that was asked for."""
+
+
 @dataclass(frozen=True, slots=True)
 class Selected:
     """A format under the label by which it was asked for."""
@@ -42,7 +46,7 @@ def select_format(spec: FormatSpec, selection: str | None = None) -> Selected | 
         return Selected(selection, _placed_entry(spec, selection, table[selection]))
     if selection not in formats and selection not in dialects:
         known = [*table, *formats, *dialects]
-        raise ConfigError(f"unknown format '{selection}'", hint=nearest(selection, known, listed="formats"))
+        raise UnknownFormatError(f"unknown format '{selection}'", hint=nearest(selection, known, listed="formats"))
     return Selected(selection, FormatConfig.named(selection))
 
 

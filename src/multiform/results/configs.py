@@ -31,8 +31,7 @@ def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]
     values = {**task.dump_config(), **config.templates()}
     values |= {key: _source_code(getattr(config, key)) for key in values if isfunction(getattr(config, key, None))}
     values["fewshot_config"] = _fewshot(config.fewshot_config)
-    values["num_fewshot"] = task.num_fewshot
-    values["metadata"] = plain({**config.metadata, **arguments, **_source(task)})
+    values["metadata"] = plain({**task.form.metadata, **arguments, **_source(task)})
     kept = {key: value for key, value in values.items() if value or key not in _ONLY_SET}
     first = {key: kept.pop(key) for key in _ORDER if key in kept}
     return {**first, **kept}

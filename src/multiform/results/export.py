@@ -138,5 +138,5 @@ def _form(form: FormResult) -> dict[str, Any]:
         "format": form.format,
         "identity": form.identity,
         "primary_metric": form.primary,
-        "set_aside": list(form.set_aside),
+        "overridden": list(form.overridden),
     }

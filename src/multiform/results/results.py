@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from multiform.scoring.statistics import Estimate
-from multiform.tasks import ScoredDoc
+from multiform.tasks import ScoredSample
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +30,8 @@ class FormResult:
     #: Where the question, choices and answer were found, before any format.
     mapping: Mapping[str, Any]
     format: Mapping[str, Any] | None
-    set_aside: Sequence[str]
-    samples: Sequence[ScoredDoc] = field(repr=False)
+    overridden: Sequence[str]
+    samples: Sequence[ScoredSample] = field(repr=False)
 
     @property
     def name(self) -> str:

@@ -19,7 +19,7 @@ from multiform.requests import (
 )
 from multiform.results.names import sha256
 from multiform.results.results import FormResult
-from multiform.tasks import ScoredDoc
+from multiform.tasks import ScoredSample
 
 
 def sample_lines(form: FormResult) -> Iterator[dict[str, Any]]:
@@ -33,12 +33,12 @@ def task_hash(form: FormResult) -> str:
     return sha256("".join("".join(_hashes(sample).values()) for sample in _in_order(form)))
 
 
-def _in_order(form: FormResult) -> list[ScoredDoc]:
+def _in_order(form: FormResult) -> list[ScoredSample]:
     scorers = list(dict.fromkeys(sample.scorer for sample in form.samples))
     return sorted(form.samples, key=lambda sample: scorers.index(sample.scorer))
 
 
-def _asked(sample: ScoredDoc) -> dict[str, Any]:
+def _asked(sample: ScoredSample) -> dict[str, Any]:
     answers = list(zip(sample.instances, sample.outputs, strict=True))
     asked = [list(some) for _, some in groupby(answers, key=lambda pair: _once(pair[0]))]
     return {
@@ -53,7 +53,7 @@ def _asked(sample: ScoredDoc) -> dict[str, Any]:
     }
 
 
-def _hashes(sample: ScoredDoc) -> dict[str, str]:
+def _hashes(sample: ScoredSample) -> dict[str, str]:
     request = sample.instances[0].request
     return {
         "doc_hash": sha256(json.dumps(dict(sample.doc), indent=2, default=named, ensure_ascii=False)),

@@ -36,8 +36,8 @@ def print_table(results: Results, console: Console) -> None:
     if any(group.estimates for group in results.groups):
         console.print(groups_table(results))
     for form in results.forms:
-        if form.set_aside:
-            console.print(f"{form.form}: the format sets aside {', '.join(form.set_aside)}", style="dim")
+        if form.overridden:
+            console.print(f"{form.form}: the format overrides {', '.join(form.overridden)}", style="dim")
 
 
 def _table(first: str) -> Table:

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from multiform.calls import mismatch, name_of
 from multiform.config import TaskConfig
-from multiform.errors import ConfigError, MultiformError, nearest
+from multiform.errors import ConfigError, MultiformError, nearest, reason
 from multiform.scoring.filters import Pipeline, build_pipeline
 from multiform.scoring.metrics import Metric, build_metric, metrics
 from multiform.scoring.metrics.callables import pair
@@ -28,17 +29,19 @@ class Scoring:
     """The scorers of a form, and the task's metrics that do not fit its output type."""
 
     scorers: tuple[Scorer, ...]
-    set_aside: tuple[str, ...] = ()
+    overridden: tuple[str, ...] = ()
     #: What is odd about the metrics but no reason to refuse them.
     notes: tuple[ConfigError, ...] = ()
 
 
-def build_scoring(config: TaskConfig, *, own_results: bool = False, only: bool = False) -> Scoring:
+def build_scoring(config: TaskConfig, *, own_results: bool = False, metric: str | None = None) -> Scoring:
     """One scorer for each filter pipeline, or the scorer that the task or its format names.
 
     With `own_results` the task's code gives the values, and its metrics only say how to aggregate them.
-    With `only` a format adds none of its own metrics.
+    With `metric` that is the only one, and no scorer of the task or its format reads the responses.
     """
+    if metric is not None:
+        return _only(config, metric)
     notes: list[ConfigError] = []
     own = [_metric(config, ("metric_list", i), spec, own_results, notes) for i, spec in enumerate(config.metric_list)]
     fitting = [metric for metric in own if own_results or config.output_type in metric.output_types]
@@ -47,7 +50,7 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, only: bool =
         misfit = next(metric for metric in own if metric not in fitting)
         raise _misfit(misfit, config, ("metric_list", own.index(misfit)))
     kind = _scorer_class(config)
-    chosen = fitting if only or (own_results and not own) else _chosen(config, kind, fitting)
+    chosen = fitting if own_results and not own else _chosen(config, kind, fitting)
     if not config.filter_list:
         pipeline = _pipeline(config, "none", kind.default_filter_cfg, ("scorer",))
         return Scoring((_construct(config, kind, pipeline, chosen),), aside, tuple(notes))
@@ -64,6 +67,16 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, only: bool =
         mine = [_metric(config, (*path, "metric_list", i), spec, own_results, notes) for i, spec in enumerate(specs)]
         made.append(_construct(config, kind, pipeline, mine or chosen))
     return Scoring(tuple(made), aside, tuple(notes))
+
+
+def _only(config: TaskConfig, name: str) -> Scoring:
+    """A scorer with one metric for each filter pipeline."""
+    metric = build_metric({"metric": name})
+    if config.output_type not in metric.output_types:
+        raise _misfit(metric, config, ("metric_list",))
+    steps = [(pipeline["name"], pipeline["filter"]) for pipeline in config.filter_list] or [("none", [])]
+    pipelines = [_pipeline(config, name, filters, ("filter_list",)) for name, filters in steps]
+    return Scoring(tuple(Scorer(pipeline=pipeline, metrics=[metric]) for pipeline in pipelines))
 
 
 def _chosen(config: TaskConfig, kind: type[Scorer], own: Sequence[Metric]) -> list[Metric]:
@@ -114,19 +127,32 @@ def _scorer_class(config: TaskConfig) -> type[Scorer]:
         return Scorer
     assert isinstance(config.scorer, dict)
     name = config.scorer.get("type")
+    path = config.format_key("scorer") if config.format and config.format.scorer is not None else ("scorer",)
     if name not in scorers:
         hint = nearest(str(name), scorers, listed="scorers")
-        path = config.format_key("scorer") if config.format and config.format.scorer is not None else ("scorer",)
         raise ConfigError(f"unknown scorer '{name}'", where=config.where(*path), hint=hint)
-    return scorers.get(str(name))
+    kind: Any = scorers.get(str(name))
+    if not isinstance(kind, type) or not issubclass(kind, Scorer):
+        what = f"scorer '{name}' is {name_of(kind)}, which is no subclass of Scorer"
+        raise ConfigError(what, where=config.where(*path), hint="register a class: class Mine(Scorer)")
+    for method, arguments in (("score", 1), ("score_instances", 2)):
+        problem = mismatch(getattr(kind, method), *[None] * (1 + arguments))
+        if problem is not None:
+            written = "score(self, outcome)" if arguments == 1 else "score_instances(self, outcomes, docs)"
+            what = f"scorer '{name}': {kind.__name__}.{method} cannot be called: {problem}"
+            raise ConfigError(what, where=config.where(*path), hint=f"write it as {written}")
+    return kind
 
 
 def _construct(config: TaskConfig, kind: type[Scorer], pipeline: Pipeline, chosen: Sequence[Metric]) -> Scorer:
     kwargs: dict[str, Any] = dict(config.scorer.get("kwargs") or {}) if isinstance(config.scorer, dict) else {}
     try:
         return kind(pipeline=pipeline, metrics=chosen, **kwargs)
-    except TypeError as error:
-        raise ConfigError(f"{kind.__name__}: {error}", where=config.where("scorer"), hint="check its kwargs") from error
+    except MultiformError:
+        raise
+    except Exception as error:  # TypeError for a wrong argument; a user's class may raise anything
+        told = str(error) if isinstance(error, TypeError) else reason(error)
+        raise ConfigError(f"{kind.__name__}: {told}", where=config.where("scorer"), hint="check its kwargs") from error
 
 
 def _metric(

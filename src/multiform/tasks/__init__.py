@@ -1,28 +1,31 @@
 """Tasks: from documents over few-shot examples and prompts to requests and scores."""
 
-from multiform.tasks.fewshot import register_sampler, samplers
-from multiform.tasks.generation import GenerateTask
+from multiform.tasks.fewshot import Sampler, register_sampler, samplers
+from multiform.tasks.form import ChatTemplate, Form, RunSettings
 from multiform.tasks.group import Group, Node, node_name
-from multiform.tasks.loglikelihood import LoglikelihoodTask, RollingTask
 from multiform.tasks.manager import TaskManager
-from multiform.tasks.multiple_choice import MultipleChoiceTask
-from multiform.tasks.records import Answered, ChatTemplate, PromptOptions, ScoredDoc
+from multiform.tasks.prompt import PromptOptions
+from multiform.tasks.sample import Responses, Sample, ScoredSample
 from multiform.tasks.styled import NO_SUBJECT, BaseTask, task_classes
-from multiform.tasks.task import Task
+from multiform.tasks.task import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask, Task
 
 __all__ = [
     "NO_SUBJECT",
-    "Answered",
     "BaseTask",
     "ChatTemplate",
+    "Form",
     "GenerateTask",
     "Group",
     "LoglikelihoodTask",
     "MultipleChoiceTask",
     "Node",
     "PromptOptions",
+    "Responses",
     "RollingTask",
-    "ScoredDoc",
+    "RunSettings",
+    "Sample",
+    "Sampler",
+    "ScoredSample",
     "Task",
     "TaskManager",
     "node_name",

@@ -14,6 +14,7 @@ from typing import Any
 from multiform.formats.identity import short_hash
 from multiform.paths import cache_root
 from multiform.requests import GenerationRequest, Instance, LoglikelihoodRequest, Request, RollingRequest
+from multiform.tasks.form import Form
 
 _KINDS = {kind.__name__: kind for kind in (LoglikelihoodRequest, RollingRequest, GenerationRequest)}
 
@@ -23,6 +24,27 @@ class RequestCache:
 
     def __init__(self, folder: Path, key: Any) -> None:
         self.path = folder / f"requests-{short_hash(key)}.jsonl"
+
+    @classmethod
+    def of(
+        cls,
+        task_class: type,
+        form: Form,
+        docs: Sequence[Any],
+        shots: Sequence[Any],
+        *,
+        folder: Path,
+        template: str = "",
+    ) -> RequestCache:
+        """The cache of a form's requests for these documents, with examples drawn from `shots`.
+
+        `template` names the chat template that prompts are written with.
+        """
+        config, settings = form.config, form.settings
+        code = fingerprint([task_class, config.to_dict(keep_callable=True), settings.gen_kwargs])
+        drawn = [form.num_fewshot, settings.fewshot_seed, [*map(dict, shots)]] if form.num_fewshot else []
+        prompts = [settings.system_instruction, bool(settings.apply_chat_template), settings.multiturn, template]
+        return cls(folder, [[code, config.templates(), drawn, docs], prompts])
 
     def read(self) -> list[Instance] | None:
         """The requests, or None where there are none or the file is damaged."""

@@ -169,7 +169,7 @@ def _custom(config: TaskConfig, arguments: Mapping[str, Any]) -> Dataset:
     assert config.custom_dataset is not None
     place = config.where("custom_dataset")
     with running("custom_dataset", where=place, hint="call it with the task's metadata to debug it"):
-        made = config.custom_dataset(**{**arguments, **config.dataset_kwargs, **config.metadata})
+        made = config.custom_dataset(**{**config.dataset_kwargs, **config.metadata, **arguments})
     if not isinstance(made, Mapping):
         what = f"custom_dataset returned {type(made).__name__}, not a mapping of splits"
         raise DataError(what, where=place, hint='return {"test": [...]} or a DatasetDict')

@@ -18,15 +18,34 @@ class DocSource:
     """Reads the splits of a task's dataset, and processes them, when they are first needed."""
 
     def __init__(
-        self, config: TaskConfig, mirror: Path | None, *, transform: Callable[[Any], Any] | None = None
+        self,
+        config: TaskConfig,
+        mirror: Path | None,
+        *,
+        transform: Callable[[Any], Any] | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self.config = config
         self.mirror = mirror
         self.transform = transform
-        #: Arguments of the model, for a task's own `custom_dataset`.
-        self.arguments: Mapping[str, Any] = {}
+        #: What a task's `custom_dataset` gets: its metadata, and the arguments of the model.
+        known = config.metadata if metadata is None else metadata
+        self.arguments = {**(arguments or {}), **config.dataset_kwargs, **known}
         self._dataset: Dataset | None = None
         self._splits: dict[tuple[str, int], Docs] = {}
+
+    def reusing(self, other: DocSource | None) -> DocSource:
+        """This source, with what another one has read already, where that is the same data."""
+        if other is not None and self._reads() == other._reads():
+            self._dataset, self._splits = other._dataset, other._splits
+        return self
+
+    def _reads(self) -> tuple[Any, ...]:
+        """All that decides what is read."""
+        config = self.config
+        custom = None if config.custom_dataset is None else (config.custom_dataset, self.arguments)
+        return config.dataset_path, config.dataset_name, config.dataset_kwargs, custom, self.mirror
 
     @property
     def dataset(self) -> Dataset:

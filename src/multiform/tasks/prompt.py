@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Self
+
+from multiform.errors import DataError, shorten
+from multiform.media import Media, MediaText, parts
+from multiform.tasks.form import ChatTemplate, RunSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +26,26 @@ class Layout:
 
     target_delimiter: str
     fewshot_delimiter: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptOptions:
+    """How a run writes its prompts, beside what the task and its format say."""
+
+    system_instruction: str | None = None
+    apply_chat_template: bool = False
+    fewshot_as_multiturn: bool = False
+    chat_template: ChatTemplate | None = None
+
+    @classmethod
+    def of(cls, settings: RunSettings, chat_template: ChatTemplate | None = None) -> Self:
+        """The options of a run, with the chat template of its model."""
+        return cls(
+            system_instruction=settings.system_instruction,
+            apply_chat_template=bool(settings.apply_chat_template),
+            fewshot_as_multiturn=settings.multiturn,
+            chat_template=chat_template,
+        )
 
 
 def system_message(instruction: str | None, description: str, layout: Layout) -> list[Message]:
@@ -62,6 +86,20 @@ def plain_text(messages: Iterable[Message]) -> str:
     return "".join(message.content + message.after for message in messages)
 
 
+def written(turns: Sequence[Message], options: PromptOptions, media: tuple[Media, ...] | None = None) -> str:
+    """The prompt as a model gets it: in its chat template where one is applied, as plain text otherwise.
+
+    With `media` the text knows the images and sounds that its marks stand for.
+    """
+    if options.apply_chat_template and options.chat_template is not None:
+        chat = parts(chat_messages(turns, multiturn=options.fewshot_as_multiturn), media or ())
+        begun = turns[-1].role == "assistant"
+        text = options.chat_template(chat, add_generation_prompt=not begun)
+    else:
+        text = plain_text(turns)
+    return text if media is None else MediaText(text, media)
+
+
 def chat_messages(messages: Sequence[Message], *, multiturn: bool) -> list[dict[str, str]]:
     """The messages as roles and contents; not multiturn, all turns are one user message.
 
@@ -80,6 +118,25 @@ def chat_messages(messages: Sequence[Message], *, multiturn: bool) -> list[dict[
     body = plain_text(turns[:-1]) + (turns[-1].content if prefix else plain_text(turns[-1:])) if turns else ""
     joined = [*system, Message("user", body), *prefix]
     return [{"role": message.role, "content": message.content} for message in joined]
+
+
+def plain_chat(messages: Sequence[Mapping[str, Any]], layout: Layout) -> str:
+    r"""Roles and contents as one text, as examples and a question are written without a chat template.
+
+    >>> turns = [("user", "2 + 2?"), ("assistant", "4"), ("user", "3 + 3?")]
+    >>> plain_chat([{"role": role, "content": text} for role, text in turns], Layout(" ", "\n\n"))
+    '2 + 2? 4\n\n3 + 3?'
+    """
+    text, before = "", ""
+    for message in messages:
+        role, content = message.get("role"), message.get("content")
+        if not isinstance(content, str):
+            what = f"a message is {shorten(dict(message))}, without a text as its content"
+            raise DataError(what, hint="give messages with role and content")
+        delimiter = layout.target_delimiter if role == "assistant" and before == "user" else layout.fewshot_delimiter
+        text = delimited(text, content, delimiter)
+        before = str(role)
+    return text
 
 
 def needs_delimiter(before: str, after: str) -> bool:

@@ -1,59 +1,133 @@
-"""Task: one benchmark under one format, from documents to requests to scores."""
+"""Task: one benchmark under one format, with the methods that users call and override.
+
+A thin adapter: the values are in its `Form`, a `Renderer` makes samples of documents and a `FormScorer` scores them.
+A method that a subclass overrides is called in the place of what they would do.
+"""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from multiform.config import TaskConfig
-from multiform.errors import ConfigError, DataError, MultiformError, reason
-from multiform.fields import Doc
+from multiform.config.task import task_keys
+from multiform.errors import ConfigError, MultiformError, nearest
+from multiform.fields import Doc, FieldSpec
 from multiform.formats import OutputType
-from multiform.scoring.aggregations import DEFAULT_ITERATIONS, plain_aggregation
-from multiform.scoring.build import Scoring, build_scoring
-from multiform.scoring.filters import Pipeline
-from multiform.scoring.metrics import Metric, value_metric
-from multiform.scoring.outcome import Outcome
-from multiform.scoring.scorers import Scorer
+from multiform.requests import Instance, Output
+from multiform.scoring.aggregations import DEFAULT_ITERATIONS
+from multiform.scoring.build import Scoring
 from multiform.scoring.statistics import Estimate
-from multiform.tasks.reader import placing
-from multiform.tasks.records import Answered, ScoredDoc
-from multiform.tasks.requesting import TaskRequests
-from multiform.tasks.unsupported import refuse_unsupported
+from multiform.tasks import form as lengths
+from multiform.tasks.cache import RequestCache, requests_folder
+from multiform.tasks.contexts import context_text, is_chat
+from multiform.tasks.docs import DocSource
+from multiform.tasks.examples import check_fewshot
+from multiform.tasks.fewshot import Sampler
+from multiform.tasks.form import ChatTemplate, Form, RunSettings
+from multiform.tasks.kinds import choice
+from multiform.tasks.prompt import PromptOptions
+from multiform.tasks.renderer import Hooks, Renderer
+from multiform.tasks.sample import Context, Responses, Sample, ScoredSample, grouped_responses
+from multiform.tasks.scorer import FormScorer
+from multiform.tasks.splits import TaskSplits
 
-_KINDS: dict[str, type[Task]] = {}
+_CLASSES: dict[str, type[Task]] = {}
+#: The methods that are called where a subclass overrides them.
+_HOOKS = ("doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_image", "doc_to_audio", "fewshot_context",
+          "construct_requests", "process_results", "aggregation")  # fmt: skip
 
 
-class Task(TaskRequests):
+class Task(TaskSplits):
     """A benchmark under one format. `from_config` gives the subclass that fits the output type."""
 
     OUTPUT_TYPE: ClassVar[OutputType]
     #: Whether the class gets all keys of a task file, and says itself which of them it knows.
     any_keys: ClassVar[bool] = False
 
-    def __init__(self, config: TaskConfig | dict[str, Any], *, dataset_mirror: Path | None = None) -> None:
-        super().__init__(config, dataset_mirror=dataset_mirror)
-        refuse_unsupported(self.config)
-        self._check_sampler()
-        self._only_metric = False
-        self.scoring: Scoring = build_scoring(self.config, own_results=self._scores_itself)
+    def __init__(
+        self,
+        config: TaskConfig | dict[str, Any],
+        *,
+        dataset_mirror: Path | None = None,
+        settings: RunSettings | None = None,
+    ) -> None:
+        config = config if isinstance(config, TaskConfig) else TaskConfig.from_dict(config)
+        self.dataset_mirror = dataset_mirror
+        self._instances: list[Instance] = []
+        self._configure(config, settings or RunSettings())
+
+    def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
+        """Compile the form, and make anew all that is derived from it."""
+        hooks = self._hooks()
+        self.config = config
+        self.form = Form(
+            config,
+            settings,
+            scores_itself=settings.metric is None
+            and ("process_results" in hooks or config.process_results is not None),
+            count_words=self.count_words,
+            count_bytes=self.count_bytes,
+        )
+        check_fewshot(self.form)
+        self.source = DocSource(
+            config,
+            self.dataset_mirror,
+            transform=self.process_doc if self._overrides("process_doc") else None,
+            arguments=settings.model_args,
+            metadata=self.form.metadata,
+        ).reusing(self.__dict__.get("source"))
+        self.renderer = Renderer(
+            self.form,
+            eval_docs=lambda: self.eval_docs,
+            fewshot_docs=self.fewshot_docs,
+            mirror=self.dataset_mirror,
+            hooks=hooks,
+        )
+        self.scorer = FormScorer(self.form, hooks)
+
+    def under(self, settings: RunSettings) -> Self:
+        """The same task with the settings of a run; this one stays as it is."""
+        config = self.config
+        settings = replace(settings, metric=settings.metric or self.form.settings.metric)
+        if settings.perturbation is not None:
+            config = config.changed(perturbation=dict(settings.perturbation))
+        task = copy.copy(self)
+        task._instances = []
+        task._configure(config, settings)
+        return task
+
+    def _overrides(self, name: str) -> bool:
+        """Whether a subclass has a method of its own for one of this class."""
+        return getattr(type(self), name) is not getattr(Task, name)
+
+    def _hooks(self) -> Hooks:
+        """The methods that a subclass overrides; for few-shot examples, they get the field of `fewshot_config`."""
+        hooks = {name: getattr(self, name) for name in _HOOKS if self._overrides(name)}
+        for name in _HOOKS[:3]:
+            if name in hooks:
+                hooks[f"fewshot_{name}"] = lambda doc, name=name: getattr(self, name)(
+                    doc, getattr(self.form.fewshot, name)
+                )
+        return hooks
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "OUTPUT_TYPE" in cls.__dict__:
-            _KINDS.setdefault(cls.OUTPUT_TYPE, cls)
+            _CLASSES.setdefault(cls.OUTPUT_TYPE, cls)
 
     @classmethod
     def from_config(cls, config: TaskConfig | dict[str, Any], *, dataset_mirror: Path | None = None) -> Task:
-        """The task of the right kind for the configuration's output type."""
-        made = config if isinstance(config, TaskConfig) else TaskConfig.from_dict(config)
-        kind = made._task_class or _KINDS[made.output_type]
-        if not issubclass(kind, Task):
-            what = f"{kind.__name__} is not a subclass of multiform.Task"
-            raise ConfigError(what, where=made.where("class"), hint="subclass MultipleChoiceTask or GenerateTask")
-        return kind.of_config(made, dataset_mirror=dataset_mirror)
+        """The task of the right class for the configuration's output type."""
+        config = config if isinstance(config, TaskConfig) else TaskConfig.from_dict(config)
+        task_class = config._task_class or _CLASSES[config.output_type]
+        if not issubclass(task_class, Task):
+            what = f"{task_class.__name__} is not a subclass of multiform.Task"
+            raise ConfigError(what, where=config.where("class"), hint="subclass MultipleChoiceTask or GenerateTask")
+        return task_class.of_config(config, dataset_mirror=dataset_mirror)
 
     @classmethod
     def of_config(cls, config: TaskConfig, *, dataset_mirror: Path | None = None) -> Task:
@@ -61,178 +135,318 @@ class Task(TaskRequests):
         return cls(config, dataset_mirror=dataset_mirror)
 
     @property
+    def name(self) -> str:
+        """The form's name, ``task@format`` where a format was asked for."""
+        return self.form.name
+
+    @property
+    def scoring(self) -> Scoring:
+        return self.form.scoring
+
+    @property
     def notes(self) -> list[MultiformError]:
         """What is odd about the task's files but no reason to refuse them."""
         source = self.config._source
         return [*(source.notes if source is not None else ()), *self.scoring.notes]
 
-    @abstractmethod
-    def outcomes(self, doc: Doc, answered: Answered, results: Sequence[Any]) -> list[Outcome]:
-        """What the metrics see of a document, once for each repeat that is left after filtering."""
+    @staticmethod
+    def count_bytes(text: str) -> int:
+        """The length of a text, for perplexity per byte."""
+        return lengths.count_bytes(text)
+
+    @staticmethod
+    def count_words(text: str) -> int:
+        """The number of words, for perplexity per word; override it for other word boundaries."""
+        return lengths.count_words(text)
+
+    def doc_to_text(self, doc: Doc, doc_to_text: FieldSpec = None) -> Any:
+        """The question; the inputs, or the index of the right one, of a task with several inputs; None without any."""
+        if doc_to_text is not None:
+            return self.renderer.reader.question(doc_to_text, doc)
+        return None if self.config.doc_to_text is None else self.renderer.fields(doc, hooks=False).question
+
+    def doc_to_choice(self, doc: Doc, doc_to_choice: FieldSpec = None) -> list[str] | None:
+        """What is ranked, or None where the task has no choices."""
+        if doc_to_choice is not None:
+            return self.renderer.reader.choices(doc_to_choice, doc)
+        return self.renderer.fields(doc, hooks=False).choices
+
+    def doc_to_target(self, doc: Doc, doc_to_target: FieldSpec = None) -> Any:
+        """The answer as the task's fields give it; a spelled-out list is a list. None where the task has none."""
+        fields = self.renderer.fields(doc, hooks=False)
+        if doc_to_target is None:
+            return fields.target
+        return self.renderer.reader.target(doc_to_target, doc, lambda: fields.choices or [])
+
+    def doc_to_image(self, doc: Doc, doc_to_image: Any = None) -> Any:
+        """The images as the document has them: a value, or a list without empty ones; None where there are none."""
+        return self.renderer.media.value("doc_to_image", doc_to_image, doc)
+
+    def doc_to_audio(self, doc: Doc, doc_to_audio: Any = None) -> Any:
+        """The sounds as the document has them, like `doc_to_image`."""
+        return self.renderer.media.value("doc_to_audio", doc_to_audio, doc)
+
+    def doc_to_prefix(self, doc: Doc) -> str:
+        """The beginning of the answer that the prompt gives."""
+        return self.renderer.fields(doc, hooks=False).gen_prefix
+
+    def doc_to_decontamination_query(self, doc: Doc) -> str:
+        """The text that is looked up in a training corpus: the task's query, or the question."""
+        spec, key = self.config.doc_to_decontamination_query, "doc_to_decontamination_query"
+        return str(self.doc_to_text(doc)) if spec is None else self.renderer.reader.text(spec, doc, key)
+
+    def gold(self, doc: Doc) -> tuple[int, ...]:
+        """The indexes of the right choices; an answer that is none of them is an error."""
+        return choice.gold(self.form, self.renderer.fields(doc))
+
+    @property
+    def num_fewshot(self) -> int:
+        return self.form.num_fewshot
+
+    @property
+    def sampler(self) -> Sampler:
+        """Draws the few-shot examples; made on first use, when the dataset is read."""
+        return self.renderer.examples.sampler
+
+    def fewshot_context(
+        self,
+        doc: dict[str, Any],
+        num_fewshot: int,
+        system_instruction: str | None = None,
+        apply_chat_template: bool = False,
+        fewshot_as_multiturn: bool = False,
+        chat_template: ChatTemplate | None = None,
+        gen_prefix: str | None = None,
+    ) -> Context:
+        """The whole prompt of a document: system text, few-shot examples, question, beginning of the answer.
+
+        A list of prompts where the document has several inputs, one for each.
+        """
+        options = PromptOptions(
+            system_instruction=system_instruction,
+            apply_chat_template=apply_chat_template,
+            fewshot_as_multiturn=fewshot_as_multiturn,
+            chat_template=chat_template,
+        )
+        return self.renderer.context(self.renderer.fields(doc), num_fewshot, options, gen_prefix or "")
+
+    def construct_requests(
+        self,
+        doc: dict[str, Any],
+        ctx: Context | Sequence[str] | list[dict[str, Any]],
+        *,
+        doc_id: int = 0,
+        metadata: dict[str, Any] | None = None,
+        apply_chat_template: bool = False,
+        chat_template: ChatTemplate | None = None,
+        **kwargs: Any,
+    ) -> list[Instance] | None:
+        """The requests of one document, tied to it; an override may return None to leave it out.
+
+        The prompt is a text, messages, or one of these for each of several inputs. Messages are written by the chat
+        template, or as plain text where there is none.
+        """
+        fields, template = self.renderer.fields(doc), chat_template
+        chat = apply_chat_template or (is_chat(ctx) and template is not None)
+        context = context_text(
+            ctx, self.form, several_inputs=fields.several_inputs, chat=apply_chat_template, chat_template=template
+        )
+        return self.renderer.instances(fields, context, doc_id=doc_id, metadata=metadata, chat=chat)
+
+    def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
+        """One document, rendered: its prompt, what is right, and what a model is asked.
+
+        >>> from multiform.tasks import TaskManager
+        >>> task = Task.from_config(TaskManager().load("quiz@mcqa")[0])
+        >>> sample = task.sample(0, task.eval_docs[0])
+        >>> sample.instances[0].request.continuation, sample.choices
+        (' A', ('A', 'B', 'C', 'D'))
+        """
+        return self.renderer.sample(doc_id, doc, chat_template)
+
+    def stream_requests(self, docs: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Instance]:
+        """The requests of documents, each made when it is asked for; none is kept."""
+        for doc_id, doc in docs:
+            yield from self.sample(doc_id, doc).instances
+
+    @property
+    def instances(self) -> list[Instance]:
+        """The requests that `build_all_requests` made."""
+        return self._instances
+
+    def build_all_requests(
+        self,
+        *,
+        limit: float | None = None,
+        samples: Sequence[int] | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+        cache_requests: bool = False,
+        rewrite_requests_cache: bool = False,
+        system_instruction: str | None = None,
+        apply_chat_template: bool = False,
+        fewshot_as_multiturn: bool = False,
+        chat_template: ChatTemplate | None = None,
+        tokenizer_name: str = "",
+        cache_folder: Path | None = None,
+    ) -> list[Instance]:
+        """Make and keep the requests of all documents to evaluate, or read them from the request cache."""
+        settings = replace(
+            self.form.settings,
+            system_instruction=system_instruction,
+            apply_chat_template=apply_chat_template,
+            fewshot_as_multiturn=fewshot_as_multiturn,
+        )
+        docs = list(self.doc_iterator(limit=limit, samples=samples, rank=rank, world_size=world_size))
+        task = self.under(settings)
+        cache = None
+        if cache_requests and not self.renderer.media.kinds:  # images and sounds are not for a file of text
+            shots = self.fewshot_docs() if self.num_fewshot else []
+            folder = cache_folder or requests_folder()
+            cache = RequestCache.of(type(self), task.form, docs, shots, folder=folder, template=tokenizer_name)
+        cached = cache.read() if cache is not None and not rewrite_requests_cache else None
+        if cached is None:
+            rendered = (task.sample(doc_id, doc, chat_template) for doc_id, doc in docs)
+            cached = [instance for sample in rendered for instance in sample.instances]
+            if cache is not None:
+                cache.write(cached)
+        self._instances = cached
+        return self._instances
 
     def process_results(self, doc: Doc, results: Sequence[Any]) -> Mapping[str, Any] | None:
         """The values of a document by the task's own code, or None to have the metrics compute them.
 
-        `results` are pairs of log-likelihood and greedy flag, log-likelihoods of whole texts, or texts.
+        `results` are pairs of log-likelihood and greedy flag, log-likelihoods of whole texts, or completions.
         """
         function = self.config.process_results
-        if function is None:
-            return None
-        try:
-            made = function(doc, results)
-        except MultiformError:
-            raise
-        except Exception as error:  # a user's function may raise anything
-            what = f"process_results failed: {reason(error)}"
-            raise DataError(what, where=self.config.where("process_results"), hint="call it to debug it") from error
-        if not isinstance(made, Mapping):
-            what = f"process_results returned {type(made).__name__}, not a mapping of metrics"
-            raise DataError(what, where=self.config.where("process_results"), hint='return e.g. {"acc": 1.0}')
-        return made
+        return None if function is None else function(doc, results)
 
-    def process_instances(self, answered: Answered) -> list[ScoredDoc]:
-        """Filter and score one document, once for each scorer that does not wait for all documents."""
-        with placing(f"doc {answered.doc_id}"):
-            return [self._scored(scorer, answered) for scorer in self.scoring.scorers if not scorer.deferred]
+    def score(self, sample: Sample, outputs: Sequence[Output]) -> list[ScoredSample]:
+        """Filter and score a sample, once for each scorer that does not wait for all of them."""
+        return self.scorer.score(sample, outputs)
 
-    def process_deferred(self, answered: Sequence[Answered]) -> list[ScoredDoc]:
-        """Score all documents at once with the scorers that want that."""
-        made: list[ScoredDoc] = []
-        for scorer in self.scoring.scorers:
-            if scorer.deferred:
-                docs = [self.eval_docs[one.doc_id] for one in answered]
-                outcomes = [
-                    self.outcomes(doc, one, self.filtered(scorer.pipeline, doc, one.outputs))
-                    for doc, one in zip(docs, answered, strict=True)
-                ]
-                every = scorer.score_instances(outcomes, docs)
-                made += [self._scored(scorer, one, values) for one, values in zip(answered, every, strict=True)]
-        return made
+    def apply_filters(self, responses: Responses | None = None) -> dict[str, list[Any]] | None:
+        """What each scorer's filters leave of the responses to a document.
 
-    def _scored(self, scorer: Scorer, answered: Answered, values: Mapping[str, Any] | None = None) -> ScoredDoc:
-        doc = self.eval_docs[answered.doc_id]
-        try:
-            results = self.filtered(scorer.pipeline, doc, answered.outputs)
-            if values is None and self._scores_itself:
-                values = self._one_each(scorer, self.process_results(doc, results))
-            if values is None:
-                values = scorer.score_repeats(self.outcomes(doc, answered, results))
-        except DataError as error:  # of a filter or metric, which do not know where they were written
-            place = error.where or self.config.where("filter_list" if self.config.filter_list else "metric_list")
-            raise DataError(error.what, where=place, hint=error.hint) from error
-        return ScoredDoc(
-            doc_id=answered.doc_id,
-            doc=doc,
-            target=self.doc_to_target(doc),
-            instances=answered.instances,
-            outputs=answered.outputs,
-            scorer=scorer.name,
-            filtered=tuple(results),
-            values=values,
-        )
+        Without an argument, of all `instances`: it is kept in their `filtered_resps` and in the scorers'
+        `filtered_docs`.
+        """
+        if responses is not None:
+            return self.scorer.filtered(self._answered(responses), responses.outputs)
+        for given in self.responses():
+            self.scorer.keep_filtered(self._answered(given), given)
+        return None
 
-    def _one_each(self, scorer: Scorer, values: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        """The values of a task's own code, lists of them reduced where their mean is to be taken."""
-        if values is None:
-            return None
-        made: dict[str, Any] = {}
-        for key, value in values.items():
-            metric = scorer.metric(key) or value_metric(key)
-            listed = isinstance(value, list) and value and metric.aggregation is value_metric(key).aggregation
-            made |= scorer.reduced([{key: one} for one in value]) if listed else {key: value}
-        return made
+    def process_instances(self, responses: Responses | None = None) -> list[ScoredSample]:
+        """Filter and score one document, once for each scorer that does not wait for all documents.
 
-    def filtered(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Any]) -> list[Any]:
-        """The outputs as filters and task code want them, filtered."""
-        return [(output.loglikelihood, output.is_greedy) for output in outputs]
+        Without an argument, all documents of `instances`, by all scorers, which keep the values for `aggregate`.
+        """
+        if responses is not None:
+            return self.score(self._answered(responses), responses.outputs)
+        samples = [(self._answered(given), given.outputs) for given in self.responses()]
+        scored = [one for sample, outputs in samples for one in self.score(sample, outputs)]
+        scored += self.scorer.score_together(samples)
+        self.scorer.keep_scored(scored)
+        return scored
+
+    def _answered(self, responses: Responses) -> Sample:
+        doc_id = responses.doc_id
+        return self.renderer.answered(doc_id, self.eval_docs[doc_id], responses.instances)
+
+    def responses(self) -> list[Responses]:
+        """What a model returned for `instances`, whose `resps` hold it, document by document."""
+        return grouped_responses(self._instances, where=self.name)
 
     def aggregate(
-        self, scored: Iterable[ScoredDoc], bootstrap_iters: int = DEFAULT_ITERATIONS
+        self, scored: Iterable[ScoredSample] | None = None, bootstrap_iters: int = DEFAULT_ITERATIONS
     ) -> tuple[dict[str, float], int]:
-        """All scores of a form, keyed ``metric,scorer``, with standard errors, and the number of documents."""
-        docs = list(scored)
-        values: dict[str, float] = {}
-        for key, estimate in self.estimates(docs, bootstrap_iters).items():
+        """All scores, keyed ``metric,scorer``, with standard errors, and the number of documents.
+
+        Without samples, of those that `process_instances()` scored and the scorers keep.
+        """
+        samples = None if scored is None else list(scored)
+        if samples is None:
+            estimates, number = self.scorer.kept_estimates(bootstrap_iters)
+        else:
+            estimates, number = self.estimates(samples, bootstrap_iters), len({sample.doc_id for sample in samples})
+        scores: dict[str, float] = {}
+        for key, estimate in estimates.items():
             metric, _, scorer = key.partition(",")
-            values[key] = estimate.value
+            scores[key] = estimate.value
             if estimate.stderr is not None:
-                values[f"{metric}_stderr,{scorer}"] = estimate.stderr
-        return values, len({doc.doc_id for doc in docs})
+                scores[f"{metric}_stderr,{scorer}"] = estimate.stderr
+        return scores, number
 
-    def estimates(self, scored: Iterable[ScoredDoc], bootstrap_iters: int = DEFAULT_ITERATIONS) -> dict[str, Estimate]:
-        """All scores of a form with their uncertainty, keyed ``metric,scorer``."""
-        docs = list(scored)
-        own = self.aggregation() if type(self).aggregation is not Task.aggregation else {}
-        found: dict[str, Estimate] = {}
-        for scorer in self.scoring.scorers:
-            values = [doc.values for doc in docs if doc.scorer == scorer.name]
-            for key in dict.fromkeys(key for value in values for key in value):
-                items = [value[key] for value in values if key in value]
-                named = {*own, *(metric.name for metric in scorer.metrics)}
-                if key not in named and all(isinstance(item, str) for item in items):
-                    continue  # text beside the values, such as what a judge wrote: for the samples alone
-                metric = scorer.metric(key) or value_metric(key)
-                aggregation = plain_aggregation(own[key]) if key in own else metric.aggregation
-                try:
-                    found[f"{key},{scorer.name}"] = aggregation(items, bootstrap_iters)
-                except DataError as error:
-                    place = self.config.where("metric_list")
-                    raise DataError(error.what, where=place, hint=error.hint) from error
-        return found
-
-    def apply_filters(self, answered: Answered) -> dict[str, list[Any]]:
-        """What each scorer's filters leave of a document's answers."""
-        doc = self.eval_docs[answered.doc_id]
-        return {scorer.name: self.filtered(scorer.pipeline, doc, answered.outputs) for scorer in self.scoring.scorers}
+    def estimates(
+        self, scored: Iterable[ScoredSample], bootstrap_iters: int = DEFAULT_ITERATIONS
+    ) -> dict[str, Estimate]:
+        """All scores of the form with their uncertainty, keyed ``metric,scorer``."""
+        return self.scorer.estimates(list(scored), bootstrap_iters)
 
     def aggregation(self) -> dict[str, Callable[[Sequence[Any]], float]]:
         """The function that aggregates each metric."""
-        return {metric.name: _value_of(metric) for metric in self._metrics()}
+        return {metric.name: metric.aggregate() for metric in self.scorer.metrics}
 
     def higher_is_better(self) -> dict[str, bool]:
-        return {metric.name: metric.higher_is_better for metric in self._metrics()}
+        return {metric.name: metric.higher_is_better for metric in self.scorer.metrics}
+
+    def get_config(self, key: str) -> Any:
+        return getattr(self.config, key, None)
+
+    def set_config(self, key: str, value: Any, update: bool = False) -> None:
+        """Change a key of the configuration; with `update`, add to the mapping that is there."""
+        if key not in task_keys():
+            known = [name for name in task_keys() if not name.startswith("_")]
+            raise ConfigError(f"unknown key '{key}' in a task", where=self.name, hint=nearest(key, known))
+        current = getattr(self.config, key)
+        if update:
+            if not isinstance(current, dict) or not isinstance(value, Mapping):
+                what = f"'{key}' is a {type(current).__name__}, not a mapping that can be updated"
+                raise ConfigError(what, where=self.name, hint="call it without update=True")
+            value = {**current, **value}
+        self._configure(self.config.changed(**{key: value}), self.form.settings)
+
+    def dump_config(self) -> dict[str, Any]:
+        """The configuration as it is used, as plain data."""
+        return self.form.to_dict()
 
     def override_metric(self, metric_name: str) -> None:
         """Compute this metric instead of all others; the task's own code does not score any more."""
-        self.config.metric_list = [{"metric": metric_name}]
-        self.config.filter_list = [{"name": f["name"], "filter": f["filter"]} for f in self.config.filter_list]
-        self.config.scorer = None
-        self.config.process_results = None
-        self._only_metric = True
-        self.scoring = build_scoring(self.config, own_results=False, only=True)
-
-    def set_config(self, key: str, value: Any, update: bool = False) -> None:
-        super().set_config(key, value, update)
-        if key in ("metric_list", "filter_list", "scorer", "process_results"):
-            self.scoring = build_scoring(self.config, own_results=self._scores_itself)
+        self._configure(self.config, replace(self.form.settings, metric=metric_name))
 
     def set_repeats(self, repeats: int) -> None:
         """Ask each generation so many times."""
-        if repeats < 1:
-            what = f"expected 1 or more, got {repeats}"
-            raise ConfigError(what, where=f"{self.name}: repeats", hint="give a positive number")
-        self.config.repeats = repeats
+        self.set_config("repeats", repeats)
 
-    @property
-    def _scores_itself(self) -> bool:
-        """Whether the task's own code gives the values of its metrics."""
-        overridden = type(self).process_results is not Task.process_results
-        return not self._only_metric and (overridden or self.config.process_results is not None)
+    def set_num_fewshot(self, num_fewshot: int) -> None:
+        """Override the number of few-shot examples; a task that sets 0 keeps it."""
+        if self.config.num_fewshot != 0:
+            self.set_config("num_fewshot", num_fewshot)
 
-    def _metrics(self) -> list[Metric]:
-        return [metric for scorer in self.scoring.scorers for metric in scorer.metrics]
+    def set_fewshot_seed(self, seed: int | None = None) -> None:
+        self._configure(self.config, replace(self.form.settings, fewshot_seed=seed))
 
 
-def kind_of(output_type: str) -> type[Task]:
-    """The class of tasks of an output type."""
-    return _KINDS[output_type]
+class MultipleChoiceTask(Task):
+    """Ranks choices by their log-likelihood after the prompt."""
+
+    OUTPUT_TYPE = "multiple_choice"
 
 
-def _value_of(metric: Metric) -> Callable[[Sequence[Any]], float]:
-    """The aggregation as a function of the values alone; it says which one it is."""
+class GenerateTask(Task):
+    """Has the model complete the prompt."""
 
-    def value(items: Sequence[Any]) -> float:
-        return metric.aggregation(items, 0).value
+    OUTPUT_TYPE = "generate_until"
 
-    value.aggregation = metric.aggregation  # type: ignore[attr-defined]
-    return value
+
+class LoglikelihoodTask(Task):
+    """Scores how likely the right answer is after the prompt."""
+
+    OUTPUT_TYPE = "loglikelihood"
+
+
+class RollingTask(Task):
+    """Scores how likely the whole text of a document is."""
+
+    OUTPUT_TYPE = "loglikelihood_rolling"

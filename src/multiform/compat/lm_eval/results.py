@@ -11,7 +11,7 @@ from multiform.compat.lm_eval.utils import handle_non_serializable, hash_string
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, LoglikelihoodRequest, Request
 from multiform.results import FormResult, Results
 from multiform.results.export import to_json
-from multiform.tasks import ScoredDoc
+from multiform.tasks import ScoredSample
 
 _SCORES = ("results", "groups", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better", "n-samples")
 _RUN = ("config", "git_hash", "date", "pretty_env_info", "transformers_version", "lm_eval_version", "upper_git_hash",
@@ -58,7 +58,7 @@ def samples_of(form: FormResult) -> list[dict[str, Any]]:
     return [_sample(sample) for sample in ordered]
 
 
-def _sample(sample: ScoredDoc) -> dict[str, Any]:
+def _sample(sample: ScoredSample) -> dict[str, Any]:
     answers = list(zip(sample.instances, sample.outputs, strict=True))
     asked = [list(some) for _, some in groupby(answers, key=lambda pair: _once(pair[0]))]
     arguments = [_arguments(some[0][0].request) for some in asked]

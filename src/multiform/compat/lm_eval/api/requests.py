@@ -10,85 +10,75 @@ from multiform.compat.lm_eval.api import translate
 from multiform.compat.lm_eval.api.documents import TaskDocs
 from multiform.errors import DataError, running
 from multiform.fields import Doc
-from multiform.media import Kind, Media
 from multiform.requests import Instance as Ours
-from multiform.requests import Request
-from multiform.tasks import PromptOptions
-from multiform.tasks import Task as OurTask
-from multiform.tasks.media import read_media
+from multiform.tasks import ChatTemplate
+from multiform.tasks.renderer import Hooks
 
 T = TypeVar("T")
+
+_FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target")
 
 
 class TaskRequests(TaskDocs):
     """Calls `construct_requests`, and takes one instance or a list of them."""
 
-    def requests(self, doc: dict[str, Any], ctx: str | list[str], *, apply_chat_template: bool) -> list[Request]:
-        """What is asked about a document by its output type."""
-        return super().requests(doc, ctx, apply_chat_template=apply_chat_template)  # type: ignore[safe-super]
+    def _hooks(self) -> Hooks:
+        hooks = {**super()._hooks()}
+        for name in _FIELDS:  # an override knows no other template for few-shot examples
+            if name in hooks:
+                hooks[f"fewshot_{name}"] = hooks[name]
+        hooks.pop("construct_requests", None)
+        if self._asks_itself:
+            hooks["construct_requests"] = self._constructed
+        return hooks
 
-    def construct_requests(self, doc: dict[str, Any], ctx: str | list[str], **kwargs: Any) -> Any:
+    def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
         """The instances of one document: one, or a list of them."""
         chat = bool(kwargs.pop("apply_chat_template", False))
         kwargs.pop("chat_template", None)
-        return translate.instances(doc, self.requests(doc, ctx, apply_chat_template=chat), **kwargs)
+        asked = self.renderer.instances(self.renderer.fields(doc), ctx, doc_id=0, chat=chat)
+        return translate.instances(doc, [instance.request for instance in asked], **kwargs)
 
     @property
     def instances(self) -> Any:
         """The requests that `build_all_requests` made, as instances."""
-        made = groupby(self._instances, key=lambda one: one.doc_id)
+        by_doc = groupby(self._instances, key=lambda instance: instance.doc_id)
         return [
             instance
-            for doc_id, some in made
+            for doc_id, asked in by_doc
             for instance in translate.instances(
                 self.eval_docs[doc_id],
-                [one.request for one in some],
+                [one.request for one in asked],
                 metadata=(self.config.task, doc_id, self.config.repeats),
             )
         ]
 
-    def asked(self, doc_id: int, doc: dict[str, Any], context: str | list[str], options: PromptOptions) -> list[Ours]:
-        if not self._asks_itself:
-            made = self.requests(doc, context, apply_chat_template=options.apply_chat_template)
-            return [Ours(doc_id, index, request) for index, request in enumerate(made)]
-        given = self._by_its_code("construct_requests", lambda: self._constructed(doc_id, doc, context, options))
-        kinds = {getattr(one, "request_type", "") for one in (given if isinstance(given, list | tuple) else [given])}
-        if {"loglikelihood_rolling", "loglikelihood"} <= kinds:
+    def _constructed(
+        self, doc: Doc, ctx: Any, *, doc_id: int, apply_chat_template: bool, chat_template: ChatTemplate | None
+    ) -> list[Ours]:
+        """What the task's own `construct_requests` makes, as our requests."""
+        instances = self._by_its_code(
+            "construct_requests",
+            lambda: self.construct_requests(
+                doc=doc,  # type: ignore[arg-type]
+                ctx=ctx,
+                metadata=(self.config.task, doc_id, self.config.repeats),
+                apply_chat_template=apply_chat_template,
+                chat_template=chat_template,
+            ),
+        )
+        listed = instances if isinstance(instances, list | tuple) else [instances]
+        if {"loglikelihood_rolling", "loglikelihood"} <= {getattr(one, "request_type", "") for one in listed}:
             what = "a document asks for the likelihood of a whole text and of a continuation"
             raise DataError(what, where=self._place, hint="make two tasks of it")
         try:
-            return translate.requests(given, doc_id, self.config.repeats, self._read_media)
+            return translate.requests(instances, doc_id, self.config.repeats, self.renderer.media.read)
         except DataError as error:
-            raise DataError(error.what, where=error.where or self._place, hint=error.hint) from error
-
-    def _constructed(self, doc_id: int, doc: dict[str, Any], context: str | list[str], options: PromptOptions) -> Any:
-        return self.construct_requests(
-            doc=doc,
-            ctx=context,
-            metadata=(self.config.task, doc_id, self.config.repeats),
-            apply_chat_template=options.apply_chat_template,
-            chat_template=options.chat_template,
-        )
-
-    def _read_media(self, value: Any, kind: Kind) -> list[Media | None]:
-        return read_media(value, kind, self._find, self.config)
+            raise error.or_at(self._place) from error
 
     @property
     def _asks_itself(self) -> bool:
         return type(self).construct_requests is not TaskRequests.construct_requests
-
-    def shot_question(self, doc: Doc) -> str:
-        overridden = type(self).doc_to_text is not OurTask.doc_to_text
-        return str(self.doc_to_text(doc)) if overridden else super().shot_question(doc)
-
-    def shot_answer(self, doc: Doc) -> str:
-        """The answer of an example; an override of `doc_to_target` knows no other template for examples."""
-        if type(self).doc_to_target is OurTask.doc_to_target:
-            return super().shot_answer(doc)
-        target = self.doc_to_target(doc)
-        target = target[0] if isinstance(target, list) else target
-        indexed = isinstance(target, int) and not isinstance(target, bool) and self.config.doc_to_choice is not None
-        return self.doc_to_choice(doc)[target] if indexed else str(target)
 
     @property
     def _place(self) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -14,8 +13,9 @@ from multiform.compat.lm_eval.config.task import TaskConfig
 from multiform.config import TaskConfig as OurConfig
 from multiform.errors import ConfigError, running
 from multiform.fields import Doc
+from multiform.tasks import RunSettings
 from multiform.tasks import Task as OurTask
-from multiform.tasks.task import kind_of
+from multiform.tasks.renderer import Hooks
 
 ALL_OUTPUT_TYPES = ["loglikelihood", "multiple_choice", "loglikelihood_rolling", "generate_until"]
 
@@ -23,8 +23,7 @@ ALL_OUTPUT_TYPES = ["loglikelihood", "multiple_choice", "loglikelihood_rolling",
 class Task(TaskScores):
     """A task whose methods may be overridden as those of lm-eval's are.
 
-    What it does not override is done by Multiform's task for its output type. That type is known only once a
-    subclass's constructor has said it, so the object then becomes one of both classes.
+    What it does not override is done as Multiform does it for its output type.
     """
 
     any_keys = True
@@ -42,12 +41,16 @@ class Task(TaskScores):
         config: Mapping[str, Any] | OurConfig | None = None,
     ) -> None:
         made = config if isinstance(config, OurConfig) else self._configuration(config or {})
-        self.__class__ = _joined(type(self), kind_of(made.output_type))
+        if self.VERSION is not None and "version" not in made.metadata:
+            made = made.changed(metadata={**made.metadata, "version": self.VERSION})
         super().__init__(made, dataset_mirror=current().mirror)
         self.DATASET_PATH, self.DATASET_NAME = made.dataset_path, made.dataset_name
-        if self.VERSION is not None:
-            made.metadata.setdefault("version", self.VERSION)
         self.VERSION = made.metadata.get("version")  # type: ignore[misc]
+
+    def _configure(self, config: OurConfig, settings: RunSettings) -> None:
+        super()._configure(config, settings)
+        if isinstance(config, TaskConfig) and config.__dict__.get("_on_change") is None:
+            object.__setattr__(config, "_on_change", lambda new: self._configure(new, self.form.settings))
 
     def _configuration(self, given: Mapping[str, Any]) -> OurConfig:
         """The configuration that the class's attributes and the given keys make."""
@@ -70,9 +73,10 @@ class Task(TaskScores):
             running(f"{cls.__name__}()", kind=ConfigError, where=place, hint=OWN_CODE),
             building(config, dataset_mirror),
         ):
-            made = cls(config=dict(config._class_keys)) if _takes_config(cls) else cls()
-        made.config.task = config.task
-        return made
+            task = cls(config=dict(config._class_keys)) if _takes_config(cls) else cls()
+        if task.config.task != config.task:
+            task.set_config("task", config.task)
+        return task
 
     @property
     def _config(self) -> OurConfig:
@@ -108,11 +112,9 @@ class MultipleChoiceTask(Task):
     def doc_to_choice(self, doc: Doc, doc_to_choice: Any = None) -> list[str]:
         return list(doc["choices"])
 
-    def gold(self, doc: Doc) -> tuple[int, ...]:
-        return (int(doc["gold"]),)
-
-    def shot_answer(self, doc: Doc) -> str:
-        return str(doc["choices"][doc["gold"]])
+    def _hooks(self) -> Hooks:
+        gold = {"gold": lambda doc: (int(doc["gold"]),)}
+        return {**super()._hooks(), **gold, "fewshot_doc_to_target": lambda doc: str(doc["choices"][doc["gold"]])}
 
 
 class PerplexityTask(Task):
@@ -128,15 +130,6 @@ class PerplexityTask(Task):
 
     def doc_to_target(self, doc: Doc, doc_to_target: Any = None) -> Any:
         return doc
-
-
-@cache
-def _joined(own: type[Task], kind: type[OurTask]) -> type[Task]:
-    """A class that is both, called like the first."""
-    if issubclass(own, kind):
-        return own
-    names = {"__module__": own.__module__, "__qualname__": own.__qualname__, "__doc__": own.__doc__}
-    return type(own.__name__, (own, kind), names)
 
 
 def _takes_config(kind: type[Task]) -> bool:

@@ -136,7 +136,8 @@ class TaskManager:
         return made
 
     def _task(self, config: TaskConfig, more: Mapping[str, Any]) -> Task:
-        config.metadata = {**config.metadata, **more.get("metadata", {})}
+        if more.get("metadata"):
+            config = config.changed(metadata={**config.metadata, **more["metadata"]})
         if config._task_class is not None:
             return Task.from_config(config, dataset_mirror=current().mirror)
         return ConfigurableTask(config=config)

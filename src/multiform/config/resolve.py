@@ -1,0 +1,268 @@
+"""Resolve a task: what a prompt library, a template or a format makes of the keys that it gives.
+
+    use_prompt -> perturbation -> format or template -> generation arguments -> few-shot configuration
+
+Each step takes the values so far and returns those that it replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from multiform.config.fewshot import FewshotConfig
+from multiform.config.generation import generation_defaults
+from multiform.config.prompts import load_prompt
+from multiform.config.recovered import recovered
+from multiform.config.wrapped import wrapped
+from multiform.errors import ConfigError, MultiformError, shorten
+from multiform.fields import Field, FieldSpec
+from multiform.formats import FieldMapping, FormatConfig, compile_format, select_format
+from multiform.formats.infer import Recovered
+from multiform.formats.perturbation import Perturbation, perturbed
+from multiform.formats.raw import check_raw
+from multiform.formats.select import UnknownFormatError
+
+Values = dict[str, Any]
+#: How a message names the place of a key, given as a path.
+Where = Callable[..., str | None]
+
+_FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target")
+
+
+def resolve(given: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
+    """The values that a task runs with; `given` holds every key of its configuration.
+
+    Beside the replaced keys it has `prompt` (the fields as the task gave them), `mapping` (the fields as a format
+    sees them), `format`, `format_label`, `recovered`, `template_config` and `overridden`.
+    """
+    values: Values = {
+        **given,
+        "format": None,
+        "format_label": None,
+        "recovered": None,
+        "template_config": None,
+        "overridden": (),
+    }
+    values |= _library_prompt(values, folder, where)
+    values["prompt"] = _mapping(values)
+    values["doc_to_text"] = _noisy(values["doc_to_text"], values, where)
+    values["mapping"] = _mapping(values)
+    _compile_fields(values, where)
+    values |= _format(values, given, where)
+    values |= _generation(values, where)
+    values |= _fewshot(values, given, where)
+    if isinstance(values["scorer"], str):
+        values["scorer"] = {"type": values["scorer"]}
+    return values
+
+
+def _mapping(values: Mapping[str, Any]) -> FieldMapping:
+    return FieldMapping(*(values[name] for name in _FIELDS))
+
+
+def _library_prompt(values: Values, folder: Path, where: Where) -> Values:
+    """The fields of the prompt that `use_prompt` names."""
+    if values["use_prompt"] is None:
+        return {}
+    try:
+        return load_prompt(
+            values["use_prompt"],
+            folder=folder,
+            dataset_path=values["dataset_path"],
+            dataset_name=values["dataset_name"],
+        )
+    except ConfigError as error:
+        raise error.at(where("use_prompt") or "use_prompt") from error
+
+
+def _noisy(question: FieldSpec, values: Values, where: Where) -> FieldSpec:
+    """The question with the perturbation that the task asks for."""
+    if values["perturbation"] is None:
+        return question
+    try:
+        perturbation = Perturbation.of(values["perturbation"], values["perturbation_unmodifiable_words"] or ())
+    except ConfigError as error:
+        raise placed(error, "perturbation", where) from error
+    return perturbed(question, perturbation)
+
+
+def _compile_fields(values: Values, where: Where) -> None:
+    """Compile every template now, so that a syntax error is an error of the file, not of a run."""
+    for name in (*_FIELDS, "description", "gen_prefix"):
+        try:
+            Field.of(values[name])
+        except ConfigError as error:
+            raise ConfigError(error.what, where=where(name), hint=error.hint) from error
+
+
+def _format(values: Values, given: Mapping[str, Any], where: Where) -> Values:
+    """The templates and settings of the format or template that the task runs under, if there is one."""
+    selection = values["_formats_selection"] or values["task"].partition("@")[2] or None
+    if values["template"] is not None:
+        if values["formats"] is not None:
+            hint = "keep one of the two; 'multiform convert' turns one into the other"
+            raise ConfigError("a task has formats or a template", where=where("template"), hint=hint)
+        if selection is None:
+            return _template(values, where)
+    try:
+        selected = select_format(values["formats"], selection)
+    except UnknownFormatError as error:
+        if selection is None:
+            raise placed(error, "formats", where) from error
+        place = f"{values['task'].partition('@')[0]}@{selection}"
+        raise ConfigError(error.what, where=place, hint=error.hint) from error
+    except ConfigError as error:
+        raise placed(error, "formats", where) from error
+    if selected is None:
+        return {}
+    foreign = values["formats"] is None and values["template"] is None and not values["multiple_inputs"]
+    found = _recovered(values["prompt"], selected.format, values, given, where) if foreign else None
+    mapping = _raw_mapping(values["prompt"], found, values, where)
+    try:
+        check_raw(selected.format, mapping)
+        templates = compile_format(selected.format, mapping)
+    except ConfigError as error:
+        raise placed(error, "formats", where) from error
+    return {
+        "format_label": selected.label,
+        "recovered": found,
+        "mapping": mapping,
+        **{name: getattr(templates, name) for name in _FIELDS},
+        **_overridden_by(selected.format, values, foreign=found is not None),
+    }
+
+
+def _template(values: Values, where: Where) -> Values:
+    """The task's fields wrapped into functions that give what the template makes of them."""
+    try:
+        template = wrapped(values["template"], values["mapping"], values["output_type"])
+    except ConfigError as error:
+        raise placed(error, "template", where) from error
+    replaced = {
+        "template_config": template.template,
+        "format": template.format,
+        "format_label": template.label,
+        "output_type": template.output_type,
+        **{name: getattr(template, name) for name in _FIELDS},
+    }
+    return replaced if template.format is None else {**replaced, **_overridden_by(template.format, values)}
+
+
+def _overridden_by(format: FormatConfig, values: Values, *, foreign: bool = False) -> Values:
+    """What a format replaces of the task's layout and scoring, and a list of what the task had said instead."""
+    overridden = []
+    replaced: Values = {}
+    if values["gen_prefix"] is not None and values["gen_prefix"] != format.gen_prefix:
+        overridden.append(f"gen_prefix {shorten(values['gen_prefix'], 40)}")
+    if values["scorer"] is not None and format.scorer is not None:
+        overridden.append(f"scorer {shorten(values['scorer'], 40)}")
+    if values["filter_list"] and (format.scorer is not None or format.scored != "generation"):
+        overridden.append("filter_list " + ", ".join(pipeline["name"] for pipeline in values["filter_list"]))
+        replaced["filter_list"] = []
+    if foreign and values["process_results"] is not None and format.output_type != values["output_type"]:
+        overridden.append("process_results")  # it was written for other outputs
+        replaced["process_results"] = None
+    return {
+        **replaced,
+        "format": format,
+        "overridden": tuple(overridden),
+        "output_type": format.output_type,
+        "gen_prefix": format.gen_prefix,
+        "target_delimiter": format.target_delimiter,
+        "fewshot_delimiter": format.fewshot_delimiter,
+        "scorer": format.scorer if format.scorer is not None else values["scorer"],
+    }
+
+
+def _recovered(
+    prompt: FieldMapping, format: FormatConfig, values: Values, given: Mapping[str, Any], where: Where
+) -> Recovered:
+    """The raw mapping behind the fields of a task that was not written for formats."""
+    ranks = given["output_type"] == "multiple_choice"
+    try:
+        found = recovered(
+            prompt,
+            output_type=given["output_type"],
+            processed=values["process_docs"] is not None,
+            needs_choices=format.needs_choices,
+        )
+    except ConfigError as error:
+        raise ConfigError(error.what, where=where(str(error.where)), hint=error.hint) from error
+    return found.spread_out() if format.shows_choices and ranks and values["process_results"] is None else found
+
+
+def _raw_mapping(prompt: FieldMapping, found: Recovered | None, values: Values, where: Where) -> FieldMapping:
+    """The mapping that a format works on: what was recovered from a prompt, or what the task says."""
+    raw = prompt if found is None else found.mapping
+    question = "question" if raw.question is None else raw.question
+    return FieldMapping(_noisy(question, values, where), raw.choices, "answer" if raw.answer is None else raw.answer)
+
+
+def _generation(values: Values, where: Where) -> Values:
+    format: FormatConfig | None = values["format"]
+    try:
+        kwargs = generation_defaults(
+            values["generation_kwargs"], values["output_type"], values["fewshot_delimiter"], format
+        )
+    except ConfigError as error:
+        if format is None or format.generation_kwargs is None:
+            raise placed(error, "generation_kwargs", where) from error
+        place = where(*format_key(values["formats"], values["format_label"], "generation_kwargs"))
+        raise ConfigError(error.what, where=place, hint=error.hint) from error
+    return {"generation_kwargs": kwargs}
+
+
+def _fewshot(values: Values, given: Mapping[str, Any], where: Where) -> Values:
+    """The few-shot configuration; what it does not say is as the task has it."""
+    config = given["fewshot_config"]
+    if isinstance(config, FewshotConfig):
+        config = {key: value for key, value in vars(config).items() if value is not None}
+    config = dict(config or {})
+    if config.get("doc_to_text") is not None and values["recovered"] is None:
+        config["doc_to_text"] = _noisy(config["doc_to_text"], values, where)
+    try:
+        if values["format"] is not None and any(config.get(name) is not None for name in _FIELDS):
+            config |= _fewshot_templates(config, values, given, where)
+        inherited = {name: values[name] for name in ("fewshot_delimiter", "target_delimiter", "gen_prefix", *_FIELDS)}
+        if "split" not in config:
+            inherited["fewshot_split"] = values["fewshot_split"]
+        fewshot = FewshotConfig.from_dict(config, process_docs=values["process_docs"], **inherited)
+    except ConfigError as error:
+        raise placed(error, "fewshot_config", where) from error
+    return {"fewshot_config": fewshot}
+
+
+def _fewshot_templates(
+    config: Mapping[str, Any], values: Values, given: Mapping[str, Any], where: Where
+) -> dict[str, FieldSpec]:
+    """A few-shot mapping of its own goes through the same format as the task's."""
+    format: FormatConfig = values["format"]
+    foreign = values["recovered"] is not None
+    raw = values["prompt"] if foreign else values["mapping"]
+    if foreign and format.needs_choices and config.get("samples") is None:
+        config = {}  # examples laid out otherwise, such as with reasoning, get the layout of the format
+    mapping = FieldMapping(
+        config.get("doc_to_text", raw.question),
+        config.get("doc_to_choice", raw.choices),
+        config.get("doc_to_target", raw.answer),
+    )
+    if foreign:
+        mapping = _raw_mapping(mapping, _recovered(mapping, format, values, given, where), values, where)
+    templates = compile_format(format, mapping)
+    return {name: getattr(templates, name) for name in _FIELDS}
+
+
+def format_key(formats: Any, label: str | None, name: str) -> tuple[str, ...]:
+    """The path of a format's key in a task file, where the task itself defines that format."""
+    if not isinstance(formats, dict) or label is None:
+        return ("formats",)
+    return ("formats", name) if "type" in formats else ("formats", label, name)
+
+
+def placed(error: MultiformError, root: str, where: Where) -> ConfigError:
+    """An error whose place is a path of keys below `root`, with the file and line of the deepest key."""
+    inner = (error.where or "").removeprefix(root).split(".")
+    keys = [int(part) if part.isdigit() else part for part in inner if part]
+    return ConfigError(error.what, where=where(root, *keys), hint=error.hint)

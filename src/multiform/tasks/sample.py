@@ -1,0 +1,110 @@
+"""Sample: one document of a form, rendered; and what it scored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from multiform.errors import UsageError, shorten
+from multiform.fields import Doc
+from multiform.requests import Completion, Instance, LLOutput, Output
+
+#: A prompt as text, or one for each input of a document that has several.
+Context: TypeAlias = str | list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One document of a form: its prompt, what is right, and the requests that ask a model about it.
+
+    Which of the fields are set depends on the kind of the task: `choices` and `gold` where choices are ranked,
+    `references` where completions are compared.
+    """
+
+    doc_id: int
+    doc: Doc
+    #: What is right as the task's field gives it: an index, a text, or several of them.
+    target: Any = None
+    #: What is ranked, without the delimiter: labels or texts, or the inputs of a document that has several.
+    choices: tuple[str, ...] = ()
+    #: The indexes of the right choices; none where the answer is not among them.
+    gold: tuple[int, ...] = ()
+    #: What the choices say, and the labels that the prompt gives them, where a format has both.
+    texts: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+    #: The completions that count as right.
+    references: tuple[Any, ...] = ()
+    #: The beginning of the answer that the prompt gives.
+    gen_prefix: str = ""
+    instances: tuple[Instance, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Responses:
+    """All that a model returned about one document."""
+
+    doc_id: int
+    instances: tuple[Instance, ...]
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoredSample:
+    """A sample with the model's outputs, and what one scorer made of them."""
+
+    sample: Sample
+    outputs: tuple[Output, ...]
+    scorer: str
+    #: The outputs after the scorer's filters.
+    filtered: tuple[Any, ...]
+    #: The value of each metric.
+    values: Mapping[str, Any]
+
+    @property
+    def doc_id(self) -> int:
+        return self.sample.doc_id
+
+    @property
+    def doc(self) -> Doc:
+        return self.sample.doc
+
+    @property
+    def target(self) -> Any:
+        return self.sample.target
+
+    @property
+    def instances(self) -> tuple[Instance, ...]:
+        return self.sample.instances
+
+
+def grouped_responses(instances: Iterable[Instance], *, where: str) -> list[Responses]:
+    """The responses that were put into the `resps` of instances, document by document."""
+    by_doc: dict[int, list[Instance]] = {}
+    for instance in instances:
+        by_doc.setdefault(instance.doc_id, []).append(instance)
+    if not by_doc:
+        raise UsageError("there are no requests yet", where=where, hint="call build_all_requests() first")
+    return [
+        Responses(doc_id=doc_id, instances=tuple(own), outputs=tuple(_output(instance, where) for instance in own))
+        for doc_id, own in by_doc.items()
+    ]
+
+
+def _output(instance: Instance, where: str) -> Output:
+    place = f"{where}: doc {instance.doc_id}: request {instance.idx}"
+    if len(instance.resps) != 1:
+        what = f"there are {len(instance.resps)} responses" if instance.resps else "there is no response yet"
+        raise UsageError(what, where=place, hint="put what the model returns into resps, one for each instance")
+    match instance.resps[0]:
+        case LLOutput() | Completion() as output:
+            return output
+        case str() as text:
+            return Completion(text)
+        case (loglikelihood, is_greedy):
+            return LLOutput(float(loglikelihood), bool(is_greedy))
+        case int() | float() as loglikelihood:
+            return LLOutput(float(loglikelihood))
+        case response:
+            hint = "give an LLOutput or a Completion, a pair of log-likelihood and greedy flag, a number or a text"
+            raise UsageError(f"a response is {shorten(response)}", where=place, hint=hint)
