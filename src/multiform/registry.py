@@ -33,8 +33,8 @@ class Registry(Generic[T]):
         return decorate
 
     def get(self, name: str) -> T:
-        if name not in self._entries:
-            hint = nearest(name, self._entries, listed=f"{self.kind}s")
+        if name not in self:
+            hint = nearest(name, self, listed=f"{self.kind}s")
             raise UsageError(f"unknown {self.kind} '{name}'", hint=hint)
         entry = self._entries[name]
         if isinstance(entry, str):

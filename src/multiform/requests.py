@@ -89,3 +89,7 @@ class Instance:
     request: Request
     #: What a task wants to go along with the request; a model does not see it.
     metadata: Any = field(default=None, compare=False)
+    #: The model's response, for `Task.process_instances()`: an output, or the text or numbers that it holds.
+    resps: list[Any] = field(default_factory=list, compare=False, repr=False)
+    #: What the filters of each scorer left of it.
+    filtered_resps: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)

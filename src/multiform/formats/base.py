@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
@@ -25,7 +26,64 @@ _TEXTS = ("question_prefix", "question_suffix", "choices_prefix", "choice_format
           "section_separator", "target_delimiter", "fewshot_delimiter")  # fmt: skip
 _OPTIONAL_TEXTS = ("instruction", "answer_instruction", "answer_prompt", "gen_prefix")
 
-formats: Registry[type[FormatConfig]] = Registry("format")
+
+@dataclass(frozen=True)
+class _Made:
+    """A class of formats from the moment it is made, and what its name stood for before."""
+
+    cls: type[FormatConfig]
+    before: Any
+
+    def entry(self) -> Any:
+        """The class once it is whole, else what stood there before."""
+        if _is_whole(self.cls):
+            return self.cls
+        return self.before.entry() if isinstance(self.before, _Made) else self.before
+
+
+class FormatRegistry(Registry["type[FormatConfig]"]):
+    """Formats by name, without classes that are not whole.
+
+    A class is seen when it is made. Its dataclass decorator runs after that, and may fail: then the name stands for
+    what it stood for before. A class without a decorator is whole if it leaves the fields as they are.
+    """
+
+    def made(self, cls: type[FormatConfig]) -> None:
+        """Register a class that may yet turn out not to be whole."""
+        self._entries[cls.format_name] = _Made(cls, self._entries.get(cls.format_name))  # type: ignore[assignment]
+
+    def unfinished(self, name: str) -> type[FormatConfig] | None:
+        """The class of a name that is not whole."""
+        entry: Any = self._entries.get(name)
+        return entry.cls if isinstance(entry, _Made) and not _is_whole(entry.cls) else None
+
+    def get(self, name: str) -> type[FormatConfig]:
+        entry: Any = self._entry(name)
+        return super().get(name) if entry is None else entry
+
+    def _entry(self, name: object) -> Any:
+        entry: Any = self._entries.get(name)  # type: ignore[call-overload]
+        return entry.entry() if isinstance(entry, _Made) else entry
+
+    def __contains__(self, name: object) -> bool:
+        return self._entry(name) is not None
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name in self._entries if name in self)
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+def _is_whole(cls: type[FormatConfig]) -> bool:
+    own = vars(cls)
+    if "__dataclass_params__" in own:  # the decorator has begun
+        return "__dataclass_fields__" in own
+    changed = {*own, *inspect.get_annotations(cls)}
+    return not changed & {field.name for field in fields(cls)}
+
+
+formats = FormatRegistry("format")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +144,12 @@ class FormatConfig:
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "format_name" in cls.__dict__:
-            formats.register(cls.format_name)(cls)
+        name: Any = cls.__dict__.get("format_name")
+        if not isinstance(name, str | None):
+            what = f"format_name is {shorten(name)}, not text"
+            raise ConfigError(what, where=cls.__name__, hint="name the format, or leave format_name out")
+        if name:
+            formats.made(cls)
 
     def __post_init__(self) -> None:
         for name in _TEXTS:
@@ -160,6 +222,10 @@ class FormatConfig:
         overrides = dict(overrides or {})
         if name not in formats and name in dialects:
             return dialects.get(name)(overrides)
+        broken = formats.unfinished(name)
+        if name not in formats and broken is not None:
+            what = f"format '{name}' is not registered: {broken.__name__} is no finished dataclass"
+            raise ConfigError(what, hint="decorate it with @dataclass(frozen=True, kw_only=True)")
         if name not in formats:
             raise ConfigError(f"unknown format '{name}'", hint=nearest(name, [*formats, *dialects], listed="formats"))
         kind: Any = formats.get(name)

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
-from multiform.errors import DataError, UsageError, reason
+from multiform.calls import mismatch, name_of
+from multiform.errors import ConfigError, DataError, UsageError, running, shorten
 from multiform.registry import Registry
 from multiform.scoring.bootstrap import bootstrap_mean_stderr, bootstrap_stderr
 from multiform.scoring.statistics import Estimate, mean_estimate, normal_estimate, ratio_estimate
@@ -40,17 +41,41 @@ def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation
     known: Aggregation | None = getattr(function, "aggregation", None)
     if known is not None:
         return known
+    name = name_of(function)
+    problem = mismatch(function, [])
+    if problem is not None:
+        what = f"aggregation '{name}' cannot be called with the list of all values: {problem}"
+        raise ConfigError(what, hint=f"write it as def {name}(values)")
 
     def aggregate(items: Sequence[Any], iterations: int) -> Estimate:
-        try:
-            value = float(function(items))
-        except Exception as error:  # a user's function may raise anything
-            inner = getattr(function, "func", function)  # of a partial
-            name = getattr(inner, "__name__", "aggregation")
-            raise DataError(f"aggregation '{name}' failed: {reason(error)}", hint="call it with some values") from error
-        return Estimate(value=value, n=len(items))
+        with running(f"aggregation '{name}'", hint="call it with some values"):
+            value = function(items)
+        return Estimate(value=_as_number(value, f"aggregation '{name}' returned"), n=len(items))
 
     return aggregate
+
+
+#: What an aggregation wants of each document: a number, a pair such as (gold, prediction), or whatever it is.
+ItemKind = Literal["number", "pair", "any"]
+
+
+def item_kind(aggregation: Aggregation) -> ItemKind:
+    """What a registered aggregation wants of each document; a task's function takes what its task gives it."""
+    return _ITEM_KINDS.get(aggregation, "any")
+
+
+def aggregated(aggregation: Aggregation, items: Sequence[Any], iterations: int, metric: str) -> Estimate:
+    """The aggregate of a metric's values; values that the aggregation has no use for are an error that says so."""
+    hint = f"its values are {shorten(list(items[:3]))}: give others, or another aggregation"
+    with running(f"the aggregation of metric '{metric}'", hint=hint):
+        return aggregation(items, iterations)
+
+
+def _as_number(value: Any, told: str) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{told} {shorten(value)}, not a number", hint="return one number") from error
 
 
 def _bootstrapped(function: Callable[[Sequence[Any]], float], cap: int = DEFAULT_ITERATIONS) -> Aggregation:
@@ -106,9 +131,17 @@ def bits_per_byte(items: Sequence[tuple[float, float]], iterations: int) -> Esti
 
 
 @aggregations.register("brier_score")
-def brier_score(items: Sequence[float], iterations: int) -> Estimate:
-    """The mean squared error of the probabilities."""
-    return mean_estimate(items)
+def brier_score(items: Sequence[Any], iterations: int) -> Estimate:
+    """The mean squared error of the probabilities, or of pairs of the right index and the probabilities.
+
+    >>> brier_score([(0, [0.5, 0.5]), (1, [0.0, 1.0])], 0).value
+    0.25
+    """
+    return mean_estimate([_squared_error(*item) if isinstance(item, list | tuple) else float(item) for item in items])
+
+
+def _squared_error(gold: int, probabilities: Sequence[float]) -> float:
+    return math.fsum((p - float(index == gold)) ** 2 for index, p in enumerate(probabilities))
 
 
 @aggregations.register("bypass")
@@ -170,3 +203,17 @@ aggregations.register("f1")(_bootstrapped(_f1))
 aggregations.register("matthews_corrcoef")(_bootstrapped(_matthews))
 for _name in ("bleu", "chrf", "chrf++", "ter"):
     aggregations.register(_name)(_bootstrapped(_corpus(_name), cap=SLOW_ITERATIONS))
+
+_ITEM_KINDS: dict[Aggregation, ItemKind] = {
+    **dict.fromkeys(map(aggregations.get, ("mean", "nanmean", "median", "perplexity")), "number"),
+    **dict.fromkeys(
+        map(
+            aggregations.get,
+            (
+                *("weighted_perplexity", "bits_per_byte", "brier_score", "f1", "matthews_corrcoef"),
+                *("bleu", "chrf", "chrf++", "ter"),
+            ),
+        ),
+        "pair",
+    ),
+}

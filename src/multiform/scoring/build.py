@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from multiform.calls import mismatch, name_of
 from multiform.config import TaskConfig
-from multiform.errors import ConfigError, MultiformError, nearest
+from multiform.errors import ConfigError, MultiformError, nearest, reason
 from multiform.scoring.filters import Pipeline, build_pipeline
 from multiform.scoring.metrics import Metric, build_metric, metrics
 from multiform.scoring.metrics.callables import pair
@@ -114,19 +115,32 @@ def _scorer_class(config: TaskConfig) -> type[Scorer]:
         return Scorer
     assert isinstance(config.scorer, dict)
     name = config.scorer.get("type")
+    path = config.format_key("scorer") if config.format and config.format.scorer is not None else ("scorer",)
     if name not in scorers:
         hint = nearest(str(name), scorers, listed="scorers")
-        path = config.format_key("scorer") if config.format and config.format.scorer is not None else ("scorer",)
         raise ConfigError(f"unknown scorer '{name}'", where=config.where(*path), hint=hint)
-    return scorers.get(str(name))
+    kind: Any = scorers.get(str(name))
+    if not isinstance(kind, type) or not issubclass(kind, Scorer):
+        what = f"scorer '{name}' is {name_of(kind)}, which is no subclass of Scorer"
+        raise ConfigError(what, where=config.where(*path), hint="register a class: class Mine(Scorer)")
+    for method, arguments in (("score", 1), ("score_instances", 2)):
+        problem = mismatch(getattr(kind, method), *[None] * (1 + arguments))
+        if problem is not None:
+            written = "score(self, outcome)" if arguments == 1 else "score_instances(self, outcomes, docs)"
+            what = f"scorer '{name}': {kind.__name__}.{method} cannot be called: {problem}"
+            raise ConfigError(what, where=config.where(*path), hint=f"write it as {written}")
+    return kind
 
 
 def _construct(config: TaskConfig, kind: type[Scorer], pipeline: Pipeline, chosen: Sequence[Metric]) -> Scorer:
     kwargs: dict[str, Any] = dict(config.scorer.get("kwargs") or {}) if isinstance(config.scorer, dict) else {}
     try:
         return kind(pipeline=pipeline, metrics=chosen, **kwargs)
-    except TypeError as error:
-        raise ConfigError(f"{kind.__name__}: {error}", where=config.where("scorer"), hint="check its kwargs") from error
+    except MultiformError:
+        raise
+    except Exception as error:  # TypeError for a wrong argument; a user's class may raise anything
+        told = str(error) if isinstance(error, TypeError) else reason(error)
+        raise ConfigError(f"{kind.__name__}: {told}", where=config.where("scorer"), hint="check its kwargs") from error
 
 
 def _metric(

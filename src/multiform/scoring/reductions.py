@@ -5,32 +5,60 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from multiform.errors import ConfigError, nearest
+from multiform.calls import mismatch, name_of
+from multiform.errors import ConfigError, DataError, nearest, running
 from multiform.registry import Registry
 
-Reduction = Callable[[Sequence[Any]], Any]
+ReductionFn = Callable[[Sequence[Any]], Any]
 
-reductions: Registry[Reduction] = Registry("reduction")
+reductions: Registry[ReductionFn] = Registry("reduction")
 register_reduction = reductions.register
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reduction:
+    """A reduction that a metric asks for, under the name by which messages know it."""
+
+    name: str
+    function: ReductionFn
+    #: So many values it needs at least.
+    needs: int = 1
+
+    def __call__(self, values: Sequence[Any]) -> Any:
+        with running(f"reduction '{self.name}'", hint="call it with the list of one document's values to debug it"):
+            value = self.function(values)
+        if value is None:
+            raise DataError(f"reduction '{self.name}' returned None", hint="return a number, or a dict of numbers")
+        return value
+
 
 _STEPS = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
-def build_reduction(given: str | Reduction | None) -> Reduction:
-    """A registered reduction, ``pass@k`` for one k, a function, or the first value."""
-    if given is None:
-        return take_first
-    if callable(given):
+def build_reduction(given: str | ReductionFn) -> Reduction:
+    """A registered reduction, ``pass@k`` for one k, or a function."""
+    if isinstance(given, Reduction):
         return given
+    if callable(given):
+        return _checked(name_of(given), given)
     if given.startswith("pass@") and given[5:].isdigit() and int(given[5:]) > 0:
         k = int(given[5:])
-        return lambda values: {given: pass_at(values, k)}
+        return Reduction(name=given, function=lambda values: {given: pass_at(values, k)}, needs=k)
     if given not in reductions:
         hint = nearest(given, [*reductions, "pass@1"], listed="reductions")
         raise ConfigError(f"unknown reduction '{given}'", hint=hint)
-    return reductions.get(given)
+    return _checked(given, reductions.get(given))
+
+
+def _checked(name: str, function: ReductionFn) -> Reduction:
+    problem = mismatch(function, [])
+    if problem is not None:
+        what = f"reduction '{name}' cannot be called with the list of a document's values: {problem}"
+        raise ConfigError(what, hint="write it as def reduction(values)")
+    return Reduction(name=name, function=function)
 
 
 @register_reduction("take_first")

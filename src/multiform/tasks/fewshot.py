@@ -10,9 +10,11 @@ import json
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from numbers import Integral
 from typing import Any
 
-from multiform.errors import DataError
+from multiform.calls import mismatch, name_of
+from multiform.errors import ConfigError, DataError, nearest, shorten
 from multiform.media import named
 from multiform.registry import Registry
 
@@ -116,6 +118,35 @@ class BalancedSampler(Sampler):
             drawn += [by_label[label].pop() for label in left[: n - len(drawn)]]
         self.random.shuffle(drawn)
         return drawn
+
+
+def check_sampler(name: str) -> None:
+    """Refuse a sampler that is not registered, or that cannot be called as samplers are called."""
+    if name not in samplers:
+        raise ConfigError(f"unknown sampler '{name}'", hint=nearest(name, samplers, listed="samplers"))
+    kind: Any = samplers.get(name)
+    if not isinstance(kind, type) or not issubclass(kind, Sampler):
+        what = f"sampler '{name}' is {name_of(kind)}, which is no subclass of Sampler"
+        raise ConfigError(what, hint="register a class: class Mine(Sampler)")
+    problems = {
+        "__init__": mismatch(kind.__init__, None, [], seed=0, label_of=repr),
+        "sample": mismatch(kind.sample, None, 1, exclude=None),
+    }
+    for method, problem in problems.items():
+        if problem is not None:
+            what = f"sampler '{name}': {kind.__name__}.{method} cannot be called: {problem}"
+            hint = "write it as __init__(self, pool, *, seed, label_of) and sample(self, n, *, exclude=None)"
+            raise ConfigError(what, hint=hint)
+
+
+def checked_draw(drawn: Any, number: int, sampler: Sampler) -> list[int]:
+    """The indexes that a sampler drew: as many as asked for, each of a document that is there."""
+    size = len(sampler.pool)
+    indexes = isinstance(drawn, list | tuple) and all(isinstance(index, Integral) for index in drawn)
+    if indexes and len(drawn) == number and all(0 <= index < size for index in drawn):
+        return [int(index) for index in drawn]
+    what = f"{type(sampler).__name__} drew {shorten(drawn)} for {number} examples of {size} documents"
+    raise DataError(what, hint="have it return a list of so many indexes of its pool")
 
 
 def differ(doc: Any, other: Any) -> bool:

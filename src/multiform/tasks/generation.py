@@ -23,26 +23,37 @@ class GenerateTask(Task):
 
     def requests(self, doc: dict[str, Any], ctx: str | list[str], *, apply_chat_template: bool) -> list[Request]:
         assert isinstance(ctx, str)
-        self.references(doc)  # a document whose answer does not resolve is an error before the model is asked
         kwargs = self.config.generation_kwargs
         ctx = self.with_media(ctx, doc)
         repeats = range(self.config.repeats)
         return [GenerationRequest.of(str(ctx), kwargs, sample, media_of(ctx)) for sample in repeats]
 
-    def references(self, doc: Doc) -> tuple[Any, ...]:
+    def check_answer(self, doc: Doc) -> None:
+        if self._compares:
+            self.references(doc)
+
+    def check_asked(self, doc: Doc, requests: Sequence[Request]) -> None:
+        other = [request for request in requests if not isinstance(request, GenerationRequest)]
+        if other and self._compares:
+            what = f"construct_requests made {type(other[0]).__name__}, and the metrics are of what a model writes"
+            raise DataError(
+                what, where=self.name, hint="set the output_type of these requests, or give process_results"
+            )
+
+    def references(self, doc: Doc) -> tuple[str, ...]:
         """The texts that count as right."""
-        target = self.doc_to_target(doc)
+        target = self.needed(self.doc_to_target(doc), "doc_to_target")
         targets = target if isinstance(target, list) else [target]
         if self.config.format is None and self.config.doc_to_choice is not None:
-            choices = self.doc_to_choice(doc)
+            choices = self.choices(doc)
             targets = [choices[t] if isinstance(t, int) and 0 <= t < len(choices) else t for t in targets]
-        if self._scores_itself:
-            return tuple(targets)
         if not targets or any(t is None for t in targets):
             raise DataError("there is no answer", where=self.config.where("doc_to_target"), hint="check doc_to_target")
         return tuple(str(t) for t in targets)
 
     def filtered(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Any]) -> list[Any]:
+        if not all(isinstance(output, Completion) for output in outputs):
+            return super().filtered(pipeline, doc, outputs)
         texts = pipeline([output.text for output in outputs], doc)
         return texts if pipeline.single else [texts]
 
@@ -71,5 +82,5 @@ class GenerateTask(Task):
         """Each repeat by itself; all together for a task's own metric, where no filter picked one."""
         if not results or not isinstance(results[0], list):
             return results
-        whole = all(metric.whole for scorer in self.scoring.scorers for metric in scorer.metrics)
+        whole = all(metric.whole for scorer in self._computed_by() for metric in scorer.metrics)
         return [results[0]] if whole else results[0]

@@ -40,7 +40,7 @@ class MultipleChoiceTask(Task):
         if not self.has_multiple_inputs:
             return super().questions(doc)
         if not self.config.multiple_inputs:
-            return self.doc_to_choice(doc)
+            return self.choices(doc)
         inputs = self.doc_to_text(doc)
         if not isinstance(inputs, list) or not inputs:
             what = f"multiple_inputs needs a list of inputs, got {shorten(inputs)}"
@@ -49,7 +49,7 @@ class MultipleChoiceTask(Task):
 
     def ending(self, doc: Doc) -> str:
         """What all inputs share: the task's only choice, or its target where the choices are the inputs."""
-        return self.doc_to_choice(doc)[0] if self.config.multiple_inputs else str(self.doc_to_target(doc))
+        return self.choices(doc)[0] if self.config.multiple_inputs else str(self.doc_to_target(doc))
 
     def shot_question(self, doc: Doc) -> str:
         if not self.has_multiple_inputs:
@@ -57,23 +57,32 @@ class MultipleChoiceTask(Task):
         if self.config.multiple_inputs:
             return self.questions(doc)[self.gold(doc)[0]]
         index: int = self.doc_to_text(doc, self._fewshot.doc_to_text)
-        return self.doc_to_choice(doc, self._fewshot.doc_to_choice)[index]
+        return self.choices(doc, self._fewshot.doc_to_choice)[index]
 
     def shot_answer(self, doc: Doc) -> str:
         return self.ending(doc) if self.has_multiple_inputs else super().shot_answer(doc)
 
     def requests(self, doc: dict[str, Any], ctx: str | list[str], *, apply_chat_template: bool) -> list[Request]:
         delimiter = self.answer_delimiter(apply_chat_template)
-        if self.config.format is not None:
-            self.gold(doc)  # a document whose answer does not resolve is an error before the model is asked
         if isinstance(ctx, list):
             pairs = [(self.with_media(context, doc), delimiter + self.ending(doc)) for context in ctx]
         else:
             ctx = self.with_media(ctx, doc)
-            pairs = [(ctx, delimiter + choice) for choice in self.doc_to_choice(doc)]
+            pairs = [(ctx, delimiter + choice) for choice in self.choices(doc)]
         if self._wants_mutual_info:
             pairs += [("", continuation) for _, continuation in pairs]
         return [LoglikelihoodRequest(str(context), ending, media_of(context)) for context, ending in pairs]
+
+    def check_answer(self, doc: Doc) -> None:
+        if self.config.format is not None:
+            self.gold(doc)
+
+    def check_asked(self, doc: Doc, requests: Sequence[Request]) -> None:
+        number = len(self.questions(doc) if self.has_multiple_inputs else self.choices(doc)) if self._compares else 0
+        ranked = [request for request in requests[:number] if isinstance(request, LoglikelihoodRequest)]
+        if len(ranked) < number:
+            what = f"construct_requests made {len(ranked)} log-likelihood requests for {number} choices"
+            raise DataError(what, where=self.name, hint="make one for each choice, or give process_results")
 
     @property
     def _wants_mutual_info(self) -> bool:
@@ -85,7 +94,7 @@ class MultipleChoiceTask(Task):
 
     def doubt(self, doc: Doc) -> DataError | None:
         """An answer that is none of the choices; without a format, such a document counts as wrong, as in lm-eval."""
-        if self.config.format is not None or self._scores_itself:
+        if self.config.format is not None or not self._compares:
             return None
         choices, target = self._choices_and_target(doc)
         try:
@@ -119,12 +128,12 @@ class MultipleChoiceTask(Task):
         return tuple(index) if isinstance(index, list) else (index,)
 
     def _choices_and_target(self, doc: Doc) -> tuple[Sequence[str], Any]:
-        choices: Sequence[str] = self.questions(doc) if self.has_multiple_inputs else self.doc_to_choice(doc)
+        choices: Sequence[str] = self.questions(doc) if self.has_multiple_inputs else self.choices(doc)
         by_question = self.has_multiple_inputs and not self.config.multiple_inputs
-        return choices, self.doc_to_text(doc) if by_question else self.doc_to_target(doc)
+        return choices, self.doc_to_text(doc) if by_question else self.needed(self.doc_to_target(doc), "doc_to_target")
 
     def outcomes(self, doc: Doc, answered: Answered, results: Sequence[Any]) -> list[Outcome]:
-        choices = self.questions(doc) if self.has_multiple_inputs else self.doc_to_choice(doc)
+        choices = self.questions(doc) if self.has_multiple_inputs else self.choices(doc)
         number = len(choices)
         lengths = [output.tokens for output in answered.outputs[:number] if isinstance(output, LLOutput)]
         return [

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
+
+from multiform.errors import DataError, shorten
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,26 @@ def chat_messages(messages: Sequence[Message], *, multiturn: bool) -> list[dict[
     body = plain_text(turns[:-1]) + (turns[-1].content if prefix else plain_text(turns[-1:])) if turns else ""
     joined = [*system, Message("user", body), *prefix]
     return [{"role": message.role, "content": message.content} for message in joined]
+
+
+def plain_chat(messages: Sequence[Mapping[str, Any]], layout: Layout) -> str:
+    r"""Roles and contents as one text, as examples and a question are written without a chat template.
+
+    >>> turns = [("user", "2 + 2?"), ("assistant", "4"), ("user", "3 + 3?")]
+    >>> plain_chat([{"role": role, "content": text} for role, text in turns], Layout(" ", "\n\n"))
+    '2 + 2? 4\n\n3 + 3?'
+    """
+    text = ""
+    before = ""
+    for message in messages:
+        role, content = message.get("role"), message.get("content")
+        if not isinstance(content, str):
+            what = f"a message is {shorten(dict(message))}, without a text as its content"
+            raise DataError(what, hint="give messages with role and content")
+        delimiter = layout.target_delimiter if role == "assistant" and before == "user" else layout.fewshot_delimiter
+        text = delimited(text, content, delimiter)
+        before = str(role)
+    return text
 
 
 def needs_delimiter(before: str, after: str) -> bool:

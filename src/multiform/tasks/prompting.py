@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from multiform.config import FewshotConfig, TaskConfig
-from multiform.errors import ConfigError, DataError, nearest, shorten
+from multiform.errors import ConfigError, DataError, running, shorten
 from multiform.fields import Doc, FieldSpec
 from multiform.media import Media, MediaText, media_of, parts
 from multiform.tasks import prompt
-from multiform.tasks.fewshot import DEFAULT_SEED, Sampler, samplers
+from multiform.tasks.fewshot import DEFAULT_SEED, Sampler, check_sampler, checked_draw, samplers
 from multiform.tasks.marks import check_marks
 from multiform.tasks.media import TaskMedia
 from multiform.tasks.reader import placing
@@ -30,25 +30,39 @@ class TaskPrompts(TaskMedia):
         self._shots_asked = False
 
     def doc_to_text(self, doc: Doc, doc_to_text: FieldSpec = None) -> Any:
-        """The question; the inputs, or the index of the right one, of a task with several inputs."""
-        spec = self.config.doc_to_text if doc_to_text is None else doc_to_text
-        return self.reader.question(spec, doc)
+        """The question; the inputs, or the index of the right one, of a task with several inputs.
 
-    def doc_to_choice(self, doc: Doc, doc_to_choice: FieldSpec = None) -> list[str]:
+        None where the task has no such field; so it is with choices and target.
+        """
+        spec = self.config.doc_to_text if doc_to_text is None else doc_to_text
+        return None if spec is None else self.reader.question(spec, doc)
+
+    def doc_to_choice(self, doc: Doc, doc_to_choice: FieldSpec = None) -> list[str] | None:
         spec = self.config.doc_to_choice if doc_to_choice is None else doc_to_choice
-        return self.reader.choices(spec, doc)
+        return None if spec is None else self.reader.choices(spec, doc)
 
     def doc_to_target(self, doc: Doc, doc_to_target: FieldSpec = None) -> Any:
         """The answer as the task's fields give it; a spelled-out list is a list."""
         spec = self.config.doc_to_target if doc_to_target is None else doc_to_target
-        return self.reader.target(spec, doc)
+        return None if spec is None else self.reader.target(spec, doc)
+
+    def choices(self, doc: Doc, doc_to_choice: FieldSpec = None) -> list[str]:
+        """The choices of a document that has to have some."""
+        found: list[str] = self.needed(self.doc_to_choice(doc, doc_to_choice), "doc_to_choice")
+        return found
+
+    def needed(self, value: Any, key: str) -> Any:
+        """The value of a field; it is an error where the task has no such field."""
+        if value is None and getattr(self.config, key) is None:
+            raise ConfigError(f"the task has no {key}", where=self.config.where(), hint=f"set {key}")
+        return value
 
     def doc_to_decontamination_query(self, doc: Doc) -> str:
         """The text that is looked up in a training corpus: the task's query, or the question."""
         spec = self.config.doc_to_decontamination_query
-        return (
-            str(self.doc_to_text(doc)) if spec is None else self.reader.text(spec, doc, "doc_to_decontamination_query")
-        )
+        if spec is None:
+            return str(self.needed(self.doc_to_text(doc), "doc_to_text"))
+        return self.reader.text(spec, doc, "doc_to_decontamination_query")
 
     def doc_to_prefix(self, doc: Doc) -> str:
         return self.reader.text(self.config.gen_prefix, doc, "gen_prefix")
@@ -90,13 +104,19 @@ class TaskPrompts(TaskMedia):
         config = self._fewshot
         # Named documents are taken in order; everything else is up to the sampler.
         name = "first_n" if config.fewshot_indices is not None else config.sampler
-        return samplers.get(name)(self.fewshot_docs(), seed=self._seed, label_of=self._shot_label)
+        docs = self.fewshot_docs()
+        with self._sampling(name):
+            return samplers.get(name)(docs, seed=self._seed, label_of=self._shot_label)
+
+    def _sampling(self, name: str) -> running:
+        place = self.config.where("fewshot_config", "sampler")
+        return running(f"sampler '{name}'", kind=ConfigError, where=place, hint="see docs/fewshot.md for what it gets")
 
     def _check_sampler(self) -> None:
-        name = self._fewshot.sampler
-        if name not in samplers:
-            what, place = f"unknown sampler '{name}'", self.config.where("fewshot_config", "sampler")
-            raise ConfigError(what, where=place, hint=nearest(name, samplers, listed="samplers"))
+        try:
+            check_sampler(self._fewshot.sampler)
+        except ConfigError as error:
+            raise error.at(self.config.where("fewshot_config", "sampler") or "fewshot_config") from error
 
     def _shot_label(self, doc: Doc) -> Any:
         return self.doc_to_target(doc, self._fewshot.doc_to_target)
@@ -146,7 +166,7 @@ class TaskPrompts(TaskMedia):
 
     def questions(self, doc: Doc) -> list[str]:
         """The question of a document, or its several inputs."""
-        question = self.doc_to_text(doc)
+        question = self.needed(self.doc_to_text(doc), "doc_to_text")
         if isinstance(question, list):
             what, place = f"expected one question, got {shorten(question)}", self.config.where("doc_to_text")
             raise DataError(what, where=place, hint="set multiple_inputs: true if each is scored with the same ending")
@@ -158,8 +178,9 @@ class TaskPrompts(TaskMedia):
         try:
             # lm-eval 0.4.13 leaves the document out only where these two are equal; see docs/fewshot.md.
             excluded = doc if self._fewshot.split == self.config.test_split else None
-            drawn = self.sampler.sample(number, exclude=excluded)
-            return self.sampler.replace(drawn, doc, seed=self._seed)
+            with self._sampling(self._fewshot.sampler):
+                drawn = checked_draw(self.sampler.sample(number, exclude=excluded), number, self.sampler)
+                return checked_draw(self.sampler.replace(drawn, doc, seed=self._seed), number, self.sampler)
         except DataError as error:
             place = f"--num_fewshot: {self.name}" if self._shots_asked else self.config.where("num_fewshot")
             raise DataError(error.what, where=error.where or place, hint=error.hint) from error
@@ -191,14 +212,14 @@ class TaskPrompts(TaskMedia):
 
     def shot_question(self, doc: Doc) -> str:
         """The question of an example."""
-        return str(self.doc_to_text(doc, self._fewshot.doc_to_text))
+        return str(self.needed(self.doc_to_text(doc, self._fewshot.doc_to_text), "doc_to_text"))
 
     def shot_answer(self, doc: Doc) -> str:
         """The answer of an example as text: the first of several, a choice for an index."""
-        target = self.doc_to_target(doc, self._fewshot.doc_to_target)
+        target = self.needed(self.doc_to_target(doc, self._fewshot.doc_to_target), "doc_to_target")
         target = target[0] if isinstance(target, list) else target
         if isinstance(target, int) and not isinstance(target, bool) and self._fewshot.doc_to_choice is not None:
-            choices = self.doc_to_choice(doc, self._fewshot.doc_to_choice)
+            choices = self.choices(doc, self._fewshot.doc_to_choice)
             if not 0 <= target < len(choices):
                 what = f"the answer {target} is not between 0 and {len(choices) - 1}"
                 raise DataError(what, where=self.config.where("doc_to_target"), hint="check doc_to_target")

@@ -2,43 +2,36 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 from multiform.config import TaskConfig
-from multiform.errors import ConfigError, DataError, MultiformError, reason
-from multiform.fields import Doc
+from multiform.errors import ConfigError, MultiformError
 from multiform.formats import OutputType
-from multiform.scoring.aggregations import DEFAULT_ITERATIONS, plain_aggregation
-from multiform.scoring.build import Scoring, build_scoring
-from multiform.scoring.filters import Pipeline
-from multiform.scoring.metrics import Metric, value_metric
-from multiform.scoring.outcome import Outcome
-from multiform.scoring.scorers import Scorer
-from multiform.scoring.statistics import Estimate
-from multiform.tasks.reader import placing
-from multiform.tasks.records import Answered, ScoredDoc
-from multiform.tasks.requesting import TaskRequests
+from multiform.tasks.scores import TaskScores
 from multiform.tasks.unsupported import refuse_unsupported
 
 _KINDS: dict[str, type[Task]] = {}
 
 
-class Task(TaskRequests):
-    """A benchmark under one format. `from_config` gives the subclass that fits the output type."""
+class Task(TaskScores):
+    """A benchmark under one format. `from_config` gives the subclass that fits the output type.
+
+    A subclass may override `construct_requests` alone: what it leaves to Task is done by the class of its output type,
+    of which the object then is one, too.
+    """
 
     OUTPUT_TYPE: ClassVar[OutputType]
     #: Whether the class gets all keys of a task file, and says itself which of them it knows.
     any_keys: ClassVar[bool] = False
 
     def __init__(self, config: TaskConfig | dict[str, Any], *, dataset_mirror: Path | None = None) -> None:
-        super().__init__(config, dataset_mirror=dataset_mirror)
+        made = config if isinstance(config, TaskConfig) else TaskConfig.from_dict(_with_output_type(type(self), config))
+        self.__class__ = _of_kind(type(self), made)
+        super().__init__(made, dataset_mirror=dataset_mirror)
         refuse_unsupported(self.config)
         self._check_sampler()
-        self._only_metric = False
-        self.scoring: Scoring = build_scoring(self.config, own_results=self._scores_itself)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -64,133 +57,7 @@ class Task(TaskRequests):
     def notes(self) -> list[MultiformError]:
         """What is odd about the task's files but no reason to refuse them."""
         source = self.config._source
-        return [*(source.notes if source is not None else ()), *self.scoring.notes]
-
-    @abstractmethod
-    def outcomes(self, doc: Doc, answered: Answered, results: Sequence[Any]) -> list[Outcome]:
-        """What the metrics see of a document, once for each repeat that is left after filtering."""
-
-    def process_results(self, doc: Doc, results: Sequence[Any]) -> Mapping[str, Any] | None:
-        """The values of a document by the task's own code, or None to have the metrics compute them.
-
-        `results` are pairs of log-likelihood and greedy flag, log-likelihoods of whole texts, or texts.
-        """
-        function = self.config.process_results
-        if function is None:
-            return None
-        try:
-            made = function(doc, results)
-        except MultiformError:
-            raise
-        except Exception as error:  # a user's function may raise anything
-            what = f"process_results failed: {reason(error)}"
-            raise DataError(what, where=self.config.where("process_results"), hint="call it to debug it") from error
-        if not isinstance(made, Mapping):
-            what = f"process_results returned {type(made).__name__}, not a mapping of metrics"
-            raise DataError(what, where=self.config.where("process_results"), hint='return e.g. {"acc": 1.0}')
-        return made
-
-    def process_instances(self, answered: Answered) -> list[ScoredDoc]:
-        """Filter and score one document, once for each scorer that does not wait for all documents."""
-        with placing(f"doc {answered.doc_id}"):
-            return [self._scored(scorer, answered) for scorer in self.scoring.scorers if not scorer.deferred]
-
-    def process_deferred(self, answered: Sequence[Answered]) -> list[ScoredDoc]:
-        """Score all documents at once with the scorers that want that."""
-        made: list[ScoredDoc] = []
-        for scorer in self.scoring.scorers:
-            if scorer.deferred:
-                docs = [self.eval_docs[one.doc_id] for one in answered]
-                outcomes = [
-                    self.outcomes(doc, one, self.filtered(scorer.pipeline, doc, one.outputs))
-                    for doc, one in zip(docs, answered, strict=True)
-                ]
-                every = scorer.score_instances(outcomes, docs)
-                made += [self._scored(scorer, one, values) for one, values in zip(answered, every, strict=True)]
-        return made
-
-    def _scored(self, scorer: Scorer, answered: Answered, values: Mapping[str, Any] | None = None) -> ScoredDoc:
-        doc = self.eval_docs[answered.doc_id]
-        try:
-            results = self.filtered(scorer.pipeline, doc, answered.outputs)
-            if values is None and self._scores_itself:
-                values = self._one_each(scorer, self.process_results(doc, results))
-            if values is None:
-                values = scorer.score_repeats(self.outcomes(doc, answered, results))
-        except DataError as error:  # of a filter or metric, which do not know where they were written
-            place = error.where or self.config.where("filter_list" if self.config.filter_list else "metric_list")
-            raise DataError(error.what, where=place, hint=error.hint) from error
-        return ScoredDoc(
-            doc_id=answered.doc_id,
-            doc=doc,
-            target=self.doc_to_target(doc),
-            instances=answered.instances,
-            outputs=answered.outputs,
-            scorer=scorer.name,
-            filtered=tuple(results),
-            values=values,
-        )
-
-    def _one_each(self, scorer: Scorer, values: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        """The values of a task's own code, lists of them reduced where their mean is to be taken."""
-        if values is None:
-            return None
-        made: dict[str, Any] = {}
-        for key, value in values.items():
-            metric = scorer.metric(key) or value_metric(key)
-            listed = isinstance(value, list) and value and metric.aggregation is value_metric(key).aggregation
-            made |= scorer.reduced([{key: one} for one in value]) if listed else {key: value}
-        return made
-
-    def filtered(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Any]) -> list[Any]:
-        """The outputs as filters and task code want them, filtered."""
-        return [(output.loglikelihood, output.is_greedy) for output in outputs]
-
-    def aggregate(
-        self, scored: Iterable[ScoredDoc], bootstrap_iters: int = DEFAULT_ITERATIONS
-    ) -> tuple[dict[str, float], int]:
-        """All scores of a form, keyed ``metric,scorer``, with standard errors, and the number of documents."""
-        docs = list(scored)
-        values: dict[str, float] = {}
-        for key, estimate in self.estimates(docs, bootstrap_iters).items():
-            metric, _, scorer = key.partition(",")
-            values[key] = estimate.value
-            if estimate.stderr is not None:
-                values[f"{metric}_stderr,{scorer}"] = estimate.stderr
-        return values, len({doc.doc_id for doc in docs})
-
-    def estimates(self, scored: Iterable[ScoredDoc], bootstrap_iters: int = DEFAULT_ITERATIONS) -> dict[str, Estimate]:
-        """All scores of a form with their uncertainty, keyed ``metric,scorer``."""
-        docs = list(scored)
-        own = self.aggregation() if type(self).aggregation is not Task.aggregation else {}
-        found: dict[str, Estimate] = {}
-        for scorer in self.scoring.scorers:
-            values = [doc.values for doc in docs if doc.scorer == scorer.name]
-            for key in dict.fromkeys(key for value in values for key in value):
-                items = [value[key] for value in values if key in value]
-                named = {*own, *(metric.name for metric in scorer.metrics)}
-                if key not in named and all(isinstance(item, str) for item in items):
-                    continue  # text beside the values, such as what a judge wrote: for the samples alone
-                metric = scorer.metric(key) or value_metric(key)
-                aggregation = plain_aggregation(own[key]) if key in own else metric.aggregation
-                try:
-                    found[f"{key},{scorer.name}"] = aggregation(items, bootstrap_iters)
-                except DataError as error:
-                    place = self.config.where("metric_list")
-                    raise DataError(error.what, where=place, hint=error.hint) from error
-        return found
-
-    def apply_filters(self, answered: Answered) -> dict[str, list[Any]]:
-        """What each scorer's filters leave of a document's answers."""
-        doc = self.eval_docs[answered.doc_id]
-        return {scorer.name: self.filtered(scorer.pipeline, doc, answered.outputs) for scorer in self.scoring.scorers}
-
-    def aggregation(self) -> dict[str, Callable[[Sequence[Any]], float]]:
-        """The function that aggregates each metric."""
-        return {metric.name: _value_of(metric) for metric in self._metrics()}
-
-    def higher_is_better(self) -> dict[str, bool]:
-        return {metric.name: metric.higher_is_better for metric in self._metrics()}
+        return [*(source.notes if source is not None else ()), *self.scoring.notes, *self.check_scoring()]
 
     def override_metric(self, metric_name: str) -> None:
         """Compute this metric instead of all others; the task's own code does not score any more."""
@@ -199,12 +66,13 @@ class Task(TaskRequests):
         self.config.scorer = None
         self.config.process_results = None
         self._only_metric = True
-        self.scoring = build_scoring(self.config, own_results=False, only=True)
+        self.scoring = self._build_scoring()
 
     def set_config(self, key: str, value: Any, update: bool = False) -> None:
         super().set_config(key, value, update)
         if key in ("metric_list", "filter_list", "scorer", "process_results"):
-            self.scoring = build_scoring(self.config, own_results=self._scores_itself)
+            self._check_process_results()
+            self.scoring = self._build_scoring()
 
     def set_repeats(self, repeats: int) -> None:
         """Ask each generation so many times."""
@@ -213,26 +81,41 @@ class Task(TaskRequests):
             raise ConfigError(what, where=f"{self.name}: repeats", hint="give a positive number")
         self.config.repeats = repeats
 
-    @property
-    def _scores_itself(self) -> bool:
-        """Whether the task's own code gives the values of its metrics."""
-        overridden = type(self).process_results is not Task.process_results
-        return not self._only_metric and (overridden or self.config.process_results is not None)
-
-    def _metrics(self) -> list[Metric]:
-        return [metric for scorer in self.scoring.scorers for metric in scorer.metrics]
-
 
 def kind_of(output_type: str) -> type[Task]:
     """The class of tasks of an output type."""
     return _KINDS[output_type]
 
 
-def _value_of(metric: Metric) -> Callable[[Sequence[Any]], float]:
-    """The aggregation as a function of the values alone; it says which one it is."""
+def _kind_in(cls: type[Task]) -> type[Task] | None:
+    """The class of an output type that a class is built on."""
+    return next((base for base in cls.__mro__ if base in _KINDS.values()), None)
 
-    def value(items: Sequence[Any]) -> float:
-        return metric.aggregation(items, 0).value
 
-    value.aggregation = metric.aggregation  # type: ignore[attr-defined]
-    return value
+def _with_output_type(cls: type[Task], config: dict[str, Any]) -> dict[str, Any]:
+    """The configuration with the output type of the class, where it names none and no format decides it."""
+    output_type = getattr(cls, "OUTPUT_TYPE", None)
+    decided = [config.get(key) for key in ("output_type", "formats", "template", "_formats_selection")]
+    if output_type is None or any(decided) or "@" in str(config.get("task", "")):
+        return config
+    return {**config, "output_type": output_type}
+
+
+def _of_kind(cls: type[Task], config: TaskConfig) -> type[Task]:
+    """The class itself, or one that is both it and the class of the output type."""
+    kind, own = kind_of(config.output_type), _kind_in(cls)
+    output_type = getattr(cls, "OUTPUT_TYPE", None)
+    if output_type not in (None, config.output_type) and not cls.any_keys:
+        what = f"{cls.__name__} is a task of {output_type}, and the configuration says {config.output_type}"
+        hint = f"set output_type: {output_type}, or derive the class from {kind.__name__}"
+        raise ConfigError(what, where=config.where("output_type"), hint=hint)
+    if own is None:
+        return kind if cls is Task else joined(cls, kind)  # type: ignore[arg-type]  # classes are hashable
+    return cls
+
+
+@cache
+def joined(own: type[Task], kind: type[Task]) -> type[Task]:
+    """A class that is both, called like the first, whose methods come first."""
+    names = {"__module__": own.__module__, "__qualname__": own.__qualname__, "__doc__": own.__doc__}
+    return type(own.__name__, (own, kind), names)

@@ -7,11 +7,11 @@ classes that a task brings along are written over lists of documents; see `funct
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from multiform.errors import ConfigError, DataError, MultiformError, nearest, reason
+from multiform.errors import ConfigError, DataError, MultiformError, nearest, reason, shorten
 from multiform.fields import Doc
 from multiform.registry import Registry
 from multiform.scoring.filters.functions import OverDocuments, from_callable, made_filter
@@ -37,6 +37,8 @@ class Pipeline:
     name: str
     steps: tuple[Filter, ...]
     single: bool = True
+    #: At most so many outputs are left, where that is known.
+    most: int | None = None
 
     def __call__(self, outputs: Sequence[Any], doc: Doc) -> list[Any]:
         for step in self.steps:
@@ -60,7 +62,14 @@ def build_pipeline(name: str, steps: Sequence[Mapping[str, Any]]) -> Pipeline:
         taken = any(earlier["function"] == "take_first" for earlier in steps[:index])
         one = replace(one, alone=True) if taken and isinstance(one, OverDocuments) else one
         made.append(_guarded(one, _step_name(step)))
-    return Pipeline(name, tuple(made), any(step["function"] in _SINGLE for step in steps))
+    single = any(step["function"] in _SINGLE for step in steps)
+    return Pipeline(name, tuple(made), single, 1 if single else _most(steps))
+
+
+def _most(steps: Sequence[Mapping[str, Any]]) -> int | None:
+    """The smallest number that a `take_first_k` leaves."""
+    kept = [{**step, **(step.get("kwargs") or {})}.get("k") for step in steps if step["function"] == "take_first_k"]
+    return min((k for k in kept if isinstance(k, int)), default=None)
 
 
 @register_filter("custom")
@@ -98,11 +107,15 @@ def _guarded(step: Filter, name: str) -> Filter:
 
     def apply(outputs: Sequence[Any], doc: Doc) -> list[Any]:
         try:
-            return step(outputs, doc)
+            left = step(outputs, doc)
+            if isinstance(left, Iterable) and not isinstance(left, str | bytes | Mapping):
+                return list(left)
         except MultiformError as error:
             raise error.at(f"filter '{name}'") from error
         except Exception as error:  # a task's own function may raise anything
             what = f"filter '{name}' failed: {reason(error)}"
             raise DataError(what, hint="call it with this document's outputs to debug it") from error
+        what = f"filter '{name}' returned {shorten(left)}, not a list of outputs"
+        raise DataError(what, hint="return a list, with an output for each that it gets")
 
     return apply

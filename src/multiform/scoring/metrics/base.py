@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from multiform.errors import ConfigError, nearest
+from multiform.calls import mismatch, name_of
+from multiform.errors import ConfigError, nearest, running
 from multiform.formats import OutputType
 from multiform.registry import Registry
 from multiform.scoring.aggregations import Aggregation, aggregations, plain_aggregation
 from multiform.scoring.outcome import Outcome
-from multiform.scoring.reductions import Reduction, build_reduction, take_first
+from multiform.scoring.reductions import Reduction, ReductionFn, build_reduction
 
 MetricFn = Callable[..., Any]
 
@@ -32,14 +33,16 @@ class Metric:
     fn: MetricFn
     output_types: frozenset[str] = _ALL_TYPES
     aggregation: Aggregation
-    reduction: Reduction = take_first
+    #: What makes one value of repeats; None where nothing is asked for, which takes the first.
+    reduction: Reduction | None = None
     higher_is_better: bool = True
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     #: Whether it takes all repeats of a document at once, as a list.
     whole: bool = False
 
     def __call__(self, outcome: Outcome) -> Any:
-        return self.fn(outcome, **self.kwargs)
+        with running(f"metric '{self.name}'", hint="call it with this document's answer to debug it"):
+            return self.fn(outcome, **self.kwargs)
 
 
 def register_metric(
@@ -47,7 +50,7 @@ def register_metric(
     *,
     output_type: OutputType | Sequence[OutputType],
     aggregation: str = "mean",
-    reduction: str | Reduction | None = None,
+    reduction: str | ReductionFn | None = None,
     higher_is_better: bool = True,
 ) -> Callable[[MetricFn], MetricFn]:
     """Register a function of an outcome as a metric.
@@ -65,7 +68,7 @@ def register_metric(
             fn=fn,
             output_types=frozenset(types),
             aggregation=aggregations.get(aggregation),
-            reduction=build_reduction(reduction),
+            reduction=None if reduction is None else build_reduction(reduction),
             higher_is_better=higher_is_better,
         )
         metrics.register(metric)(entry)
@@ -89,6 +92,8 @@ def build_metric(spec: Mapping[str, Any], *, computed: bool = True, notes: list[
         notes = [] if notes is None else notes
         notes += unknown.values()
         kwargs = {key: value for key, value in kwargs.items() if key not in unknown}
+    if computed:
+        _check_call(base, spec["metric"], kwargs)
     better = spec.get("higher_is_better")
     return Metric(
         name=base.name,
@@ -100,6 +105,22 @@ def build_metric(spec: Mapping[str, Any], *, computed: bool = True, notes: list[
         kwargs=kwargs,
         whole=base.whole,
     )
+
+
+def _check_call(metric: Metric, given: Any, kwargs: Mapping[str, Any]) -> None:
+    """Refuse a function that cannot be called as metrics are called."""
+    if metric.whole and not callable(given):
+        return  # one of the library evaluate, which takes what it likes
+    if metric.whole:
+        ways = [mismatch(given, references=[], predictions=[], **kwargs), mismatch(given, [], **kwargs)]
+        called, written = "with references=[...] and predictions=[...], or with a pair", "(references, predictions)"
+    else:
+        ways = [mismatch(metric.fn, None, **kwargs)]
+        called, written = "with the outcome of a document", "(outcome)"
+    if None not in ways:
+        what = f"metric '{metric.name}' cannot be called {called}: {ways[0]}"
+        name = name_of(given if metric.whole else metric.fn).rpartition(".")[2]
+        raise ConfigError(what, hint=f"write it as def {name}{written}, and give its other arguments in metric_list")
 
 
 def _unknown_arguments(metric: Metric, kwargs: Mapping[str, Any]) -> dict[str, ConfigError]:

@@ -18,16 +18,16 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from multiform.errors import ConfigError, shorten
+from multiform.errors import ConfigError, DataError, running, shorten
 from multiform.fields import Doc
 from multiform.registry import Registry
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import Metric
 from multiform.scoring.outcome import Outcome, TextOutcome
-from multiform.scoring.reductions import take_first
+from multiform.scoring.reductions import Reduction
 
 scorers: Registry[type[Scorer]] = Registry("scorer")
 register_scorer = scorers.register
@@ -41,11 +41,20 @@ class Scorer:
     default_metric_cfg: ClassVar[Sequence[str | Mapping[str, Any]]] = ()
     #: Filters of this scorer where the task names none, as `filter_list` writes them.
     default_filter_cfg: ClassVar[Sequence[Mapping[str, Any]]] = ()
-    #: Whether it scores all documents together, after the last answer.
+    #: Whether it scores all documents together, after the last answer; so does a class with its own `score_instances`.
     deferred: ClassVar[bool] = False
 
     pipeline: Pipeline
     metrics: Sequence[Metric]
+    #: What the filters left of each document's answers, by the document's index.
+    filtered_docs: dict[int, Sequence[Any]] = field(init=False, default_factory=dict, repr=False)
+    #: The reduced values of each document, by the document's index.
+    scored_docs: dict[int, Mapping[str, Any]] = field(init=False, default_factory=dict, repr=False)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "score_instances" in cls.__dict__ and "deferred" not in cls.__dict__:
+            cls.deferred = True
 
     @property
     def name(self) -> str:
@@ -62,28 +71,69 @@ class Scorer:
 
     def score_repeats(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         """The values of one document, its repeats reduced to one value for each metric."""
-        return self.reduced([self.score(outcome) for outcome in outcomes])
+        if not outcomes:
+            what = f"the filters of '{self.name}' left no answer to score"
+            raise DataError(what, hint="have them return one output for each that they get")
+        return self.reduced([self._score_one(outcome) for outcome in outcomes])
+
+    def score_documents(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
+        """What `score_instances` returns, checked: a mapping of values for each document."""
+        told, hint = f"{type(self).__name__}.score_instances", "return a list with a dict of values for each document"
+        with running(f"scorer {told}", hint="call it with these outcomes to debug it"):
+            every = self.score_instances(outcomes, docs)
+        if not isinstance(every, list | tuple) or not all(isinstance(values, Mapping) for values in every):
+            raise DataError(f"scorer {told} returned {shorten(every)}", hint=hint)
+        if len(every) != len(docs):
+            raise DataError(f"scorer {told} returned {len(every)} results for {len(docs)} documents", hint=hint)
+        return [dict(values) for values in every]
 
     def reduced(self, scored: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         """The values of repeats as one value for each metric."""
-        values: dict[str, Any] = {}
+        for values in scored:
+            if set(values) != set(scored[0]):
+                what = f"the repeats of a document have different metrics: {list(scored[0])} and {list(values)}"
+                raise DataError(what, hint="give every repeat the same ones")
+        made: dict[str, Any] = {}
         for key in scored[0]:
-            values |= self._reduced(key, [one[key] for one in scored])
+            made |= _reduced(key, [values[key] for values in scored], self._reduction(key))
+        return made
+
+    def _reduction(self, key: str) -> Reduction | None:
+        """The reduction of a metric, where the filters leave as many values as it needs."""
+        metric = self.metric(key)
+        reduction = metric.reduction if metric else None
+        most = self.pipeline.most
+        return None if reduction is None or (most is not None and most < reduction.needs) else reduction
+
+    def _score_one(self, outcome: Outcome) -> Mapping[str, Any]:
+        told = f"{type(self).__name__}.score"
+        with running(f"scorer {told}", hint="call it with this outcome to debug it"):
+            values = self.score(outcome)
+        if not isinstance(values, Mapping):
+            raise DataError(f"scorer {told} returned {shorten(values)}", hint="return a dict of values")
         return values
 
-    def _reduced(self, key: str, made: Sequence[Any]) -> dict[str, Any]:
-        metric = self.metric(key)
-        value = made[0] if len(made) == 1 else (metric.reduction if metric else take_first)(made)
-        if not isinstance(value, Mapping):
-            return {key: value}
-        # Several numbers from one metric: repeats reduced to pass@1, pass@3, or a function that returns a dict.
-        return {f"{name}({key})" if len(made) > 1 else str(name): number for name, number in value.items()}
-
     def metric(self, key: str) -> Metric | None:
-        """The metric that a key of the values comes from: its own, or the one in brackets."""
+        """The metric that a key of the values comes from: its own, the one in brackets, or the only one there is."""
+        return self.named(key) or (self.metrics[0] if len(self.metrics) == 1 else None)
+
+    def named(self, key: str) -> Metric | None:
+        """The metric of a key, or of the name in brackets behind it, such as ``pass@2(exact_match)``."""
         names = (key, key.rpartition("(")[2].removesuffix(")"))
-        found = [metric for metric in self.metrics if metric.name in names]
-        return found[0] if found else self.metrics[0] if len(self.metrics) == 1 else None
+        return next((metric for metric in self.metrics if metric.name in names), None)
+
+
+def _reduced(key: str, repeats: Sequence[Any], reduction: Reduction | None) -> dict[str, Any]:
+    """One value of the repeats, or several: of a reduction such as ``pass@k``, or of a metric that gives several."""
+    if all(isinstance(value, Mapping) for value in repeats):
+        values: dict[str, Any] = {}
+        for name in repeats[0]:
+            values |= _reduced(str(name), [value.get(name) for value in repeats], reduction)
+        return values
+    value = repeats[0] if reduction is None else reduction(repeats)
+    if not isinstance(value, Mapping):
+        return {key: value}
+    return {f"{name}({key})": number for name, number in value.items()}
 
 
 @dataclass(kw_only=True, eq=False)

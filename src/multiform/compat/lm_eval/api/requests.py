@@ -12,7 +12,6 @@ from multiform.errors import DataError, running
 from multiform.fields import Doc
 from multiform.media import Kind, Media
 from multiform.requests import Instance as Ours
-from multiform.requests import Request
 from multiform.tasks import PromptOptions
 from multiform.tasks import Task as OurTask
 from multiform.tasks.media import read_media
@@ -23,11 +22,7 @@ T = TypeVar("T")
 class TaskRequests(TaskDocs):
     """Calls `construct_requests`, and takes one instance or a list of them."""
 
-    def requests(self, doc: dict[str, Any], ctx: str | list[str], *, apply_chat_template: bool) -> list[Request]:
-        """What is asked about a document by its output type."""
-        return super().requests(doc, ctx, apply_chat_template=apply_chat_template)  # type: ignore[safe-super]
-
-    def construct_requests(self, doc: dict[str, Any], ctx: str | list[str], **kwargs: Any) -> Any:
+    def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
         """The instances of one document: one, or a list of them."""
         chat = bool(kwargs.pop("apply_chat_template", False))
         kwargs.pop("chat_template", None)
@@ -88,7 +83,7 @@ class TaskRequests(TaskDocs):
         target = self.doc_to_target(doc)
         target = target[0] if isinstance(target, list) else target
         indexed = isinstance(target, int) and not isinstance(target, bool) and self.config.doc_to_choice is not None
-        return self.doc_to_choice(doc)[target] if indexed else str(target)
+        return self.choices(doc)[target] if indexed else str(target)
 
     @property
     def _place(self) -> str | None:

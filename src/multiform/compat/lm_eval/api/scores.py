@@ -11,7 +11,6 @@ from multiform.fields import Doc
 from multiform.requests import Completion, LLOutput, RollingRequest
 from multiform.requests import Instance as Ours
 from multiform.scoring.filters import Pipeline
-from multiform.scoring.outcome import Outcome
 from multiform.scoring.scorers import Scorer
 from multiform.scoring.statistics import Estimate
 from multiform.tasks import Answered, ScoredDoc
@@ -23,10 +22,6 @@ class TaskScores(TaskRequests):
 
     #: Whether the document that is scored asked for the likelihood of whole texts.
     _rolling = False
-
-    def outcomes(self, doc: Doc, answered: Answered, results: Sequence[Any]) -> list[Outcome]:
-        """What metrics see of a document by its output type."""
-        return super().outcomes(doc, answered, results)  # type: ignore[safe-super]
 
     def filtered(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Any]) -> list[Any]:
         """What each instance's answers come to; those of a task's own instances may be of several kinds."""
@@ -59,15 +54,6 @@ class TaskScores(TaskRequests):
     def _scored(self, scorer: Scorer, answered: Answered, values: Mapping[str, Any] | None = None) -> ScoredDoc:
         self._rolling = any(isinstance(one.request, RollingRequest) for one in answered.instances)
         return self._by_its_code("process_results", lambda: super(TaskScores, self)._scored(scorer, answered, values))
-
-    def _one_each(self, scorer: Scorer, values: Mapping[str, Any] | None) -> dict[str, Any] | None:
-        """What a task aggregates itself is kept as it is."""
-        if values is None or not self._aggregates_itself:
-            return super()._one_each(scorer, values)
-        own = self.aggregation()
-        others = {key: value for key, value in values.items() if key not in own}
-        made = super()._one_each(scorer, others) or {}
-        return {**{key: value for key, value in values.items() if key in own}, **made}
 
     def estimates(self, scored: Any, bootstrap_iters: int = 100_000) -> dict[str, Estimate]:
         try:

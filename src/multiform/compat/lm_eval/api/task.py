@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -15,7 +14,6 @@ from multiform.config import TaskConfig as OurConfig
 from multiform.errors import ConfigError, running
 from multiform.fields import Doc
 from multiform.tasks import Task as OurTask
-from multiform.tasks.task import kind_of
 
 ALL_OUTPUT_TYPES = ["loglikelihood", "multiple_choice", "loglikelihood_rolling", "generate_until"]
 
@@ -42,7 +40,6 @@ class Task(TaskScores):
         config: Mapping[str, Any] | OurConfig | None = None,
     ) -> None:
         made = config if isinstance(config, OurConfig) else self._configuration(config or {})
-        self.__class__ = _joined(type(self), kind_of(made.output_type))
         super().__init__(made, dataset_mirror=current().mirror)
         self.DATASET_PATH, self.DATASET_NAME = made.dataset_path, made.dataset_name
         if self.VERSION is not None:
@@ -128,15 +125,6 @@ class PerplexityTask(Task):
 
     def doc_to_target(self, doc: Doc, doc_to_target: Any = None) -> Any:
         return doc
-
-
-@cache
-def _joined(own: type[Task], kind: type[OurTask]) -> type[Task]:
-    """A class that is both, called like the first."""
-    if issubclass(own, kind):
-        return own
-    names = {"__module__": own.__module__, "__qualname__": own.__qualname__, "__doc__": own.__doc__}
-    return type(own.__name__, (own, kind), names)
 
 
 def _takes_config(kind: type[Task]) -> bool:

@@ -1,0 +1,52 @@
+"""Functions that users bring along: how they are called, and whether they can be called that way."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+
+def name_of(function: Any) -> str:
+    """What to call a function, class or callable object in a message.
+
+    >>> name_of(len), name_of(partial(max, 0))
+    ('len', 'max')
+    """
+    inner = function.func if isinstance(function, partial) else function
+    return str(getattr(inner, "__qualname__", None) or getattr(inner, "__name__", None) or type(inner).__name__)
+
+
+def mismatch(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str | None:
+    """Why a function cannot be called with these arguments; None where it can, or where nobody knows.
+
+    >>> mismatch(lambda values: 1.0, [])
+    >>> mismatch(lambda: 1.0, [])
+    'too many positional arguments'
+    """
+    try:
+        signature = inspect.signature(function)
+    except (ValueError, TypeError):  # some builtins have no signature
+        return None
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        return str(error)
+    return None
+
+
+def accepted(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the named arguments that a function takes.
+
+    >>> accepted(lambda doc, doc_id: None, {"doc_id": 3, "metadata": None})
+    {'doc_id': 3}
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (ValueError, TypeError):
+        return dict(options)
+    if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
+        return dict(options)
+    named = {one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+    return {key: value for key, value in options.items() if key in named}
