@@ -45,7 +45,7 @@ class Task(TaskScores):
         kind = made._task_class or _KINDS[made.output_type]
         if not issubclass(kind, Task):
             what = f"{kind.__name__} is not a subclass of multiform.Task"
-            raise ConfigError(what, where=made.where("class"), hint="subclass MultipleChoiceTask or GenerateTask")
+            raise ConfigError(what, where=made.where("class"), hint="subclass Task, MultipleChoiceTask or GenerateTask")
         return kind.of_config(made, dataset_mirror=dataset_mirror)
 
     @classmethod
