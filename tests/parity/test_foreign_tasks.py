@@ -67,7 +67,7 @@ def test_prompts_are_those_of_a_mapping_by_hand(name: str, form: str, mirror: Pa
 def asked(config: TaskConfig, mirror: Path, shots: int) -> list[Any]:
     """The requests of the first documents, and the targets."""
     task = Task.from_config(config, dataset_mirror=mirror)
-    task.config.num_fewshot = shots
+    task.set_config("num_fewshot", shots)
     requests = [instance.request for instance in task.build_all_requests(limit=DOCS)]
     return [*requests, *(task.doc_to_target(doc) for _, doc in task.doc_iterator(limit=DOCS))]
 
@@ -179,7 +179,7 @@ def test_prompts_by_templates_and_by_code_are_taken_apart(name: str, lm_eval_tas
     [config] = TaskManager([lm_eval_tasks / folder]).load(f"{name}@mcqa")
     split = config.test_split or config.validation_split
     task = Task.from_config(config.changed(custom_dataset=lambda **_: {split: [row]}, process_docs=None))
-    task.config.num_fewshot = 0
+    task.set_config("num_fewshot", 0)
     [*requests] = [instance.request for instance in task.build_all_requests(limit=1)]
     lines = [f"{label}. {choice}" for label, choice in zip("ABCDEFGHIJ", choices, strict=False)]
     assert requests[0].context.endswith("\n".join([question, *lines, "Answer:"]))

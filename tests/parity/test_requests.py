@@ -47,8 +47,7 @@ def test_requests_are_those_of_lm_eval(name: str, shots: int, mirror: Path, lm_e
     folder = lm_eval_tasks / TASKS[name][0]
     theirs = next(iter(reference.load_tasks([name], mirror, [folder]).values()))
     [config] = TaskManager([folder]).load(name)
-    config.num_fewshot = shots
-    ours = Task.from_config(config, dataset_mirror=mirror).build_all_requests(limit=DOCS)
+    ours = Task.from_config(config.changed(num_fewshot=shots), dataset_mirror=mirror).build_all_requests(limit=DOCS)
     assert [arguments(instance.request) for instance in ours] == reference.requests(theirs, shots=shots, limit=DOCS)
 
 
@@ -60,8 +59,8 @@ def test_requests_in_a_chat_are_those_of_lm_eval(name: str, mirror: Path, lm_eva
     folder = lm_eval_tasks / TASKS[name][0]
     theirs = next(iter(reference.load_tasks([name], mirror, [folder]).values()))
     [config] = TaskManager([folder]).load(name)
-    shots = config.num_fewshot = max(TASKS[name][1])
-    ours = Task.from_config(config, dataset_mirror=mirror).build_all_requests(
+    shots = max(TASKS[name][1])
+    ours = Task.from_config(config.changed(num_fewshot=shots), dataset_mirror=mirror).build_all_requests(
         limit=DOCS, apply_chat_template=True, fewshot_as_multiturn=True, chat_template=chat.our_chat()
     )
     expected = reference.requests(theirs, shots=shots, limit=DOCS, chat=chat.their_chat())

@@ -8,9 +8,9 @@ import pytest
 
 from multiform.engine.forms import works_of
 from multiform.engine.setup import load_tasks
-from multiform.tasks import RunSettings
 from multiform.plan import Cost
 from multiform.requests import LoglikelihoodRequest
+from multiform.tasks import RunSettings
 
 SUBJECT = "high_school_biology"
 DOCS = 200

@@ -10,7 +10,7 @@ import pytest
 from multiform import ConfigError, DataError, TaskConfig, TaskManager, evaluate
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
 from multiform.results.export import sample_lines
-from multiform.tasks import Responses, GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask, Task
+from multiform.tasks import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, Responses, RollingTask, Task
 
 
 def contexts(task, **options) -> list[str]:
@@ -761,7 +761,7 @@ def test_a_mapping_is_updated_or_replaced(writing):
         return task.build_all_requests()[0].request.gen_kwargs
 
     assert asked(update=True) == {"until": ["."], "max_gen_toks": 4}
-    assert asked() == {"max_gen_toks": 4}
+    assert asked() == {"max_gen_toks": 4, "until": ["\n\n"]}
 
 
 @pytest.mark.covers("Task.set_config")

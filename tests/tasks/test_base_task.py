@@ -10,7 +10,7 @@ from multiform import BaseTask, BPBStyle, ClozeStyle, ConfigError, MCCompletionS
 from multiform import evaluate as run
 from multiform.formats.measures import AccuracyLoglikelihood, BitsPerByteLoglikelihood
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
-from multiform.tasks import Group, PromptOptions, Task, task_classes
+from multiform.tasks import Group, Task, task_classes
 
 
 @pytest.fixture(autouse=True)
@@ -51,7 +51,7 @@ class MyTask(BaseTask[str]):
 def requests(task, doc=0, shots=0, label=None):
     made = Task.from_config(task.to_node(label))
     made.set_num_fewshot(shots)
-    return [one.request for one in made.requests_of(doc, dict(made.eval_docs[doc]), PromptOptions())]
+    return [one.request for one in made.sample(doc, made.eval_docs[doc]).instances]
 
 
 def test_the_example_of_the_documentation_asks_what_it_says():

@@ -39,7 +39,13 @@ class FewshotExamples:
         config = self.form.fewshot
         # Documents that are named are taken in order; everything else is up to the sampler.
         name = "first_n" if config.fewshot_indices is not None else config.sampler
-        return samplers.get(name)(self._pool(), seed=self.form.settings.fewshot_seed, label_of=self._label_of)
+        pool = self._pool()
+        with self._running_sampler():
+            return samplers.get(name)(pool, seed=self.form.settings.fewshot_seed, label_of=self._label_of)
+
+    def _running_sampler(self) -> running:
+        name, place = self.form.fewshot.sampler, self.form.config.where("fewshot_config", "sampler")
+        return running(f"sampler '{name}'", kind=ConfigError, where=place, hint="see docs/fewshot.md for what it gets")
 
     def messages(self, doc: Doc, number: int) -> list[Message]:
         """The turns of as many examples as are asked for, none of which is the document itself."""
@@ -52,7 +58,7 @@ class FewshotExamples:
         try:
             # lm-eval 0.4.13 leaves the document out only where these two are equal; see docs/fewshot.md.
             excluded = doc if self.form.fewshot.split == config.test_split else None
-            with running(f"sampler '{type(self.sampler).__name__}'", hint="call its sample() to debug it"):
+            with self._running_sampler():
                 drawn = checked_draw(self.sampler.sample(number, exclude=excluded), number, self.sampler)
                 return checked_draw(self.sampler.replace(drawn, doc, seed=seed), number, self.sampler)
         except DataError as error:

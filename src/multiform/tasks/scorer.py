@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from multiform.calls import name_of
+from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, UsageError, locating, running, shorten
 from multiform.fields import Doc
 from multiform.requests import Output
@@ -16,6 +16,7 @@ from multiform.scoring.aggregations import Aggregation, aggregated, plain_aggreg
 from multiform.scoring.build import build_scoring
 from multiform.scoring.metrics import Metric, value_metric
 from multiform.scoring.outcome import Outcome
+from multiform.scoring.repeats import check_reductions
 from multiform.scoring.scorers import Scorer
 from multiform.scoring.statistics import Estimate
 from multiform.scoring.values import check_values, given_values, is_note
@@ -43,6 +44,19 @@ class FormScorer:
         #: The scorers of documents for which `process_results` returns None, by name; built when there is one.
         self._fallback: dict[str, Scorer] | None = None
         self._warned: set[str] = set()
+        self._check_process_results()
+
+    def check(self) -> list[ConfigError]:
+        """Refuse reductions that the responses will not be enough for; return what is odd about others."""
+        return [] if self.form.scores_itself else check_reductions(self.form.config, self.scorers)
+
+    def _check_process_results(self) -> None:
+        config = self.form.config
+        problem = None if config.process_results is None else mismatch(config.process_results, {}, [])
+        if problem is not None:
+            what = f"{name_of(config.process_results)} cannot be called with a document and its results: {problem}"
+            hint = "write it as process_results(doc, results)"
+            raise ConfigError(what, where=config.where("process_results"), hint=hint)
 
     @property
     def kind(self) -> Kind:
@@ -199,8 +213,12 @@ class FormScorer:
             return self._own_aggregations[key]
         if not self.form.scores_itself:
             return (scorer.metric(key) or value_metric(key)).aggregation
-        computed = self._fallback[scorer.name].metric(key) if self._fallback is not None else None
-        return (scorer.named(key) or computed or value_metric(key)).aggregation
+        metric = scorer.named(key)
+        if metric is None and self._fallback is not None:
+            computing = self._fallback[scorer.name]
+            only = computing.metric(key)  # a function may give several numbers, each under a name of its own
+            metric = computing.named(key) or (only if only is not None and only.whole else None)
+        return (metric or value_metric(key)).aggregation
 
     @cached_property
     def _own_aggregations(self) -> dict[str, Aggregation]:

@@ -55,10 +55,30 @@ class Task(TaskSplits):
         dataset_mirror: Path | None = None,
         settings: RunSettings | None = None,
     ) -> None:
-        config = config if isinstance(config, TaskConfig) else TaskConfig.from_dict(config)
+        if not isinstance(config, TaskConfig):
+            config = TaskConfig.from_dict(self._with_output_type(config))
+        self._check_output_type(config)
         self.dataset_mirror = dataset_mirror
         self._instances: list[Instance] = []
         self._configure(config, settings or RunSettings())
+
+    @classmethod
+    def _with_output_type(cls, config: dict[str, Any]) -> dict[str, Any]:
+        """The configuration with the output type of the class, where it names none and no format decides it."""
+        output_type = getattr(cls, "OUTPUT_TYPE", None)
+        decided = [config.get(key) for key in ("output_type", "formats", "template", "_formats_selection")]
+        if output_type is None or any(decided) or "@" in str(config.get("task", "")):
+            return config
+        return {**config, "output_type": output_type}
+
+    def _check_output_type(self, config: TaskConfig) -> None:
+        """Refuse a configuration of another output type than that of the class."""
+        own = getattr(self, "OUTPUT_TYPE", config.output_type)
+        if own != config.output_type:
+            name = type(self).__name__
+            what = f"{name} is a task of {own}, and the configuration says {config.output_type}"
+            hint = f"set output_type: {own}, or derive the class from {_CLASSES[config.output_type].__name__} or Task"
+            raise ConfigError(what, where=config.where("output_type"), hint=hint)
 
     def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
         """Compile the form, and make anew all that is derived from it."""
@@ -147,7 +167,7 @@ class Task(TaskSplits):
     def notes(self) -> list[MultiformError]:
         """What is odd about the task's files but no reason to refuse them."""
         source = self.config._source
-        return [*(source.notes if source is not None else ()), *self.scoring.notes]
+        return [*(source.notes if source is not None else ()), *self.scoring.notes, *self.scorer.check()]
 
     @staticmethod
     def count_bytes(text: str) -> int:
@@ -297,6 +317,7 @@ class Task(TaskSplits):
             apply_chat_template=apply_chat_template,
             fewshot_as_multiturn=fewshot_as_multiturn,
         )
+        self.scorer.check()
         docs = list(self.doc_iterator(limit=limit, samples=samples, rank=rank, world_size=world_size))
         task = self.under(settings)
         cache = None
@@ -405,7 +426,11 @@ class Task(TaskSplits):
                 what = f"'{key}' is a {type(current).__name__}, not a mapping that can be updated"
                 raise ConfigError(what, where=self.name, hint="call it without update=True")
             value = {**current, **value}
-        self._configure(self.config.changed(**{key: value}), self.form.settings)
+        settings = self.form.settings
+        if key == "generation_kwargs" and self.config.format is not None:  # a run's arguments are over the format's
+            self._configure(self.config, replace(settings, gen_kwargs={**settings.gen_kwargs, **value}))
+        else:
+            self._configure(self.config.changed(**{key: value}), settings)
 
     def dump_config(self) -> dict[str, Any]:
         """The configuration as it is used, as plain data."""

@@ -75,7 +75,11 @@ def _wants_mutual_info(form: Form, fields: DocFields) -> bool:
 
 
 def filtered(pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
-    return [(output.loglikelihood, output.is_greedy) for output in outputs if isinstance(output, LLOutput)]
+    # A task's own `construct_requests` may ask for completions as well.
+    return [
+        (output.loglikelihood, output.is_greedy) if isinstance(output, LLOutput) else pipeline([output.text], doc)[0]
+        for output in outputs
+    ]
 
 
 def outcomes(
@@ -136,6 +140,8 @@ def gold(form: Form, fields: DocFields) -> tuple[int, ...]:
 
 def known_gold(form: Form, fields: DocFields) -> tuple[int, ...]:
     """The indexes of the right choices. Without a format, answers that are none of them are left out."""
+    if not form.compares and fields.target is None and fields.gold is None:
+        return ()
     try:
         return gold(form, fields)
     except DataError:

@@ -13,6 +13,7 @@ from multiform.requests import Completion, GenerationRequest, Output, Request
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import Outcome, TextOutcome
 from multiform.tasks.form import Form
+from multiform.tasks.kinds import choice
 from multiform.tasks.kinds.common import missing, no_answer, one_question, shot_answer
 from multiform.tasks.reader import DocFields
 from multiform.tasks.sample import Context, Sample
@@ -60,7 +61,10 @@ def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> 
 
 
 def filtered(pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
-    texts = pipeline([output.text for output in outputs if isinstance(output, Completion)], doc)
+    completions = [output.text for output in outputs if isinstance(output, Completion)]
+    if len(completions) < len(outputs):  # a task's own `construct_requests` may ask for log-likelihoods as well
+        return choice.filtered(pipeline, doc, outputs)
+    texts = pipeline(completions, doc)
     return texts if pipeline.single else [texts]
 
 

@@ -10,6 +10,7 @@ from multiform.requests import LLOutput, Output, Request, RollingRequest
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import Outcome
 from multiform.tasks.form import Form
+from multiform.tasks.kinds import choice
 from multiform.tasks.kinds.loglikelihood import answer_key, check_single, likelihood_outcome, shot, target_text
 from multiform.tasks.reader import DocFields
 from multiform.tasks.sample import Context, Sample
@@ -27,7 +28,9 @@ def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> 
 
 
 def filtered(pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
-    return [output.loglikelihood for output in outputs if isinstance(output, LLOutput)]
+    likelihoods = [output.loglikelihood for output in outputs if isinstance(output, LLOutput)]
+    # A task's own `construct_requests` may ask for completions as well.
+    return likelihoods if len(likelihoods) == len(outputs) else choice.filtered(pipeline, doc, outputs)
 
 
 def check_requests(form: Form, sample: Sample) -> None:

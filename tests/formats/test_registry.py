@@ -1,0 +1,96 @@
+"""Which classes of formats are registered: those with a name, once they are whole."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from multiform import ConfigError, FormatConfig, MCQAFormat
+from multiform.formats import formats
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch):
+    """The registry of formats, put back as it was after the test."""
+    monkeypatch.setattr(formats, "_entries", dict(formats._entries))
+    return formats
+
+
+@pytest.mark.parametrize("name", [None, ""])
+def test_a_format_without_a_name_is_not_registered(name):
+    before = list(formats)
+
+    @dataclass(frozen=True, kw_only=True)
+    class Nameless(MCQAFormat):
+        format_name = name
+
+    assert list(formats) == before
+    assert Nameless().choice_labels == "letters"
+
+
+def test_a_name_that_is_no_text_is_an_error():
+    with pytest.raises(ConfigError, match="Numbered: format_name is 5, not text"):
+
+        class Numbered(MCQAFormat):
+            format_name = 5
+
+
+def test_a_format_whose_dataclass_fails_is_not_registered():
+    with pytest.raises(ValueError, match="mutable default"):
+
+        @dataclass(frozen=True, kw_only=True)
+        class Broken(MCQAFormat):
+            format_name = "broken"
+            labels: list[str] = field(default=[])
+
+    with pytest.raises(TypeError, match="non-frozen"):
+
+        @dataclass(kw_only=True)
+        class Thawed(MCQAFormat):
+            format_name = "thawed"
+
+    assert not {"broken", "thawed"} & set(formats)
+    assert "broken" not in formats
+    with pytest.raises(ConfigError, match="format 'broken' is not registered: Broken is no finished dataclass"):
+        FormatConfig.named("broken")
+
+
+def test_a_format_that_fails_leaves_the_one_of_its_name_alone():
+    with pytest.raises(ValueError, match="mutable default"):
+
+        @dataclass(frozen=True, kw_only=True)
+        class Broken(MCQAFormat):
+            format_name = "mcqa"
+            labels: list[str] = field(default=[])
+
+    assert formats.get("mcqa") is MCQAFormat
+    assert FormatConfig.named("mcqa").choice_labels == "letters"
+
+
+def test_a_format_that_changes_fields_without_a_decorator_is_refused_instead_of_ignored():
+    class Numbers(MCQAFormat):
+        format_name = "numbers"
+        choice_labels = "numbers"
+
+    with pytest.raises(ConfigError, match=r"Numbers is no finished dataclass; decorate it with @dataclass\(frozen"):
+        FormatConfig.named("numbers")
+
+
+def test_a_format_that_only_overrides_methods_needs_no_decorator():
+    class Stopping(MCQAFormat):
+        format_name = "stopping"
+
+        def until(self):
+            return ["\n"]
+
+    assert FormatConfig.named("stopping").until() == ["\n"]
+
+
+def test_a_later_format_takes_the_name_of_an_earlier_one():
+    @dataclass(frozen=True, kw_only=True)
+    class Other(MCQAFormat):
+        format_name = "mcqa"
+        choice_labels: str = "numbers"
+
+    assert FormatConfig.named("mcqa").choice_labels == "numbers"
