@@ -305,7 +305,7 @@ def test_d9_an_example_may_have_a_number_for_an_answer():
         num_fewshot=1,
     )
     (request,) = requests_of(made)
-    assert "response to the problem.\n2\n\nGiven" in request.context
+    assert "response to the problem.\nThe final answer is 2\n\nGiven" in request.context
 
 
 @pytest.mark.parametrize("answer", ["42", 42], ids=["text", "number"])

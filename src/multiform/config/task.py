@@ -264,7 +264,7 @@ class TaskConfig(TaskKeys):
 
     def _compile_fields(self) -> None:
         """Compile every template now, so that a syntax error is an error of the file, not of a run."""
-        for name in ("doc_to_text", "doc_to_choice", "doc_to_target", "description", "gen_prefix"):
+        for name in ("doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_rationale", "description", "gen_prefix"):
             try:
                 Field.of(getattr(self, name))
             except ConfigError as error:
@@ -300,6 +300,7 @@ class TaskConfig(TaskKeys):
                 doc_to_text=self.doc_to_text,
                 doc_to_choice=self.doc_to_choice,
                 doc_to_target=self.doc_to_target,
+                doc_to_rationale=self.doc_to_rationale,
             )
         except ConfigError as error:
             raise self._placed(error, "fewshot_config") from error

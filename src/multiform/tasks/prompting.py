@@ -10,6 +10,7 @@ from typing import Any
 from multiform.config import FewshotConfig, TaskConfig
 from multiform.errors import ConfigError, DataError, nearest, shorten
 from multiform.fields import Doc, FieldSpec
+from multiform.formats.shots import after_prefix, written_answer
 from multiform.media import Media, MediaText, media_of, parts
 from multiform.tasks import prompt
 from multiform.tasks.fewshot import DEFAULT_SEED, Sampler, samplers
@@ -187,7 +188,19 @@ class TaskPrompts(TaskMedia):
         layout = prompt.Layout(config.target_delimiter or "", config.fewshot_delimiter or "")
         prefix = self.reader.text(config.gen_prefix, doc, "gen_prefix")
         question = self.with_media(self.shot_question(doc), doc)
-        return prompt.shot(question, self.shot_answer(doc), prefix, layout)
+        return prompt.shot(question, after_prefix(self._written_answer(doc), prefix), prefix, layout)
+
+    def _written_answer(self, doc: Doc) -> str:
+        """The answer of an example as its format asks for it, after its rationale where both have one."""
+        answer, form = self.shot_answer(doc), self.config.format
+        if form is None:
+            return answer
+        template = form.shot_answer()
+        rationale = ""
+        if "{rationale}" in template and self._fewshot.doc_to_rationale is not None:
+            value = self.reader.read(self._fewshot.doc_to_rationale, doc, "doc_to_rationale")
+            rationale = "" if value is None else str(value)
+        return written_answer(template, answer, rationale)
 
     def shot_question(self, doc: Doc) -> str:
         """The question of an example."""
