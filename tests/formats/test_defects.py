@@ -195,6 +195,17 @@ def test_d4_a_metric_that_fits_is_kept():
     assert form.set_aside == ()
 
 
+def test_d4_accuracy_means_nothing_where_the_right_choice_alone_is_scored():
+    (form,) = run(config("t@bpb", output_type="multiple_choice", metric_list=ACC)).forms
+    assert list(form.estimates) == ["bits_per_byte,none"]
+    assert form.set_aside == ("metric acc",)
+
+
+def test_d4_accuracy_is_kept_where_a_task_without_choices_scores_one_text():
+    (form,) = run(config("t@bpb", output_type="loglikelihood", metric_list=ACC, doc_to_choice=None)).forms
+    assert set(form.estimates) == {"bits_per_byte,none", "acc,none"}
+
+
 def test_d4_a_metric_of_generation_under_a_format_that_ranks_is_set_aside():
     metrics = [{"metric": "bleu"}, {"metric": "acc_norm"}]
     (form,) = run(config("t@cloze", metric_list=metrics)).forms
