@@ -38,7 +38,7 @@ from multiform.tasks import BaseTask, Group, ScoredDoc, Task
 from multiform.tasks.cache import delete_requests
 
 #: Names and ways of writing that do not change a prompt or a score; the resolved format counts instead.
-_NOT_IDENTITY = ("task", "task_alias", "tag", "metadata", "formats", "template")
+_NOT_IDENTITY = ("task", "task_alias", "tag", "metadata", "formats", "template", "keep_description")
 
 #: Flags of their own, which go to a model beside its arguments.
 _NOT_MODEL_ARGS = ("batch_size", "max_batch_size", "device", "chat_template")
@@ -61,6 +61,7 @@ def evaluate(
     fewshot_as_multiturn: bool | None = None,
     system_instruction: str | None = None,
     perturbation: str | Mapping[str, Any] | None = None,
+    keep_description: bool = False,
     seeds: Sequence[int | None] = DEFAULT_SEEDS,
     bootstrap_iters: int = DEFAULT_ITERATIONS,
     predict_only: bool = False,
@@ -77,7 +78,8 @@ def evaluate(
 
     Answers are stored in the user's cache, or in the file that `use_cache` names (False: nowhere).
     `cache_requests` keeps prompts as well: True, "refresh" to make them anew, "delete" to remove all that are kept.
-    `metadata` is added to that of every task.
+    `metadata` is added to that of every task. `keep_description` leaves in what descriptions say of multiple choice
+    under formats that show no choices.
     With `plan_only` nothing is asked: the results hold no scores, and ``run["plan"]`` says what would be.
 
     >>> results = evaluate(model="dummy", tasks=["quiz@mcqa", "quiz@cloze"], limit=8)
@@ -96,6 +98,7 @@ def evaluate(
         system_instruction=system_instruction,
         gen_kwargs=parse_arguments(gen_kwargs, where="gen_kwargs"),
         perturbation=parse_arguments(perturbation, where="perturbation") or None,
+        keep_description=keep_description,
         fewshot_seed=seeds[3] if seeds[3] is not None else DEFAULT_SEEDS[3],
     )
     check_selection(limit, samples)

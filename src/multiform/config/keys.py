@@ -36,6 +36,8 @@ class TaskKeys:
     process_docs: Callable[..., Any] | None = None
     #: Text or Jinja template before every prompt.
     description: str | Callable[..., str] = ""
+    #: Whether a format that shows no choices leaves in what the description says of them.
+    keep_description: bool = False
     doc_to_text: str | int | list[Any] | Callable[..., Any] | None = None
     doc_to_choice: str | list[Any] | dict[str, Any] | Callable[..., Any] | None = None
     doc_to_target: str | int | float | list[Any] | Callable[..., Any] | None = None

@@ -20,7 +20,7 @@ from multiform.config.wrapped import wrapped
 from multiform.errors import ConfigError, MultiformError, shorten
 from multiform.fields import Field, FieldSpec
 from multiform.formats import FieldMapping, FormatConfig, TemplateConfig, compile_format, select_format
-from multiform.formats.infer import Recovered
+from multiform.formats.infer import DescriptionWithoutChoices, Recovered, without_choices
 from multiform.formats.perturbation import Perturbation, perturbed
 from multiform.formats.raw import check_raw
 
@@ -113,6 +113,10 @@ class TaskConfig(TaskKeys):
             return self._qualified_name
         selected = self._formats_selection or ("@" in self.task and self.format_label)
         return f"{self.base_name}@{self.format_label}" if selected else self.base_name
+
+    def given(self, key: str) -> Any:
+        """The value of a key as the task has it, before any format."""
+        return self._given[key]
 
     def format_key(self, name: str) -> tuple[str, ...]:
         """The path of a key of the task's format, where the task itself defines that format."""
@@ -245,6 +249,10 @@ class TaskConfig(TaskKeys):
     def _take_over(self, form: FormatConfig) -> None:
         """A format owns layout and scoring; what the task said otherwise is set aside and reported."""
         aside = []
+        if not form.shows_choices and not self.keep_description:
+            aside += self._recover_description()
+        if self.overridden_until(form) is not None:
+            aside.append(f"until {shorten(self.overridden_until(form), 40)}")
         if self.gen_prefix is not None and self.gen_prefix != form.gen_prefix:
             aside.append(f"gen_prefix {shorten(self.gen_prefix, 40)}")
         if self.scorer is not None and form.scorer is not None:
@@ -261,6 +269,27 @@ class TaskConfig(TaskKeys):
         self.target_delimiter = form.target_delimiter
         self.fewshot_delimiter = form.fewshot_delimiter
         self.scorer = form.scorer if form.scorer is not None else self.scorer  # type: ignore[assignment]
+
+    def overridden_until(self, form: FormatConfig) -> list[str] | None:
+        """The task's own stop sequences, where the model writes under a format that has others."""
+        until = self._given["generation_kwargs"].get("until")
+        if until is None or form.scored != "generation":
+            return None
+        stops = (form.generation_kwargs or {}).get("until", form.until())
+        until, stops = ([one] if isinstance(one, str) else list(one) for one in (until, stops))
+        return None if until == stops else until
+
+    def _recover_description(self) -> list[str]:
+        """Leave out what the description says of choices that are not shown, and say so."""
+        if callable(self.description):
+            self.description = DescriptionWithoutChoices(self.description)
+            return ["what the description says of choices"]
+        rest = without_choices(self.description)
+        if rest == self.description:
+            return []
+        changed = f"description {shorten(self.description.strip(), 60)}"
+        self.description = rest
+        return [f"{changed} for {shorten(rest.strip(), 60)}" if rest else changed]
 
     def _compile_fields(self) -> None:
         """Compile every template now, so that a syntax error is an error of the file, not of a run."""

@@ -13,7 +13,7 @@ from multiform.config import TaskConfig
 from multiform.config.generation import check_generation
 from multiform.engine.late import late_model
 from multiform.engine.progress import Progress
-from multiform.engine.recovered import recovered_notes
+from multiform.engine.recovered import format_notes
 from multiform.engine.store import Store
 from multiform.errors import ConfigError, UsageError, nearest, reason
 from multiform.models import Model, models
@@ -38,7 +38,15 @@ class PromptSettings:
     gen_kwargs: Mapping[str, Any] = field(default_factory=dict)
     #: Noise in the questions, as a task's `perturbation` says it.
     perturbation: Mapping[str, Any] | None = None
+    #: Whether descriptions keep what they say of choices, under formats that show none.
+    keep_description: bool = False
     fewshot_seed: int = DEFAULT_SEEDS[3]
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The keys that this run changes in every task."""
+        noise = {} if self.perturbation is None else {"perturbation": dict(self.perturbation)}
+        return {**noise, "keep_description": True} if self.keep_description else noise
 
     @property
     def multiturn(self) -> bool:
@@ -66,13 +74,15 @@ def load_tasks(
     """The forms that are named or given, with the settings of this run; groups are added to `groups`."""
     manager = TaskManager(include_path)
     mirror = Path(dataset_mirror) if dataset_mirror else None
-    noise = {} if settings.perturbation is None else {"perturbation": dict(settings.perturbation)}
+    changes = settings.overrides
     made: list[Task] = []
     for item in [tasks] if isinstance(tasks, str) else tasks:
         if isinstance(item, Task):
-            made.append(type(item)(item.config.changed(**noise), dataset_mirror=item.source.mirror) if noise else item)
+            made.append(
+                type(item)(item.config.changed(**changes), dataset_mirror=item.source.mirror) if changes else item
+            )
         elif isinstance(item, TaskConfig):
-            made.append(Task.from_config(item.changed(**noise) if noise else item, dataset_mirror=mirror))
+            made.append(Task.from_config(item.changed(**changes) if changes else item, dataset_mirror=mirror))
         elif isinstance(item, Group):  # of tasks that are given beside it
             given = {task.name for task in made}
             others = [config for config in item.tasks() if config.form_name not in given]
@@ -80,7 +90,7 @@ def load_tasks(
             if groups is not None:
                 groups.append(item)
         else:
-            nodes = manager.tree(item, noise) if isinstance(item, str) else [_node(item, noise)]
+            nodes = manager.tree(item, changes) if isinstance(item, str) else [_node(item, changes)]
             configs = {config.form_name: config for node in nodes for config in _leaves(node)}
             made += [Task.from_config(config, dataset_mirror=mirror) for config in configs.values()]
             if groups is not None:
@@ -95,7 +105,7 @@ def load_tasks(
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
     for form in forms.values():
         _apply(settings, form)
-    for note in recovered_notes(form.config for form in forms.values()):
+    for note in format_notes(form.config for form in forms.values()):
         logger.info("%s", note)
     for note in dict.fromkeys(str(note) for form in forms.values() for note in form.notes):
         logger.warning("%s", note)
