@@ -125,7 +125,9 @@ def test_the_stop_sequences_of_a_task_are_reported_where_a_format_has_others(cap
         (form,) = evaluate(model="dummy", tasks=[made]).forms
     assert form.set_aside == (r"until ['\n']",)
     (line,) = [record.message for record in caplog.records if "until" in record.message]
-    assert r"replaces the task's ['\n']; write generation_kwargs into the format to keep it" in line
+    assert (
+        r"replaces the task's ['\n']; to keep it, write it into the format's generation_kwargs or --gen_kwargs" in line
+    )
 
 
 def test_stop_sequences_in_the_format_are_used_and_nothing_is_reported():

@@ -43,7 +43,7 @@ def _until_notes(configs: Iterable[TaskConfig]) -> list[str]:
             stops = shorten(config.generation_kwargs["until"])
             what = f"the format's until {stops} replaces the task's {shorten(until)}"
             names.setdefault(what, []).append(config.form_name)
-    hint = "write generation_kwargs into the format to keep it"
+    hint = "to keep it, write it into the format's generation_kwargs or --gen_kwargs"
     return [f"{_listed(forms)}: {what}; {hint}" for what, forms in names.items()]
 
 
