@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Iterator, Sequence
 from itertools import count, islice, product
@@ -10,6 +11,13 @@ from typing import Any, Literal
 from multiform.errors import DataError, shorten
 
 LabelSpec = Literal["letters", "numbers"] | tuple[str, ...]
+
+#: The last sentence of a worked solution, such as "So the answer is 42."
+_CONCLUSION = re.compile(
+    r"(?:^|[.!?\n]\s*)(?P<said>(?:(?:so|thus|therefore|hence)\b,?\s*)?the\s+(?:final\s+|correct\s+)?answer\s+is:?\s+)"
+    r"(?P<result>(?:(?!\.\s)[^\n])+?)\.?\s*$",
+    re.IGNORECASE,
+)
 
 
 def letters() -> Iterator[str]:
@@ -50,6 +58,23 @@ def join_words(words: Sequence[str], word: str) -> str:
     if len(words) < 2:
         return "".join(map(str, words))
     return f"{', '.join(map(str, words[:-1]))} {word} {words[-1]}"
+
+
+def split_solution(text: str) -> tuple[str, str]:
+    r"""The reasoning and the result of a worked solution; no reasoning where the text is a bare answer.
+
+    >>> split_solution("48 / 2 = 24\n#### 24"), split_solution("There are 6 left. The answer is 6.")
+    (('48 / 2 = 24', '24'), ('There are 6 left.', '6'))
+    >>> split_solution("South America")
+    ('', 'South America')
+    """
+    solution, mark, result = text.rpartition("####")
+    if mark and solution.strip() and "\n" not in result.strip():
+        return solution.strip(), result.strip()
+    conclusion = _CONCLUSION.search(text)
+    if conclusion is None:
+        return "", text
+    return text[: conclusion.start("said")].strip(), conclusion["result"]
 
 
 def gold_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str] = "letters") -> int | list[int]:

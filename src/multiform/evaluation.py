@@ -64,6 +64,7 @@ def evaluate(
     fewshot_as_multiturn: bool | None = None,
     system_instruction: str | None = None,
     perturbation: str | Mapping[str, Any] | None = None,
+    keep_description: bool = False,
     seeds: Sequence[int | None] = DEFAULT_SEEDS,
     bootstrap_iters: int = DEFAULT_ITERATIONS,
     predict_only: bool = False,
@@ -80,7 +81,8 @@ def evaluate(
 
     Answers are stored in the user's cache, or in the file that `use_cache` names (False: nowhere).
     `cache_requests` keeps prompts as well: True, "refresh" to make them anew, "delete" to remove all that are kept.
-    `metadata` is added to that of every task.
+    `metadata` is added to that of every task. `keep_description` leaves in what descriptions say of multiple choice
+    under formats that show no choices.
     With `plan_only` nothing is asked: the results hold no scores, and ``run["plan"]`` says what would be.
 
     >>> results = evaluate(model="dummy", tasks=["quiz@mcqa", "quiz@cloze"], limit=8)
@@ -103,6 +105,7 @@ def evaluate(
         system_instruction=system_instruction,
         gen_kwargs=generation_arguments(gen_kwargs),
         perturbation=parse_arguments(perturbation, where="perturbation") or None,
+        keep_description=keep_description,
         fewshot_seed=seeds[3] if seeds[3] is not None else DEFAULT_SEEDS[3],
         metric="bypass" if predict_only else None,
         metadata=parse_arguments(metadata, where="metadata"),

@@ -53,6 +53,11 @@ def _index_among(answer: Any, choices: Any, digits: bool | None = False) -> int 
     return index_among(answer if listed is None else listed, choice_list(choices), digits=digits)
 
 
+def _lead(text: str, separator: str) -> str:
+    """A text with the separator after it, unless it is empty or ends in white space."""
+    return text if not text or text[-1].isspace() or text.endswith(separator) else text + separator
+
+
 class _Environment(ImmutableSandboxedEnvironment):
     """A sandbox in which no product or power grows beyond what a prompt can need."""
 
@@ -81,6 +86,7 @@ def environment() -> ImmutableSandboxedEnvironment:
     env.filters["index_among"] = _index_among
     env.filters["labels"] = label_list
     env.filters["join_words"] = join_words
+    env.filters["lead"] = _lead
     return env
 
 

@@ -70,7 +70,7 @@ COT = (
     "Problem: Q1?\n"
     'Your response should end with "The final answer is [answer]" where [answer] is the response to the problem.'
 )
-COT_SHOT = COT.replace("Q1?", "Q2?") + "\nz\n\n"
+COT_SHOT = COT.replace("Q1?", "Q2?") + "\nThe final answer is z\n\n"
 
 # Section 1.5 of peers/lm-eval.md; hybrid and bpb are ours.
 PROMPTS = {
@@ -343,13 +343,63 @@ def test_every_field_of_the_layout_has_its_place():
 
     def turn(question):
         return (
-            f"<instruction><question_prefix>{question}<section_separator>"
+            f"<instruction><section_separator><question_prefix>{question}<section_separator>"
             "[1] x<choice_delimiter>[2] y<choice_delimiter>[3] z<section_separator>"
-            "<answer_instruction><answer_prompt>"
+            "<answer_instruction><section_separator><answer_prompt>"
         )
 
     assert requests[0].context == turn("Q2?") + "<target_delimiter>3<fewshot_delimiter>" + turn("Q1?")
     assert requests[0].continuation == "<target_delimiter>1"
+
+
+INSTRUCTIONS = {
+    "no white space": ("Pick one.", "Pick one.\nQuestion: Q1?\nA."),
+    "a line break": ("Pick one.\n", "Pick one.\nQuestion: Q1?\nA."),
+    "a blank": ("Pick one: ", "Pick one: Question: Q1?\nA."),
+    "a value": ("{{ intro }}", "Choose.\nQuestion: Q1?\nA."),
+    "a value with its own line break": ("{{ intro_line }}", "Choose.\nQuestion: Q1?\nA."),
+    "an empty value": ("{{ nothing }}", "Question: Q1?\nA."),
+    "nothing": ("", "Question: Q1?\nA."),
+}
+
+
+@pytest.mark.parametrize(("instruction", "beginning"), INSTRUCTIONS.values(), ids=INSTRUCTIONS)
+def test_an_instruction_does_not_touch_the_question(instruction, beginning):
+    doc = {**DOC, "intro": "Choose.", "intro_line": "Choose.\n", "nothing": ""}
+    prompt = prompt_of({"type": "mcqa", "instruction": instruction}, docs=[doc])
+    assert prompt.startswith(beginning)
+
+
+def test_an_answer_instruction_does_not_touch_the_answer_prompt():
+    assert prompt_of({"type": "cloze", "answer_instruction": "Think."}) == "Question: Q1?\nThink.\nAnswer:"
+    assert prompt_of({"type": "cloze", "answer_instruction": "Think.", "answer_prompt": None}).endswith("Think.")
+
+
+def test_a_separator_that_an_instruction_ends_in_is_not_written_twice():
+    form = {"type": "mcqa", "instruction": "Pick one.##", "section_separator": "##"}
+    assert prompt_of(form).startswith("Pick one.##Question: Q1?##A. x")
+
+
+def test_without_labels_mcqa_scores_the_texts_of_choices_that_it_does_not_show():
+    requests = requests_of({"type": "mcqa", "choice_labels": None}, num_fewshot=1)
+    assert requests[0].context == CLOZE_SHOT + CLOZE
+    assert [request.continuation for request in requests] == [" x", " y", " z"]
+
+
+def test_without_labels_mcqa_can_show_its_choices_as_a_bare_list():
+    requests = requests_of({"type": "mcqa", "choice_labels": None, "show_choices": True}, num_fewshot=1)
+    assert requests[0].context == "Question: Q2?\nx\ny\nz\nAnswer: z\n\nQuestion: Q1?\nx\ny\nz\nAnswer:"
+    assert [request.continuation for request in requests] == [" x", " y", " z"]
+
+
+def test_a_prompt_that_names_labels_is_refused_where_there_are_none():
+    with pytest.raises(ConfigError, match="instruction uses _choice_list_and, and the choices have no labels"):
+        make_task({"type": "generate", "choice_labels": None})
+
+
+def test_labels_that_are_scored_have_to_be_there():
+    with pytest.raises(ConfigError, match="labels are scored but there are none"):
+        FormatConfig.named("cloze", {"scored": "labels"})
 
 
 def test_the_examples_of_the_documentation():
@@ -468,7 +518,6 @@ REFUSED = {
     "unknown label kind": ({"choice_labels": "roman"}, "choice_labels: expected 'letters', 'numbers'"),
     "repeated labels": ({"choice_labels": ["A", "A"]}, "choice_labels: expected distinct labels"),
     "no labels": ({"choice_labels": []}, "choice_labels: expected distinct labels"),
-    "labels scored but not there": ({"choice_labels": None}, "labels are scored but there are none"),
     "no place for the choice": ({"choice_format": "{label}."}, "choice_format: expected text with {choice}"),
     "number as a text": ({"question_prefix": 3}, "question_prefix: expected a string, got 3"),
     "null as a text": ({"target_delimiter": None}, "target_delimiter: expected a string, got None"),

@@ -195,6 +195,17 @@ def test_d4_a_metric_that_fits_is_kept():
     assert form.overridden == ()
 
 
+def test_d4_accuracy_means_nothing_where_the_right_choice_alone_is_scored():
+    (form,) = run(config("t@bpb", output_type="multiple_choice", metric_list=ACC)).forms
+    assert list(form.estimates) == ["bits_per_byte,none"]
+    assert form.overridden == ("metric acc",)
+
+
+def test_d4_accuracy_is_kept_where_a_task_without_choices_scores_one_text():
+    (form,) = run(config("t@bpb", output_type="loglikelihood", metric_list=ACC, doc_to_choice=None)).forms
+    assert set(form.estimates) == {"bits_per_byte,none", "acc,none"}
+
+
 def test_d4_a_metric_of_generation_under_a_format_that_ranks_is_overridden():
     metrics = [{"metric": "bleu"}, {"metric": "acc_norm"}]
     (form,) = run(config("t@cloze", metric_list=metrics)).forms
@@ -305,7 +316,7 @@ def test_d9_an_example_may_have_a_number_for_an_answer():
         num_fewshot=1,
     )
     (request,) = requests_of(made)
-    assert "response to the problem.\n2\n\nGiven" in request.context
+    assert "response to the problem.\nThe final answer is 2\n\nGiven" in request.context
 
 
 @pytest.mark.parametrize("answer", ["42", 42], ids=["text", "number"])

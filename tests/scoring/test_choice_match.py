@@ -274,6 +274,19 @@ def test_what_a_text_says_first_after_the_beginning_of_an_answer(text, label):
     assert read_choice(text, LABELS, CHOICES, primed=True) == label
 
 
+BOXED_AFTER_PREFIX = [
+    *((" " + text, label) for text, label in LATEX if text.startswith(("\\boxed", "$\\boxed", "\\(\\boxed"))),
+    (r": $\boxed{C}$. The capital is not Paris.", "C"),
+    (r" \boxed{C}, not \boxed{B}", "C"),
+    ("...\nLet us see.\n\\boxed{C}", "C"),
+]
+
+
+@pytest.mark.parametrize(("text", "label"), BOXED_AFTER_PREFIX, ids=[repr(text) for text, _ in BOXED_AFTER_PREFIX])
+def test_a_boxed_answer_counts_after_a_gen_prefix(text, label):
+    assert read_choice(text, LABELS, CHOICES, primed=True) == label
+
+
 NUMBERS = [
     ("2", "2"),
     ("2.", "2"),

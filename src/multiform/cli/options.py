@@ -71,6 +71,11 @@ def add_prompt(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
         "delete, uppercase",
     )
     group.add_argument(
+        "--keep_description",
+        action="store_true",
+        help="leave in what descriptions say of multiple choice, under formats that show no choices",
+    )
+    group.add_argument(
         "--gen_kwargs",
         metavar="K=V,...",
         action=Arguments,
@@ -188,6 +193,7 @@ def prompt_settings(options: argparse.Namespace) -> RunSettings:
         system_instruction=options.system_instruction,
         gen_kwargs=generation_arguments(options),
         perturbation=perturbation(options),
+        keep_description=options.keep_description,
         **({} if options.seed[3] is None else {"fewshot_seed": options.seed[3]}),
     )
 

@@ -124,6 +124,7 @@ def execute(options: argparse.Namespace) -> int:
             fewshot_as_multiturn=options.fewshot_as_multiturn,
             system_instruction=options.system_instruction,
             perturbation=flags.perturbation(options),
+            keep_description=options.keep_description,
             seeds=options.seed,
             bootstrap_iters=options.bootstrap_iters,
             predict_only=options.predict_only,

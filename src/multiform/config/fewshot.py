@@ -15,7 +15,7 @@ logger = logging.getLogger("multiform")
 
 #: Fields that a few-shot example takes from its task where it has none of its own.
 INHERITED = ("process_docs", "fewshot_delimiter", "target_delimiter", "gen_prefix",
-             "doc_to_text", "doc_to_choice", "doc_to_target")  # fmt: skip
+             "doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_rationale")  # fmt: skip
 
 
 @dataclass
@@ -37,10 +37,12 @@ class FewshotConfig:
     gen_prefix: str | None = None
     fewshot_delimiter: str | None = None
     target_delimiter: str | None = None
+    #: The reasoning before the answer of an example, for formats that show it.
+    doc_to_rationale: str | Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
         check_values(type(self), vars(self), lambda *path: ".".join(map(str, ("fewshot_config", *path))))
-        for name in ("doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix"):
+        for name in ("doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_rationale", "gen_prefix"):
             try:
                 Field.of(getattr(self, name))
             except ConfigError as error:
@@ -77,6 +79,7 @@ class FewshotConfig:
         doc_to_text: FieldSpec = None,
         doc_to_choice: FieldSpec = None,
         doc_to_target: FieldSpec = None,
+        doc_to_rationale: FieldSpec = None,
         **overloads: Any,
     ) -> FewshotConfig:
         """The configuration in `cfg`, with the task's values (the keywords) where it has none."""
@@ -89,6 +92,7 @@ class FewshotConfig:
             "doc_to_text": doc_to_text,
             "doc_to_choice": doc_to_choice,
             "doc_to_target": doc_to_target,
+            "doc_to_rationale": doc_to_rationale,
         }
         given = {**cfg, **overloads}
         check_keys(

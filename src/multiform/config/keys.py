@@ -36,9 +36,13 @@ class TaskKeys:
     process_docs: Callable[..., Any] | None = None
     #: Text or Jinja template before every prompt.
     description: str | Callable[..., str] = ""
+    #: Whether a format that shows no choices leaves in what the description says of them.
+    keep_description: bool = False
     doc_to_text: str | int | list[Any] | Callable[..., Any] | None = None
     doc_to_choice: str | list[Any] | dict[str, Any] | Callable[..., Any] | None = None
     doc_to_target: str | int | float | list[Any] | Callable[..., Any] | None = None
+    #: The reasoning that leads to the answer, shown by few-shot examples of formats that ask for it.
+    doc_to_rationale: str | Callable[..., Any] | None = None
     #: The beginning of the answer, put after the prompt.
     gen_prefix: str | None = None
     doc_to_image: str | list[str] | Callable[..., Any] | None = None

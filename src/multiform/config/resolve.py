@@ -19,7 +19,7 @@ from multiform.config.wrapped import wrapped
 from multiform.errors import ConfigError, MultiformError, shorten
 from multiform.fields import Field, FieldSpec
 from multiform.formats import FieldMapping, FormatConfig, compile_format, select_format
-from multiform.formats.infer import Recovered
+from multiform.formats.infer import DescriptionWithoutChoices, Recovered, without_choices
 from multiform.formats.perturbation import Perturbation, perturbed
 from multiform.formats.raw import check_raw
 from multiform.formats.select import UnknownFormatError
@@ -29,6 +29,8 @@ Values = dict[str, Any]
 Where = Callable[..., str | None]
 
 _FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target")
+#: What few-shot examples have in common with the question beside its fields.
+_INHERITED = ("doc_to_rationale", "gen_prefix", "target_delimiter", "fewshot_delimiter")
 
 
 def resolve(given: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
@@ -90,7 +92,7 @@ def _noisy(question: FieldSpec, values: Values, where: Where) -> FieldSpec:
 
 def _compile_fields(values: Values, where: Where) -> None:
     """Compile every template now, so that a syntax error is an error of the file, not of a run."""
-    for name in (*_FIELDS, "description", "gen_prefix"):
+    for name in (*_FIELDS, "doc_to_rationale", "description", "gen_prefix"):
         try:
             Field.of(values[name])
         except ConfigError as error:
@@ -154,6 +156,12 @@ def _overridden_by(format: FormatConfig, values: Values, *, foreign: bool = Fals
     """What a format replaces of the task's layout and scoring, and a list of what the task had said instead."""
     overridden = []
     replaced: Values = {}
+    if not format.shows_choices and not values["keep_description"]:
+        replaced["description"], changes = _description(values["description"])
+        overridden += changes
+    until = overridden_until(format, values["generation_kwargs"])
+    if until is not None:
+        overridden.append(f"until {shorten(until, 40)}")
     if values["gen_prefix"] is not None and values["gen_prefix"] != format.gen_prefix:
         overridden.append(f"gen_prefix {shorten(values['gen_prefix'], 40)}")
     if values["scorer"] is not None and format.scorer is not None:
@@ -174,6 +182,27 @@ def _overridden_by(format: FormatConfig, values: Values, *, foreign: bool = Fals
         "fewshot_delimiter": format.fewshot_delimiter,
         "scorer": format.scorer if format.scorer is not None else values["scorer"],
     }
+
+
+def _description(description: str | Callable[..., str]) -> tuple[str | Callable[..., str], list[str]]:
+    """The description without what it says of choices that are not shown, and what was changed."""
+    if callable(description):
+        return DescriptionWithoutChoices(description), ["what the description says of choices"]
+    rest = without_choices(description)
+    if rest == description:
+        return description, []
+    changed = f"description {shorten(description.strip(), 60)}"
+    return rest, [f"{changed} for {shorten(rest.strip(), 60)}" if rest else changed]
+
+
+def overridden_until(format: FormatConfig, generation_kwargs: Mapping[str, Any]) -> list[str] | None:
+    """The task's own stop sequences, where the model writes under a format that has others."""
+    until = generation_kwargs.get("until")
+    if until is None or format.scored != "generation":
+        return None
+    stops = (format.generation_kwargs or {}).get("until", format.until())
+    until, stops = ([stop] if isinstance(stop, str) else list(stop) for stop in (until, stops))
+    return None if until == stops else until
 
 
 def _recovered(
@@ -225,7 +254,10 @@ def _fewshot(values: Values, given: Mapping[str, Any], where: Where) -> Values:
     try:
         if values["format"] is not None and any(config.get(name) is not None for name in _FIELDS):
             config |= _fewshot_templates(config, values, given, where)
-        inherited = {name: values[name] for name in ("fewshot_delimiter", "target_delimiter", "gen_prefix", *_FIELDS)}
+        inherited = {
+            name: values[name]
+            for name in ("fewshot_delimiter", "target_delimiter", "gen_prefix", "doc_to_rationale", *_FIELDS)
+        }
         if "split" not in config:
             inherited["fewshot_split"] = values["fewshot_split"]
         fewshot = FewshotConfig.from_dict(config, process_docs=values["process_docs"], **inherited)

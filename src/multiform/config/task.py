@@ -90,6 +90,10 @@ class TaskConfig(TaskKeys):
         label = self.format_label or self._formats_selection or self.task.rpartition("@")[2]
         return f"{self.base_name}@{label}"
 
+    def given(self, key: str) -> Any:
+        """The value of a key as the task has it, before any format."""
+        return self._given[key]
+
     def format_key(self, name: str) -> tuple[str, ...]:
         """The path of a key of the task's format, where the task itself defines that format."""
         return format_key(self.formats, self.format_label, name)

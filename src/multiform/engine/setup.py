@@ -13,7 +13,7 @@ from multiform.config import TaskConfig
 from multiform.config.generation import check_generation
 from multiform.engine.late import late_model
 from multiform.engine.progress import Progress
-from multiform.engine.recovered import recovered_notes
+from multiform.engine.recovered import format_notes
 from multiform.engine.store import Store
 from multiform.errors import ConfigError, UsageError, nearest, reason
 from multiform.models import Model, models
@@ -65,7 +65,7 @@ def load_tasks(
     if not forms:
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
     tasks_of_run = [task.under(settings) for task in forms.values()]
-    for note in recovered_notes(task.config for task in tasks_of_run):
+    for note in format_notes(task.config for task in tasks_of_run):
         logger.info("%s", note)
     for note in dict.fromkeys(str(note) for task in tasks_of_run for note in task.notes):
         logger.warning("%s", note)

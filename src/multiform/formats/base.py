@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 from multiform.answers import LabelSpec
 from multiform.errors import ConfigError, nearest, shorten
 from multiform.formats.dialects import dialects
+from multiform.formats.shots import asked_statement
 from multiform.jinja import compile_template, has_markup
 from multiform.registry import Registry
 
@@ -92,7 +93,8 @@ class FormatConfig:
 
     A prompt is laid out as ``instruction + question_prefix + question + question_suffix [+ section_separator
     + choices_prefix + choices] + section_separator + answer_instruction + answer_prompt``, then ``target_delimiter``
-    and the answer.
+    and the answer. An `instruction` or `answer_instruction` that does not end in white space is followed by
+    `section_separator`.
 
     A subclass with a `format_name` is registered under that name and is what `formats:` and ``@`` find:
 
@@ -131,6 +133,8 @@ class FormatConfig:
     gen_prefix: str | None = None
     target_delimiter: str = " "
     fewshot_delimiter: str = "\n\n"
+    #: The answer of a few-shot example, with ``{answer}`` and ``{rationale}``; None means: as the prompt asks for it.
+    fewshot_answer: str | None = None
     #: What is scored: the choices' labels, their texts, the right text alone, or what the model writes.
     scored: Scored = "texts"
     #: What a generation is compared with; None means: the label of the right choice where labels are shown.
@@ -164,6 +168,7 @@ class FormatConfig:
         for name in _OPTIONAL_TEXTS:
             self._check_template(name)
         self._check_labels()
+        self._check_fewshot_answer()
         self._check("{choice}" in self.choice_format, "choice_format", "text with {choice} in it")
         if self.metric_list is not None:
             metrics: Any = self.metric_list
@@ -193,6 +198,15 @@ class FormatConfig:
                 "labels are scored but there are none", where="scored", hint="set choice_labels, or score texts"
             )
 
+    def _check_fewshot_answer(self) -> None:
+        if self.fewshot_answer is None:
+            return
+        text = self.fewshot_answer
+        self._check(isinstance(text, str) and "{answer}" in text, "fewshot_answer", "text with {answer} in it, or null")
+        if self.scored != "generation":
+            what = f"scored is {self.scored}: an example then shows what is scored and nothing else"
+            raise ConfigError(what, where="fewshot_answer", hint="leave fewshot_answer out, or set scored: generation")
+
     def _check(self, right: bool, name: str, expected: str) -> None:
         if not right:
             value = shorten(getattr(self, name))
@@ -215,6 +229,20 @@ class FormatConfig:
     def until(self) -> list[str]:
         """Where a generation ends, unless `generation_kwargs` says otherwise."""
         return [self.fewshot_delimiter]
+
+    def shot_answer(self) -> str:
+        """How the answer of a few-shot example is written: text with ``{answer}``, and ``{rationale}`` where one fits.
+
+        What is scored is shown as it is scored. Where the model writes, an example ends as the prompt asks:
+
+        >>> FormatConfig(scored="generation", answer_prompt='End with "I choose [letter]".').shot_answer()
+        'I choose {answer}'
+        """
+        if self.fewshot_answer is not None:
+            return self.fewshot_answer
+        if self.scored != "generation":
+            return "{answer}"
+        return asked_statement(self.instruction, self.answer_instruction, self.answer_prompt)
 
     @classmethod
     def named(cls, name: str, overrides: Mapping[str, Any] | None = None) -> FormatConfig:

@@ -19,12 +19,20 @@ class MCQAFormat(FormatConfig):
     A. Berlin
     B. Paris
     Answer:
+
+    Without labels (``choice_labels: null``) there is nothing to score but the choices' texts, which are not shown
+    either, unless `show_choices` is true.
     """
 
     format_name = "mcqa"
 
     choice_labels: LabelSpec | None = "letters"
     scored: Scored = "labels"
+
+    def __post_init__(self) -> None:
+        if self.choice_labels is None and self.scored == "labels":
+            object.__setattr__(self, "scored", "texts")
+        super().__post_init__()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +91,8 @@ class COTGenFormat(FormatConfig):
     Given the following problem, reason step by step to find the final answer.
     Problem: What is the capital of France?
     Your response should end with "The final answer is [answer]" where [answer] is the response to the problem.
+
+    An example shows its rationale, where the task maps one, and then "The final answer is …".
     """
 
     format_name = "cot"
@@ -104,6 +114,9 @@ class COTGenFormat(FormatConfig):
         if opening and not has_markup(opening):
             stops.insert(0, self.fewshot_delimiter + opening)
         return stops or [self.fewshot_delimiter]
+
+    def shot_answer(self) -> str:
+        return super().shot_answer() if self.fewshot_answer is not None else "{rationale}\n" + super().shot_answer()
 
 
 @dataclass(frozen=True, kw_only=True)

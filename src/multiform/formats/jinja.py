@@ -13,6 +13,9 @@ from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.base import FormatConfig
 from multiform.jinja import Compiled, compile_template, has_markup, render
 
+#: What instructions can say of the labels of choices.
+_LABEL_NAMES = ("_choice_labels", "_choice_list_and", "_choice_list_or")
+
 
 @dataclass(frozen=True, slots=True)
 class FieldMapping:
@@ -87,12 +90,25 @@ def compile_format(form: FormatConfig, mapping: FieldMapping) -> FormatTemplates
             f"format '{form.format_name or type(form).__name__}' needs choices but the task has no doc_to_choice",
             hint="set doc_to_choice to the column that holds them, or use a format without choices (cot, bpb)",
         )
+    _check_label_names(form)
     writer = _Writer(form, mapping)
     return FormatTemplates(
         doc_to_text=writer.bind(writer.text()),
         doc_to_choice=writer.choice(),
         doc_to_target=writer.target(),
     )
+
+
+def _check_label_names(form: FormatConfig) -> None:
+    """Refuse texts that name the labels of choices without labels."""
+    if form.choice_labels is not None:
+        return
+    for name in ("instruction", "answer_instruction", "answer_prompt"):
+        text = getattr(form, name) or ""
+        used = next((label for label in _LABEL_NAMES if label in text), None)
+        if used is not None:
+            what = f"{name} uses {used}, and the choices have no labels"
+            raise ConfigError(what, where="choice_labels", hint=f"set choice_labels, or write another {name}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -169,8 +185,18 @@ class _Writer:
         if form.shows_choices and self.choices:
             sections.append(_closed(form.choices_prefix) + self._choice_lines())
         if form.answer_instruction is not None or form.answer_prompt is not None:
-            sections.append(_closed(form.answer_instruction or "") + (form.answer_prompt or ""))
-        return self._preamble() + _closed(form.instruction or "") + _closed(form.section_separator).join(sections)
+            lead = self._lead(form.answer_instruction) if form.answer_prompt else _closed(form.answer_instruction or "")
+            sections.append(lead + (form.answer_prompt or ""))
+        return self._preamble() + self._lead(form.instruction) + _closed(form.section_separator).join(sections)
+
+    def _lead(self, text: str | None) -> str:
+        """A text with the section separator after it, where it would touch what follows."""
+        separator = self.form.section_separator
+        if not text or not separator or text[-1].isspace() or text.endswith(separator):
+            return _closed(text or "")
+        if text.endswith(("}}", "%}", "#}")):  # only its value shows how it ends
+            return f"{{% filter lead({separator!r}) %}}{text}{{% endfilter %}}"
+        return _closed(text) + _closed(separator)
 
     def choice(self) -> FieldSpec:
         if self.form.scored == "labels":
@@ -204,7 +230,8 @@ class _Writer:
 
     def _choice_lines(self) -> str:
         values = {"{choice}": "{{ choice }}", "{label}": "{{ _choice_labels[loop.index0] }}"}
-        pieces = re.split(r"(\{choice\}|\{label\})", self.form.choice_format)
+        bare = self.form.choice_labels is None and "{label}" in self.form.choice_format
+        pieces = re.split(r"(\{choice\}|\{label\})", "{choice}" if bare else self.form.choice_format)
         line = "".join(values.get(piece) or _closed(piece) for piece in pieces)
         between = f"{{% if not loop.last %}}{_closed(self.form.choice_delimiter)}{{% endif %}}"
         return f"{{% for choice in {_operand(self.choices)}|choice_list %}}{line}{between}{{% endfor %}}"
@@ -221,7 +248,8 @@ class _Writer:
         form = self.form
         texts = (form.instruction, form.choices_prefix, form.answer_instruction, form.answer_prompt)
         body = "".join(text or "" for text in texts)
-        shows_labels = self.form.shows_choices and "{label}" in self.form.choice_format
+        labelled = self.form.shows_choices and self.form.choice_labels is not None
+        shows_labels = labelled and "{label}" in self.form.choice_format
         lists = [name for name in sets if name in body]
         if shows_labels or any(name.startswith("_choice_list") for name in lists):
             lists.append("_choice_labels")

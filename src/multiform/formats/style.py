@@ -16,6 +16,10 @@ from multiform.formats.dialects import overlaid, unsaid
 from multiform.formats.jinja import FieldMapping, bound, compile_format
 from multiform.formats.language import LITERALS, Language, language_of
 from multiform.formats.measures import metric_specs
+from multiform.formats.shots import written_answer
+
+#: Stands for the cue in a prompt that is cut off before it.
+_CUE = "\0"
 
 
 class ResponseType(Enum):
@@ -147,10 +151,11 @@ class FormatStyler(TaskStyler):
 
     def get_instruction_text(self, raw_question: str, choices: list[str]) -> str:
         form = variant(self.as_format(), question_prefix="")
-        if form.answer_prompt is not None:
-            form = variant(form, answer_prompt="")
+        if form.answer_prompt:
+            form = variant(form, answer_prompt=_CUE)
         doc = {"question": self.get_question_text(raw_question), "choices": list(choices)}
-        return str(bound(compile_format(form, FieldMapping("question", "choices", 0)).doc_to_text)(doc))
+        text = str(bound(compile_format(form, FieldMapping("question", "choices", 0)).doc_to_text)(doc))
+        return text.removesuffix(_CUE)
 
     def get_ground_truth(self, choices: list[str], correct_index: int) -> str:
         form = self.as_format()
@@ -171,7 +176,8 @@ class FormatStyler(TaskStyler):
 
     def get_fewshot_target_text(self, choices: list[str], correct_index: int) -> str:
         form = self.as_format()
-        return self.get_cue_text() + form.target_delimiter + self._answers(form, choices)[correct_index]
+        answer = written_answer(form.shot_answer(), self._answers(form, choices)[correct_index])
+        return self.get_cue_text() + form.target_delimiter + answer
 
     def _answers(self, form: FormatConfig, choices: Sequence[str]) -> list[str]:
         """What stands for each choice in an answer: its label or its text."""

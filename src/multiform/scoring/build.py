@@ -44,7 +44,7 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, metric: str 
         return _only(config, metric)
     notes: list[ConfigError] = []
     own = [_metric(config, ("metric_list", i), spec, own_results, notes) for i, spec in enumerate(config.metric_list)]
-    fitting = [metric for metric in own if own_results or config.output_type in metric.output_types]
+    fitting = [metric for metric in own if own_results or _fits(metric, config)]
     aside = tuple(f"metric {metric.name}" for metric in own if metric not in fitting)
     if aside and config.format is None:
         misfit = next(metric for metric in own if metric not in fitting)
@@ -99,6 +99,14 @@ def _format_metric(config: TaskConfig, index: int, spec: Mapping[str, Any]) -> M
     if config.output_type not in metric.output_types:
         raise _misfit(metric, config, path)
     return metric
+
+
+def _fits(metric: Metric, config: TaskConfig) -> bool:
+    """Whether a metric of the task can be computed under its format, and means there what it meant to the task."""
+    alone = config.format is not None and config.format.scored == "gold"
+    if metric.name == "acc" and alone and config.mapping.choices is not None:
+        return False  # no choice is picked where the right one alone is scored
+    return config.output_type in metric.output_types
 
 
 def _misfit(metric: Metric, config: TaskConfig, path: tuple[str | int, ...]) -> ConfigError:

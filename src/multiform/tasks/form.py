@@ -19,7 +19,7 @@ from multiform.tasks.fewshot import DEFAULT_SEED
 ChatTemplate: TypeAlias = Callable[..., str]
 
 #: Keys that change neither a prompt nor a score; the resolved format counts instead of the way it was written.
-_NOT_IDENTITY = ("task", "task_alias", "tag", "metadata", "formats", "template")
+_NOT_IDENTITY = ("task", "task_alias", "tag", "metadata", "formats", "template", "keep_description")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +38,8 @@ class RunSettings:
     gen_kwargs: Mapping[str, Any] = field(default_factory=dict)
     #: Noise in the questions, as a task's `perturbation` says it.
     perturbation: Mapping[str, Any] | None = None
+    #: Whether descriptions keep what they say of choices, under formats that show none.
+    keep_description: bool = False
     #: The only metric to compute, instead of all that tasks and formats name.
     metric: str | None = None
     #: Added to the metadata of every task.
@@ -48,6 +50,12 @@ class RunSettings:
     limit: float | None = None
     #: The documents to evaluate, by the name of the form or task.
     samples: Mapping[str, Sequence[int]] | None = None
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The keys that the run changes in every task."""
+        noise = {} if self.perturbation is None else {"perturbation": dict(self.perturbation)}
+        return {**noise, "keep_description": True} if self.keep_description else noise
 
     @property
     def multiturn(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from multiform.calls import accepted
 from multiform.errors import ConfigError, DataError, locating, running
 from multiform.fields import Doc
+from multiform.formats.shots import after_prefix, written_answer
 from multiform.requests import Instance
 from multiform.tasks import prompt
 from multiform.tasks.contexts import constructed
@@ -132,7 +133,18 @@ class Renderer:
         config, fields = self.form.fewshot, self._shot_fields(doc)
         layout = prompt.Layout(config.target_delimiter or "", config.fewshot_delimiter or "")
         question, answer = self.kind.shot(self.form, fields)
+        answer = after_prefix(self._shot_answer(fields, answer), fields.gen_prefix)
         return prompt.shot(self.media.place(question, doc), answer, fields.gen_prefix, layout)
+
+    def _shot_answer(self, fields: DocFields, answer: str) -> str:
+        """The answer of an example as its format asks for it, after its rationale where both have one."""
+        if self.form.config.format is None:
+            return answer
+        template, rationale = self.form.config.format.shot_answer(), self.form.fewshot.doc_to_rationale
+        text = None
+        if "{rationale}" in template and rationale is not None:
+            text = self.reader.read(rationale, fields.doc, "doc_to_rationale")
+        return written_answer(template, answer, "" if text is None else str(text))
 
     def _requests(self, doc_id: int, fields: DocFields, options: PromptOptions) -> Sequence[Instance]:
         """The requests of a document; none where a task's own `construct_requests` leaves it out."""

@@ -111,10 +111,8 @@ class Task(TaskSplits):
 
     def under(self, settings: RunSettings) -> Self:
         """The same task with the settings of a run; this one stays as it is."""
-        config = self.config
         settings = replace(settings, metric=settings.metric or self.form.settings.metric)
-        if settings.perturbation is not None:
-            config = config.changed(perturbation=dict(settings.perturbation))
+        config = self.config.changed(**settings.overrides) if settings.overrides else self.config
         task = copy.copy(self)
         task._instances = []
         task._configure(config, settings)

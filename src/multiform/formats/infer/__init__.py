@@ -1,7 +1,18 @@
 """The raw question, choices and answer of a task that was written as a finished prompt."""
 
+from multiform.formats.infer.description import DescriptionWithoutChoices, without_choices
 from multiform.formats.infer.document import problem
 from multiform.formats.infer.infer import Prompt, infer
 from multiform.formats.infer.result import ADD_CHOICES, Recovered, Refused, shown
 
-__all__ = ["ADD_CHOICES", "Prompt", "Recovered", "Refused", "infer", "problem", "shown"]
+__all__ = [
+    "ADD_CHOICES",
+    "DescriptionWithoutChoices",
+    "Prompt",
+    "Recovered",
+    "Refused",
+    "infer",
+    "problem",
+    "shown",
+    "without_choices",
+]

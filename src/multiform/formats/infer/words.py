@@ -13,6 +13,24 @@ QUESTION = (
     "問題", "问题", "質問", "题目", "題目", "câu hỏi", "ibeere", "swali", "tambaya", "umbuzo", "ጥያቄ", "คำถาม",
     "pertanyaan", "soal",
 )  # fmt: skip
+#: What calls a question one of multiple choice, as regular expressions.
+MULTIPLE_CHOICE = (
+    r"multiple[-\s]?choice", r"(?:opción|opcion|selección|elección|elecció|resposta|respuesta) múltiple",
+    r"opcions múltiples", r"choix multiples?", r"\bQCM\b", r"scelta multipla", r"múltipla escolha",
+    r"escolha múltipla", r"meerkeuze", r"flerval", r"fleirvals", r"monivalinta", r"wielokrotnego wyboru",
+    r"výběr(?:em)? z možností", r"çoktan seçmeli", r"pilihan ganda", r"aneka pilihan", r"trắc nghiệm",
+    r"aukera anitz", r"chaguo nyingi", r"с выбором ответа", r"множественн\w* выбор", r"вибор\w* відповід",
+    r"питан\w* з вибором", r"πολλαπλής επιλογής", r"选择题", r"選擇題", r"单选", r"單選",
+    r"多肢選択", r"選択式", r"多項選択",
+    r"객관식", r"선다형", r"बहुविकल्पीय", r"बहु-विकल्पीय", r"বহুনির্বাচনী", r"বহুবিকল্প", r"اختيار من متعدد",
+    r"الاختيار من متعدد", r"اختيارية متعددة", r"چندگزینه", r"چند گزینه", r"متعدد انتخاب", r"ปรนัย", r"หลายตัวเลือก",
+    r"бірнеше таңдау", r"çoxseçimli", r"feleletválasztós", r"вишеструким избором", r"višestrukim izborom",
+    r"valikvastus", r"klausim\w* su atsakymų variantais", r"బహుళ-?ఎంపిక", r"koʻp tanlovli", r"ברירות רבות",
+    r"maramihang pagpipilia", r"zgjedhje të shumëfishta", r"बहु-छनौट", r"बहुपर्यायी", r"बहुवैकल्पिक", r"பல தேர்வு",
+    r"некалькімі варыянтамі адказ", r"複数選択", r"選択問題", r"რამდენიმე არჩევანის", r"повеќекратен избор",
+    r"മൾട്ടിപ്പിൾ ചോയ്", r"несколькими вариантами ответ", r"বহু-পছন্দ", r"избираем отговор",
+    r"кількома варіантами відповід", r"բազմակի ընտրության", r"multikeuse", r"výběrem možností", r"chaguo-nyingi",
+)  # fmt: skip
 #: What asks for an answer.
 ANSWER = (
     "answer", "a", "response", "assistant", "the answer", "your answer", "final answer", "correct answer",

@@ -76,7 +76,7 @@ def read_choice(
     >>> xs = (["A", "B", "C"], ["Berlin", "Paris", "Rome"])
     >>> read_choice(" B. Paris", *xs, primed=True), read_choice("(b)", *xs), read_choice("Paris.", *xs)
     ('B', 'B', 'B')
-    >>> read_choice("A is wrong. I think the best answer is C", *xs), read_choice(r"\boxed{A}", *xs)
+    >>> read_choice("A is wrong. I think the best answer is C", *xs), read_choice(r"\boxed{A}", *xs, primed=True)
     ('C', 'A')
     >>> read_choice("A good question, who knows", *xs) is None
     True
@@ -86,8 +86,10 @@ def read_choice(
         first = text.lstrip(": \t\n").partition("\n")[0]
         return (
             _leading(first, label, labels, loose=True)
+            or _boxed(first, labels, choices, place=0)
             or _spelled(first, labels, choices)
             or _stated(text, label, labels)
+            or _boxed(text, labels, choices)
         )
     return (
         _stated(text, label, labels)
@@ -143,11 +145,12 @@ def _restates(text: str, labels: Sequence[str]) -> bool:
     return len(lines) == 2 and re.match(rf"{lines[0]}.*\n{lines[1]}", text) is not None
 
 
-def _boxed(text: str, labels: Sequence[str], choices: Sequence[str]) -> str | None:
+def _boxed(text: str, labels: Sequence[str], choices: Sequence[str], *, place: int = -1) -> str | None:
+    r"""The label or choice in the last \boxed{...} of a text, or in the one at another place."""
     found = re.findall(r"\\boxed\{(?:\\[a-z]+\{)?([^{}]*)\}?\}", text)
     if not found:
         return None
-    inner = found[-1].strip().strip("().")
+    inner = found[place].strip().strip("().")
     return _exact(inner, labels) or _spelled(inner, labels, choices)
 
 

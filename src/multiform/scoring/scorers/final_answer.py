@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
+from multiform.answers import split_solution
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers.base import ReadingScorer, compiled, register_scorer
 
@@ -46,7 +47,7 @@ class FinalAnswer(ReadingScorer):
     def reading(self, outcome: TextOutcome) -> TextOutcome:
         """Compare as numbers when the reference is one, as words otherwise."""
         answer = self.read(outcome) if outcome.prediction is not None else None
-        references = tuple(_canonical(_result(reference)) for reference in outcome.references)
+        references = tuple(_canonical(split_solution(reference)[1]) for reference in outcome.references)
         prediction = None if answer is None else _agreeing(answer, references)
         return replace(outcome, prediction=prediction, references=references)
 
@@ -69,12 +70,6 @@ def read_final_answer(text: str, markers: Sequence[re.Pattern[str]] = _MARKERS) 
     lines = text.strip().splitlines()
     bare = len(lines) == 1 and len(lines[0].split()) <= _BARE_WORDS and not re.search(r"\banswer\b", lines[0], re.I)
     return (_trimmed(lines[0]) or None) if bare else None
-
-
-def _result(reference: str) -> str:
-    """The result of a solution that ends in ``#### 42``; any other reference as it is."""
-    solution, mark, result = reference.rpartition("####")
-    return result.strip() if mark and solution.strip() and "\n" not in result.strip() else reference
 
 
 def _trimmed(answer: str) -> str:
