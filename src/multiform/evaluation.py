@@ -18,6 +18,7 @@ from multiform.engine.setup import (
     DEFAULT_SEEDS,
     PromptSettings,
     check_consent,
+    check_output_types,
     check_samples,
     check_selection,
     load_model,
@@ -103,6 +104,7 @@ def evaluate(
     forms = load_tasks(tasks, settings, include_path=include_path, dataset_mirror=dataset_mirror, groups=groups)
     check_samples(forms, samples)
     check_consent(forms, confirm_run_unsafe_code)
+    check_output_types(forms)
     if predict_only:
         for form in forms:
             form.override_metric("bypass")

@@ -94,12 +94,14 @@ def _checked(
 
 def _rendered(config: TaskConfig, settings: PromptSettings, options: argparse.Namespace) -> dict[str, Any]:
     """The row of a form whose configuration is right: are its data and its prompts, too?"""
-    from multiform.engine.setup import load_tasks
+    from multiform.engine.setup import check_output_types, load_tasks
 
     count = 0
     notes: list[MultiformError] = []
     try:
-        for form in load_tasks([config], settings, dataset_mirror=options.dataset_mirror):
+        forms = load_tasks([config], settings, dataset_mirror=options.dataset_mirror)
+        check_output_types(forms)
+        for form in forms:
             for doc_id, doc in form.doc_iterator(limit=options.limit):
                 form.requests_of(doc_id, doc, settings.options(None))
                 count += 1

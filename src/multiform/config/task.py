@@ -11,7 +11,7 @@ from multiform.config.check import check_keys, check_values
 from multiform.config.fewshot import FewshotConfig
 from multiform.config.functions import resolve_functions
 from multiform.config.generation import generation_defaults
-from multiform.config.keys import TaskKeys
+from multiform.config.keys import TaskKeys, Unstated
 from multiform.config.prompts import load_prompt
 from multiform.config.recovered import recovered
 from multiform.config.serialize import plain
@@ -61,12 +61,15 @@ class TaskConfig(TaskKeys):
     recovered: Recovered | None = field(init=False, default=None, repr=False, compare=False)
     #: The template that the task runs under.
     template_config: TemplateConfig | None = field(init=False, default=None, repr=False, compare=False)
+    #: Whether the task says what is asked of a model, itself or by a format; otherwise it is generation by default.
+    output_type_stated: bool = field(init=False, default=True, repr=False, compare=False)
     #: What the task said and the format does otherwise.
     set_aside: tuple[str, ...] = field(init=False, default=(), repr=False, compare=False)
 
     def __post_init__(self) -> None:
         self._check()
         self._given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        self._read_output_type()
         self._apply_prompt()
         self.prompt = FieldMapping(self.doc_to_text, self.doc_to_choice, self.doc_to_target)
         self.doc_to_text = self._noisy(self.doc_to_text)  # type: ignore[assignment]
@@ -86,6 +89,11 @@ class TaskConfig(TaskKeys):
             raise ConfigError("missing key 'task'", where=where(source, None), hint="give the task a name")
         check_keys("a task", task_keys(), values, lambda *path: where(source, task, *path))
         return cls(**resolve_functions(values), _source=source)
+
+    def _read_output_type(self) -> None:
+        if isinstance(self.output_type, Unstated):
+            self.output_type = str(self.output_type)  # type: ignore[assignment]
+            self.output_type_stated = False
 
     def _apply_prompt(self) -> None:
         """Take the fields of the prompt that `use_prompt` names."""
@@ -224,7 +232,7 @@ class TaskConfig(TaskKeys):
             made.doc_to_choice,
             made.doc_to_target,
         )
-        self.output_type = made.output_type
+        self.output_type, self.output_type_stated = made.output_type, True
         if made.format is not None:
             self._take_over(made.format)
 
@@ -256,7 +264,7 @@ class TaskConfig(TaskKeys):
             aside.append("process_results")  # it was written for other outputs
             self.process_results = None
         self.set_aside = tuple(aside)
-        self.output_type = form.output_type
+        self.output_type, self.output_type_stated = form.output_type, True
         self.gen_prefix = form.gen_prefix
         self.target_delimiter = form.target_delimiter
         self.fewshot_delimiter = form.fewshot_delimiter
