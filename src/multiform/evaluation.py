@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,9 @@ from multiform.engine.setup import (
 )
 from multiform.engine.store import chosen_store
 from multiform.errors import UsageError, shorten
+from multiform.fields import Doc
 from multiform.formats.identity import short_hash
+from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, summary
 from multiform.models import Model
 from multiform.models.signatures import signatures
 from multiform.results import FormResult, Results
@@ -37,6 +40,8 @@ from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
 from multiform.tasks import BaseTask, Group, ScoredDoc, Task
 from multiform.tasks.cache import delete_requests
+
+logger = logging.getLogger("multiform")
 
 #: Names and ways of writing that do not change a prompt or a score; the resolved format counts instead.
 _NOT_IDENTITY = ("task", "task_alias", "tag", "metadata", "formats", "template")
@@ -120,10 +125,14 @@ def evaluate(
     loaded = load_model(model, arguments, progress, store) if apply_chat_template else None
     caching = _request_caching(cache_requests, loaded, progress)
     works = [work for form in forms for work in works_of(form, limit, samples, settings.options(loaded), caching)]
+    _say(lint_tasks((form, _docs_of(form, works)) for form in forms))
+    if not decontamination_corpus:
+        _say(corpus_findings(forms))
     if write_out:
         progress.message(written_out(works))
     dirty = {form.name: contaminated_docs(form, works, decontamination_corpus) for form in forms}
     loaded = loaded or load_model(model, arguments, progress, store)
+    _say(model_findings(loaded, forms, apply_chat_template=bool(apply_chat_template)))
     store = store if use_cache or loaded.stored else None
     if plan_only:
         return Results(forms=[], run={"plan": planned(loaded, works, store)}, provenance={})
@@ -161,6 +170,16 @@ def evaluate(
             chat=bool(apply_chat_template),
         ),
     )
+
+
+def _docs_of(form: Task, works: Sequence[Work]) -> Iterator[tuple[int, Doc]]:
+    return ((work.doc_id, form.eval_docs[work.doc_id]) for work in works if work.task is form)
+
+
+def _say(findings: Iterable[Finding]) -> None:
+    """Log what is odd, once for each kind of thing."""
+    for level, line in summary(findings):
+        logger.log(logging.WARNING if level == "warning" else logging.INFO, "%s", line)
 
 
 def _request_caching(asked: bool | str, model: Model | None, progress: Progress) -> RequestCaching | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,10 @@ from multiform.errors import MultiformError, UsageError
 if TYPE_CHECKING:
     from multiform.config import TaskConfig
     from multiform.engine.setup import PromptSettings
+    from multiform.lint import Finding
     from multiform.tasks import TaskManager
+
+logger = logging.getLogger("multiform")
 
 _EXAMPLES = """\
 examples:
@@ -55,7 +59,8 @@ def execute(options: argparse.Namespace) -> int:
         raise UsageError("no tasks named", where="validate", hint="name some, e.g. multiform validate my_task.yaml")
     settings = flags.prompt_settings(options)
     manager = TaskManager(options.include_path)
-    checked = [row for name in names for row in _checked(name, manager, settings, options)]
+    said: set[Finding] = set()
+    checked = [row for name in names for row in _checked(name, manager, settings, options, said)]
     if options.json:
         print(plain_json(checked))
     else:
@@ -65,7 +70,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _checked(
-    name: str, manager: TaskManager, settings: PromptSettings, options: argparse.Namespace
+    name: str, manager: TaskManager, settings: PromptSettings, options: argparse.Namespace, said: set[Finding]
 ) -> Iterator[dict[str, Any]]:
     """A row for each form that the name stands for; one that is broken does not hide the others."""
     from multiform.tasks import Group
@@ -89,12 +94,15 @@ def _checked(
                 yield _row(shown, error=error)
                 continue
             for config in node.tasks() if isinstance(node, Group) else [node]:
-                yield _rendered(config, settings, options)
+                yield _rendered(config, settings, options, said)
 
 
-def _rendered(config: TaskConfig, settings: PromptSettings, options: argparse.Namespace) -> dict[str, Any]:
+def _rendered(
+    config: TaskConfig, settings: PromptSettings, options: argparse.Namespace, said: set[Finding]
+) -> dict[str, Any]:
     """The row of a form whose configuration is right: are its data and its prompts, too?"""
     from multiform.engine.setup import check_output_types, load_tasks
+    from multiform.lint import lint_tasks
 
     count = 0
     notes: list[MultiformError] = []
@@ -106,13 +114,23 @@ def _rendered(config: TaskConfig, settings: PromptSettings, options: argparse.Na
                 form.requests_of(doc_id, doc, settings.options(None))
                 count += 1
             notes += [*form.notes, *form.doubts]
+        findings = lint_tasks((form, form.doc_iterator()) for form in forms)
+        _log(findings, said)
     except MultiformError as error:
         return _row(config.form_name, docs=count, error=error)
-    return _row(config.form_name, docs=count, notes=notes)
+    return _row(config.form_name, docs=count, notes=[*notes, *findings])
+
+
+def _log(findings: Sequence[Finding], said: set[Finding]) -> None:
+    """Log each finding once, however many formats of a task have it."""
+    for finding in findings:
+        if finding not in said:
+            logger.warning("%s", finding)
+    said.update(findings)
 
 
 def _row(
-    form: str, *, docs: int = 0, error: MultiformError | None = None, notes: Sequence[MultiformError] = ()
+    form: str, *, docs: int = 0, error: MultiformError | None = None, notes: Sequence[MultiformError | Finding] = ()
 ) -> dict[str, Any]:
     shown = None if error is None else str(error)
     return {"form": form, "docs": docs, "error": shown, "warnings": [str(note) for note in notes]}

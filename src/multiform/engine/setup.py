@@ -161,7 +161,7 @@ def check_output_types(forms: Sequence[Task]) -> None:
         given = [config._given[key] for key in ("generation_kwargs", "metric_list", "filter_list")]
         if type(form) is not GenerateTask or config.doc_to_choice is None or any(said) or any(given):
             continue
-        what = "the task has choices but no format and no output_type: the model would write freely, without seeing them"
+        what = "the task has choices but no format and no output_type: the model would write without seeing them"
         hint = (
             "add output_type: multiple_choice to have the choices ranked, or a format such as formats: mcqa; "
             "add output_type: generate_until if the model is to write one of them"
