@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from multiform.engine.setup import (
     DEFAULT_MODEL,
     DEFAULT_SEEDS,
     check_consent,
+    check_output_types,
     check_samples,
     check_selection,
     generation_arguments,
@@ -32,6 +34,7 @@ from multiform.engine.setup import (
 )
 from multiform.engine.store import chosen_store
 from multiform.errors import UsageError, shorten
+from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, summary
 from multiform.models import Model
 from multiform.models.signatures import signatures
 from multiform.results import FormResult, Results
@@ -42,6 +45,8 @@ from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
 from multiform.tasks import BaseTask, Group, RunSettings, ScoredSample, Task
 from multiform.tasks.cache import delete_requests
+
+logger = logging.getLogger("multiform")
 
 #: Flags of their own, which go to a model beside its arguments.
 _NOT_MODEL_ARGS = ("batch_size", "max_batch_size", "device", "chat_template")
@@ -118,16 +123,22 @@ def evaluate(
     forms = load_tasks(tasks, settings, include_path=include_path, dataset_mirror=dataset_mirror, groups=groups)
     check_samples(forms, samples)
     check_consent(forms, confirm_run_unsafe_code)
+    check_output_types(forms)
     store = chosen_store(use_cache)
     # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
     loaded = load_model(model, arguments, progress, store) if apply_chat_template else None
     caching = _request_caching(cache_requests, loaded, progress)
     template = None if loaded is None else loaded.apply_chat_template
     pending = [sample for form in forms for sample in pending_samples(form, template, caching)]
+    docs = {form.name: [(one.sample.doc_id, one.sample.doc) for one in pending if one.task is form] for form in forms}
+    _say(lint_tasks((form, docs[form.name]) for form in forms))
+    if not decontamination_corpus:
+        _say(corpus_findings(forms))
     if write_out:
         progress.message(written_out(pending))
     dirty = {form.name: contaminated_docs(form, pending, decontamination_corpus) for form in forms}
     loaded = loaded or load_model(model, arguments, progress, store)
+    _say(model_findings(loaded, forms, apply_chat_template=bool(apply_chat_template)))
     store = store if use_cache or loaded.stored else None
     if plan_only:
         return Results(forms=[], run={"plan": planned(loaded, pending, store)}, provenance={})
@@ -165,6 +176,12 @@ def evaluate(
             chat=bool(apply_chat_template),
         ),
     )
+
+
+def _say(findings: Iterable[Finding]) -> None:
+    """Log what is odd, once for each kind of thing."""
+    for level, line in summary(findings):
+        logger.log(logging.WARNING if level == "warning" else logging.INFO, "%s", line)
 
 
 def _request_caching(asked: bool | str, model: Model | None, progress: Progress) -> RequestCaching | None:

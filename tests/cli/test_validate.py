@@ -100,3 +100,35 @@ def test_examples_are_right_in_every_format(folder, mirror, examples):
     names = [f"{path}@all" for path in sorted(examples.glob("*.yaml"))]
     ran = folder.run("validate", *names, "--dataset_mirror", str(mirror), "--num_fewshot", "3", "--limit", "50")
     assert [line for line in ran.out.splitlines() if line.startswith("error")] == []
+
+
+def test_choices_that_nothing_ranks_are_refused(folder):
+    folder.task(without="output_type")
+    for command in (["validate", "task.yaml"], ["run", "--tasks", "task.yaml", "--model", "dummy"]):
+        ran = folder.run(*command)
+        assert ran.code == 2
+        assert "task.yaml:5: doc_to_choice: the task has choices but no format and no output_type" in ran.out + ran.err
+        assert "add output_type: multiple_choice" in ran.out + ran.err
+    assert folder.run("validate", "task.yaml@mcqa").code == 0
+
+
+def test_a_metric_of_ranked_choices_says_that_the_output_type_is_missing(folder):
+    folder.task("metric_list: [{metric: acc}]\n", without="output_type")
+    ran = folder.run("validate", "task.yaml")
+    assert (ran.code, "add output_type: multiple_choice" in ran.out) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "output_type: generate_until",
+        "generation_kwargs: {max_gen_toks: 8}",
+        "metric_list: [{metric: exact_match}]",
+        "filter_list: [{name: first, filter: [{function: take_first}]}]",
+        "scorer: choice_match",
+    ],
+)
+def test_choices_of_a_task_that_is_meant_to_write_are_right(folder, said):
+    folder.task(f"{said}\n", without="output_type")
+    ran = folder.run("validate", "task.yaml")
+    assert (ran.code, ran.out) == (0, "ok: t: 4 documents rendered\n")

@@ -150,6 +150,17 @@ def test_generation_is_the_default(fields):
 
 
 @pytest.mark.covers("TaskConfig.output_type")
+def test_a_run_refuses_choices_that_nothing_ranks_unless_generation_is_said(fields):
+    del fields["output_type"]
+    with pytest.raises(ConfigError, match="add output_type: multiple_choice to have the choices ranked"):
+        evaluate(tasks=[TaskConfig(**fields)], model="dummy")
+    with pytest.raises(ConfigError, match="add output_type: multiple_choice to have the choices ranked"):
+        evaluate(tasks=[TaskConfig(**fields).changed(num_fewshot=1)], model="dummy")
+    written = evaluate(tasks=[TaskConfig(**fields, output_type="generate_until")], model="dummy")
+    assert "exact_match,none" in written["facts"]
+
+
+@pytest.mark.covers("TaskConfig.output_type")
 def test_each_output_type_has_metrics_of_its_own(fields):
     def scores(**changes):
         result = evaluate(tasks=[Task.from_config({**fields, **changes})], model="dummy", bootstrap_iters=0)["facts"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,10 @@ from multiform.errors import MultiformError, UsageError
 
 if TYPE_CHECKING:
     from multiform.config import TaskConfig
+    from multiform.lint import Finding
     from multiform.tasks import RunSettings, TaskManager
+
+logger = logging.getLogger("multiform")
 
 _EXAMPLES = """\
 examples:
@@ -54,7 +58,8 @@ def execute(options: argparse.Namespace) -> int:
         raise UsageError("no tasks named", where="validate", hint="name some, e.g. multiform validate my_task.yaml")
     settings = flags.prompt_settings(options)
     manager = TaskManager(options.include_path)
-    checked = [row for name in names for row in _checked(name, manager, settings, options)]
+    said: set[Finding] = set()
+    checked = [row for name in names for row in _checked(name, manager, settings, options, said)]
     if options.json:
         print(plain_json(checked))
     else:
@@ -64,7 +69,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _checked(
-    name: str, manager: TaskManager, settings: RunSettings, options: argparse.Namespace
+    name: str, manager: TaskManager, settings: RunSettings, options: argparse.Namespace, said: set[Finding]
 ) -> Iterator[dict[str, Any]]:
     """A row for each form that the name stands for; one that is broken does not hide the others."""
     from multiform.tasks import Group
@@ -88,28 +93,43 @@ def _checked(
                 yield _row(shown, error=error)
                 continue
             for config in node.tasks() if isinstance(node, Group) else [node]:
-                yield _rendered(config, settings, options)
+                yield _rendered(config, settings, options, said)
 
 
-def _rendered(config: TaskConfig, settings: RunSettings, options: argparse.Namespace) -> dict[str, Any]:
+def _rendered(
+    config: TaskConfig, settings: RunSettings, options: argparse.Namespace, said: set[Finding]
+) -> dict[str, Any]:
     """The row of a form whose configuration is right: are its data and its prompts, too?"""
-    from multiform.engine.setup import load_tasks
+    from multiform.engine.setup import check_output_types, load_tasks
+    from multiform.lint import lint_tasks
 
     count = 0
     notes: list[MultiformError] = []
     try:
-        for form in load_tasks([config], settings, dataset_mirror=options.dataset_mirror):
+        forms = load_tasks([config], settings, dataset_mirror=options.dataset_mirror)
+        check_output_types(forms)
+        for form in forms:
             for doc_id, doc in form.doc_iterator(limit=options.limit):
                 form.sample(doc_id, doc)
                 count += 1
             notes += [*form.notes, *form.renderer.doubts]
+        findings = lint_tasks((form, form.doc_iterator()) for form in forms)
+        _log(findings, said)
     except MultiformError as error:
         return _row(config.form_name, docs=count, error=error)
-    return _row(config.form_name, docs=count, notes=notes)
+    return _row(config.form_name, docs=count, notes=[*notes, *findings])
+
+
+def _log(findings: Sequence[Finding], said: set[Finding]) -> None:
+    """Log each finding once, however many formats of a task have it."""
+    for finding in findings:
+        if finding not in said:
+            logger.warning("%s", finding)
+    said.update(findings)
 
 
 def _row(
-    form: str, *, docs: int = 0, error: MultiformError | None = None, notes: Sequence[MultiformError] = ()
+    form: str, *, docs: int = 0, error: MultiformError | None = None, notes: Sequence[MultiformError | Finding] = ()
 ) -> dict[str, Any]:
     shown = None if error is None else str(error)
     return {"form": form, "docs": docs, "error": shown, "warnings": [str(note) for note in notes]}

@@ -87,7 +87,10 @@ class ForeignModel(Model):
 
     def chat_template_text(self) -> str | None:
         template = getattr(self.lm, "chat_template", None)
-        return template(True) if callable(template) else None
+        try:
+            return template(True) if callable(template) else None
+        except (AttributeError, NotImplementedError, TypeError):  # a model that was not written with one in mind
+            return None
 
     def info(self) -> dict[str, Any]:
         tell = getattr(self.lm, "get_model_info", None)

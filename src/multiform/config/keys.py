@@ -11,6 +11,15 @@ from multiform.config.scoring import FilterPipeline, MetricConfig, ScorerConfig
 from multiform.formats import FormatConfig, OutputType, TemplateConfig
 
 
+class Unstated(str):
+    """The default of a key: the same text to everybody, and known by its type as what nobody wrote."""
+
+    __slots__ = ()
+
+
+_GENERATION: Any = Unstated("generate_until")
+
+
 @dataclass(frozen=True, kw_only=True)
 class TaskKeys:
     """What a task file says, key by key, with what holds where it says nothing."""
@@ -21,7 +30,7 @@ class TaskKeys:
     task_alias: str | None = None
     #: A format's name, a mapping with `type` and overrides, or a table of several.
     formats: str | dict[str, Any] | FormatConfig | None = None
-    output_type: OutputType = "generate_until"
+    output_type: OutputType = _GENERATION
     tag: list[str] = field(default_factory=list)
     custom_dataset: Callable[..., Any] | None = None
     #: Name on the hub, local folder or file, or a file type ("json") with `data_files` in `dataset_kwargs`.

@@ -13,6 +13,7 @@ from typing import Any
 
 from multiform.config.fewshot import FewshotConfig
 from multiform.config.generation import generation_defaults
+from multiform.config.keys import Unstated
 from multiform.config.prompts import load_prompt
 from multiform.config.recovered import recovered
 from multiform.config.wrapped import wrapped
@@ -46,6 +47,8 @@ def resolve(given: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
         "recovered": None,
         "template_config": None,
         "overridden": (),
+        "output_type": str(given["output_type"]),
+        "output_type_stated": not isinstance(given["output_type"], Unstated),
     }
     values |= _library_prompt(values, folder, where)
     values["prompt"] = _mapping(values)
@@ -147,6 +150,7 @@ def _template(values: Values, where: Where) -> Values:
         "format": template.format,
         "format_label": template.label,
         "output_type": template.output_type,
+        "output_type_stated": True,
         **{name: getattr(template, name) for name in _FIELDS},
     }
     return replaced if template.format is None else {**replaced, **_overridden_by(template.format, values)}
@@ -177,6 +181,7 @@ def _overridden_by(format: FormatConfig, values: Values, *, foreign: bool = Fals
         "format": format,
         "overridden": tuple(overridden),
         "output_type": format.output_type,
+        "output_type_stated": True,
         "gen_prefix": format.gen_prefix,
         "target_delimiter": format.target_delimiter,
         "fewshot_delimiter": format.fewshot_delimiter,

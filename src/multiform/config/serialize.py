@@ -16,6 +16,8 @@ def plain(value: Any, keep_callable: bool = False) -> Any:
     if is_dataclass(value) and not isinstance(value, type) and not callable(value):
         inner = {f.name: getattr(value, f.name) for f in fields(value) if not f.name.startswith("_")}
         return {key: plain(item, keep_callable) for key, item in inner.items() if item is not None}
+    if isinstance(value, str):  # also one of a type of its own
+        return str(value)
     if isinstance(value, Mapping):
         return {key: plain(item, keep_callable) for key, item in value.items()}
     if isinstance(value, list | tuple):

@@ -54,6 +54,8 @@ class TaskConfig(TaskKeys):
     recovered: Recovered | None = field(init=False, default=None, repr=False, compare=False)
     #: The template that the task runs under.
     template_config: TemplateConfig | None = field(init=False, default=None, repr=False, compare=False)
+    #: Whether the task says what is asked of a model, itself or by a format; otherwise it is generation by default.
+    output_type_stated: bool = field(init=False, default=True, repr=False, compare=False)
     #: What the task says and its format overrides.
     overridden: tuple[str, ...] = field(init=False, default=(), repr=False, compare=False)
 

@@ -18,7 +18,7 @@ from multiform.engine.store import Store
 from multiform.errors import ConfigError, UsageError, nearest, reason
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
-from multiform.tasks import BaseTask, Group, Node, RunSettings, Task, TaskManager
+from multiform.tasks import BaseTask, GenerateTask, Group, Node, RunSettings, Task, TaskManager
 
 DEFAULT_MODEL = "bundled"
 #: Seeds of python, numpy, torch and the few-shot sampler.
@@ -121,6 +121,22 @@ def check_consent(forms: Sequence[Task], confirmed: bool) -> None:
             where=unsafe[0].config.where("unsafe_code"),
             hint="add --confirm_run_unsafe_code if that is what you want, best in a container",
         )
+
+
+def check_output_types(forms: Sequence[Task]) -> None:
+    """Refuse a task with choices that would have the model write freely, where nothing says that this is meant."""
+    for form in forms:
+        config = form.config
+        said = (config.output_type_stated, config.process_results, config.scorer, config.repeats > 1)
+        given = [config.given(key) for key in ("generation_kwargs", "metric_list", "filter_list")]
+        if type(form) is not GenerateTask or config.doc_to_choice is None or any(said) or any(given):
+            continue
+        what = "the task has choices but no format and no output_type: the model would write without seeing them"
+        hint = (
+            "add output_type: multiple_choice to have the choices ranked, or a format such as formats: mcqa; "
+            "add output_type: generate_until if the model is to write one of them"
+        )
+        raise ConfigError(what, where=config.where("doc_to_choice"), hint=hint)
 
 
 def check_samples(forms: Sequence[Task], samples: Mapping[str, Sequence[int]] | None) -> None:

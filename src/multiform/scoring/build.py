@@ -112,6 +112,9 @@ def _fits(metric: Metric, config: TaskConfig) -> bool:
 def _misfit(metric: Metric, config: TaskConfig, path: tuple[str | int, ...]) -> ConfigError:
     known = [name for name in metrics if config.output_type in metrics.get(name).output_types]
     what = f"metric {metric.name} does not fit output_type {config.output_type}"
+    if not config.output_type_stated and config.doc_to_choice is not None and "multiple_choice" in metric.output_types:
+        hint = "add output_type: multiple_choice, or a format such as formats: mcqa"
+        return ConfigError(f"{what}, which is the default", where=config.where(*path), hint=hint)
     return ConfigError(what, where=config.where(*path), hint=f"fitting metrics: {', '.join(known)}")
 
 

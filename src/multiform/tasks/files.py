@@ -10,21 +10,31 @@ from pathlib import Path
 from typing import Any
 
 from multiform.config.source import display
-from multiform.errors import DataError, shorten
+from multiform.errors import DataError, nearest, shorten
 
 Rows = list[dict[str, Any]]
 
 _BOM = "\ufeff"
 
 
-def read_rows(path: Path) -> Rows:
-    """All rows of a file, whose ending says what it is."""
-    reader = READERS.get(path.suffix.lower())
+def read_rows(path: Path, *, field: str | None = None, delimiter: str | None = None) -> Rows:
+    """All rows of a file, whose ending says what it is.
+
+    `field` is the key of a JSON object that holds the rows, `delimiter` what stands between the values of a CSV file.
+    """
+    ending = path.suffix.lower()
+    reader = READERS.get(ending)
     if reader is None:
         endings = ", ".join(READERS)
         raise DataError(f"unknown kind of data file '{path.suffix}'", where=display(path), hint=f"use one of {endings}")
+    for name, value, kinds in (("field", field, (".json",)), ("delimiter", delimiter, (".csv", ".tsv"))):
+        if value is not None and ending not in kinds:
+            what = f"a {name} is for {' and '.join(kinds)} files"
+            raise DataError(what, where=display(path), hint=f"remove the {name}, or name another file")
     try:
-        return reader(path)
+        if field is not None:
+            return _read_json(path, field)
+        return reader(path) if delimiter is None else _read_csv(path, delimiter)
     except FileNotFoundError as error:
         raise DataError("no such data file", where=display(path), hint="check the path") from error
     except UnicodeDecodeError as error:
@@ -48,9 +58,11 @@ def _read_jsonl(path: Path) -> Rows:
     return rows
 
 
-def _read_json(path: Path) -> Rows:
+def _read_json(path: Path, field: str | None = None) -> Rows:
     """A list of objects; or an object on each line, which many files of this ending are."""
     text = path.read_text(encoding="utf-8").removeprefix(_BOM)
+    if field is not None:
+        return _field_rows(_parse(text, path, None), path, field)
     if text.lstrip().startswith("{") and len(text.splitlines()) > 1 and _is_object(text.lstrip().partition("\n")[0]):
         return _read_jsonl(path)
     data = _parse(text, path, None)
@@ -60,6 +72,17 @@ def _read_json(path: Path) -> Rows:
     return [_row(row, f"{display(path)}: item {index}") for index, row in enumerate(data)]
 
 
+def _field_rows(data: Any, path: Path, field: str) -> Rows:
+    if not isinstance(data, dict) or field not in data:
+        hint = nearest(field, data, listed="its keys are") if isinstance(data, dict) else "remove the field"
+        raise DataError(f"no field '{field}' in the file", where=display(path), hint=hint)
+    rows = data[field]
+    if not isinstance(rows, list):
+        what = f"expected a list of objects in field '{field}', got {shorten(rows)}"
+        raise DataError(what, where=display(path), hint='write {"' + field + '": [{"column": value, ...}, ...]}')
+    return [_row(row, f"{display(path)}: {field}: item {index}") for index, row in enumerate(rows)]
+
+
 def _is_object(line: str) -> bool:
     try:
         return isinstance(json.loads(line), dict)
@@ -67,10 +90,16 @@ def _is_object(line: str) -> bool:
         return False
 
 
-def _read_csv(path: Path) -> Rows:
+def _read_csv(path: Path, delimiter: str | None = None) -> Rows:
+    if delimiter is None:
+        delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    if len(delimiter) != 1:
+        what = f"a delimiter is one character, got {shorten(delimiter)}"
+        hint = "write dataset_path: csv with data_files for patterns of several"
+        raise DataError(what, where=display(path), hint=hint)
     csv.field_size_limit(sys.maxsize)  # a passage may well be longer than the 128 KB that csv allows
     with path.open(encoding="utf-8-sig", newline="") as file:
-        lines = csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
+        lines = csv.reader(file, delimiter=delimiter, strict=True)
         try:
             columns = next(lines, [])
             twice = [name for name in columns if columns.count(name) > 1]

@@ -1,84 +1,83 @@
-"""TaskSplits: the methods of a task that give its documents, split by split."""
+"""Dataset: the splits of a dataset, each read when it is first asked for."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from multiform.config import TaskConfig
-from multiform.errors import ConfigError, DataError
-from multiform.fields import Doc
-from multiform.tasks.docs import Docs, DocSource, selected
+from multiform.errors import DataError, nearest, reason
+from multiform.tasks.files import Rows
+from multiform.tasks.media_files import undecoded
 
 
-class TaskSplits(ABC):
-    """The documents of a task, as its `source` reads them. Users override what comes from elsewhere."""
+class Dataset(Mapping[str, Rows]):
+    """The splits of a dataset, each read when it is first asked for.
 
-    config: TaskConfig
-    source: DocSource
+    With `any_split`, there is one table, which stands for whatever split is asked for.
+    """
 
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The name by which messages know the task."""
+    def __init__(self, name: str, splits: Mapping[str, Callable[[], Rows]], *, any_split: bool = False) -> None:
+        self.name = name
+        self._sources = dict(splits)
+        self._any_split = any_split
+        self._read: dict[str, Rows] = {}
 
-    @abstractmethod
-    def set_config(self, key: str, value: Any, update: bool = False) -> None:
-        """Change a key of the configuration."""
+    def __getitem__(self, split: str) -> Rows:
+        if split not in self._read:
+            self._read[split] = self._source(split)()
+        return self._read[split]
 
-    def download(self, dataset_kwargs: Mapping[str, Any] | None = None) -> None:
-        """Open the dataset now instead of when it is first needed, with further arguments."""
-        if dataset_kwargs and not dataset_kwargs.items() <= self.config.dataset_kwargs.items():
-            self.set_config("dataset_kwargs", dict(dataset_kwargs), update=True)
-        self.source.open()
+    def same_rows(self, split: str, other: str) -> bool:
+        """Whether two names stand for the same rows, as all names do where one file serves every split."""
+        return self._source(split) is self._source(other)
 
-    def has_training_docs(self) -> bool:
-        return self.config.training_split is not None
+    def _source(self, split: str) -> Callable[[], Rows]:
+        if split in self._sources:
+            return self._sources[split]
+        if self._any_split:
+            return next(iter(self._sources.values()))
+        hint = nearest(split, self._sources, listed="its splits are")
+        raise DataError(f"no split '{split}' in {self.name}", hint=hint)
 
-    def has_validation_docs(self) -> bool:
-        return self.config.validation_split is not None
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._sources)
 
-    def has_test_docs(self) -> bool:
-        return self.config.test_split is not None
+    def __len__(self) -> int:
+        return len(self._sources)
 
-    def training_docs(self) -> Docs:
-        return self._split("training_split")
 
-    def validation_docs(self) -> Docs:
-        return self._split("validation_split")
+def sliced(dataset: Dataset, split: Any, place: str | None) -> Dataset:
+    """The rows that a `split` of `datasets.load_dataset` selects, such as ``train``, ``test[:10]`` or ``a+b``."""
+    import datasets
 
-    def test_docs(self) -> Docs:
-        return self._split("test_split")
+    lengths = {name: len(rows) for name, rows in dataset.items()}
+    try:
+        parts = datasets.ReadInstruction.from_spec(split).to_absolute(lengths)
+    except Exception as error:  # text that is no specification raises several kinds of errors
+        hint = "write the name of a split, or a part of one as in train[:100] or test[50%:]"
+        raise DataError(f"not a split: {reason(error)}", where=place, hint=hint) from error
 
-    def fewshot_docs(self) -> Docs:
-        """The documents that few-shot examples are drawn from."""
-        return self.source.fewshot()
+    def read() -> Rows:
+        return [row for part in parts for row in dataset[part.splitname][part.from_ : part.to]]
 
-    def get_docs(self, split: str | None = None) -> Docs:
-        """The processed documents of a split, by default of the one that is evaluated."""
-        return self.source.split(split) if split is not None else self.eval_docs
+    return Dataset(f"{dataset.name} ({split})", {str(split): read}, any_split=True)
 
-    @property
-    def eval_docs(self) -> Docs:
-        return self.source.evaluated()
 
-    def doc_iterator(
-        self, *, rank: int = 0, limit: float | None = None, world_size: int = 1, samples: Sequence[int] | None = None
-    ) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The documents to evaluate, with their index in the split."""
+def listing(rows: Any, place: str | None) -> Callable[[], Rows]:
+    """Reads rows of any kind, such as a `datasets.Dataset`, into a list of dicts."""
+
+    def read() -> Rows:
         try:
-            yield from selected(self.eval_docs, rank=rank, limit=limit, world_size=world_size, samples=samples)
-        except DataError as error:
-            raise error.or_at(self.name) from error
+            return [dict(row) for row in undecoded(rows)]
+        except (TypeError, ValueError) as error:
+            what = f"the rows are not mappings of columns: {error}"
+            raise DataError(what, where=place, hint="give a list of dicts for each split") from error
 
-    @staticmethod
-    def process_doc(doc: Doc) -> Doc:
-        """Transform one document; override it to have every document of every split transformed."""
-        return doc
+    return read
 
-    def _split(self, key: str) -> Docs:
-        name = getattr(self.config, key)
-        if name is None:
-            raise ConfigError(f"the task has no {key}", where=self.config.where(), hint=f"set {key}")
-        return self.source.split(name)
+
+def splits_of(loaded: Any, name: str, place: str | None) -> Dataset:
+    """What `datasets.load_dataset` returned: a table for each split, or one table where a split was selected."""
+    if not isinstance(loaded, Mapping):
+        return Dataset(name, {str(loaded.split or "train"): listing(loaded, place)}, any_split=True)
+    return Dataset(name, {str(split): listing(rows, place) for split, rows in loaded.items()})

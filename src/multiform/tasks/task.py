@@ -33,7 +33,7 @@ from multiform.tasks.prompt import PromptOptions
 from multiform.tasks.renderer import Hooks, Renderer
 from multiform.tasks.sample import Context, Responses, Sample, ScoredSample, grouped_responses
 from multiform.tasks.scorer import FormScorer
-from multiform.tasks.splits import TaskSplits
+from multiform.tasks.task_docs import TaskDocs
 
 _CLASSES: dict[str, type[Task]] = {}
 #: The methods that are called where a subclass overrides them.
@@ -41,7 +41,7 @@ _HOOKS = ("doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_image", "doc_
           "construct_requests", "process_results", "aggregation")  # fmt: skip
 
 
-class Task(TaskSplits):
+class Task(TaskDocs):
     """A benchmark under one format. `from_config` gives the subclass that fits the output type."""
 
     OUTPUT_TYPE: ClassVar[OutputType]

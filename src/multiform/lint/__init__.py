@@ -1,0 +1,19 @@
+"""Lint: what is odd about tasks and their documents but no reason to refuse them."""
+
+from multiform.lint.documents import DocumentFields, document_findings
+from multiform.lint.finding import Code, Finding, summary
+from multiform.lint.settings import corpus_findings, fewshot_findings, model_findings
+from multiform.lint.tasks import lint_tasks, task_findings
+
+__all__ = [
+    "Code",
+    "DocumentFields",
+    "Finding",
+    "corpus_findings",
+    "document_findings",
+    "fewshot_findings",
+    "lint_tasks",
+    "model_findings",
+    "summary",
+    "task_findings",
+]

@@ -1,0 +1,197 @@
+"""Checks of documents, in one pass over them: answers of mixed kinds, duplicates, empty questions.
+
+Only columns and templates are looked at. A task's own functions are not called, as they may be slow
+or draw random numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from multiform.errors import MultiformError, shorten
+from multiform.fields import Doc, Field, FieldSpec
+from multiform.jinja import choice_list, compile_template, has_markup
+from multiform.lint.finding import Code, Finding
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentFields:
+    """What a task reads of its documents, and where its file says so."""
+
+    task: str
+    question: FieldSpec
+    choices: FieldSpec
+    answer: FieldSpec
+    #: Place of the task, and of each of the three fields.
+    where: str | None = None
+    where_question: str | None = None
+    where_choices: str | None = None
+    where_answer: str | None = None
+    #: Whether two documents may differ in more than their columns show, such as an image.
+    has_media: bool = False
+
+
+def document_findings(fields: DocumentFields, docs: Iterable[tuple[int, Doc]]) -> list[Finding]:
+    """All that is odd about documents, which come with their index.
+
+    >>> fields = DocumentFields(task="t", question="q", choices="c", answer="a")
+    >>> docs = [{"q": "Why?", "c": ["x", "x"], "a": 0}, {"q": "How?", "c": ["x", "y"], "a": "1"}]
+    >>> [(finding.code, finding.example) for finding in document_findings(fields, enumerate(docs))]
+    [('mixed_answers', "a: 0 in doc 0, '1' in doc 1"), ('duplicate_choices', "doc 0: 'x' in ['x', 'x']")]
+    """
+    checks = _checks(fields)
+    for doc_id, doc in docs:
+        for check in checks:
+            check.see(doc_id, doc)
+    return [finding for check in checks for finding in check.findings(fields)]
+
+
+def columns(spec: FieldSpec) -> frozenset[str] | None:
+    """The columns that a field reads; None where only its code knows.
+
+    >>> sorted(columns("{{passage}} {{question}}")), columns("question"), columns(len)
+    (['passage', 'question'], frozenset({'question'}), None)
+    """
+    if callable(spec):
+        return None
+    if isinstance(spec, str):
+        return compile_template(spec).names if has_markup(spec) else frozenset({spec})
+    parts = spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else ()
+    return frozenset().union(*(columns(part) or () for part in parts if isinstance(part, str) and has_markup(part)))
+
+
+@dataclass(slots=True)
+class _MixedAnswers:
+    """Answers such as 1 and "1" in one column, of which one is an index from 0 and the other counts from 1."""
+
+    names: Sequence[str]
+    #: For each column, the first document and value of each kind.
+    kinds: dict[str, dict[str, tuple[int, Any]]] = field(default_factory=dict)
+
+    def see(self, doc_id: int, doc: Doc) -> None:
+        for name in self.names:
+            value = doc.get(name)
+            kind = _KINDS.get(type(value))
+            if kind is not None:
+                kinds = self.kinds.setdefault(name, {})
+                if kind not in kinds:
+                    kinds[kind] = (doc_id, value)
+
+    def findings(self, fields: DocumentFields) -> Iterator[Finding]:
+        for name, kinds in self.kinds.items():
+            if len(kinds) > 1:
+                shown = ", ".join(f"{shorten(value, 30)} in doc {doc_id}" for doc_id, value in kinds.values())
+                yield Finding(
+                    code="mixed_answers",
+                    task=fields.task,
+                    where=fields.where_answer,
+                    what=f"the answers in column '{name}' are of mixed kinds: {' and '.join(kinds)}",
+                    example=f"{name}: {shown}",
+                    hint="write all of them in one way: a number counts choices from 0, text of digits from 1",
+                )
+
+
+_KINDS: dict[type, str] = {bool: "true or false", int: "numbers", float: "numbers", str: "text"}
+
+
+@dataclass(slots=True)
+class _Counted:
+    """A check that counts documents and keeps the first one as the example."""
+
+    count: int = 0
+    example: str = ""
+
+    def note(self, example: str) -> None:
+        self.count += 1
+        self.example = self.example or example
+
+    def finding(self, fields: DocumentFields, code: Code, what: str, hint: str, where: str | None) -> Iterator[Finding]:
+        if self.count:
+            yield Finding(
+                code=code, task=fields.task, where=where, what=f"{what}: {self.count}", example=self.example, hint=hint
+            )
+
+
+@dataclass(slots=True)
+class _DuplicateChoices(_Counted):
+    """Two choices of a document that are the same text, of which only one is counted as right."""
+
+    read: Field | None = None
+
+    def see(self, doc_id: int, doc: Doc) -> None:
+        assert self.read is not None
+        try:
+            choices = choice_list(self.read.read(doc))
+            alike = isinstance(choices, list | tuple) and len(set(choices)) < len(choices)
+        except (MultiformError, TypeError):  # a list that cannot be read is an error of its own, when it is rendered
+            return
+        if alike:
+            twice = next(choice for choice in choices if choices.count(choice) > 1)
+            self.note(f"doc {doc_id}: {shorten(twice, 40)} in {shorten(list(choices), 80)}")
+
+    def findings(self, fields: DocumentFields) -> Iterator[Finding]:
+        hint = "remove them, or give all that are right as a list of answers"
+        return self.finding(
+            fields, "duplicate_choices", "documents with the same choice twice", hint, fields.where_choices
+        )
+
+
+@dataclass(slots=True)
+class _DuplicateRows(_Counted):
+    """Documents that are equal in all that the task reads, which are counted as many times as they are there."""
+
+    #: None for all columns.
+    names: Sequence[str] | None = None
+    first: dict[int, int] = field(default_factory=dict)
+
+    def see(self, doc_id: int, doc: Doc) -> None:
+        key = hash(repr(doc if self.names is None else [doc.get(name) for name in self.names]))
+        first = self.first.setdefault(key, doc_id)
+        if first != doc_id:
+            self.note(f"docs {first} and {doc_id}")
+
+    def findings(self, fields: DocumentFields) -> Iterator[Finding]:
+        hint = "remove them from the data, or in process_docs"
+        return self.finding(
+            fields, "duplicate_rows", "documents that repeat another in all that is read", hint, fields.where
+        )
+
+
+@dataclass(slots=True)
+class _EmptyQuestion(_Counted):
+    """Questions of which every column is empty."""
+
+    names: Sequence[str] = ()
+
+    def see(self, doc_id: int, doc: Doc) -> None:
+        if all(_is_blank(doc.get(name, "missing")) for name in self.names):
+            self.note(f"doc {doc_id}")
+
+    def findings(self, fields: DocumentFields) -> Iterator[Finding]:
+        hint = "fill them in, drop them in process_docs, or name another column"
+        return self.finding(fields, "empty_question", "documents with an empty question", hint, fields.where_question)
+
+
+_Check = _MixedAnswers | _DuplicateChoices | _DuplicateRows | _EmptyQuestion
+
+
+def _checks(fields: DocumentFields) -> list[_Check]:
+    """The checks that make sense for a task, given what is known about its fields."""
+    question, choices, answer = columns(fields.question), columns(fields.choices), columns(fields.answer)
+    checks: list[_Check] = []
+    if answer and fields.choices is not None:
+        checks.append(_MixedAnswers(sorted(answer)))
+    if choices:
+        checks.append(_DuplicateChoices(read=Field.of(fields.choices)))
+    if not fields.has_media:
+        known = None if question is None or choices is None or answer is None else sorted(question | choices | answer)
+        checks.append(_DuplicateRows(names=known or None))
+    if question and not fields.has_media:
+        checks.append(_EmptyQuestion(names=sorted(question)))
+    return checks
+
+
+def _is_blank(value: Any) -> bool:
+    return value is None or (isinstance(value, str) and not value.strip())

@@ -1,0 +1,69 @@
+"""Checks of documents."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from multiform.lint import DocumentFields, document_findings
+
+
+def codes(docs: list[dict[str, Any]], **fields: Any) -> list[str]:
+    usual = {"task": "t", "question": "q", "choices": "c", "answer": "a"}
+    return [finding.code for finding in document_findings(DocumentFields(**{**usual, **fields}), enumerate(docs))]
+
+
+def row(**columns: Any) -> dict[str, Any]:
+    return {"q": "Why?", "c": ["x", "y"], "a": 0, **columns}
+
+
+def test_a_finding_says_what_where_and_what_to_do():
+    fields = DocumentFields(task="t", question="q", choices="c", answer="a", where_answer="t.yaml:4: doc_to_target")
+    [finding] = document_findings(fields, enumerate([row(), row(q="How?", a="1"), row(q="When?", a="2")]))
+    assert (finding.code, finding.task, finding.where) == ("mixed_answers", "t", "t.yaml:4: doc_to_target")
+    assert finding.what == "the answers in column 'a' are of mixed kinds: numbers and text"
+    assert finding.example == "a: 0 in doc 0, '1' in doc 1"
+    assert finding.hint.startswith("write all of them in one way")
+
+
+def test_whole_and_other_numbers_are_one_kind_and_nulls_and_lists_none():
+    assert codes([row(), row(q="2", a=1.0), row(q="3", a=None), row(q="4", a=[0, 1])]) == []
+    assert codes([row(), row(q="2", a=True)]) == ["mixed_answers"]
+
+
+def test_columns_that_a_template_reads_are_looked_at():
+    docs = [row(), row(q="How?", a="1")]
+    assert codes(docs, answer="{{ c[a] }}") == ["mixed_answers"]
+    assert codes([row(), row(q="")], question="Question: {{q}}\nAnswer:") == ["empty_question"]
+    assert codes([row(), row(c=["x", "x"])], choices="{{ c }}") == ["duplicate_choices"]
+
+
+def test_a_question_is_empty_where_all_its_columns_are():
+    docs = [row(passage="Long ago"), row(passage="Once", q=None), row(passage=" ", q="")]
+    assert codes(docs, question="{{passage}}\n{{q}}") == ["empty_question"]
+    assert codes(docs[:2], question="{{passage}}\n{{q}}") == []
+
+
+def test_rows_repeat_where_all_that_is_read_is_equal():
+    assert codes([row(id=1), row(id=2)]) == ["duplicate_rows"]
+    assert codes([row(), row(a=1)]) == []
+    assert codes([row(), row()], has_media=True) == []
+
+
+def test_functions_are_not_called():
+    def fails(doc: Any) -> Any:
+        raise AssertionError("called")
+
+    assert codes([row(id=1), row(id=2)], question=fails, choices=fails, answer=fails) == []
+    assert codes([row(id=1), row(id=1)], question=fails) == ["duplicate_rows"]
+
+
+def test_choices_that_cannot_be_read_are_left_to_the_rendering():
+    assert codes([row(c=None), row(q="2", c=3), {"q": "3", "a": 0}, row(q="4", c=[["x"], ["x"]])]) == []
+
+
+def test_thousands_of_documents_take_a_moment():
+    docs = [row(q=f"Question {i}? " * 20, c={"text": [f"x{i}", "y", "z", "w"]}) for i in range(14_000)]
+    began = time.process_time()
+    assert codes(docs, choices="{{c.text}}", question="{{q}}\nAnswer:") == []
+    assert time.process_time() - began < 2
