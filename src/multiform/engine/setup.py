@@ -123,7 +123,8 @@ def load_model(
         return as_model(model)
     if model not in models:
         models.get(model)  # raises, with the nearest name
-    return late_model(model, arguments, store, lambda: _load(model, arguments, progress))
+    recognised = store if models.is_builtin(model) else None
+    return late_model(model, arguments, recognised, lambda: _load(model, arguments, progress))
 
 
 def _load(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:

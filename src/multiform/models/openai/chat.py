@@ -27,6 +27,7 @@ class OpenAIChat(ServerModel):
 
     kind = "openai-chat"
     path = "chat/completions"
+    stored = True
     media = frozenset[Kind]({"image", "audio"})
 
     def __init__(self, **arguments: Any) -> None:
