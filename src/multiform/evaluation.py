@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from multiform.arguments import parse_arguments
 from multiform.config import TaskConfig
 from multiform.config.serialize import plain
+from multiform.engine.checks import check_model_fits, check_settings, generation_arguments
+from multiform.engine.display import chosen_progress
 from multiform.engine.forms import RequestCaching, Work, planned, run_works, works_of, written_out
-from multiform.engine.progress import Progress, Silent
+from multiform.engine.progress import Progress
 from multiform.engine.seeds import set_seeds
 from multiform.engine.setup import (
     DEFAULT_MODEL,
@@ -30,12 +32,16 @@ from multiform.models import Model
 from multiform.models.signatures import signatures
 from multiform.results import FormResult, Results
 from multiform.results.configs import described_config
+from multiform.results.export import prepare_output
 from multiform.results.groups import group_results
 from multiform.results.provenance import provenance
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
 from multiform.tasks import BaseTask, Group, ScoredDoc, Task
 from multiform.tasks.cache import delete_requests
+
+#: A task by its name, as a configuration, as an object or as a class.
+TaskLike: TypeAlias = str | TaskConfig | Task | Group | BaseTask[Any] | type[BaseTask[Any]]
 
 #: Names and ways of writing that do not change a prompt or a score; the resolved format counts instead.
 _NOT_IDENTITY = ("task", "task_alias", "tag", "metadata", "formats", "template")
@@ -46,7 +52,7 @@ _NOT_MODEL_ARGS = ("batch_size", "max_batch_size", "device", "chat_template")
 
 def evaluate(
     *,
-    tasks: str | Sequence[str | TaskConfig | Task | Group | BaseTask[Any] | type[BaseTask[Any]]],
+    tasks: TaskLike | Sequence[TaskLike],
     model: str | Model | Any = DEFAULT_MODEL,
     model_args: str | Mapping[str, Any] | None = None,
     num_fewshot: int | None = None,
@@ -71,11 +77,16 @@ def evaluate(
     use_cache: bool | str | Path | None = None,
     cache_requests: bool | str = False,
     plan_only: bool = False,
-    progress: Progress | None = None,
+    output_path: str | Path | None = None,
+    log_samples: bool = False,
+    progress: Progress | bool | None = None,
 ) -> Results:
     """Run forms on a model and score them.
 
-    Answers are stored in the user's cache, or in the file that `use_cache` names (False: nowhere).
+    `output_path` is the folder or .json file that the results are written to; with `log_samples` the samples, too.
+    Progress is shown in a terminal and in a notebook; `progress=True` shows it anywhere, `progress=False` nowhere.
+    Answers of built-in models are stored in the user's cache, those of any model in the file that `use_cache` names
+    (True: the user's cache; False: nowhere).
     `cache_requests` keeps prompts as well: True, "refresh" to make them anew, "delete" to remove all that are kept.
     `metadata` is added to that of every task.
     With `plan_only` nothing is asked: the results hold no scores, and ``run["plan"]`` says what would be.
@@ -87,22 +98,43 @@ def evaluate(
     True
     """
     started = time.monotonic()
-    progress = progress or Silent()
+    check_settings(
+        num_fewshot=num_fewshot,
+        bootstrap_iters=bootstrap_iters,
+        limit=limit,
+        samples=samples,
+        batch_size=batch_size,
+        seeds=seeds,
+        device=device,
+        system_instruction=system_instruction,
+        output_path=output_path,
+        apply_chat_template=apply_chat_template,
+        fewshot_as_multiturn=fewshot_as_multiturn,
+        use_cache=use_cache,
+        predict_only=predict_only,
+        write_out=write_out,
+        confirm_run_unsafe_code=confirm_run_unsafe_code,
+        log_samples=log_samples,
+        plan_only=plan_only,
+    )
+    output = _output(output_path, log_samples)
     set_seeds(seeds)
     settings = PromptSettings(
         num_fewshot=num_fewshot,
         apply_chat_template=apply_chat_template,
         fewshot_as_multiturn=fewshot_as_multiturn,
         system_instruction=system_instruction,
-        gen_kwargs=parse_arguments(gen_kwargs, where="gen_kwargs"),
+        gen_kwargs=generation_arguments(gen_kwargs),
         perturbation=parse_arguments(perturbation, where="perturbation") or None,
         fewshot_seed=seeds[3] if seeds[3] is not None else DEFAULT_SEEDS[3],
     )
     check_selection(limit, samples)
     groups: list[Group] = []
-    forms = load_tasks(tasks, settings, include_path=include_path, dataset_mirror=dataset_mirror, groups=groups)
+    listed = [tasks] if isinstance(tasks, str) or not isinstance(tasks, Iterable) else list(tasks)
+    forms = load_tasks(listed, settings, include_path=include_path, dataset_mirror=dataset_mirror, groups=groups)
     check_samples(forms, samples)
     check_consent(forms, confirm_run_unsafe_code)
+    check_model_fits(model, forms, settings.gen_kwargs)
     if predict_only:
         for form in forms:
             form.override_metric("bypass")
@@ -114,18 +146,19 @@ def evaluate(
         form.source.arguments = arguments
         form.config.metadata = {**form.config.metadata, **parse_arguments(metadata, where="metadata")}
     store = chosen_store(use_cache)
-    # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
-    loaded = load_model(model, arguments, progress, store) if apply_chat_template else None
-    caching = _request_caching(cache_requests, loaded, progress)
-    works = [work for form in forms for work in works_of(form, limit, samples, settings.options(loaded), caching)]
-    if write_out:
-        progress.message(written_out(works))
-    dirty = {form.name: contaminated_docs(form, works, decontamination_corpus) for form in forms}
-    loaded = loaded or load_model(model, arguments, progress, store)
-    store = store if use_cache or loaded.stored else None
-    if plan_only:
-        return Results(forms=[], run={"plan": planned(loaded, works, store)}, provenance={})
-    scored = run_works(loaded, works, progress, store)
+    with chosen_progress(progress) as shown:
+        # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
+        loaded = load_model(model, arguments, shown, store) if apply_chat_template else None
+        caching = _request_caching(cache_requests, loaded, shown)
+        works = [work for form in forms for work in works_of(form, limit, samples, settings.options(loaded), caching)]
+        if write_out:
+            shown.message(written_out(works))
+        dirty = {form.name: contaminated_docs(form, works, decontamination_corpus) for form in forms}
+        loaded = loaded or load_model(model, arguments, shown, store)
+        store = store if use_cache or loaded.stored else None
+        if plan_only:
+            return Results(forms=[], run={"plan": planned(loaded, works, store)}, provenance={})
+        scored = run_works(loaded, works, shown, store)
     run = _described(
         model if isinstance(model, str) else type(model).__name__,
         arguments,
@@ -141,13 +174,14 @@ def evaluate(
         num_fewshot=num_fewshot,
         **({} if samples is None else {"samples": {task: list(ids) for task, ids in samples.items()}}),
     )
-    results = [
+    form_results = [
         _form_result(form, scored[form.name], settings, loaded, run["model_args"], dirty[form.name], bootstrap_iters)
         for form in forms
     ]
-    return Results(
-        forms=results,
-        groups=[made for group in groups for made in group_results(group, {form.name: form for form in results})],
+    by_name = {form.name: form for form in form_results}
+    results = Results(
+        forms=form_results,
+        groups=[made for group in groups for made in group_results(group, by_name)],
         run=run,
         provenance=provenance(
             model=loaded,
@@ -159,6 +193,22 @@ def evaluate(
             chat=bool(apply_chat_template),
         ),
     )
+    if output is not None:
+        results.save(output, samples=log_samples)
+    return results
+
+
+def _output(path: str | Path | None, log_samples: bool) -> Path | None:
+    """Where the results are to be written, checked before a model is asked anything."""
+    if path is None:
+        if log_samples:
+            what = "there is no output_path to write samples to"
+            raise UsageError(what, where="log_samples", hint="give e.g. output_path='results'")
+        return None
+    if not str(path):
+        raise UsageError("the name of the folder is empty", where="output_path", hint="give e.g. output_path='results'")
+    prepare_output(Path(path))
+    return Path(path)
 
 
 def _request_caching(asked: bool | str, model: Model | None, progress: Progress) -> RequestCaching | None:
@@ -236,6 +286,7 @@ def _form_result(
         higher_is_better=task.higher_is_better(),
         config=described_config(task, arguments),
         format=form,
+        format_label=config.format_label,
         mapping=plain({"question": raw.question, "choices": raw.choices, "answer": raw.answer}),
         set_aside=(*config.set_aside, *task.scoring.set_aside),
         samples=scored,

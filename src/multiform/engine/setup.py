@@ -10,12 +10,11 @@ from typing import Any
 
 from multiform.compat.foreign import as_model
 from multiform.config import TaskConfig
-from multiform.config.generation import check_generation
 from multiform.engine.late import late_model
 from multiform.engine.progress import Progress
 from multiform.engine.recovered import recovered_notes
 from multiform.engine.store import Store
-from multiform.errors import ConfigError, UsageError, nearest, reason
+from multiform.errors import UsageError, nearest, reason
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
 from multiform.tasks import BaseTask, Group, Node, PromptOptions, Task, TaskManager
@@ -177,11 +176,4 @@ def _apply(settings: PromptSettings, task: Task) -> None:
         task.set_num_fewshot(settings.num_fewshot)
     task.set_fewshot_seed(settings.fewshot_seed)
     if settings.gen_kwargs and task.OUTPUT_TYPE == "generate_until":
-        given = dict(settings.gen_kwargs)
-        try:
-            check_generation(given)
-        except ConfigError as error:
-            raise UsageError(error.what, where="--gen_kwargs", hint=error.hint) from error
-        if isinstance(given.get("until"), str):
-            given["until"] = [given["until"]]
-        task.config.generation_kwargs = {**task.config.generation_kwargs, **given}
+        task.config.generation_kwargs = {**task.config.generation_kwargs, **settings.gen_kwargs}

@@ -10,6 +10,7 @@ from typing import Any
 from multiform.config import TaskConfig
 from multiform.errors import ConfigError, DataError, nearest
 from multiform.fields import Doc
+from multiform.requests import resolved_names
 from multiform.tasks.docs import Docs, DocSource, selected
 
 
@@ -92,6 +93,8 @@ class TaskDocuments:
         if not hasattr(self.config, key):
             known = [name for name in vars(self.config) if not name.startswith("_")]
             raise ConfigError(f"unknown key '{key}' in a task", where=self.name, hint=nearest(key, known))
+        if key == "generation_kwargs" and isinstance(value, Mapping):
+            value = resolved_names(value)
         if update:
             current = getattr(self.config, key)
             if not isinstance(current, dict) or not isinstance(value, Mapping):

@@ -12,6 +12,7 @@ from multiform.media import media_of
 from multiform.requests import Completion, GenerationRequest, Request
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import Outcome, TextOutcome
+from multiform.scoring.scorers import Scorer
 from multiform.tasks.records import Answered
 from multiform.tasks.task import Task
 
@@ -66,6 +67,14 @@ class GenerateTask(Task):
             )
             for prediction in self._predictions(results)
         ]
+
+    def prediction(self, scorer: Scorer, doc: Doc, answered: Answered, results: Sequence[Any]) -> Any:
+        """The text that filters left, or the answer that the scorer read out of it; a list where there are several."""
+        read = list(results) if self._scores_itself else self._read(scorer, doc, answered, results)
+        return read[0] if len(read) == 1 else read
+
+    def _read(self, scorer: Scorer, doc: Doc, answered: Answered, results: Sequence[Any]) -> list[Any]:
+        return [scorer.prediction(outcome) for outcome in self.outcomes(doc, answered, results)]
 
     def _predictions(self, results: Sequence[Any]) -> Sequence[Any]:
         """Each repeat by itself; all together for a task's own metric, where no filter picked one."""

@@ -11,7 +11,9 @@ from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc
 from multiform.media import media_of
 from multiform.requests import Instance, LLOutput, LoglikelihoodRequest, Request
+from multiform.scoring.metrics.choice import best
 from multiform.scoring.outcome import ChoiceOutcome, Outcome
+from multiform.scoring.scorers import Scorer
 from multiform.tasks.records import Answered
 from multiform.tasks.task import Task
 
@@ -139,6 +141,19 @@ class MultipleChoiceTask(Task):
                 texts=self._texts(doc),
             )
         ]
+
+    def prediction(self, scorer: Scorer, doc: Doc, answered: Answered, results: Sequence[Any]) -> int | None:
+        """The index of the most likely choice, the one that `acc` looks at."""
+        scores = [output.loglikelihood for output in answered.outputs if isinstance(output, LLOutput)]
+        number = len(scores) // 2 if self._wants_mutual_info else len(scores)  # the others are without the prompt
+        return best(scores[:number]) if number else None
+
+    def gold_of(self, doc: Doc, target: Any) -> Any:
+        """The index of the right choice, or a list of them where several are right."""
+        indexes = () if self._scores_itself else self.scored_gold(doc)
+        if not indexes:
+            return target
+        return indexes[0] if len(indexes) == 1 else list(indexes)
 
     def _texts(self, doc: Doc) -> tuple[str, ...]:
         """What the choices say, where a format has labels scored."""

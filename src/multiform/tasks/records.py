@@ -44,3 +44,7 @@ class ScoredDoc:
     scorer: str
     filtered: tuple[Any, ...]
     values: Mapping[str, Any]
+    #: What the model picked or said: the index of a choice, or the text that was read out of its answer.
+    prediction: Any = None
+    #: What would have been right, in the same terms: the index of a choice, or the target.
+    gold: Any = None

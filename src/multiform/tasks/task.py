@@ -120,16 +120,27 @@ class Task(TaskRequests):
         except DataError as error:  # of a filter or metric, which do not know where they were written
             place = error.where or self.config.where("filter_list" if self.config.filter_list else "metric_list")
             raise DataError(error.what, where=place, hint=error.hint) from error
+        target = self.doc_to_target(doc)
         return ScoredDoc(
             doc_id=answered.doc_id,
             doc=doc,
-            target=self.doc_to_target(doc),
+            target=target,
             instances=answered.instances,
             outputs=answered.outputs,
             scorer=scorer.name,
             filtered=tuple(results),
             values=values,
+            prediction=self.prediction(scorer, doc, answered, results),
+            gold=self.gold_of(doc, target),
         )
+
+    def prediction(self, scorer: Scorer, doc: Doc, answered: Answered, results: Sequence[Any]) -> Any:
+        """What the model picked or said about a document, for the samples; None where there is no such thing."""
+        return None
+
+    def gold_of(self, doc: Doc, target: Any) -> Any:
+        """What would have been right, in the terms of the prediction."""
+        return target
 
     def _one_each(self, scorer: Scorer, values: Mapping[str, Any] | None) -> dict[str, Any] | None:
         """The values of a task's own code, lists of them reduced where their mean is to be taken."""

@@ -27,6 +27,7 @@ class OpenAIChat(ServerModel):
 
     kind = "openai-chat"
     path = "chat/completions"
+    scores = False
     stored = True
     media = frozenset[Kind]({"image", "audio"})
 
