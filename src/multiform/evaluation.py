@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -84,6 +85,7 @@ def evaluate(
     """Run forms on a model and score them.
 
     `output_path` is the folder or .json file that the results are written to; with `log_samples` the samples, too.
+    `dataset_mirror` is asked for datasets before the hub (default: $MULTIFORM_DATASET_MIRROR).
     Progress is shown in a terminal and in a notebook; `progress=True` shows it anywhere, `progress=False` nowhere.
     Answers of built-in models are stored in the user's cache, those of any model in the file that `use_cache` names
     (True: the user's cache; False: nowhere).
@@ -130,6 +132,7 @@ def evaluate(
     )
     check_selection(limit, samples)
     groups: list[Group] = []
+    dataset_mirror = dataset_mirror or os.environ.get("MULTIFORM_DATASET_MIRROR")
     listed = [tasks] if isinstance(tasks, str) or not isinstance(tasks, Iterable) else list(tasks)
     forms = load_tasks(listed, settings, include_path=include_path, dataset_mirror=dataset_mirror, groups=groups)
     check_samples(forms, samples)

@@ -100,3 +100,12 @@ def test_a_place_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> No
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="a file is in the way"):
         evaluate(model="dummy", tasks=[TaskConfig.from_dict(UNREAD)], output_path=tmp_path / "file" / "out")
+
+
+def test_the_mirror_that_the_environment_names_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "org" / "facts" / "default"
+    folder.mkdir(parents=True)
+    (folder / "test.jsonl").write_text('{"q": "Who?", "a": "I"}\n')
+    monkeypatch.setenv("MULTIFORM_DATASET_MIRROR", str(tmp_path))
+    config = TaskConfig.from_dict({**UNREAD, "dataset_path": "org/facts"})
+    assert evaluate(model="dummy", tasks=config)["t"]["sample_len"] == 1
