@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from multiform.requests import resolved_names
 from parity.requests import Built, Setting
 
 LEAK = "lm-eval puts the evaluated document among its own examples, with its answer; Multiform draws another one"
@@ -92,6 +93,8 @@ def _first(expected: list[Any], got: list[Any]) -> tuple[str, Any, Any] | None:
         if len(theirs) != len(ours):
             return f"request {number}", theirs, ours
         for name, one, other in zip((*names, "repeats"), theirs, ours, strict=False):
+            if name == "gen_kwargs" and isinstance(one, dict):
+                one = resolved_names(one)  # max_new_tokens and its kin are max_gen_toks here
             if one != other or type(one) is not type(other):
                 return f"request {number}: {name}", one, other
     return None

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from multiform.arguments import parse_arguments
 from multiform.config import TaskConfig
 from multiform.config.serialize import plain
+from multiform.engine.checks import check_model_fits, check_settings, generation_arguments
+from multiform.engine.display import chosen_progress
 from multiform.engine.forms import (
     PendingSample,
     RequestCaching,
@@ -19,7 +22,7 @@ from multiform.engine.forms import (
     run_samples,
     written_out,
 )
-from multiform.engine.progress import Progress, Silent
+from multiform.engine.progress import Progress
 from multiform.engine.seeds import set_seeds
 from multiform.engine.setup import (
     DEFAULT_MODEL,
@@ -28,7 +31,6 @@ from multiform.engine.setup import (
     check_output_types,
     check_samples,
     check_selection,
-    generation_arguments,
     load_model,
     load_tasks,
 )
@@ -39,6 +41,7 @@ from multiform.models import Model
 from multiform.models.signatures import signatures
 from multiform.results import FormResult, Results
 from multiform.results.configs import described_config
+from multiform.results.export import prepare_output
 from multiform.results.groups import group_results
 from multiform.results.provenance import provenance
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
@@ -48,13 +51,16 @@ from multiform.tasks.cache import delete_requests
 
 logger = logging.getLogger("multiform")
 
+#: A task by its name, as a configuration, as an object or as a class.
+TaskLike: TypeAlias = str | TaskConfig | Task | Group | BaseTask[Any] | type[BaseTask[Any]]
+
 #: Flags of their own, which go to a model beside its arguments.
 _NOT_MODEL_ARGS = ("batch_size", "max_batch_size", "device", "chat_template")
 
 
 def evaluate(
     *,
-    tasks: str | Sequence[str | TaskConfig | Task | Group | BaseTask[Any] | type[BaseTask[Any]]],
+    tasks: TaskLike | Sequence[TaskLike],
     model: str | Model | Any = DEFAULT_MODEL,
     model_args: str | Mapping[str, Any] | None = None,
     num_fewshot: int | None = None,
@@ -80,11 +86,17 @@ def evaluate(
     use_cache: bool | str | Path | None = None,
     cache_requests: bool | str = False,
     plan_only: bool = False,
-    progress: Progress | None = None,
+    output_path: str | Path | None = None,
+    log_samples: bool = False,
+    progress: Progress | bool | None = None,
 ) -> Results:
     """Run forms on a model and score them.
 
-    Answers are stored in the user's cache, or in the file that `use_cache` names (False: nowhere).
+    `output_path` is the folder or .json file that the results are written to; with `log_samples` the samples, too.
+    `dataset_mirror` is asked for datasets before the hub (default: $MULTIFORM_DATASET_MIRROR).
+    Progress is shown in a terminal and in a notebook; `progress=True` shows it anywhere, `progress=False` nowhere.
+    Answers of built-in models are stored in the user's cache, those of any model in the file that `use_cache` names
+    (True: the user's cache; False: nowhere).
     `cache_requests` keeps prompts as well: True, "refresh" to make them anew, "delete" to remove all that are kept.
     `metadata` is added to that of every task. `keep_description` leaves in what descriptions say of multiple choice
     under formats that show no choices.
@@ -97,7 +109,27 @@ def evaluate(
     True
     """
     started = time.monotonic()
-    progress = progress or Silent()
+    check_settings(
+        num_fewshot=num_fewshot,
+        bootstrap_iters=bootstrap_iters,
+        limit=limit,
+        samples=samples,
+        batch_size=batch_size,
+        seeds=seeds,
+        device=device,
+        system_instruction=system_instruction,
+        output_path=output_path,
+        apply_chat_template=apply_chat_template,
+        fewshot_as_multiturn=fewshot_as_multiturn,
+        use_cache=use_cache,
+        predict_only=predict_only,
+        write_out=write_out,
+        confirm_run_unsafe_code=confirm_run_unsafe_code,
+        log_samples=log_samples,
+        plan_only=plan_only,
+        keep_description=keep_description,
+    )
+    output = _output(output_path, log_samples)
     set_seeds(seeds)
     arguments = parse_arguments(model_args, where="model_args")
     arguments |= {k: v for k, v in {"batch_size": batch_size, "device": device}.items() if v is not None}
@@ -120,29 +152,30 @@ def evaluate(
     )
     check_selection(limit, samples)
     groups: list[Group] = []
-    forms = load_tasks(tasks, settings, include_path=include_path, dataset_mirror=dataset_mirror, groups=groups)
+    dataset_mirror = dataset_mirror or os.environ.get("MULTIFORM_DATASET_MIRROR")
+    listed = [tasks] if isinstance(tasks, str) or not isinstance(tasks, Iterable) else list(tasks)
+    forms = load_tasks(listed, settings, include_path=include_path, dataset_mirror=dataset_mirror, groups=groups)
     check_samples(forms, samples)
     check_consent(forms, confirm_run_unsafe_code)
     check_output_types(forms)
+    check_model_fits(model, forms, settings.gen_kwargs)
     store = chosen_store(use_cache)
-    # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
-    loaded = load_model(model, arguments, progress, store) if apply_chat_template else None
-    caching = _request_caching(cache_requests, loaded, progress)
-    template = None if loaded is None else loaded.apply_chat_template
-    pending = [sample for form in forms for sample in pending_samples(form, template, caching)]
-    docs = {form.name: [(one.sample.doc_id, one.sample.doc) for one in pending if one.task is form] for form in forms}
-    _say(lint_tasks((form, docs[form.name]) for form in forms))
-    if not decontamination_corpus:
-        _say(corpus_findings(forms))
-    if write_out:
-        progress.message(written_out(pending))
-    dirty = {form.name: contaminated_docs(form, pending, decontamination_corpus) for form in forms}
-    loaded = loaded or load_model(model, arguments, progress, store)
-    _say(model_findings(loaded, forms, apply_chat_template=bool(apply_chat_template)))
-    store = store if use_cache or loaded.stored else None
-    if plan_only:
-        return Results(forms=[], run={"plan": planned(loaded, pending, store)}, provenance={})
-    scored = run_samples(loaded, pending, progress, store)
+    with chosen_progress(progress) as shown:
+        # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
+        loaded = load_model(model, arguments, shown, store) if apply_chat_template else None
+        caching = _request_caching(cache_requests, loaded, shown)
+        template = None if loaded is None else loaded.apply_chat_template
+        pending = [sample for form in forms for sample in pending_samples(form, template, caching)]
+        _say(_findings(forms, pending, corpus=bool(decontamination_corpus)))
+        if write_out:
+            shown.message(written_out(pending))
+        dirty = {form.name: contaminated_docs(form, pending, decontamination_corpus) for form in forms}
+        loaded = loaded or load_model(model, arguments, shown, store)
+        _say(model_findings(loaded, forms, apply_chat_template=bool(apply_chat_template)))
+        store = store if use_cache or loaded.stored else None
+        if plan_only:
+            return Results(forms=[], run={"plan": planned(loaded, pending, store)}, provenance={})
+        scored = run_samples(loaded, pending, shown, store)
     run = _described(
         model if isinstance(model, str) else type(model).__name__,
         arguments,
@@ -158,13 +191,14 @@ def evaluate(
         num_fewshot=num_fewshot,
         **({} if samples is None else {"samples": {task: list(ids) for task, ids in samples.items()}}),
     )
-    results = [
+    form_results = [
         _form_result(form, scored[form.name], loaded, run["model_args"], dirty[form.name], bootstrap_iters)
         for form in forms
     ]
-    return Results(
-        forms=results,
-        groups=[made for group in groups for made in group_results(group, {form.name: form for form in results})],
+    by_name = {form.name: form for form in form_results}
+    results = Results(
+        forms=form_results,
+        groups=[made for group in groups for made in group_results(group, by_name)],
         run=run,
         provenance=provenance(
             model=loaded,
@@ -176,6 +210,29 @@ def evaluate(
             chat=bool(apply_chat_template),
         ),
     )
+    if output is not None:
+        results.save(output, samples=log_samples)
+    return results
+
+
+def _output(path: str | Path | None, log_samples: bool) -> Path | None:
+    """Where the results are to be written, checked before a model is asked anything."""
+    if path is None:
+        if log_samples:
+            what = "there is no output_path to write samples to"
+            raise UsageError(what, where="log_samples", hint="give e.g. output_path='results'")
+        return None
+    if not str(path):
+        raise UsageError("the name of the folder is empty", where="output_path", hint="give e.g. output_path='results'")
+    prepare_output(Path(path))
+    return Path(path)
+
+
+def _findings(forms: Sequence[Task], pending: Sequence[PendingSample], *, corpus: bool) -> list[Finding]:
+    """What is odd about the documents and the settings of a run."""
+    docs = {form.name: [(one.sample.doc_id, one.sample.doc) for one in pending if one.task is form] for form in forms}
+    findings = list(lint_tasks((form, docs[form.name]) for form in forms))
+    return findings if corpus else [*findings, *corpus_findings(forms)]
 
 
 def _say(findings: Iterable[Finding]) -> None:
@@ -246,6 +303,7 @@ def _form_result(
         higher_is_better=task.higher_is_better(),
         config=described_config(task, arguments),
         format=None if format is None else format.to_dict(),
+        format_label=config.format_label,
         mapping=plain({"question": mapping.question, "choices": mapping.choices, "answer": mapping.answer}),
         overridden=form.overridden,
         samples=scored,

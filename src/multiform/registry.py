@@ -21,6 +21,7 @@ class Registry(Generic[T]):
     def __init__(self, kind: str, lazy: dict[str, str] | None = None) -> None:
         self.kind = kind
         self._entries: dict[str, T | str] = dict(lazy or {})
+        self._builtin = set(self._entries)
 
     def register(self, *names: str) -> Callable[[T], T]:
         """A decorator that registers under one or more names; the last registration wins."""
@@ -28,9 +29,14 @@ class Registry(Generic[T]):
         def decorate(entry: T) -> T:
             for name in names:
                 self._entries[name] = entry
+                self._builtin.discard(name)
             return entry
 
         return decorate
+
+    def is_builtin(self, name: str) -> bool:
+        """Whether the name means what it came with: nothing was registered in its place."""
+        return name in self._builtin
 
     def get(self, name: str) -> T:
         if name not in self:

@@ -12,6 +12,30 @@ from typing import Any, TypeAlias
 
 from multiform.media import Media
 
+#: What models, servers and harnesses call the same argument of a generation. Of several names the first counts,
+#: as in lm-eval.
+GENERATION_ALIASES: Mapping[str, tuple[str, ...]] = {
+    "max_gen_toks": ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens"),
+    "until": ("until", "stop"),
+}
+
+
+def resolved_names(gen_kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a generation, each under its one name.
+
+    >>> resolved_names({"temperature": 0.5, "max_tokens": 8, "stop": "."})
+    {'temperature': 0.5, 'max_gen_toks': 8, 'until': '.'}
+    >>> resolved_names({"max_tokens": 8, "max_gen_toks": 4})
+    {'max_gen_toks': 4}
+    """
+    names = {alias: name for name, aliases in GENERATION_ALIASES.items() for alias in aliases}
+    resolved: dict[str, Any] = {}
+    for key in gen_kwargs:
+        name = names.get(key, key)
+        known = [alias for alias in GENERATION_ALIASES.get(name, (key,)) if gen_kwargs.get(alias) is not None]
+        resolved[name] = gen_kwargs[known[0] if known else key]
+    return resolved
+
 
 @dataclass(frozen=True, slots=True)
 class LoglikelihoodRequest:

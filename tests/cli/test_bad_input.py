@@ -547,7 +547,7 @@ FLAGS = [
     flags("kind_unknown", "ls task", "ls: no 'task'", "did you mean 'tasks'?"),
     flags("flag_unknown", "--limt 5", "multiform run: no flag --limt", "did you mean '--limit'?"),
     flags("flag_without_value", "--limit", "--limit: expected one argument", "see multiform run --help"),
-    flags("stray_word", "run --json task.yaml", "multiform run: 'task.yaml' belongs to no flag", "--help"),
+    flags("stray_word", "run task.yaml --json other", "multiform run: 'other' belongs to no flag", "--help"),
     flags("verbosity", "--verbosity loud", "--verbosity: no 'loud'", "there are: CRITICAL"),
     flags("model_unknown", "run --tasks task.yaml --model dumy", "--model: no model 'dumy'", "did you mean 'dummy'?"),
     flags("model_argument_unknown", "--model_args sed=1", "", "'sed'", "did you mean 'seed'?"),

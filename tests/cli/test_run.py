@@ -63,6 +63,28 @@ def test_formats_may_be_named_one_by_one(folder):
     ]
 
 
+def test_tasks_may_be_named_without_the_flag(folder):
+    folder.task()
+    ran = folder.run("run", "task.yaml@mcqa", "task.yaml@cloze", "--model", "dummy", "--json")
+    assert list(ran.json()["results"]) == ["t@mcqa", "t@cloze"]
+    both = ("--tasks", "task.yaml@cloze", "--limit", "1", "task.yaml@mcqa")
+    ran = folder.run("run", "--model", "dummy", "--json", *both)
+    assert list(ran.json()["results"]) == ["t@mcqa", "t@cloze"]
+
+
+def test_tasks_without_the_flag_take_the_place_of_those_in_a_config_file(folder):
+    folder.task()
+    folder.write({"run.yaml": "tasks: quiz@all\nmodel: dummy\n"})
+    assert list(folder.run("run", "task.yaml@mcqa", "--config", "run.yaml", "--json").json()["results"]) == ["t@mcqa"]
+
+
+@pytest.mark.parametrize("spec", ["trivia", "trivia@mcqa"])
+def test_a_file_of_the_name_is_suggested(folder, spec):
+    folder.task(name="trivia.yaml")
+    (error,) = folder.run("run", spec, "--model", "dummy").errors
+    assert error.endswith(f"there is a file of that name: write {spec.replace('trivia', 'trivia.yaml')}")
+
+
 def test_all_means_every_format_that_the_mapping_supports(folder):
     folder.task(without="doc_to_choice")
     assert set(folder.run(*RUN, "task.yaml@all", "--json").json()["results"]) == {"t@cot", "t@bpb"}

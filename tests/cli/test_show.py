@@ -224,3 +224,17 @@ def test_json_is_utf8_whatever_the_terminal_is(folder, encoding, monkeypatch):
     folder.task()
     [shown] = lines(folder.process("show", "task.yaml@cloze", "--json"))
     assert shown["doc"]["question"] == "é 👩‍🚀"
+
+
+@pytest.mark.parametrize("alias", ["max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens"])
+def test_a_limit_of_tokens_has_one_name(folder, alias):
+    folder.task()
+    asked = folder.run("show", "task.yaml@cot", "--gen_kwargs", f"{alias}=7,stop=END", "--json").json()["requests"][0]
+    assert asked["gen_kwargs"] == {"do_sample": False, "max_gen_toks": 7, "temperature": 0.0, "until": ["END"]}
+
+
+@pytest.mark.parametrize("where", ["", "formats: {type: cot}\n"])
+def test_a_task_that_says_it_by_another_name_is_shown_by_that_one(folder, where):
+    folder.task(f"output_type: generate_until\ngeneration_kwargs: {{max_new_tokens: 9}}\n{where}")
+    kwargs = folder.run("show", "task.yaml", "--json").json()["requests"][0]["gen_kwargs"]
+    assert (kwargs["max_gen_toks"], "max_new_tokens" in kwargs) == (9, False)

@@ -42,6 +42,11 @@ def test_every_byte_counts(theirs, ours, what):
     assert difference.reason is None
 
 
+def test_another_name_of_the_same_limit_is_no_difference():
+    theirs, ours = ([["generate_until", "Q", {name: 8}, 1]] for name in ("max_new_tokens", "max_gen_toks"))
+    assert compared("t", PLAIN, Built(docs=[theirs]), Built(docs=[ours])).differences == ()
+
+
 def test_a_document_among_its_own_examples_is_a_reason_for_that_document_alone():
     theirs = Built(docs=[ask("Q", "a"), ask("R", "a")], leaked=[1])
     found = compared("t", PLAIN, theirs, Built(docs=[ask("q", "a"), ask("r", "a")]))

@@ -48,7 +48,6 @@ class Scripted(Model):
     """Writes and prefers what it is told, and keeps what it was asked."""
 
     name = identity = "scripted"
-    stored = False
 
     def __init__(
         self,

@@ -191,26 +191,18 @@ def prompt_settings(options: argparse.Namespace) -> RunSettings:
         apply_chat_template=options.apply_chat_template,
         fewshot_as_multiturn=options.fewshot_as_multiturn,
         system_instruction=options.system_instruction,
-        gen_kwargs=generation_arguments(options),
+        gen_kwargs=gen_kwargs(options),
         perturbation=perturbation(options),
         keep_description=options.keep_description,
         **({} if options.seed[3] is None else {"fewshot_seed": options.seed[3]}),
     )
 
 
-def generation_arguments(options: argparse.Namespace) -> dict[str, Any]:
+def gen_kwargs(options: argparse.Namespace) -> dict[str, Any]:
     """The arguments of generation, checked even where no task of the run generates."""
-    from multiform.arguments import parse_arguments
-    from multiform.config.generation import check_generation
+    from multiform.engine.checks import generation_arguments
 
-    given = parse_arguments(options.gen_kwargs, where="--gen_kwargs")
-    if "stop" in given:  # what servers call it
-        given.setdefault("until", given.pop("stop"))
-    try:
-        check_generation(given)
-    except ConfigError as error:
-        raise UsageError(error.what, where="--gen_kwargs", hint=error.hint) from error
-    return given
+    return generation_arguments(options.gen_kwargs)
 
 
 def perturbation(options: argparse.Namespace) -> dict[str, Any] | None:

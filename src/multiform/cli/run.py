@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 examples:
-  multiform run --tasks quiz@all --limit 20
-  multiform run --tasks arc_easy.yaml@mcqa+cloze --model hf --model_args pretrained=path/to/model \\
+  multiform run quiz@all --limit 20
+  multiform run arc_easy.yaml@mcqa+cloze --model hf --model_args pretrained=path/to/model \\
       --num_fewshot 5 --output_path results --log_samples
 
 A task may be followed by @ and a format, several formats joined by +, or @all.
@@ -36,6 +36,7 @@ def add_parser(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for --tasks")
     parser.add_argument(
         "--tasks",
         "-t",
@@ -95,13 +96,14 @@ def add_parser(commands: Any) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Run it: progress to standard error, the table or the JSON to standard output."""
     from multiform.cli.configfile import merged
-    from multiform.cli.progress import make_progress
+    from multiform.engine.display import make_progress
     from multiform.errors import UsageError
     from multiform.evaluation import evaluate
 
     options = merged(options)
     logging.getLogger("multiform").setLevel(options.verbosity)
-    if not options.tasks:
+    tasks = _tasks(options)
+    if not tasks:
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
     model = flags.model_name(options)
     lm_eval.note_accepted(options)
@@ -109,7 +111,7 @@ def execute(options: argparse.Namespace) -> int:
     output = _output(options)
     with make_progress() as progress:
         results = evaluate(
-            tasks=",".join(options.tasks),
+            tasks=",".join(tasks),
             model=model,
             model_args=flags.model_arguments(options),
             num_fewshot=options.num_fewshot,
@@ -117,7 +119,7 @@ def execute(options: argparse.Namespace) -> int:
             samples=values.parse_samples(options.samples),
             batch_size=options.batch_size,
             device=options.device,
-            gen_kwargs=flags.generation_arguments(options),
+            gen_kwargs=flags.gen_kwargs(options),
             include_path=options.include_path,
             dataset_mirror=options.dataset_mirror,
             apply_chat_template=options.apply_chat_template,
@@ -145,6 +147,12 @@ def execute(options: argparse.Namespace) -> int:
     finally:  # whatever the disk says, what was computed is shown
         _print(results, as_json=options.json, whole=options.show_config)
     return 0
+
+
+def _tasks(options: argparse.Namespace) -> list[str]:
+    """The tasks that the command line names, with or without the flag; else those of the `--config` file."""
+    from_file = "tasks" not in vars(options).get("given", ())
+    return [*options.names, *(options.tasks or () if not (from_file and options.names) else ())]
 
 
 def _output(options: argparse.Namespace) -> Path | None:

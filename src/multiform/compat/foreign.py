@@ -44,8 +44,6 @@ class ForeignModel(Model):
     with an attribute `identity`, which is equal exactly when answers are equal.
     """
 
-    stored = False
-
     def __init__(self, lm: Any, *, identity: str | None = None) -> None:
         self.lm = lm
         self.name = str(getattr(lm, "name", None) or type(lm).__name__)

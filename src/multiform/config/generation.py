@@ -8,6 +8,7 @@ from typing import Any
 
 from multiform.errors import ConfigError, shorten
 from multiform.formats import FormatConfig, OutputType
+from multiform.requests import GENERATION_ALIASES, resolved_names
 
 
 def generation_defaults(
@@ -25,12 +26,32 @@ def generation_defaults(
         greedy = {"temperature": 0.0, "do_sample": False, "max_gen_toks": form.default_max_gen_toks}
         own = dict(form.generation_kwargs or {})
         check_generation(own)
+        given, own = resolved_names(given), resolved_names(own)
         # Where a task's own prompt ends says nothing about where this format's does.
         kept = {key: value for key, value in given.items() if key != "until"}
         return _typed({**greedy, **kept, "until": form.until(), **own})
     if not given:
         return {"temperature": 0.0, "do_sample": False, "max_gen_toks": 256, "until": [fewshot_delimiter]}
-    return _typed({**given, "until": given.get("until", [fewshot_delimiter])})
+    resolved = resolved_names(given)
+    return _typed({**resolved, "until": resolved.get("until", [fewshot_delimiter])})
+
+
+def generation_overrides(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of generation that a run sets over those of its tasks, checked, each under its one name.
+
+    >>> generation_overrides({"max_tokens": 8, "stop": "."})
+    {'max_gen_toks': 8, 'until': ['.']}
+    """
+    check_generation(given)
+    for name, aliases in GENERATION_ALIASES.items():
+        twice = [alias for alias in aliases if alias in given]
+        if len(twice) > 1:
+            what = f"{' and '.join(twice)} mean the same"
+            raise ConfigError(what, where=f"generation_kwargs.{name}", hint=f"give {name} alone")
+    overrides = resolved_names(given)
+    if isinstance(overrides.get("until"), str):
+        overrides["until"] = [overrides["until"]]
+    return overrides
 
 
 def check_generation(given: Mapping[str, Any]) -> None:
@@ -62,10 +83,8 @@ def _are_stops(value: Any) -> bool:
 
 _COUNT = (_is_count, "a whole number of 1 or more")
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "until": (_are_stops, "a string or a list of strings, none of them empty"),
-    "max_gen_toks": _COUNT,
-    "max_new_tokens": _COUNT,
-    "max_tokens": _COUNT,
+    **dict.fromkeys(GENERATION_ALIASES["until"], (_are_stops, "a string or a list of strings, none of them empty")),
+    **dict.fromkeys(GENERATION_ALIASES["max_gen_toks"], _COUNT),
     "temperature": (_is_temperature, "a number of 0 or more"),
     "do_sample": (lambda value: value in (True, False), "true or false"),
 }

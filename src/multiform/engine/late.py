@@ -64,6 +64,8 @@ class LateModel(Model):
     `chat` gives what writes conversations without the model, where that is possible.
     """
 
+    stored = True
+
     def __init__(
         self,
         facts: Facts,

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from multiform.arguments import parse_arguments
 from multiform.compat.foreign import as_model
 from multiform.config import TaskConfig
-from multiform.config.generation import check_generation
 from multiform.engine.late import late_model
 from multiform.engine.progress import Progress
 from multiform.engine.recovered import format_notes
@@ -93,7 +91,8 @@ def load_model(
         return as_model(model)
     if model not in models:
         models.get(model)  # raises, with the nearest name
-    return late_model(model, arguments, store, lambda: _load(model, arguments, progress))
+    recognised = store if models.is_builtin(model) else None
+    return late_model(model, arguments, recognised, lambda: _load(model, arguments, progress))
 
 
 def _load(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
@@ -155,15 +154,3 @@ def check_selection(limit: float | None, samples: Mapping[str, Sequence[int]] | 
     if limit is not None and (not limit > 0 or (limit > 1 and limit != int(limit))):
         what = f"expected a whole number of documents or a fraction below 1, got {limit}"
         raise UsageError(what, where="--limit", hint="give e.g. --limit 100 or --limit 0.1")
-
-
-def generation_arguments(given: str | Mapping[str, Any] | None) -> dict[str, Any]:
-    """The generation arguments of a run, checked."""
-    kwargs = parse_arguments(given, where="gen_kwargs")
-    try:
-        check_generation(kwargs)
-    except ConfigError as error:
-        raise UsageError(error.what, where="--gen_kwargs", hint=error.hint) from error
-    if isinstance(kwargs.get("until"), str):
-        kwargs["until"] = [kwargs["until"]]
-    return kwargs

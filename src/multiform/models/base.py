@@ -33,8 +33,15 @@ class Model(ABC):
     name: str
     #: What the model reads beside text.
     media: frozenset[Kind] = frozenset()
-    #: Whether answers are worth keeping, where the user has not said.
-    stored: ClassVar[bool] = True
+    #: Whether it gives log-likelihoods; one that only writes says False, and tasks that score are refused at once.
+    scores: ClassVar[bool] = True
+    #: Whether answers are stored where the user has not said so. A class says it for itself alone: its code decides
+    #: its answers, and a subclass may answer otherwise under the same `identity`.
+    stored: ClassVar[bool] = False
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.stored = vars(cls).get("stored", False)
 
     @abstractmethod
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:

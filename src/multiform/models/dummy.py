@@ -17,7 +17,6 @@ class DummyModel(Model):
 
     name = "dummy"
     media = frozenset[Kind]({"image", "audio"})
-    stored = False
 
     def __init__(self, *, seed: int = 0, text: str | None = None, **others: object) -> None:
         for key in others.keys() - LOCAL_ARGUMENTS:

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from multiform.results.scores import Scores, no_such_form
 from multiform.scoring.statistics import Estimate
 from multiform.tasks import ScoredSample
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +31,12 @@ class FormResult:
     estimates: Mapping[str, Estimate]
     higher_is_better: Mapping[str, bool]
     #: The task's configuration with the exact templates of its prompts.
-    config: Mapping[str, Any]
+    config: Mapping[str, Any] = field(repr=False)
     #: Where the question, choices and answer were found, before any format.
-    mapping: Mapping[str, Any]
-    format: Mapping[str, Any] | None
+    mapping: Mapping[str, Any] = field(repr=False)
+    format: Mapping[str, Any] | None = field(repr=False)
+    #: The format's name, as ``@`` or the task's `formats` has it.
+    format_label: str | None
     overridden: Sequence[str]
     samples: Sequence[ScoredSample] = field(repr=False)
 
@@ -86,9 +93,13 @@ def _scores(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
     return values
 
 
+#: Lines of a `repr`.
+_SHOWN = 20
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Results(Mapping[str, dict[str, Any]]):
-    """All forms and groups of a run; ``results["arc_easy@mcqa"]["acc,none"]`` is a score."""
+class Results(Mapping[str, Scores]):
+    """All forms and groups of a run; ``results["arc_easy@mcqa"]["acc"]`` is a score."""
 
     forms: Sequence[FormResult]
     #: What the run was asked to do: model, arguments, seeds and so on.
@@ -97,14 +108,16 @@ class Results(Mapping[str, dict[str, Any]]):
     provenance: Mapping[str, Any]
     groups: Sequence[GroupResult] = ()
 
-    def __getitem__(self, name: str) -> dict[str, Any]:
-        for form in self.forms:
-            if form.name == name:
-                return form.scores()
-        for group in self.groups:
-            if group.name == name:
-                return group.scores()
-        raise KeyError(name)
+    def __getitem__(self, name: str) -> Scores:
+        for entry in self.entries:
+            if entry.name == name:
+                return Scores(name, entry.scores())
+        raise no_such_form(name, self)
+
+    @property
+    def entries(self) -> list[FormResult | GroupResult]:
+        """All forms, then all groups."""
+        return [*self.forms, *self.groups]
 
     def __iter__(self) -> Iterator[str]:
         yield from (group.name for group in self.groups)
@@ -112,3 +125,43 @@ class Results(Mapping[str, dict[str, Any]]):
 
     def __len__(self) -> int:
         return len(self.forms) + len(self.groups)
+
+    def samples(self, name: str) -> list[dict[str, Any]]:
+        """The documents of a form with their prompts, answers and values, as a samples file has them."""
+        from multiform.results.samples import sample_lines
+
+        for form in self.forms:
+            if form.name == name:
+                return list(sample_lines(form))
+        raise no_such_form(name, [form.name for form in self.forms])
+
+    def save(self, path: str | Path, *, samples: bool = True) -> list[Path]:
+        """Write the results and the samples of each form to a folder, or to a .json file; returns what was written."""
+        from multiform.results.export import write_results
+
+        return write_results(self, Path(path), samples=samples)
+
+    def to_pandas(self) -> DataFrame:
+        """A data frame with a row for each metric and filter of each form and group."""
+        from multiform.results.frame import frame
+
+        return frame(self)
+
+    def __repr__(self) -> str:
+        if "plan" in self.run:
+            return f"<Results: nothing was asked; {self.run['plan']}>"
+        lines = [_line(entry) for entry in self.entries if entry.estimates]
+        more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
+        return "\n".join([f"<Results of {self.run.get('model')}: {len(self.forms)} forms>", *lines[:_SHOWN], *more])
+
+    def _repr_html_(self) -> str:
+        from multiform.results.frame import html_table
+
+        return html_table(self)
+
+
+def _line(entry: FormResult | GroupResult) -> str:
+    """A form or group in a line: its first score."""
+    key, estimate = next(iter(entry.estimates.items()))
+    error = "" if estimate.stderr is None else f" ± {estimate.stderr:.4f}"
+    return f"  {entry.name}: {key.partition(',')[0]} {estimate.value:.4f}{error} (n={estimate.n})"

@@ -25,7 +25,8 @@ from multiform.tasks import ScoredSample
 def sample_lines(form: FormResult) -> Iterator[dict[str, Any]]:
     """One object for each scorer and document: all documents of the first scorer, then those of the next."""
     for sample in _in_order(form):
-        yield {**_asked(sample), **_hashes(sample), **sample.values}
+        line = {**_asked(sample), **_hashes(sample), **sample.values}
+        yield {**line, **{key: value for key, value in _plain(sample).items() if key not in line}}
 
 
 def task_hash(form: FormResult) -> str:
@@ -51,6 +52,16 @@ def _asked(sample: ScoredSample) -> dict[str, Any]:
         "filter": sample.scorer,
         "metrics": [name for name, value in sample.values.items() if not isinstance(value, str)],
     }
+
+
+def _plain(sample: ScoredSample) -> dict[str, Any]:
+    """What lm-eval writes as text or not at all, as numbers and values; a metric of the same name goes before."""
+    scored = [output for output in sample.outputs if isinstance(output, LLOutput)]
+    numbers = {
+        "loglikelihoods": [output.loglikelihood for output in scored],
+        "is_greedy": [output.is_greedy for output in scored],
+    }
+    return {"prediction": sample.prediction, "gold": sample.gold, **(numbers if scored else {})}
 
 
 def _hashes(sample: ScoredSample) -> dict[str, str]:

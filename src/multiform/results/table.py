@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from multiform.results.results import Results
+from multiform.results.results import FormResult, GroupResult, Results
 from multiform.scoring.statistics import Estimate
+
+COLUMNS = ("Form", "n", "Shots", "Metric", "Score", "± SE", "95 % interval", "Also")
 
 
 def results_table(results: Results) -> Table:
     """A row for each form: its first metric with its uncertainty, and the others in short."""
     table = _table("Form")
     for form in results.forms:
-        table.add_row(*_row(form.alias, form.num_fewshot, form.estimates, form.higher_is_better))
+        table.add_row(*row(form))
     return table
 
 
@@ -25,8 +27,8 @@ def groups_table(results: Results) -> Table:
     table = _table("Group")
     for group in results.groups:
         if group.estimates:
-            alias = "  " * group.depth + group.alias
-            table.add_row(*_row(alias, group.num_fewshot, group.estimates, group.higher_is_better))
+            name, *cells = row(group)
+            table.add_row("  " * group.depth + name, *cells)
     return table
 
 
@@ -43,31 +45,29 @@ def print_table(results: Results, console: Console) -> None:
 def _table(first: str) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
     table.add_column(first, no_wrap=True)
-    table.add_column("n", justify="right")
-    table.add_column("Shots", justify="right")
-    table.add_column("Metric", no_wrap=True)
-    table.add_column("Score", justify="right", no_wrap=True)
-    table.add_column("± SE", justify="right", no_wrap=True)
-    table.add_column("95 % interval", justify="right", no_wrap=True)
-    table.add_column("Also", style="dim")
+    for name in COLUMNS[1:3]:
+        table.add_column(name, justify="right")
+    table.add_column(COLUMNS[3], no_wrap=True)
+    for name in COLUMNS[4:7]:
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column(COLUMNS[7], style="dim")
     return table
 
 
-def _row(
-    alias: str, shots: object, estimates: Mapping[str, Estimate], higher_is_better: Mapping[str, bool]
-) -> Sequence[str]:
-    first, *others = estimates
-    primary = estimates[first]
-    arrow = "↑" if higher_is_better.get(first.partition(",")[0], True) else "↓"
+def row(one: FormResult | GroupResult) -> Sequence[str]:
+    """The cells of a form or group, under `COLUMNS`."""
+    first, *others = one.estimates
+    primary = one.estimates[first]
+    arrow = "↑" if one.higher_is_better.get(first.partition(",")[0], True) else "↓"
     return (
-        alias,
+        one.alias,
         str(primary.n),
-        str(shots),
+        str(one.num_fewshot),
         f"{_name(first)} {arrow}",
         f"{primary.value:.4f}",
         "" if primary.stderr is None else f"{primary.stderr:.4f}",
         _interval(primary),
-        ", ".join(f"{_name(key)} {estimates[key].value:.3f}" for key in others),
+        ", ".join(f"{_name(key)} {one.estimates[key].value:.3f}" for key in others),
     )
 
 

@@ -153,6 +153,8 @@ class TaskManager:
             what, hint = "it is a folder", f"give it as --include_path {base} and name its tasks"
         elif _exists(Path(base), Path.is_file):
             what, hint = "it is not a task file", f"a task file ends in {' or '.join(_ENDINGS)}"
+        elif files := [name for ending in _ENDINGS if _exists(Path(name := base + ending), Path.is_file)]:
+            hint = f"there is a file of that name: write {files[0]}{spec.removeprefix(base)}"
         elif broken := self._broken(base):
             hint = f"its file cannot be read: {broken}"
         else:

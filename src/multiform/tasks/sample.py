@@ -60,6 +60,8 @@ class ScoredSample:
     filtered: tuple[Any, ...]
     #: The value of each metric.
     values: Mapping[str, Any]
+    #: What the model picked or said: the index of a choice, or the answer that was read out of its completion.
+    prediction: Any = None
 
     @property
     def doc_id(self) -> int:
@@ -76,6 +78,12 @@ class ScoredSample:
     @property
     def instances(self) -> tuple[Instance, ...]:
         return self.sample.instances
+
+    @property
+    def gold(self) -> Any:
+        """What would have been right, in the terms of the prediction: the index of a choice, or the target."""
+        indexes = self.sample.gold
+        return self.target if not indexes else indexes[0] if len(indexes) == 1 else list(indexes)
 
 
 def grouped_responses(instances: Iterable[Instance], *, where: str) -> list[Responses]:

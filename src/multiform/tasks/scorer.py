@@ -11,10 +11,11 @@ from typing import Any
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, UsageError, locating, running, shorten
 from multiform.fields import Doc
-from multiform.requests import Output
+from multiform.requests import LLOutput, Output
 from multiform.scoring.aggregations import Aggregation, aggregated, plain_aggregation
 from multiform.scoring.build import build_scoring
 from multiform.scoring.metrics import Metric, value_metric
+from multiform.scoring.metrics.choice import best
 from multiform.scoring.outcome import Outcome
 from multiform.scoring.repeats import check_reductions
 from multiform.scoring.scorers import Scorer
@@ -113,8 +114,26 @@ class FormScorer:
                 values = self._computing(scorer).score_repeats(outcomes)
             check_values(values, scorer, lambda key: self._aggregation(scorer, key))
         return ScoredSample(
-            sample=sample, outputs=tuple(outputs), scorer=scorer.name, filtered=tuple(results), values=values
+            sample=sample,
+            outputs=tuple(outputs),
+            scorer=scorer.name,
+            filtered=tuple(results),
+            values=values,
+            prediction=self._prediction(scorer, sample, outputs, results),
         )
+
+    def _prediction(self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], results: Sequence[Any]) -> Any:
+        """What the model picked or said, for the samples; None where there is no such thing."""
+        if self.form.output_type == "multiple_choice":
+            scores = [output.loglikelihood for output in outputs if isinstance(output, LLOutput)]
+            ranked = scores[: len(sample.choices)] if sample.choices else scores
+            return best(ranked) if ranked else None
+        if self.form.output_type != "generate_until":
+            return None
+        if self.form.compares:
+            outcomes = self._outcomes(scorer, sample, outputs, results)
+            results = [scorer.prediction(outcome) for outcome in outcomes]
+        return results[0] if len(results) == 1 else list(results)
 
     def computed(self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any]) -> dict[str, Any]:
         """The values of a sample by the metrics of the first scorer, from results that are filtered already."""

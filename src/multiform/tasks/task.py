@@ -17,7 +17,7 @@ from multiform.config.task import task_keys
 from multiform.errors import ConfigError, MultiformError, nearest
 from multiform.fields import Doc, FieldSpec
 from multiform.formats import OutputType
-from multiform.requests import Instance, Output
+from multiform.requests import Instance, Output, resolved_names
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.build import Scoring
 from multiform.scoring.statistics import Estimate
@@ -418,6 +418,8 @@ class Task(TaskDocs):
         if key not in task_keys():
             known = [name for name in task_keys() if not name.startswith("_")]
             raise ConfigError(f"unknown key '{key}' in a task", where=self.name, hint=nearest(key, known))
+        if key == "generation_kwargs" and isinstance(value, Mapping):
+            value = resolved_names(value)
         current = getattr(self.config, key)
         if update:
             if not isinstance(current, dict) or not isinstance(value, Mapping):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -189,11 +190,16 @@ def test_a_whole_run_in_a_chat(server: Any) -> None:
     assert to_json(results)["config"]["model_args"]["api_key"] == "***"
 
 
-def test_a_form_that_scores_likelihoods_says_that_it_cannot(server: Any) -> None:
-    with pytest.raises(ModelError, match="no log-likelihoods"):
-        multiform.evaluate(
-            model="openai-chat",
-            model_args=f"model=tiny,base_url={server.base_url}",
-            tasks=["quiz@mcqa"],
-            limit=2,
-        )
+@pytest.mark.parametrize("name", ["openai-chat", "local-chat-completions", "openai-chat-completions"])
+def test_a_form_that_scores_likelihoods_is_refused_before_anything_is_loaded(name: str, tmp_path: Path) -> None:
+    task = {"task": "t", "dataset_path": str(tmp_path / "missing.jsonl"), "test_split": "test"}
+    choices = {"doc_to_text": "question", "doc_to_choice": "choices", "doc_to_target": "answer", "formats": "mcqa"}
+    with pytest.raises(UsageError, match="gives no log-likelihoods, which 't' scores") as refused:
+        multiform.evaluate(model=name, tasks=[multiform.TaskConfig.from_dict({**task, **choices})])
+    assert "@generate" in str(refused.value)
+
+
+def test_a_chat_model_as_an_object_is_refused_as_well(server: Any) -> None:
+    model = OpenAIChat(model="tiny", base_url=server.base_url)
+    with pytest.raises(UsageError, match="the model 'tiny' gives no log-likelihoods"):
+        multiform.evaluate(model=model, tasks=["quiz@mcqa"], limit=2)

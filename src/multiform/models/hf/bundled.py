@@ -25,6 +25,8 @@ logger = logging.getLogger("multiform")
 class BundledModel(HFModel):
     """The small model that answers when no other is named."""
 
+    stored = True
+
     def __init__(self, **arguments: Any) -> None:
         if "pretrained" in arguments:
             raise UsageError("the bundled model takes no argument 'pretrained'", hint="use --model hf for others")

@@ -50,6 +50,8 @@ class HFModel(Model):
     `think_end_token`, a text or the number of a token, is left out of its answers.
     """
 
+    stored = True
+
     def __init__(
         self,
         pretrained: str = "",

@@ -37,6 +37,8 @@ class HFMultimodalModel(HFModel):
     `image_token_id` say what stands for an image, where the model's own files do not.
     """
 
+    stored = True
+
     def __init__(
         self,
         pretrained: str = "",

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from multiform.errors import UsageError, nearest, shorten
+from multiform.requests import GENERATION_ALIASES
 
 T = TypeVar("T")
 
 DEFAULT_MAX_GEN_TOKS = 256
-#: Names of the token limit; the first that is given counts.
-LIMIT_NAMES = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+LIMIT_NAMES = GENERATION_ALIASES["max_gen_toks"]
 #: `seed` has no field: it is part of the request, from which the random numbers are derived.
 KNOWN = (
     *LIMIT_NAMES,

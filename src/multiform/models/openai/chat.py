@@ -27,6 +27,8 @@ class OpenAIChat(ServerModel):
 
     kind = "openai-chat"
     path = "chat/completions"
+    scores = False
+    stored = True
     media = frozenset[Kind]({"image", "audio"})
 
     def __init__(self, **arguments: Any) -> None:

@@ -40,6 +40,7 @@ class OpenAICompletions(ServerModel):
 
     kind = "openai-completions"
     path = "completions"
+    stored = True
 
     def __init__(self, *, add_bos_token: bool = False, **arguments: Any) -> None:
         ours = our_arguments(arguments)

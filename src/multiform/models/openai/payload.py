@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from multiform.errors import ModelError, shorten
-from multiform.requests import Completion, GenerationRequest
+from multiform.requests import GENERATION_ALIASES, Completion, GenerationRequest
 
 DEFAULT_MAX_GEN_TOKS = 256
-#: Names of the token limit; the first that is given counts.
-LIMIT_NAMES = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+LIMIT_NAMES = GENERATION_ALIASES["max_gen_toks"]
 #: Servers take no more stop strings than this; the text is cut at all of them when it is here.
 MOST_STOPS = 4
 

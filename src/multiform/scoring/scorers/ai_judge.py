@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from multiform.arguments import parse_arguments
-from multiform.config.generation import check_generation
+from multiform.config.generation import generation_overrides
 from multiform.errors import ConfigError, DataError, MultiformError
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.jinja import compile_template, render
@@ -83,8 +83,8 @@ class AIJudge(Scorer):
         self._words = words(VERDICTS if self.verdicts is None else self.verdicts)
         try:
             given = parse_arguments(self.gen_kwargs, where="gen_kwargs")
-            check_generation(given)
-            self._options = {"max_gen_toks": 512, "temperature": 0.0, "do_sample": False, "until": [], **given}
+            self._options = {"max_gen_toks": 512, "temperature": 0.0, "do_sample": False, "until": []}
+            self._options |= generation_overrides(given)
             self._rubric = compile_template(self.rubric or (RUBRIC if self.scale is None else SCALED_RUBRIC))
             self._question = None if self.question is None else Field.of(self.question)
         except MultiformError as error:

@@ -65,6 +65,10 @@ class Scorer:
         """The value of each metric for one answer."""
         return {metric.name: metric(outcome) for metric in self.metrics}
 
+    def prediction(self, outcome: Outcome) -> Any:
+        """The answer of a generation as this scorer understands it; None where there is none."""
+        return outcome.prediction if isinstance(outcome, TextOutcome) else None
+
     def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
         """The values of each document, from the outcomes of its repeats."""
         return [self.score_repeats(repeats) for repeats in outcomes]
@@ -158,6 +162,9 @@ class ReadingScorer(Scorer, ABC):
             prediction=None if answer is None else self.canonical(answer),
             references=tuple(self.canonical(reference) for reference in outcome.references),
         )
+
+    def prediction(self, outcome: Outcome) -> Any:
+        return super().prediction(self.reading(outcome) if isinstance(outcome, TextOutcome) else outcome)
 
     def score(self, outcome: Outcome) -> dict[str, Any]:
         if not isinstance(outcome, TextOutcome):

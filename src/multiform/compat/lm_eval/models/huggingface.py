@@ -94,8 +94,6 @@ class HFLM(ModelLM):
 class _GivenModel(HFModel):
     """A model or tokenizer that a script has loaded; nobody can say what its weights are."""
 
-    stored = False
-
     def __init__(self, objects: dict[str, Any], **arguments: Any) -> None:
         self._objects = objects
         model = objects.get("pretrained")

@@ -1,4 +1,4 @@
-"""Progress of a run: a live line on a terminal, plain lines elsewhere."""
+"""Progress of a run: a live line on a terminal or in a notebook, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -8,21 +8,43 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from multiform.engine.progress import Progress
+from multiform.engine.progress import Progress, Silent
 
-#: Seconds between two plain lines.
+#: Seconds between two plain lines, and between two states of a notebook's line.
 _PAUSE = 5.0
+_NOTEBOOK_PAUSE = 0.5
 
 
 @contextmanager
 def make_progress(stream: TextIO | None = None) -> Iterator[Progress]:
-    """The kind of progress that suits the stream."""
+    """The kind of progress that suits the stream: a bar on a terminal, plain lines elsewhere."""
     out = stream or sys.stderr
     shown = TerminalProgress(out) if out.isatty() else PlainProgress(out)
     try:
         yield shown
     finally:
         shown.end()
+
+
+@contextmanager
+def chosen_progress(progress: Progress | bool | None) -> Iterator[Progress]:
+    """What a script asks for: its own display, always one (True), never (False), or where somebody looks (None)."""
+    if progress is not None and not isinstance(progress, bool):
+        yield progress
+    elif progress is not False and _in_notebook():
+        yield NotebookProgress()
+    elif progress or (progress is None and sys.stderr is not None and sys.stderr.isatty()):
+        with make_progress() as shown:
+            yield shown
+    else:
+        yield Silent()
+
+
+def _in_notebook() -> bool:
+    """Whether the code runs in a notebook, whose cells show what is displayed; IPython in a terminal is none."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and hasattr(shell, "kernel")
 
 
 class _Counted:
@@ -104,3 +126,41 @@ class TerminalProgress(_Counted):
         if self._bar is not None:
             self._bar.stop()
             self._bar = None
+
+
+class NotebookProgress(_Counted):
+    """A line below the cell that changes as the run goes on, and stays with what was last said."""
+
+    def __init__(self) -> None:
+        from IPython.display import display
+
+        super().__init__(sys.stderr)
+        self._display = display
+        self._line: Any = None
+        self._last = 0.0
+
+    def message(self, text: str) -> None:
+        if self._line is None:
+            self._line = self._display(_Text(text), display_id=True)
+        else:
+            self._line.update(_Text(text))
+
+    def answered(self) -> None:
+        self.done += 1
+        now = time.monotonic()
+        if now - self._last >= _NOTEBOOK_PAUSE or self.done == self.total:
+            self._last = now
+            self.message(f"{self.done}/{self.total} requests, {now - self.started:.0f} s; {self.summary()}")
+
+    def end(self) -> None:
+        return None
+
+
+class _Text:
+    """What a notebook shows as it is, without quotes."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        return self.text

@@ -1,0 +1,141 @@
+"""Checks of a run's settings, all before a dataset is read or a model loaded."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+from multiform.arguments import parse_arguments
+from multiform.config.generation import generation_overrides
+from multiform.errors import ConfigError, UsageError, shorten
+from multiform.models.abilities import check_generation_kwargs, gives_loglikelihoods
+from multiform.tasks import Task
+
+logger = logging.getLogger("multiform")
+
+
+def generation_arguments(given: str | Mapping[str, Any] | None) -> dict[str, Any]:
+    """The arguments of generation that a run sets, each under its one name, checked whatever its tasks are."""
+    try:
+        return generation_overrides(parse_arguments(given, where="--gen_kwargs"))
+    except ConfigError as error:
+        raise UsageError(error.what, where="--gen_kwargs", hint=error.hint) from error
+
+
+def check_model_fits(model: Any, forms: Sequence[Task], gen_kwargs: Mapping[str, Any]) -> None:
+    """Refuse forms that the model cannot answer, and arguments of generation that it does not take."""
+    scored = [form for form in forms if form.config.output_type != "generate_until"]
+    if scored and not gives_loglikelihoods(model):
+        what = f"{_name(model)} gives no log-likelihoods, which '{scored[0].name}' scores"
+        hint = "choose a format in which the model writes (@generate, @cot), or --model openai-completions"
+        raise UsageError(what, where="--model", hint=hint)
+    written = [form for form in forms if form.config.output_type == "generate_until"]
+    if gen_kwargs and not written:
+        logger.warning("--gen_kwargs changes nothing: no task of this run generates text")
+    if not written:
+        return
+    with _placed("--gen_kwargs"):
+        check_generation_kwargs(model, gen_kwargs)
+    for form in written:
+        with _placed(form.config.where("generation_kwargs")):
+            check_generation_kwargs(model, form.config.generation_kwargs)
+    greedy = any(form.config.generation_kwargs.get("do_sample") is False for form in written)
+    if gen_kwargs.get("temperature") and greedy:
+        logger.warning("--gen_kwargs temperature changes nothing where do_sample is false: add do_sample=true")
+
+
+def check_settings(**settings: Any) -> None:
+    """Refuse values of `evaluate`'s arguments that are of another type than the command line would read.
+
+    >>> check_settings(num_fewshot="5")
+    Traceback (most recent call last):
+    multiform.errors.UsageError: num_fewshot: expected a whole number of 0 or more, got '5'; give e.g. num_fewshot=5
+    """
+    for name, value in settings.items():
+        right, expected, example = _TYPES.get(name, _SWITCH)
+        if value is not None and not right(value):
+            hint = f"give e.g. {name}={example}"
+            raise UsageError(f"expected {expected}, got {shorten(value)}", where=name, hint=hint)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_count(value: Any) -> bool:
+    return _is_whole(value) and bool(value >= 0)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_switch(value: Any) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, str | Path)
+
+
+def _is_batch_size(value: Any) -> bool:
+    if isinstance(value, str):
+        return re.fullmatch(r"auto(:.*)?|0*[1-9]\d*", value) is not None
+    return _is_whole(value) and bool(value >= 1)
+
+
+def _are_seeds(value: Any) -> bool:
+    listed = isinstance(value, Sequence) and not isinstance(value, str) and len(value) == 4
+    return listed and all(seed is None or _is_whole(seed) for seed in value)
+
+
+def _are_samples(value: Any) -> bool:
+    if not isinstance(value, Mapping) or not value:
+        return False
+    lists = [some for some in value.values() if isinstance(some, Sequence) and not isinstance(some, str) and some]
+    return len(lists) == len(value) and all(_is_whole(index) for some in lists for index in some)
+
+
+_COUNT = (_is_count, "a whole number of 0 or more", "5")
+_SWITCH = (_is_switch, "True or False", "True")
+_TEXT = (_is_text, "text", "'...'")
+#: What a value of each argument is like, in code, in words and by an example; all others are switches.
+_TYPES: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
+    "num_fewshot": _COUNT,
+    "bootstrap_iters": _COUNT,
+    "limit": (_is_number, "a whole number of documents or a fraction below 1", "100"),
+    "samples": (_are_samples, "a list of indexes for each task", "{'quiz': [0, 5]}"),
+    "batch_size": (_is_batch_size, "a whole number of 1 or more, or 'auto'", "8"),
+    "seeds": (_are_seeds, "the seeds of python, numpy, torch and the few-shot sampler", "(0, 1234, 1234, 1234)"),
+    "device": _TEXT,
+    "system_instruction": _TEXT,
+    "output_path": (_is_path, "the name of a folder or of a .json file", "'results'"),
+    "apply_chat_template": (lambda value: _is_switch(value) or _is_text(value), "True, False or a name", "True"),
+    "use_cache": (lambda value: _is_switch(value) or _is_path(value), "True, False or the name of a file", "True"),
+}
+
+
+class _placed:  # noqa: N801  (it reads as a verb)
+    """Says where an error of the block is, which is raised by what does not know that."""
+
+    def __init__(self, where: str | None) -> None:
+        self.where = where
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, UsageError):
+            raise UsageError(error.what, where=self.where, hint=error.hint) from error
+
+
+def _name(model: Any) -> str:
+    return f"the model '{model if isinstance(model, str) else getattr(model, 'name', type(model).__name__)}'"

@@ -1,0 +1,56 @@
+"""Results as a data frame, and as the table that a notebook shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from multiform.errors import UsageError
+from multiform.results.results import FormResult, GroupResult, Results
+
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+_COLUMNS = (
+    *("name", "kind", "task", "format", "metric", "filter", "value", "stderr", "low", "high"),
+    *("n", "num_fewshot", "higher_is_better"),
+)
+
+
+def frame(results: Results) -> DataFrame:
+    """A row for each metric and filter of each form and group; an empty cell is a value that there is not."""
+    try:
+        import pandas
+    except ImportError as error:
+        raise UsageError("to_pandas needs the package pandas", hint="pip install pandas") from error
+    rows = [row for entry in results.entries for row in _rows(entry)]
+    return pandas.DataFrame(rows, columns=list(_COLUMNS))
+
+
+def _rows(entry: FormResult | GroupResult) -> Iterator[dict[str, Any]]:
+    about: dict[str, Any] = {"name": entry.name, "kind": "group", "num_fewshot": entry.num_fewshot}
+    if isinstance(entry, FormResult):
+        about |= {"kind": "form", "task": entry.task, "format": entry.format_label}
+    for key, estimate in entry.estimates.items():
+        metric, _, scorer = key.partition(",")
+        yield about | {
+            "metric": metric,
+            "filter": scorer,
+            "value": estimate.value,
+            "stderr": estimate.stderr,
+            "low": estimate.low,
+            "high": estimate.high,
+            "n": estimate.n,
+            "higher_is_better": entry.higher_is_better.get(metric),
+        }
+
+
+def html_table(results: Results) -> str:
+    """The table of a run in HTML: a row for each form, then one for each group that has scores."""
+    from multiform.results.table import COLUMNS, row
+
+    head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
+    shown = [entry for entry in results.entries if entry.estimates]
+    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row(entry))}</tr>" for entry in shown)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
