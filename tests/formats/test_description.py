@@ -66,7 +66,8 @@ def test_the_configuration_keeps_what_the_task_says():
 def test_code_that_writes_a_description_is_read_in_each_document():
     made = config("t@cloze", description=lambda doc: f"Multiple choice questions about {doc['subject']}.\n")
     assert prompt_of(made).startswith("Questions about maths.\nQuestion: Q1?")
-    assert made.set_aside == ("what the description says of choices",)
+    (form,) = evaluate(model="dummy", tasks=[made]).forms
+    assert form.set_aside == ("what the description says of choices",)
 
 
 def test_a_switch_is_true_or_false():

@@ -29,11 +29,18 @@ def _description_notes(configs: Iterable[TaskConfig]) -> list[str]:
     changed = [config for config in configs if config.format and config.description != config.given("description")]
     if not changed:
         return []
-    before, after = (str(text).strip() for text in (changed[0].given("description"), changed[0].description))
-    what = f"becomes {shorten(after)}" if after else "is left out"
     why = "the description speaks of choices that the format does not show"
     forms = _listed([config.form_name for config in changed])
-    return [f"{forms}: {why}; {shorten(before)} {what} (--keep_description keeps it)"]
+    return [f"{forms}: {why}; {_change(changed[0])} (--keep_description keeps it)"]
+
+
+def _change(config: TaskConfig) -> str:
+    """What became of a description."""
+    before, after = config.given("description"), config.description
+    if not isinstance(before, str) or not isinstance(after, str):
+        return "what its code says of them is left out of each prompt"
+    what = f"becomes {shorten(after.strip())}" if after else "is left out"
+    return f"{shorten(before.strip())} {what}"
 
 
 def _until_notes(configs: Iterable[TaskConfig]) -> list[str]:

@@ -153,7 +153,7 @@ class _DuplicateRows(_Counted):
             self.note(f"docs {first} and {doc_id}")
 
     def findings(self, fields: DocumentFields) -> Iterator[Finding]:
-        hint = "remove them from the data, or in process_docs"
+        hint = "each of them counts; remove them from the data, or in process_docs"
         return self.finding(
             fields, "duplicate_rows", "documents that repeat another in all that is read", hint, fields.where
         )

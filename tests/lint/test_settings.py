@@ -1,0 +1,45 @@
+"""Checks of what a run does with its tasks."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from multiform import evaluate
+from multiform.models.dummy import DummyModel
+
+
+class ChatModel(DummyModel):
+    """A model with a chat template."""
+
+    name = "chatty"
+
+    def chat_template_text(self) -> str:
+        return "{% for message in messages %}...{% endfor %}"
+
+
+def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
+    records = [record for record in caplog.records if record.levelno >= logging.WARNING]
+    return [record.getMessage() for record in records]
+
+
+@pytest.fixture
+def log(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> pytest.LogCaptureFixture:
+    """What is logged, also where the command line has run before and keeps it to itself."""
+    monkeypatch.setattr(logging.getLogger("multiform"), "propagate", True)
+    return caplog
+
+
+def test_a_chat_model_without_its_chat_template_is_a_warning(log: pytest.LogCaptureFixture):
+    evaluate(tasks="quiz@mcqa+cloze", model=ChatModel(), limit=2)
+    [line] = warned(log)
+    assert line.startswith(
+        "model 'chatty': it has a chat template, and the prompts are written without it; add --apply"
+    )
+
+
+@pytest.mark.parametrize(("model", "chat"), [(ChatModel(), True), (DummyModel(), False)], ids=["with_it", "has_none"])
+def test_a_model_that_is_asked_as_it_should_be_is_none(log: pytest.LogCaptureFixture, model: DummyModel, chat: bool):
+    evaluate(tasks="quiz@mcqa", model=model, limit=2, apply_chat_template=chat)
+    assert warned(log) == []
