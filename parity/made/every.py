@@ -18,6 +18,7 @@ from multiform import Task, TaskConfig
 from multiform.errors import MultiformError
 from parity.found import TaskFile
 from parity.made.documents import attempt
+from parity.made.written import written_row
 
 #: Has task files that fetch something when they are imported fail at once, or do without.
 _OFFLINE: dict[str, Any] = {
@@ -47,7 +48,7 @@ def outcomes(files: Iterable[TaskFile], folder: Path) -> Iterator[Outcome]:
             except MultiformError as error:
                 yield Outcome(file.name, path, "does not load", str(error))
                 continue
-            made = attempt(config)
+            made = attempt(config, written_row(path))
             yield Outcome(file.name, path, "no prompt" if made.prompt is None else "prompt", made.error)
 
 
