@@ -17,7 +17,7 @@ _BOXED = {
     "problem": "What is $1+1$?",
     "solution": "It is $\\boxed{2}$.",
     "answer": "2",
-    "level": "Level 1",
+    "level": "Level 5",
     "type": "Algebra",
     "variation": 1,
 }
@@ -102,6 +102,13 @@ def _clicked(stem: str) -> Row:
 
 
 _PAWS = {"sentence1": _SENTENCE, "sentence2": _SENTENCE, "label": 1}
+_PARAPHRASE = {"Frase": _SENTENCE, "Paráfrase": _SENTENCE, "Avaliación": 2}
+_COREF = {"text": _SENTENCE, "span1_text": "The trophy", "span1_index": 0, "span2_text": "it", "span2_index": 9}
+_SUMMARIES = ("abstractive", "extractive", "extreme")
+_CABREU = {
+    "content": "some text",
+    "summaries": {kind: dict.fromkeys(("a1", "a2", "a3"), "text") for kind in _SUMMARIES},
+}
 _ALGHAFA = {"query": "Which one?", "label": "1", **{f"sol{n}": choice for n, choice in enumerate(_FOUR, start=1)}}
 _HELLASWAG = {"ctx": "A man is cooking. He", "activity_label": "Cooking", "endings": _FOUR, "label": "1"}
 _ARC = {"question": "Which one?", "choices": {"text": _FOUR, "label": ["A", "B", "C", "D"]}, "answerKey": "B"}
@@ -163,6 +170,7 @@ _ROWS: dict[str, Row | Callable[[str], Row]] = {
         for name in ("arc_challenge", "arc_easy", "mmlu", "openbook_qa", "piqa", "race")
     },
     "basque_bench/paws_eu": _PAWS,
+    "basqueglue/coref": {**_COREF, "label": 1},
     "bbq": _bbq,
     "bigbench/multiple_choice/strategyqa": {
         "inputs": "Is it so?",
@@ -170,12 +178,23 @@ _ROWS: dict[str, Row | Callable[[str], Row]] = {
         "multiple_choice_targets": ["Yes", "No"],
         "multiple_choice_scores": [1, 0],
     },
+    **{f"catalan_bench/cabreu_{kind}": _CABREU for kind in _SUMMARIES},
+    "catalan_bench/parafraseja": _PAWS,
+    "catalan_bench/paws_ca": _PAWS,
     "chartqa": _chartqa,
     "click/click_lang": _clicked,
     "common_voice": {"audio": {"array": [0.0, 0.5], "sampling_rate": 16_000}, "transcript": "some text"},
+    "coqa": {
+        "story": "Ann met Bob.",
+        "questions": {"input_text": ["Who met Bob?", "Whom did she meet?"]},
+        "answers": {"input_text": ["Ann", "Bob"]},
+        "additional_answers": {"0": {"input_text": ["Ann did", "him"]}},
+    },
     "darijahellaswag": _HELLASWAG,
     "drop": _DROP,
     "egyhellaswag": _HELLASWAG,
+    "galician_bench/parafrases_gl": _PARAPHRASE,
+    "galician_bench/paws_gl": _PAWS,
     "groundcocoa": {"query": "A cheap one", "Answer": "B", **{f"Option {letter}": "a flight" for letter in "ABCDE"}},
     "headqa": {
         "qtext": "Which one?",
@@ -184,10 +203,12 @@ _ROWS: dict[str, Row | Callable[[str], Row]] = {
     },
     "hendrycks_math": _BOXED,
     "icelandic_winogrande": {"sentence": "Then _ was early.", "option1": "Ann", "option2": "Eve", "answer": "1"},
+    "leaderboard/math": _BOXED,
     "llama3/instruct/arc_challenge": _ARC,
     "mathqa": {"Problem": "What is 1+1?", "options": "a ) 1 , b ) 2 , c ) 3 , d ) 4 , e ) 5", "correct": "b"},
     "med_text_classification/med_text_classification_easy": {"text": "some text", "class": "1"},
     "metabench": _metabench,
+    "minerva_math": _BOXED,
     "nerel-bench": {
         "instruction": "What is {entity} in {text}?",
         "context": '{"entity": "Ann", "text": "Ann met Bob."}',
@@ -205,14 +226,8 @@ _ROWS: dict[str, Row | Callable[[str], Row]] = {
     "score/agi_eval": _AGIEVAL,
     "score/math": _BOXED,
     "score/mmlu_pro": _MMLU_PRO,
-    "super_glue/wsc/default": {
-        "text": _SENTENCE,
-        "span1_text": "the trophy",
-        "span1_index": 0,
-        "span2_text": "it",
-        "span2_index": 9,
-        "label": 1,
-    },
+    "spanish_bench/paws_es_spanish_bench": _PAWS,
+    "super_glue/wsc/default": {**_COREF, "label": 1},
     "turkishmmlu/config": {"question": "Which one?", "choices": _FIVE, "answer": "B"},
     "wsc273": {
         "text": _SENTENCE,
