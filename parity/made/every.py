@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
 
-from multiform import Task, TaskConfig
+from multiform import Task, TaskConfig, TaskManager
 from multiform.errors import MultiformError
 from parity import standins
 from parity.found import TaskFile
@@ -86,6 +86,20 @@ def loaded(file: TaskFile) -> TaskConfig:
     config = TaskConfig.from_dict(file.file.data, source=file.file.source)
     Task.from_config(config)
     return config
+
+
+def broken_groups(folder: Path) -> dict[str, str]:
+    """The groups of lm-eval that cannot be put together from their members, each with its error."""
+    manager = TaskManager([folder])
+    groups = [name for name, entry in manager.index.entries.items() if entry.kind == "group"]
+    errors = {}
+    with lightly(), standins.installed(), _forgotten():
+        for name in groups:
+            try:
+                manager.tree(name)
+            except MultiformError as error:
+                errors[name] = str(error)
+    return errors
 
 
 @contextlib.contextmanager
