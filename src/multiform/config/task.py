@@ -158,7 +158,7 @@ class TaskConfig(TaskKeys):
             value, least = getattr(self, name), 1 if name == "repeats" else 0
             if value is not None and value < least:
                 what = f"expected {least} or more, got {value}"
-                raise ConfigError(what, where=self.where(name), hint="give a non-negative number")
+                raise ConfigError(what, where=self.where(name), hint=f"give a number of {least} or more")
 
     def _resolve_formats(self) -> None:
         """Replace the mapping by the templates of the selected format, if there is one."""

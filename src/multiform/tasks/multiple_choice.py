@@ -115,13 +115,24 @@ class MultipleChoiceTask(Task):
         try:
             index = gold_index(target, choices)
         except DataError as error:
+            if self._by_question:
+                what = f"the question is the whole number {shorten(target)}, so it is the index of the right choice, "
+                what += f"and there are {len(choices)} choices"
+                hint = (
+                    'where it is meant as text, write more than the number, e.g. doc_to_text: "Question: {{question}}"'
+                )
+                raise DataError(what, where=self.config.where("doc_to_text"), hint=hint) from error
             raise DataError(error.what, where=self.config.where("doc_to_target"), hint=error.hint) from error
         return tuple(index) if isinstance(index, list) else (index,)
 
     def _choices_and_target(self, doc: Doc) -> tuple[Sequence[str], Any]:
         choices: Sequence[str] = self.questions(doc) if self.has_multiple_inputs else self.doc_to_choice(doc)
-        by_question = self.has_multiple_inputs and not self.config.multiple_inputs
-        return choices, self.doc_to_text(doc) if by_question else self.doc_to_target(doc)
+        return choices, self.doc_to_text(doc) if self._by_question else self.doc_to_target(doc)
+
+    @property
+    def _by_question(self) -> bool:
+        """Whether `doc_to_text` gives the index of the right choice, and the choices are the prompts."""
+        return self.has_multiple_inputs and not self.config.multiple_inputs
 
     def outcomes(self, doc: Doc, answered: Answered, results: Sequence[Any]) -> list[Outcome]:
         choices = self.questions(doc) if self.has_multiple_inputs else self.doc_to_choice(doc)
