@@ -423,6 +423,15 @@ DOCUMENTS = [
 ODD = [
     task("duplicate_key", "tag: a\ntag: b # here\n", "the key 'tag' is given twice", "remove one of the two"),
     task("nested_duplicate_key", "metadata:\n  a: 1\n  a: 2 # here\n", "the key 'a' is given twice"),
+    task(
+        "one_metric_with_two_arguments",
+        "output_type: generate_until\nmetric_list:\n"
+        "  - {metric: exact_match, ignore_case: true} # here\n  - {metric: exact_match}\n",
+        "metric_list.0: metric 'exact_match' is listed twice with different arguments",
+        "the last one counts",
+        "a filter pipeline of its own",
+        without="doc_to_choice",
+    ),
     task("ignored_argument", "metric_list:\n  - {metric: acc, foo: 1} # here\n", "metric_list.0: ", "foo", "ignored"),
     *(
         data(name, [row(), row(answer=answer)], "task.yaml:7: doc_to_target: doc 1: the answer", *says)
