@@ -16,6 +16,7 @@ from multiform.errors import DataError
 XYZ = ["x", "y", "z"]
 MANY = [f"choice {n}" for n in range(1, 31)]
 REMEDY = 'make doc_to_target an index, e.g. "{{choices.index(answer)}}"'
+HIDDEN = "where a dataset hides the answers of this split, name another one as test_split or validation_split"
 OUT_OF_RANGE = 'if it counts from 1, write doc_to_target: "{{answer - 1}}"'
 
 RESOLVED = {
@@ -109,7 +110,8 @@ def test_an_answer_that_does_not_resolve_is_an_error_that_names_it_and_the_remed
         gold_index(answer, choices)
     assert named in caught.value.what
     assert why in caught.value.what
-    assert caught.value.hint == (OUT_OF_RANGE if "the index is not between" in caught.value.what else REMEDY)
+    out_of_range = HIDDEN if answer == -1 else OUT_OF_RANGE
+    assert caught.value.hint == (out_of_range if "the index is not between" in caught.value.what else REMEDY)
 
 
 def test_a_label_that_means_another_letter_is_ambiguous():

@@ -31,8 +31,8 @@ TASTES = (
 _REPAIRS = 30
 #: How deep the cause of an error may lie.
 _CAUSES = 10
-#: How many documents a task gets; they are all the same.
-ROWS = 4
+#: How many documents a task gets, all the same; some code keeps only a tenth of them.
+ROWS = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,13 @@ class Attempt:
     error: str | None = None
 
 
-def attempt(config: TaskConfig) -> Attempt:
-    """Make documents until one gives a prompt; the error of the first one where none does."""
+def attempt(config: TaskConfig, row: dict[str, Any] | None = None) -> Attempt:
+    """Make documents until one gives a prompt; the error of the first one where none does.
+
+    Where a row is given, that is the only document tried.
+    """
     first: str | None = None
-    for doc in made_documents(config):
+    for doc in made_documents(config) if row is None else [row]:
         for _ in range(_REPAIRS):
             try:
                 return Attempt(prompt=_prompt(config, doc), doc=doc)

@@ -6,18 +6,21 @@ import contextlib
 import importlib.util
 import io
 import logging
+import sys
 import uuid
 import warnings
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 from unittest import mock
 
-from multiform import Task, TaskConfig
+from multiform import Task, TaskConfig, TaskManager
 from multiform.errors import MultiformError
+from parity import standins
 from parity.found import TaskFile
 from parity.made.documents import attempt
+from parity.made.written import written_row
 
 #: Has task files that fetch something when they are imported fail at once, or do without.
 _OFFLINE: dict[str, Any] = {
@@ -35,20 +38,47 @@ class Outcome:
     path: str
     kind: Literal["prompt", "no prompt", "does not load"]
     error: str | None = None
+    #: Why it loads only with stand-ins for what it imports, where it does.
+    lacks: str | None = None
 
 
 def outcomes(files: Iterable[TaskFile], folder: Path) -> Iterator[Outcome]:
-    """Load each task and make a prompt for a made document."""
+    """Load each task and make a prompt for a made document; where something is not installed, with stand-ins."""
     with lightly():
         for file in files:
-            path = str(file.path.relative_to(folder))
-            try:
-                config = loaded(file)
-            except MultiformError as error:
-                yield Outcome(file.name, path, "does not load", str(error))
-                continue
-            made = attempt(config)
-            yield Outcome(file.name, path, "no prompt" if made.prompt is None else "prompt", made.error)
+            yield _outcome(file, folder)
+
+
+def _outcome(file: TaskFile, folder: Path) -> Outcome:
+    try:
+        return _tried(file, folder)
+    except MultiformError as error:
+        with standins.installed(), _forgotten():
+            return replace(_with_stand_ins(file, folder), lacks=str(error))
+
+
+def _tried(file: TaskFile, folder: Path) -> Outcome:
+    config = loaded(file)
+    path = str(file.path.relative_to(folder))
+    made = attempt(config, written_row(path))
+    return Outcome(file.name, path, "no prompt" if made.prompt is None else "prompt", made.error)
+
+
+def _with_stand_ins(file: TaskFile, folder: Path) -> Outcome:
+    try:
+        return _tried(file, folder)
+    except MultiformError as error:
+        return Outcome(file.name, str(file.path.relative_to(folder)), "does not load", str(error))
+
+
+@contextlib.contextmanager
+def _forgotten() -> Iterator[None]:
+    """Has modules of tasks loaded anew afterwards: packages keep what was imported into them."""
+    try:
+        yield
+    finally:
+        for name in [name for name in sys.modules if name.startswith("_multiform_task_")]:
+            del sys.modules[name]
 
 
 def loaded(file: TaskFile) -> TaskConfig:
@@ -56,6 +86,20 @@ def loaded(file: TaskFile) -> TaskConfig:
     config = TaskConfig.from_dict(file.file.data, source=file.file.source)
     Task.from_config(config)
     return config
+
+
+def broken_groups(folder: Path) -> dict[str, str]:
+    """The groups of lm-eval that cannot be put together from their members, each with its error."""
+    manager = TaskManager([folder])
+    groups = [name for name, entry in manager.index.entries.items() if entry.kind == "group"]
+    errors = {}
+    with lightly(), standins.installed(), _forgotten():
+        for name in groups:
+            try:
+                manager.tree(name)
+            except MultiformError as error:
+                errors[name] = str(error)
+    return errors
 
 
 @contextlib.contextmanager

@@ -202,7 +202,10 @@ def _in_range(index: int, choices: Sequence[Any]) -> int:
     if 0 <= index < len(choices):
         return index
     why = f"the index is not between 0 and {len(choices) - 1}"
-    raise _unresolved(index, choices, why, hint='if it counts from 1, write doc_to_target: "{{answer - 1}}"')
+    hint = 'if it counts from 1, write doc_to_target: "{{answer - 1}}"'
+    if index < 0:
+        hint = "where a dataset hides the answers of this split, name another one as test_split or validation_split"
+    raise _unresolved(index, choices, why, hint=hint)
 
 
 def _unresolved(

@@ -423,6 +423,15 @@ DOCUMENTS = [
 ODD = [
     task("duplicate_key", "tag: a\ntag: b # here\n", "the key 'tag' is given twice", "remove one of the two"),
     task("nested_duplicate_key", "metadata:\n  a: 1\n  a: 2 # here\n", "the key 'a' is given twice"),
+    task(
+        "one_metric_with_two_arguments",
+        "output_type: generate_until\nmetric_list:\n"
+        "  - {metric: exact_match, ignore_case: true} # here\n  - {metric: exact_match}\n",
+        "metric_list.0: metric 'exact_match' is listed twice with different arguments",
+        "the last one counts",
+        "a filter pipeline of its own",
+        without="doc_to_choice",
+    ),
     task("ignored_argument", "metric_list:\n  - {metric: acc, foo: 1} # here\n", "metric_list.0: ", "foo", "ignored"),
     *(
         data(name, [row(), row(answer=answer)], "task.yaml:7: doc_to_target: doc 1: the answer", *says)
@@ -436,6 +445,16 @@ ODD = [
 ]
 
 FILES = [
+    data(
+        "question_is_a_number",
+        [row(question=5)],
+        "task.yaml:5: doc_to_text: doc 0: the question is the whole number 5, so it is the index of the right choice",
+        "there are 3 choices",
+        'doc_to_text: "Question: {{question}}"',
+    ),
+    data(
+        "answers_are_hidden", [row(answer=-1)], "task.yaml:7: doc_to_target: doc 0", "hides the answers of this split"
+    ),
     data("answer_column_missing", [{"question": "q", "choices": ["a"]}], "task.yaml:7: ", "no column 'answer'"),
     data("no_documents", "", "task.yaml", "no documents in split 'test' of rows.jsonl", "check the data file"),
     data("json_broken", b'{"question": "a"}\n{"question": \n', "rows.jsonl:2: not valid JSON", "fix this line"),
@@ -537,6 +556,26 @@ TASKS = [
         "rename one of the two",
         b_DOT_yaml="task: t\ndataset_path: rows.jsonl\ntest_split: test\n",
     ),
+    flags(
+        "two_formats_with_two_signs",
+        "run --tasks task.yaml@mcqa@cloze",
+        "task.yaml@mcqa@cloze: more than one '@'",
+        "join formats with '+': task.yaml@mcqa+cloze",
+    ),
+    flags(
+        "python_file_broken", "run --tasks p.py", "p.py:2: not valid Python", "fix this line", p_DOT_py="x = 1\nx y\n"
+    ),
+    flags("python_file_not_utf8", "run --tasks p.py", "p.py:1: not UTF-8", "save the file as", p_DOT_py=b"# \xff\n"),
+    flags(
+        "group_with_a_member_unknown",
+        "run --tasks g.yaml",
+        "g.yaml:2: task.0: member 'nope': no task, tag or file of that name",
+        "tasks and tags: ",
+        g_DOT_yaml="group: g\ntask: [nope]\n",
+    ),
+    flags(
+        "include_path_is_a_file", "--include_path rows.jsonl", "--include_path: 'rows.jsonl' is a file", "the folder"
+    ),
     flags("include_path_missing", "--include_path nope", "--include_path: no folder 'nope'", "check the path"),
     flags("mirror_missing", "--dataset_mirror nope", "--dataset_mirror: no folder 'nope'", "check the path"),
     flags("show_task_unknown", "show quizz", "quizz: no task, tag or file", "did you mean 'quiz'?"),
@@ -573,6 +612,15 @@ FLAGS = [
         flags(f"seed_{value}", ["--seed", value], "--seed: expected one or four whole numbers", "0,1234,1234,1234")
         for value in ("x", "1,2", "1.5")
     ),
+    *(
+        flags(f"seed_{value}", ["--seed", value], "--seed: expected a number from 0 to 4294967295", "--seed 1234")
+        for value in ("-1", "0,-1,0,0", "4294967296")
+    ),
+    *(
+        flags(f"batch_size_{value}", ["--batch_size", value], "--batch_size: expected a whole number of 1 or more", "8")
+        for value in ("0", "-2", "many", "auto:0", "1.5")
+    ),
+    flags("model_empty", ["--model", ""], "--model: the name of the model is empty", "multiform ls models"),
     *(
         flags(f"num_fewshot_{value}", ["--num_fewshot", value], "--num_fewshot: expected a whole number", "e.g.")
         for value in ("x", "-1", "1.5")

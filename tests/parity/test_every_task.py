@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from multiform.compat import removed
 from parity.found import task_files
-from parity.made.every import Outcome, outcomes
+from parity.made.every import Outcome, broken_groups, outcomes
 
 pytestmark = [pytest.mark.parity, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
@@ -34,33 +37,69 @@ def found(lm_eval_tasks: Path) -> list[Outcome]:
     return list(outcomes(task_files(lm_eval_tasks), lm_eval_tasks))
 
 
-def of_kind(found: list[Outcome], kind: str) -> list[tuple[str, str]]:
-    return [(one.path.partition("/")[0], one.error or "") for one in found if one.kind == kind]
+def by_folder(paths: Iterable[str]) -> Counter[str]:
+    return Counter(path.partition("/")[0] for path in paths)
+
+
+def check_listed(errors: dict[str, str], table: str) -> None:
+    """Each row of the table has exactly the files whose error says what the row says, and no file is left over."""
+    left = dict(errors)
+    for _, where, says, _ in rows(table):
+        here = [path for path, error in left.items() if path.partition("/")[0] in folders(where) and says in error]
+        # Where the missing package is installed, the tasks load.
+        assert not here or by_folder(here) == folders(where), says
+        for path in here:
+            del left[path]
+    assert left == {}
 
 
 def test_all_task_files_are_tried(found):
     assert len(found) == TASKS
 
 
-def test_what_does_not_load_is_listed_with_its_reason(found):
-    left = of_kind(found, "does not load")
-    for _, where, says, _ in rows("does not load"):
-        listed = folders(where)
-        here = [one for one in left if one[0] in listed and says in one[1]]
-        # Where the missing package is installed, the tasks load.
-        assert not here or Counter(folder for folder, _ in here) == listed, says
-        left = [one for one in left if one not in here]
-    assert left == []
+def test_every_task_file_loads(found):
+    assert [one for one in found if one.kind == "does not load"] == []
 
 
-def test_at_least_95_of_100_tasks_give_a_prompt_and_the_rest_is_listed(found):
-    assert sum(one.kind == "prompt" for one in found) >= 0.95 * TASKS
-    without = Counter(folder for folder, _ in of_kind(found, "no prompt"))
-    listed = sum((folders(where) for _, where, _ in rows("no prompt")), Counter())
-    assert without - listed == Counter()
+def test_what_loads_only_with_stand_ins_is_listed_with_its_reason(found):
+    check_listed({one.path: one.lacks for one in found if one.lacks}, "stand-ins")
+
+
+def test_every_task_gives_a_prompt_but_for_those_listed(found):
+    check_listed({one.path: one.error or "" for one in found if one.kind == "no prompt"}, "no prompt")
 
 
 def test_the_numbers_of_the_tables_add_up():
-    for name in ("does not load", "no prompt"):
+    for name in ("stand-ins", "no prompt", "defects"):
         for number, where, *_ in rows(name):
             assert int(number) == folders(where).total()
+
+
+# lm-eval's own defects
+
+
+def defective(says: str) -> Counter[str]:
+    [where] = [where for _, where, message, _ in rows("defects") if message == says]
+    return folders(where)
+
+
+def test_modules_that_libraries_dropped_are_listed(found, lm_eval_tasks):
+    listed = defective("transformers.data.metrics")
+    files = [file for name in listed for file in task_files(lm_eval_tasks / name)]
+    with mock.patch.dict(removed._REMOVED, clear=True):
+        failed = [one for one in outcomes(files, lm_eval_tasks) if "transformers.data.metrics" in (one.lacks or "")]
+    assert by_folder(one.path for one in failed) == listed
+    lacking = {one.path for one in found if "load_metric" in (one.lacks or "")}
+    assert by_folder(lacking) == defective("load_metric")
+
+
+def test_data_files_on_a_machine_of_the_authors_are_listed(lm_eval_tasks):
+    files = [file for file in task_files(lm_eval_tasks) if "/gpfs/" in str(file.file.data.get("dataset_kwargs"))]
+    assert by_folder(str(file.path.relative_to(lm_eval_tasks)) for file in files) == defective("/gpfs/")
+
+
+def test_groups_that_cannot_be_put_together_are_listed(lm_eval_tasks):
+    errors = broken_groups(lm_eval_tasks)
+    listed = {name.strip("`"): says for name, says, _ in rows("groups")}
+    assert set(errors) == set(listed)
+    assert [name for name, says in listed.items() if says not in errors[name]] == []

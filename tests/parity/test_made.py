@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
+import importlib
 from typing import Any
 
 import pytest
 
 from multiform import TaskConfig
+from parity import standins
 from parity.made.code import read_function
 from parity.made.documents import attempt, made_documents
 from parity.made.shapes import Rows, Shape, Taste
@@ -117,3 +119,27 @@ def test_a_task_that_no_made_document_fits_says_why():
     made = attempt(TaskConfig(task="t", test_split="test", doc_to_text=picky, doc_to_target="y"))
     assert made.prompt is None
     assert f"ValueError: not {TEXT}" in made.error
+
+
+def test_a_row_that_is_written_by_hand_is_the_only_one_tried():
+    def boxed(doc: dict[str, Any]) -> str:
+        return doc["solution"].split("boxed{")[1]
+
+    config = TaskConfig(task="t", test_split="test", doc_to_text=boxed, doc_to_target="solution")
+    assert attempt(config, {"solution": "boxed{2}"}).prompt == "2}"
+    assert "IndexError" in attempt(config, {"solution": "2"}).error
+
+
+def test_a_package_that_is_not_installed_is_stood_in_for():
+    with standins.installed():
+        from tinyBenchmarks.deep import evaluate
+        from tinyBenchmarks.deeper import Visitor
+
+        class Mine(Visitor):
+            pass
+
+        assert isinstance(Mine(1, two=3), Visitor)
+        with pytest.raises(RuntimeError, match=r"tinyBenchmarks\.deep\.evaluate only stands in"):
+            float(evaluate([1.0], "arc"))
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("tinyBenchmarks")

@@ -33,6 +33,26 @@ def text(prediction, *references, **fields):
     return TextOutcome(prediction=prediction, references=references, **fields)
 
 
+# Written texts
+
+
+@pytest.mark.parametrize(
+    ("prediction", "references", "expected"),
+    [
+        ("the cat sat", ["the cat sat"], 0.0),
+        ("the cat sat", ["the dog  sat"], 1 / 3),
+        ("the cat sat down", ["the cat sat"], 1 / 3),
+        ("cat", ["the cat sat"], 2 / 3),
+        (None, ["the cat"], 1.0),
+        ("the cat", ["a b c", "the cat sat here"], 0.5),
+        ("", [""], 0.0),
+    ],
+)
+def test_wer_is_the_edits_for_each_word_of_the_nearest_reference(prediction, references, expected):
+    assert value("wer", text(prediction, *references)) == expected
+    assert metrics.get("wer").higher_is_better is False
+
+
 # Ranked choices
 
 

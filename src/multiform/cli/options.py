@@ -110,7 +110,11 @@ def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None
         help="e.g. pretrained=path/to/model,dtype=float32; or a JSON object",
     )
     group.add_argument(
-        "--batch_size", "-b", metavar="N|auto", help="requests at a time; auto:N is auto (default: the model's)"
+        "--batch_size",
+        "-b",
+        metavar="N|auto",
+        type=values.batch_size,
+        help="requests at a time; auto:N is auto (default: the model's)",
     )
     group.add_argument(
         "--max_batch_size",
@@ -223,6 +227,9 @@ def perturbation(options: argparse.Namespace) -> dict[str, Any] | None:
 
 def model_name(options: argparse.Namespace) -> str:
     """The model that was named, or the one that is meant; refused before anything is read if there is none such."""
+    if options.model is not None and not options.model.strip():
+        what = "the name of the model is empty"
+        raise UsageError(what, where="--model", hint="see multiform ls models, or leave the flag out")
     name = options.model or ("hf" if "pretrained" in model_arguments(options) else "bundled")
     lm_eval.check_model(name)
     return str(name)

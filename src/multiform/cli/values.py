@@ -75,6 +75,16 @@ def count(flag: str, least: int = 0) -> Callable[[str], int]:
     return parse
 
 
+def batch_size(text: str) -> str:
+    """``--batch_size``: a whole number of 1 or more, ``auto``, or lm-eval's ``auto:N``."""
+    word, _, number = text.partition(":")
+    counted = number if word == "auto" and number else text
+    if text != "auto" and not (counted.isdecimal() and int(counted) > 0):
+        what = f"expected a whole number of 1 or more, or auto, got {shorten(text)}"
+        raise UsageError(what, where="--batch_size", hint="give e.g. --batch_size 8")
+    return text
+
+
 def truth(flag: str) -> Callable[[str], bool]:
     """The type of a flag that is on, off, or given alone."""
 

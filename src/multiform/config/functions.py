@@ -15,6 +15,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
+from multiform.compat import removed
 from multiform.compat.finder import answers, real_folder
 from multiform.config.source import Position
 from multiform.errors import ConfigError, nearest, reason
@@ -95,7 +96,7 @@ def _imported(name: str, folder: Path) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     try:
-        with answers.during(folder / "task.yaml", load_module):
+        with removed.answered(), answers.during(folder / "task.yaml", load_module):
             return importlib.import_module(name)
     except ImportError as error:
         if not _unanswered(error) or real_folder() is None:
@@ -110,7 +111,8 @@ def _run(file: Path, name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        with removed.answered():
+            spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise

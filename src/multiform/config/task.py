@@ -142,7 +142,7 @@ class TaskConfig(TaskKeys):
         for name, least in (("num_fewshot", 0), ("repeats", 1)):
             if given[name] is not None and given[name] < least:
                 what = f"expected {least} or more, got {given[name]}"
-                raise ConfigError(what, where=self.where(name), hint="give a non-negative number")
+                raise ConfigError(what, where=self.where(name), hint=f"give a number of {least} or more")
         return given
 
 

@@ -44,6 +44,7 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, metric: str 
         return _only(config, metric)
     notes: list[ConfigError] = []
     own = [_metric(config, ("metric_list", i), spec, own_results, notes) for i, spec in enumerate(config.metric_list)]
+    notes += _repeated(config, own)
     fitting = [metric for metric in own if own_results or _fits(metric, config)]
     aside = tuple(f"metric {metric.name}" for metric in own if metric not in fitting)
     if aside and config.format is None:
@@ -67,6 +68,21 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, metric: str 
         mine = [_metric(config, (*path, "metric_list", i), spec, own_results, notes) for i, spec in enumerate(specs)]
         made.append(_construct(config, kind, pipeline, mine or chosen))
     return Scoring(tuple(made), aside, tuple(notes))
+
+
+def _repeated(config: TaskConfig, listed: Sequence[Metric]) -> list[ConfigError]:
+    """A note for each metric that another one of its name and other arguments replaces in the results."""
+    last = {metric.name: metric for metric in listed}
+    hint = "keep one of them, or give each a filter pipeline of its own with a metric_list"
+    return [
+        ConfigError(
+            f"metric '{metric.name}' is listed twice with different arguments, and the last one counts",
+            where=config.where("metric_list", index),
+            hint=hint,
+        )
+        for index, metric in enumerate(listed)
+        if (metric.kwargs, metric.aggregation) != (last[metric.name].kwargs, last[metric.name].aggregation)
+    ]
 
 
 def _only(config: TaskConfig, name: str) -> Scoring:

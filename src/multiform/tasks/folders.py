@@ -28,6 +28,9 @@ def _folder(name: str | Path) -> Path:
             if str(name) == _LM_EVAL:
                 logger.warning("--include_path %s: the folder here is used, not the installed lm-eval", name)
             return path
+        if path.is_file():
+            what, hint = f"{shorten(str(path))} is a file", "give the folder that it is in, or name the file as a task"
+            raise UsageError(what, where="--include_path", hint=hint)
     except (OSError, ValueError):  # a name that no folder can have
         pass
     if str(name) == _LM_EVAL:

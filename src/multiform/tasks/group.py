@@ -9,7 +9,7 @@ from typing import Any
 from multiform.config import GroupConfig, TaskConfig, YamlFile
 from multiform.config.check import check_keys
 from multiform.config.task import task_keys
-from multiform.errors import ConfigError, MultiformError, UsageError
+from multiform.errors import ConfigError, MultiformError, UsageError, shorten
 
 #: Gives the nodes that a name stands for, with overrides; raises where the name is not known.
 Resolve = Callable[[str, Mapping[str, Any], tuple[str, ...]], list["Node"]]
@@ -66,7 +66,9 @@ def build_group(
             inside = (*chain, config.group), _inner_name(outer, config.group)
             members += _member(member, index, file, resolve, {**handed, **overrides}, *inside)
         except UsageError as error:
-            raise ConfigError(error.what, where=config.where("task", index), hint=error.hint) from error
+            named = member if isinstance(member, str) else member.get("task", member.get("group"))
+            what = f"member {shorten(named)}: {error.what}"
+            raise ConfigError(what, where=config.where("task", index), hint=error.hint) from error
     return Group(config, tuple(members), label, outer)
 
 

@@ -107,6 +107,10 @@ class TaskManager:
         if "@" not in spec or _exists(Path(spec), Path.is_file):
             return self._found(spec, spec)
         base, _, selection = spec.rpartition("@")
+        if "@" in base and not _exists(Path(base), Path.is_file):
+            name, _, first = base.partition("@")
+            hint = f"join formats with '+': {name}@{first.replace('@', '+')}+{selection}"
+            raise UsageError("more than one '@'", where=_shown(spec), hint=hint)
         labels = tuple(label.strip() for label in selection.split("+") if label.strip())
         if not labels:
             hint = f"name one: {', '.join(formats)}, or all"
@@ -182,7 +186,7 @@ def _in_python(path: Path) -> list[Target]:
     """The tasks of a Python file."""
     if not _exists(path, Path.is_file):
         raise UsageError("no such file", where=display(path), hint="check the path")
-    found = [Target(path, task_class=one) for one in task_classes_in(path)]
+    found = [Target(path, task_class=one) for one in task_classes_in(path, named=True)]
     if not found:
         hint = "subclass BaseTask and give the class a NAME"
         raise UsageError("it defines no task", where=display(path), hint=hint)

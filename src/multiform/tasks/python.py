@@ -10,6 +10,7 @@ from typing import Any
 
 from multiform.config.functions import FunctionRef, resolve_functions
 from multiform.config.source import Position, display
+from multiform.config.yaml import read_text
 from multiform.errors import ConfigError
 from multiform.tasks.styled import BaseTask
 
@@ -60,21 +61,23 @@ def with_class(data: Mapping[str, Any]) -> dict[str, Any]:
     return {**naming, "_task_class": kind, "_class_keys": others}
 
 
-def task_classes_in(file: Path) -> list[TaskClass]:
+def task_classes_in(file: Path, *, named: bool = False) -> list[TaskClass]:
     """The task classes of a file: those with a NAME that come from BaseTask.
 
-    A file that cannot be read as Python is an error only if it seems to define tasks.
+    A file that cannot be read as Python is an error only if it seems to define tasks, or if a user has named it.
     """
     try:
-        source = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        source = read_text(file)
+    except ConfigError:
+        if named:
+            raise
         return []
-    if "NAME" not in source:
+    if "NAME" not in source and not named:
         return []
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError) as error:
-        if "BaseTask" not in source:
+        if "BaseTask" not in source and not named:
             return []
         place = f"{display(file)}:{getattr(error, 'lineno', None) or 1}"
         raise ConfigError(f"not valid Python: {error.args[0]}", where=place, hint="fix this line") from error

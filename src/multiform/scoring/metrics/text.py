@@ -51,6 +51,24 @@ def truncated(outcome: TextOutcome) -> float:
     return float(outcome.truncated)
 
 
+@register_metric("wer", output_type="generate_until", higher_is_better=False)
+def word_error_rate(outcome: TextOutcome) -> float:
+    """How many words have to be replaced, added or removed, for each word of the nearest reference."""
+    predicted = (outcome.prediction or "").split()
+    references = [reference.split() for reference in outcome.references]
+    return min(_edits(predicted, reference) / max(1, len(reference)) for reference in references)
+
+
+def _edits(predicted: Sequence[str], reference: Sequence[str]) -> int:
+    """The Levenshtein distance of two lists of words."""
+    row = list(range(len(reference) + 1))
+    for removed, word in enumerate(predicted, start=1):
+        above, row = row, [removed]
+        for column, expected in enumerate(reference):
+            row.append(min(above[column] + (word != expected), above[column + 1] + 1, row[column] + 1))
+    return row[-1]
+
+
 def _pair(outcome: TextOutcome) -> tuple[list[str], str]:
     """References and text, for a score of all texts together (needs the extra 'metrics')."""
     return list(outcome.references), outcome.prediction or ""

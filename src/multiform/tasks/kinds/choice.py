@@ -134,7 +134,12 @@ def gold(form: Form, fields: DocFields) -> tuple[int, ...]:
     try:
         index = gold_index(target, choices)
     except DataError as error:
-        raise error.moved(form.config.where("doc_to_target")) from error
+        if not by_question:
+            raise error.moved(form.config.where("doc_to_target")) from error
+        what = f"the question is the whole number {shorten(target)}, so it is the index of the right choice, "
+        what += f"and there are {len(choices)} choices"
+        hint = 'where it is meant as text, write more than the number, e.g. doc_to_text: "Question: {{question}}"'
+        raise DataError(what, where=form.config.where("doc_to_text"), hint=hint) from error
     return tuple(index) if isinstance(index, list) else (index,)
 
 
