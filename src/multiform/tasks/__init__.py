@@ -7,7 +7,8 @@ from multiform.tasks.loglikelihood import LoglikelihoodTask, RollingTask
 from multiform.tasks.manager import TaskManager
 from multiform.tasks.multiple_choice import MultipleChoiceTask
 from multiform.tasks.records import Answered, ChatTemplate, PromptOptions, ScoredDoc
-from multiform.tasks.styled import NO_SUBJECT, BaseTask, task_classes
+from multiform.tasks.styled import BaseTask, task_classes
+from multiform.tasks.styling import NO_SUBJECT
 from multiform.tasks.task import Task
 
 __all__ = [
