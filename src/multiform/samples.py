@@ -5,6 +5,8 @@ The types have the names, fields and defaults of eval-framework's, so that a tas
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import re
 from enum import Enum
 from typing import Any, NamedTuple, TypeVar
@@ -222,14 +224,18 @@ AVAILABLE_LANGUAGES = ("en", "de", "es", "it", "fr", "nl", "pt", "fi")
 _detector: Any = None
 
 
+def detects_languages() -> bool:
+    """Whether the package that tells languages apart is installed."""
+    return importlib.util.find_spec("lingua") is not None
+
+
 def detected_language(text: str) -> str:
     """The ISO 639-1 code of the language that a text is most likely in, or nothing where none is."""
     global _detector
-    try:
-        import lingua  # type: ignore[import-not-found,unused-ignore]
-    except ImportError as error:
+    if not detects_languages():
         hint = "pip install lingua-language-detector"
-        raise UsageError("telling languages apart needs the package lingua-language-detector", hint=hint) from error
+        raise UsageError("telling languages apart needs the package lingua-language-detector", hint=hint)
+    lingua = importlib.import_module("lingua")
     if _detector is None:
         codes = [getattr(lingua.IsoCode639_1, code.upper()) for code in AVAILABLE_LANGUAGES]
         _detector = lingua.LanguageDetectorBuilder.from_iso_codes_639_1(*codes).build()

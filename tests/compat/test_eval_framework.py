@@ -52,6 +52,7 @@ class ARC_BPB(_ARC_Base):
 @pytest.fixture(autouse=True)
 def _clean():
     yield
+    compat.uninstall("eval_framework")
     for name in [name for name in sys.modules if name.partition(".")[0] == "eval_framework"]:
         del sys.modules[name]
 

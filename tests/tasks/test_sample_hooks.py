@@ -230,6 +230,26 @@ def test_post_processing_context_and_own_metrics_make_the_score():
     assert results.forms[0].samples[2].filtered == ("3 km",)
 
 
+def test_own_metrics_of_several_subjects_count_the_same_for_each():
+    class Grouped(_Sums):
+        NAME = "Grouped"
+        SUBJECTS = ["one", "two"]
+        METRICS = [_InUnits]
+
+        def _load_dataset(self, subject):
+            self.dataset = {"test": [{"q": "1", "a": "1"}] * (3 if subject == "one" else 1)}
+
+        def _get_context(self, item):
+            return _Context(unit=item["subject"])
+
+        def post_process_generated_completion(self, completion_text, sample=None):
+            return "one"
+
+    results = run(model="dummy", tasks=[Grouped])
+    assert results["Grouped_one"]["In Units/right,none"] == 1.0
+    assert results["Grouped"]["In Units/right,none"] == 0.5
+
+
 def test_what_post_processing_leaves_is_compared_as_it_is():
     class Answered(_Sums):
         NAME = "Answered"

@@ -37,6 +37,8 @@ STYLED = (
     "_get_context",
     "post_process_generated_completion",
 )
+#: The hooks that load rows, which count under every format.
+LOADING = ("_load_dataset", "_load_hf_dataset", "_shuffle_splits")
 #: What a run does itself: an override would have no effect, so that it is refused.
 REFUSED = ("iterate_samples", "generate_completions")
 

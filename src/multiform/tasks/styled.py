@@ -16,7 +16,7 @@ from multiform.formats import FieldMapping, TaskStyler, supported_formats
 from multiform.registry import Registry
 from multiform.scoring.build import build_scoring
 from multiform.tasks.group import Group, Node
-from multiform.tasks.hooks import DATA, REFUSED, STYLED, HookedDataset, hook, hook_fields
+from multiform.tasks.hooks import DATA, LOADING, REFUSED, STYLED, HookedDataset, calculates, hook, hook_fields
 from multiform.tasks.sampling import SampleHooks
 from multiform.tasks.styling import NO_SUBJECT
 
@@ -58,7 +58,8 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
         members = [self._config(name, subject, label, overrides or {}) for name, subject in subjects.items()]
         if len(members) == 1:
             return members[0]
-        scorers = build_scoring(members[0]).scorers
+        by_class = label is None and self._format() is None and calculates(self)
+        scorers = build_scoring(members[0], own_results=by_class).scorers
         metrics = dict.fromkeys(metric.name for scorer in scorers for metric in scorer.metrics)
         config = GroupConfig(
             group=self.NAME,
@@ -87,7 +88,7 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
             "dataset_path": self.DATASET_PATH,
             "dataset_name": None if subject == NO_SUBJECT else str(subject),
             "test_split": self.SAMPLE_SPLIT,
-            "fewshot_split": self.FEWSHOT_SPLIT,
+            "fewshot_split": self.FEWSHOT_SPLIT or None,
             "num_fewshot": self._wanted_fewshot(),
             "perturbation_unmodifiable_words": None if words is None else list(words),
             "doc_to_text": hook(task, "_get_raw_question", subject),
@@ -96,7 +97,7 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
         }
         if self.hf_revision is not None:
             common["dataset_kwargs"] = {"revision": self.hf_revision}
-        if type(self)._load_dataset is not BaseTask._load_dataset:
+        if any(getattr(type(self), name) is not getattr(BaseTask, name) for name in LOADING):
             common |= {"custom_dataset": HookedDataset(task, subject), "dataset_kwargs": {}}
         styled = self._format()
         if label is None and styled is None:

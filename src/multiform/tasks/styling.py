@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,7 +27,7 @@ class _FromStyler:
         return getattr(styler, self.name)
 
 
-class StylerHooks(ABC):
+class StylerHooks:
     """What a Python task says of itself, and the texts that are made of one of its rows."""
 
     NAME: str
