@@ -120,7 +120,8 @@ def _parse_unittest_output(output: str) -> ExecutionResult:
 
 def extract_imports(code: str) -> tuple[list[str], set[str]]:
     """The lines of code that import, and the packages that they name."""
-    lines, packages = [], set()
+    lines: list[str] = []
+    packages: set[str] = set()
     for line in map(str.strip, code.split("\n")):
         if found := re.match(r"import\s+([\w\s,.]+)", line):
             names = [name.strip().split(".")[0].split(" as ")[0] for name in found.group(1).split(",")]
