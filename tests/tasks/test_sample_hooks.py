@@ -292,6 +292,45 @@ def test_several_values_of_one_document_all_count():
     assert run(model="dummy", tasks=[Many])["Many"]["Each,none"] == pytest.approx(1 / 7)
 
 
+def test_an_aggregation_that_is_no_mean_is_refused_by_name():
+    class Best:
+        name = "Pass@5"
+
+    class OfFive(BaseMetric):
+        NAME = "Of Five"
+        AGGREGATORS = (Best(),)
+
+        def calculate(self, response):
+            return self.result(1.0)
+
+    class Five(_Sums):
+        NAME = "Five"
+        METRICS = [OfFive]
+
+    with pytest.raises(ConfigError, match="metric OfFive cannot be computed: it is aggregated by Pass@5"):
+        run(model="dummy", tasks=[Five])
+
+
+def test_an_answer_without_a_limit_of_its_own_says_where_it_ends(caplog):
+    class Endless(_Sums):
+        NAME = "Endless"
+
+    class Short(_Sums):
+        NAME = "Short"
+
+        def __init__(self, num_fewshot=0):
+            super().__init__(num_fewshot)
+            self.max_tokens = 5
+            self.stop_sequences = ["\n"]
+
+    with caplog.at_level(logging.WARNING, logger="multiform"):
+        results = run(model="dummy", tasks=[Short, Endless])
+    assert "Endless: answers end after 256 tokens" in caplog.text
+    assert "Short: answers end" not in caplog.text
+    asked = [form.samples[0].instances[0].request.gen_kwargs for form in results.forms]
+    assert [(one["until"], one["max_gen_toks"]) for one in asked] == [(["\n"], 5), ([], 256)]
+
+
 def test_names_beside_classes_that_calculate_are_refused():
     class Mixed(_Sums):
         NAME = "Mixed"

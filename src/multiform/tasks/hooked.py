@@ -19,7 +19,7 @@ from multiform.scoring.statistics import Estimate, mean_estimate
 from multiform.tasks import prompt
 from multiform.tasks.docs import Docs, DocSource
 from multiform.tasks.generation import GenerateTask
-from multiform.tasks.hooks import HookedPrompt, calculates, item_of
+from multiform.tasks.hooks import DEFAULT_MAX_TOKENS, HookedPrompt, calculates, item_of
 from multiform.tasks.loglikelihood import LoglikelihoodTask
 from multiform.tasks.multiple_choice import MultipleChoiceTask
 from multiform.tasks.records import ChatTemplate, PromptOptions, ScoredDoc
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("multiform")
 
+#: The aggregators of metrics that are means here as well.
+AGGREGATED = ("Pass@1", "IdentifierMean", "Identity")
 #: The column that says which sample a document is.
 SAMPLE_ID = "sample_id"
 
@@ -183,7 +185,8 @@ class HookedTask(Task):
     def _check_metrics(self) -> None:
         """Refuse metrics that cannot be computed here before a model is asked."""
         for metric in self._metric_objects if self._scores_itself and self.config.process_results is None else ():
-            why = metric.unavailable()
+            others = [one.name for one in metric.AGGREGATORS if one.name not in AGGREGATED]
+            why = f"it is aggregated by {', '.join(others)}" if others else metric.unavailable()
             if why is not None:
                 what = f"metric {type(metric).__name__} cannot be computed: {why}"
                 raise ConfigError(what, where=self.name, hint="give the class other METRICS, or use --predict_only")
@@ -248,6 +251,17 @@ class HookedGenerateTask(HookedTask, GenerateTask):
     """The model writes, and the class picks the answer out of what it wrote."""
 
     OUTPUT_TYPE = "generate_until"
+    _warned = False
+
+    def requests_of(self, doc_id: int, doc: dict[str, Any], options: PromptOptions) -> list[Instance]:
+        limit = self.config.generation_kwargs.get("max_gen_toks")
+        if not self._warned and self._prompt.task.max_tokens is None and limit == DEFAULT_MAX_TOKENS:
+            self._warned = True
+            hint = "set self.max_tokens, or give --gen_kwargs max_gen_toks=N"
+            logger.warning(
+                "%s: answers end after %d tokens, as the class sets no max_tokens; %s", self.name, limit, hint
+            )
+        return super().requests_of(doc_id, doc, options)
 
     def filtered(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Any]) -> list[Any]:
         with self._running("post_process_generated_completion"):

@@ -39,6 +39,8 @@ STYLED = (
 )
 #: The hooks that load rows, which count under every format.
 LOADING = ("_load_dataset", "_load_hf_dataset", "_shuffle_splits")
+#: How many tokens an answer has at most, where a class does not say.
+DEFAULT_MAX_TOKENS = 256
 #: What a run does itself: an override would have no effect, so that it is refused.
 REFUSED = ("iterate_samples", "generate_completions")
 
@@ -122,7 +124,7 @@ def hook_fields(task: BaseTask[Any], subject: Any) -> dict[str, Any]:
     if output_type == "multiple_choice":
         scored["doc_to_choice"] = hook(task, "_get_possible_completions", subject)
     elif output_type == "generate_until":
-        stops = {"until": list(task.stop_sequences or ()), "max_gen_toks": task.max_tokens or 256}
+        stops = {"until": list(task.stop_sequences or ()), "max_gen_toks": task.max_tokens or DEFAULT_MAX_TOKENS}
         stripped = [{"function": "remove_whitespace"}, {"function": "take_first"}]
         scored["generation_kwargs"] = {**stops, "do_sample": False, "temperature": 0.0}
         scored["filter_list"] = [{"name": "none", "filter": stripped}]
