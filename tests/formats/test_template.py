@@ -311,3 +311,41 @@ def test_formats_and_a_template_together_are_an_error():
 def test_a_template_that_needs_choices_says_so():
     with pytest.raises(ConfigError, match="template 'mcq' needs choices but the task has no doc_to_choice"):
         TaskConfig(task="t", doc_to_text="{{question}}", template="mcq")
+
+
+@dataclass
+class Hidden(TemplateConfig):
+    """A template of a user's own that says when choices are shown."""
+
+    shown: bool = False
+
+    def format_prompt(self, question, choices=None):
+        return f"{question} {choices}"
+
+    def to_dict(self):
+        return {"template_type": "hidden"}
+
+    def _should_show_choices(self):
+        return self.shown
+
+
+def test_a_template_decides_whether_its_prompt_gets_the_choices():
+    assert Hidden().wrap_doc_to_text("question", "choices")(TEST) == "Test? None"
+    assert Hidden(shown=True).wrap_doc_to_text("question", "choices")(TEST) == "Test? ['A', 'B', 'C']"
+
+
+@dataclass
+class HiddenMCQ(MCQTemplateConfig):
+    """A multiple-choice template whose prompts leave the choices out."""
+
+    template_type: ClassVar[str] = "hidden_mcq"
+
+    def _should_show_choices(self):
+        return False
+
+
+def test_a_multiple_choice_template_may_leave_its_choices_out():
+    assert HiddenMCQ().wrap_doc_to_text("question", "choices")(TEST) == "Test?\nAnswer:"
+    config = task(template={"template_type": "hidden_mcq"})
+    assert process_field(TEST, config.doc_to_text) == "Test?\nAnswer:"
+    assert HiddenMCQ().to_format().shows_choices is False

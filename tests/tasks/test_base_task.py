@@ -189,7 +189,7 @@ class ByHand(BaseTask[str]):
 
 def test_a_task_without_a_styler_may_write_everything_itself():
     (asked,) = requests(ByHand(), 1)
-    assert asked.context == "my_subject test 1?\n"
+    assert asked.context == "my_subject test 1?"  # white space at the end of a prompt goes
     assert run(model="dummy", tasks=[ByHand], num_fewshot=1)["ByHand"]["exact_match,none"] <= 1
 
 
@@ -227,6 +227,11 @@ def test_a_styler_without_data_access_is_one_clear_error():
 
     with pytest.raises(ConfigError, match="Bare: a TASK_STYLER needs _get_choices, which the class does not have"):
         Bare().to_node()
+
+
+def test_a_subject_that_the_table_shows_can_be_asked_for_by_that_name():
+    assert set(run(model="dummy", tasks=["Both_other"])) == {"Both_other"}
+    assert set(run(model="dummy", tasks=["Both_other@mcqa"])) == {"Both_other@mcqa"}
 
 
 def test_a_class_for_a_styler_is_one_clear_error():

@@ -62,9 +62,14 @@ class TemplateConfig(ABC):
         """A function that reads question and choices from a document and gives the prompt."""
 
         def wrapped(doc: Doc) -> str:
-            return self.format_prompt(process_field(doc, doc_to_text, ""), process_field(doc, doc_to_choice))
+            shown = process_field(doc, doc_to_choice) if self._should_show_choices() else None
+            return self.format_prompt(process_field(doc, doc_to_text, ""), shown)
 
         return wrapped
+
+    def _should_show_choices(self) -> bool:
+        """Whether `format_prompt` gets the choices; override it to have them left out of prompts."""
+        return True
 
     def wrap_doc_to_choice(self, doc_to_choice: FieldSpec) -> Callable[[Doc], list[str]]:
         """A function that gives what is scored of a document: the labels, or the choices where there are none."""
@@ -103,7 +108,15 @@ class FormatTemplate(TemplateConfig):
 
     def to_format(self) -> FormatConfig | None:
         """The same prompts as a format; None where a subclass writes them itself."""
-        return None if _writes_itself(type(self)) else self.as_format()
+        return None if _writes_itself(type(self)) else self._shown(self._should_show_choices())
+
+    def _shown(self, choices: bool) -> FormatConfig:
+        """The format with or without choices in its prompts."""
+        form = self.as_format()
+        return form if form.shows_choices == choices else variant(form, show_choices=choices)
+
+    def _should_show_choices(self) -> bool:
+        return self.as_format().shows_choices
 
     @classmethod
     def from_format(cls, form: FormatConfig) -> tuple[Self, list[str]]:
@@ -123,7 +136,7 @@ class FormatTemplate(TemplateConfig):
         return self._prompt(doc_to_text, doc_to_choice)
 
     def _prompt(self, doc_to_text: FieldSpec, doc_to_choice: FieldSpec) -> Callable[[Doc], str]:
-        form = self.as_format() if doc_to_choice is not None else variant(self.as_format(), show_choices=False)
+        form = self._shown(doc_to_choice is not None and self._should_show_choices())
         return bound(compile_format(form, _mapping(doc_to_text, doc_to_choice)).doc_to_text)
 
     def wrap_doc_to_choice(self, doc_to_choice: FieldSpec) -> Callable[[Doc], list[str]]:

@@ -6,7 +6,8 @@ from multiform.tasks.group import Group, Node, node_name
 from multiform.tasks.manager import TaskManager
 from multiform.tasks.prompt import PromptOptions
 from multiform.tasks.sample import Responses, Sample, ScoredSample
-from multiform.tasks.styled import NO_SUBJECT, BaseTask, task_classes
+from multiform.tasks.styled import BaseTask, task_classes
+from multiform.tasks.styling import NO_SUBJECT
 from multiform.tasks.task import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask, Task
 
 __all__ = [

@@ -20,7 +20,7 @@ def load_dataset(config: TaskConfig, mirror: Path | None = None, arguments: Mapp
     `arguments` are those of the model, which a task's own `custom_dataset` gets beside its metadata.
     """
     if config.custom_dataset is not None:
-        return _custom(config, arguments or {})
+        return _custom(config, mirror, arguments or {})
     if not config.dataset_path:
         raise DataError(
             "the task names no dataset", where=config.where(), hint="set dataset_path, e.g. to a .jsonl file"
@@ -32,9 +32,11 @@ def load_dataset(config: TaskConfig, mirror: Path | None = None, arguments: Mapp
         raise DataError(error.what, where=error.where or config.where("dataset_path"), hint=error.hint) from error
 
 
-def _custom(config: TaskConfig, arguments: Mapping[str, Any]) -> Dataset:
+def _custom(config: TaskConfig, mirror: Path | None, arguments: Mapping[str, Any]) -> Dataset:
     assert config.custom_dataset is not None
     place = config.where("custom_dataset")
+    if getattr(config.custom_dataset, "takes_mirror", False):  # it reads datasets, which the mirror may have
+        arguments = {**arguments, "dataset_mirror": mirror}
     with running("custom_dataset", where=place, hint="call it with the task's metadata to debug it"):
         made = config.custom_dataset(**{**config.dataset_kwargs, **config.metadata, **arguments})
     if not isinstance(made, Mapping):

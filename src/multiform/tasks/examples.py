@@ -53,6 +53,10 @@ class FewshotExamples:
             return []
         return [message for index in self._draw(doc, number) for message in self._shot(index)]
 
+    def docs(self, doc: Doc, number: int) -> list[dict[str, Any]]:
+        """The documents of as many examples as are asked for."""
+        return [dict(self.sampler.pool[index]) for index in self._draw(doc, number)] if number else []
+
     def _draw(self, doc: Doc, number: int) -> list[int]:
         config, seed = self.form.config, self.form.settings.fewshot_seed
         try:

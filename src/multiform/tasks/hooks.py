@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multiform.errors import DataError, shorten
-from multiform.fields import Doc, FieldSpec
+from multiform.errors import ConfigError, DataError
+from multiform.fields import Doc
 from multiform.formats import BPBStyle, OutputType, ResponseType
-from multiform.formats.measures import BitsPerByteLoglikelihood
+from multiform.formats.measures import BaseMetric, BitsPerByteLoglikelihood, metric_specs, result_keys
 from multiform.formats.perturbation import Perturbation
+from multiform.tasks.styling import NO_SUBJECT
 
 if TYPE_CHECKING:
     from multiform.tasks.styled import BaseTask
@@ -26,7 +28,29 @@ STYLED = (
     "_get_possible_completions",
     "_get_initial_prompt_text",
     "_get_system_prompt_text",
+    "_get_instruction_messages",
+    "_get_example_messages",
+    "_get_messages",
+    "_apply_user_prompt_suffix",
+    "_sample_fewshot_examples",
+    "_create_samples",
+    "_get_context",
+    "post_process_generated_completion",
 )
+#: The hooks that load rows, which count under every format.
+LOADING = ("_load_dataset", "_load_hf_dataset", "_shuffle_splits")
+#: How many tokens an answer has at most, where a class does not say.
+DEFAULT_MAX_TOKENS = 256
+#: What a run does itself: an override would have no effect, so that it is refused.
+REFUSED = ("iterate_samples", "generate_completions")
+
+
+def item_of(doc: Doc, subject: Any) -> dict[str, Any]:
+    """A document as the hooks see it: a copy with its subject, which takes the place of a column of that name.
+
+    Where the dataset has no subjects, a column of that name stays.
+    """
+    return {"subject": subject, **doc} if subject == NO_SUBJECT else {**doc, "subject": subject}
 
 
 def hook(task: BaseTask[Any], name: str, subject: Any) -> Callable[[Doc], Any]:
@@ -34,7 +58,7 @@ def hook(task: BaseTask[Any], name: str, subject: Any) -> Callable[[Doc], Any]:
     method = getattr(task, name)
 
     def call(doc: Doc) -> Any:
-        return method({"subject": subject, **doc})
+        return method(item_of(doc, subject))
 
     call.__name__, call.__qualname__, call.__module__ = method.__name__, method.__qualname__, method.__module__
     call.__wrapped__ = method  # type: ignore[attr-defined]
@@ -42,93 +66,101 @@ def hook(task: BaseTask[Any], name: str, subject: Any) -> Callable[[Doc], Any]:
 
 
 class HookedPrompt:
-    """The instruction and, of the question that is asked, the cue."""
+    """The instruction and the cue of a task that makes its prompts itself; it knows the task and its noise."""
 
-    def __init__(self, task: BaseTask[Any], subject: Any, *, cue: bool, noise: Perturbation | None = None) -> None:
-        self.task, self.subject, self.cue, self.noise = task, subject, cue, noise
+    def __init__(self, task: BaseTask[Any], subject: Any, noise: Perturbation | None = None) -> None:
+        self.task, self.subject, self.noise = task, subject, noise
         self.__module__, self.__qualname__ = type(task).__module__, f"{type(task).__qualname__}._get_instruction_text"
 
     def __call__(self, doc: Doc) -> str:
-        item = {"subject": self.subject, **doc}
-        text = self.task._get_instruction_text(item)
-        text = text if self.noise is None else self.noise(text)
-        return text + self.task._get_cue_text(item) if self.cue else text
+        item, task = item_of(doc, self.subject), self.noisy_task()
+        return task._get_instruction_text(item) + task._get_cue_text(item)
 
     def perturbed(self, noise: Perturbation) -> HookedPrompt:
         """With noise in the question, or in the whole instruction where the class writes that itself."""
+        return HookedPrompt(self.task, self.subject, noise)
+
+    def noisy_task(self) -> BaseTask[Any]:
+        """A copy of the task, with noise where the configuration asks for some."""
         from multiform.tasks.styled import BaseTask
 
-        if type(self.task)._get_instruction_text is not BaseTask._get_instruction_text:
-            return HookedPrompt(self.task, self.subject, cue=self.cue, noise=noise)
-        noisy = copy.copy(self.task)
-        asked = self.task._get_raw_question
-        noisy._get_raw_question = lambda item: noise(asked(item))  # type: ignore[method-assign]
-        return HookedPrompt(noisy, self.subject, cue=self.cue)
+        task = copy.copy(self.task)
+        if self.noise is None:
+            return task
+        own = type(task)._get_instruction_text is not BaseTask._get_instruction_text
+        name = "_get_instruction_text" if own else "_get_raw_question"
+        written, noise = getattr(self.task, name), self.noise
+        setattr(task, name, lambda item: noise(written(item)))
+        return task
 
 
-def hook_fields(task: BaseTask[Any], subject: Any, metrics: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+class HookedDataset:
+    """The rows that a class's own `_load_dataset` gives, as `custom_dataset` has them."""
+
+    #: The mirror comes as an argument of that name.
+    takes_mirror = True
+
+    def __init__(self, task: BaseTask[Any], subject: Any) -> None:
+        self.task, self.subject = task, subject
+        self.__module__, self.__qualname__ = type(task).__module__, f"{type(task).__qualname__}._load_dataset"
+
+    def __call__(self, *, dataset_mirror: Path | None = None, **_: Any) -> Mapping[str, Sequence[dict[str, Any]]]:
+        self.task._mirror = dataset_mirror
+        self.task.rnd = None
+        self.task._load_dataset(self.subject)
+        rows = getattr(self.task, "dataset", None)
+        if not isinstance(rows, Mapping):
+            what = f"{type(self.task).__name__}._load_dataset did not set self.dataset to the rows of each split"
+            raise DataError(what, hint='set e.g. self.dataset = {"test": [...]}')
+        return rows
+
+
+def hook_fields(task: BaseTask[Any], subject: Any) -> dict[str, Any]:
     """The configuration of a task whose own hooks make prompts and answers; their texts carry all delimiters."""
+    from multiform.tasks.hooked import KINDS
+
     output_type = _output_type(task)
-    truth = hook(task, "_get_ground_truth", subject)
-    scored: dict[str, Any] = {"doc_to_choice": None, "doc_to_target": truth}
+    scored: dict[str, Any] = {"doc_to_choice": None, "doc_to_target": hook(task, "_get_ground_truth", subject)}
     if output_type == "multiple_choice":
-        completions = hook(task, "_get_possible_completions", subject)
-        scored = {"doc_to_choice": completions, "doc_to_target": _index(truth, completions)}
+        scored["doc_to_choice"] = hook(task, "_get_possible_completions", subject)
     elif output_type == "generate_until":
-        stops = {"until": task.stop_sequences or ["\n\n"], "max_gen_toks": task.max_tokens or 256}
+        stops = {"until": list(task.stop_sequences or ()), "max_gen_toks": task.max_tokens or DEFAULT_MAX_TOKENS}
         stripped = [{"function": "remove_whitespace"}, {"function": "take_first"}]
         scored["generation_kwargs"] = {**stops, "do_sample": False, "temperature": 0.0}
         scored["filter_list"] = [{"name": "none", "filter": stripped}]
     return {
         "output_type": output_type,
-        "doc_to_text": HookedPrompt(task, subject, cue=True),
+        "doc_to_text": HookedPrompt(task, subject),
         **scored,
         "target_delimiter": "",
-        "description": _opening(task, subject),
-        "metric_list": [dict(metric) for metric in metrics],
-        "fewshot_config": {
-            "doc_to_text": HookedPrompt(task, subject, cue=False),
-            "doc_to_choice": None,
-            "doc_to_target": hook(task, "_get_fewshot_target_text", subject),
-        },
+        "metric_list": _metric_list(task),
+        "_task_class": KINDS[output_type],
     }
 
 
+def calculates(task: BaseTask[Any]) -> bool:
+    """Whether the metrics are classes whose `calculate` gives the values.
+
+    Our own metrics of log-likelihoods are computed as everywhere else here, which gives the same values.
+    """
+    classes = [metric for metric in task.get_metrics() if isinstance(metric, type) and issubclass(metric, BaseMetric)]
+    written = task.get_response_type() is ResponseType.COMPLETION
+    return any(metric.has_calculate() and (written or not metric.is_registered()) for metric in classes)
+
+
+def _metric_list(task: BaseTask[Any]) -> list[dict[str, Any]]:
+    where, metrics = f"{task.NAME}: METRICS", task.get_metrics()
+    if not calculates(task):
+        return metric_specs(metrics, where=where)
+    for metric in metrics:
+        if not (isinstance(metric, type) and issubclass(metric, BaseMetric) and metric.has_calculate()):
+            what = f"{metric!r} stands beside classes that calculate their values"
+            raise ConfigError(what, where=where, hint="give classes with calculate() alone, or names alone")
+    return [{"metric": key, "aggregation": "mean"} for key in result_keys(metrics).values()]
+
+
 def _output_type(task: BaseTask[Any]) -> OutputType:
-    if task.RESPONSE_TYPE is ResponseType.COMPLETION:
+    if task.get_response_type() is ResponseType.COMPLETION:
         return "generate_until"
-    gold = isinstance(getattr(task, "TASK_STYLER", None), BPBStyle) or list(task.METRICS) == [BitsPerByteLoglikelihood]
-    return "loglikelihood" if gold else "multiple_choice"
-
-
-def _index(truth: Callable[[Doc], Any], completions: Callable[[Doc], Any]) -> Callable[[Doc], Any]:
-    """Where the right answers are among the completions."""
-
-    def index(doc: Doc) -> int | list[int]:
-        right, every = truth(doc), completions(doc)
-        found = [every.index(one) for one in (right if isinstance(right, list) else [right]) if one in every]
-        if not found:
-            what = f"the answer {shorten(right)} is none of the completions {shorten(every, 120)}"
-            raise DataError(what, hint="check _get_ground_truth and _get_possible_completions")
-        return found if len(found) > 1 else found[0]
-
-    index.__qualname__, index.__module__ = truth.__qualname__, truth.__module__
-    return index
-
-
-def _opening(task: BaseTask[Any], subject: Any) -> FieldSpec:
-    """The system prompt and what stands before the first example, where the class has any."""
-    from multiform.tasks.styled import BaseTask
-
-    kind = type(task)
-    same = kind._get_initial_prompt_text is BaseTask._get_initial_prompt_text
-    if same and kind._get_system_prompt_text is BaseTask._get_system_prompt_text:
-        return ""
-
-    def opening(doc: Doc) -> str:
-        item = {"subject": subject, **doc}
-        texts = [task._get_system_prompt_text(item) or "", task._get_initial_prompt_text(item)]
-        return "".join(f"{text}\n\n" for text in texts if text)
-
-    opening.__qualname__, opening.__module__ = f"{kind.__qualname__}._get_initial_prompt_text", kind.__module__
-    return opening
+    gold = isinstance(getattr(task, "TASK_STYLER", None), BPBStyle) or task.get_metrics() == [BitsPerByteLoglikelihood]
+    return "loglikelihood" if gold and not calculates(task) else "multiple_choice"

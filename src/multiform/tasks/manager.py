@@ -28,12 +28,14 @@ _ENDINGS = (".yaml", ".yml", ".py")
 class Target:
     """A task file, and what follows the ``@``: the labels of formats, ``all``, or nothing.
 
-    Of a Python file it is one class, which is imported when it is used.
+    Of a Python file it is one class, which is imported when it is used, or one of the class's subjects.
     """
 
     path: Path
     selection: tuple[str, ...] = ()
     task_class: TaskClass | type[BaseTask[Any]] | None = None
+    #: The name of one task of a class with several subjects.
+    member: str | None = None
 
 
 class TaskManager:
@@ -86,7 +88,7 @@ class TaskManager:
     ) -> Node:
         """The task or group of a file, under one format."""
         if target.task_class is not None:
-            return _instance(target.task_class).to_node(label, overrides)
+            return _instance(target.task_class).to_node(label, overrides, member=target.member)
         file = _read(target.path)
         changes = {**(overrides or {}), **({} if label is None else {"_formats_selection": label})}
         if _is_group(file):
@@ -146,7 +148,22 @@ class TaskManager:
         matches = [name for name in sorted(entries) if fnmatch.fnmatchcase(name, base)]
         if matches:
             return [_target(entries[name]) for name in matches]
+        member = self._subject(base)
+        if member is not None:
+            return [member]
         raise self._unknown(base, spec)
+
+    def _subject(self, base: str) -> Target | None:
+        """The task of one subject of a class, by the name that results show."""
+        entries = self.index.entries
+        for name in sorted({*entries, *task_classes}, key=len, reverse=True):
+            if not base.startswith(f"{name}_"):
+                continue
+            defined = entries.get(name)
+            target = _target(defined) if defined else Target(Path(name), task_class=task_classes.get(name))
+            if target.task_class is not None and base in _instance(target.task_class).member_names():
+                return replace(target, member=base)
+        return None
 
     def _unknown(self, base: str, spec: str) -> UsageError:
         """What a name that stands for nothing may have been meant to be."""

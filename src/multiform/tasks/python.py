@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from multiform.compat.packages import packages
 from multiform.config.functions import FunctionRef, resolve_functions
 from multiform.config.source import Position, display
 from multiform.config.yaml import read_text
@@ -29,14 +31,10 @@ class TaskClass:
 
     def load(self) -> type[BaseTask[Any]]:
         """Import the file and take the class out of it."""
-        if "eval_framework" in self.file.read_text(encoding="utf-8"):
-            from multiform.compat import install
-
-            install("eval_framework")  # where the real package is not there
-        module = self.file.stem
-        found: Any = FunctionRef(
-            f"{module}.{self.attribute}", self.file.parent, Position(self.file, self.line)
-        ).resolve()
+        named = FunctionRef(f"{self.file.stem}.{self.attribute}", self.file.parent, Position(self.file, self.line))
+        foreign = "eval_framework" in self.file.read_text(encoding="utf-8")
+        with packages.during(self.file) if foreign else nullcontext():
+            found: Any = named.resolve()
         if not isinstance(found, type) or not issubclass(found, BaseTask):
             place = f"{display(self.file)}:{self.line}"
             raise ConfigError(f"{self.attribute} is not a task class", where=place, hint="subclass BaseTask")

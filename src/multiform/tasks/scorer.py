@@ -112,7 +112,8 @@ class FormScorer:
             if values is None:
                 outcomes = self._outcomes(scorer, sample, outputs, results)
                 values = self._computing(scorer).score_repeats(outcomes)
-            check_values(values, scorer, lambda key: self._aggregation(scorer, key))
+            if "values" not in self.hooks:
+                check_values(values, scorer, lambda key: self._aggregation(scorer, key))
         return ScoredSample(
             sample=sample,
             outputs=tuple(outputs),
@@ -167,6 +168,9 @@ class FormScorer:
         if not isinstance(values, Mapping):
             what = f"process_results returned {type(values).__name__}, not a mapping of metrics"
             raise DataError(what, where=place, hint='return e.g. {"acc": 1.0}')
+        if "values" in self.hooks:
+            kept: Values = self.hooks["values"](values)
+            return kept
         return given_values(scorer, values, lambda key: self._aggregation(scorer, key))
 
     def _computing(self, scorer: Scorer) -> Scorer:

@@ -2,71 +2,36 @@
 
 from __future__ import annotations
 
+import copy
+import inspect
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from multiform.config import GroupConfig, Source, TaskConfig
-from multiform.config.source import Position
+from multiform.config import GroupConfig, TaskConfig
 from multiform.errors import ConfigError
-from multiform.formats import FieldMapping, Language, ResponseType, TaskStyler, supported_formats
-from multiform.formats.measures import metric_specs
+from multiform.formats import FieldMapping, TaskStyler, supported_formats
 from multiform.registry import Registry
 from multiform.scoring.build import build_scoring
 from multiform.tasks.group import Group, Node
-from multiform.tasks.hooks import DATA, STYLED, hook, hook_fields
+from multiform.tasks.hooks import DATA, LOADING, REFUSED, STYLED, HookedDataset, calculates, hook, hook_fields
+from multiform.tasks.sampling import SampleHooks
+from multiform.tasks.styling import NO_SUBJECT
 
 SubjectType = TypeVar("SubjectType")
 
-#: The subject of a dataset that has none.
-NO_SUBJECT = "no_subject"
 #: Classes with a NAME, by that name.
 task_classes: Registry[type[BaseTask[Any]]] = Registry("task")
 
 
-class _FromStyler:
-    """A class attribute that comes from the styler, unless the class has one of its own."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    def __get__(self, task: object, cls: type[BaseTask[Any]]) -> Any:
-        styler = getattr(cls, "TASK_STYLER", None)
-        if styler is None:
-            raise AttributeError(f"{cls.__name__} has neither a TASK_STYLER nor {self.name.upper()} of its own")
-        return getattr(styler, self.name)
-
-
-class BaseTask(Generic[SubjectType]):
+class BaseTask(SampleHooks, Generic[SubjectType]):
     """A task whose data three methods give, and whose prompts and scores a styler makes of them.
 
     Every hook below may be overridden; what is not overridden is what the styler does. ``@`` and a format puts
     another format in the place of styler and hooks.
     """
-
-    NAME: ClassVar[str]
-    DATASET_PATH: ClassVar[str]
-    SAMPLE_SPLIT: ClassVar[str]
-    FEWSHOT_SPLIT: ClassVar[str | None] = None
-    SUBJECTS: ClassVar[Sequence[Any]] = (NO_SUBJECT,)
-    HF_REVISION: ClassVar[str | None] = None
-    LANGUAGE: ClassVar[Language | Mapping[str, Any] | None] = None
-    TASK_STYLER: ClassVar[TaskStyler]
-    #: Words of the question that no perturbation touches.
-    PERTURBATION_UNMODIFIABLE_WORDS: ClassVar[Sequence[str] | None] = None
-    #: Whatever else a task file can say, such as `process_docs` or `metadata`.
-    CONFIG: ClassVar[Mapping[str, Any]] = {}
-    #: The file and line of the class, for messages and for data files beside it.
-    _defined: ClassVar[tuple[Path, int]]
-    RESPONSE_TYPE: Any = _FromStyler("response_type")
-    METRICS: Any = _FromStyler("metrics")
-
-    def __init__(self, num_fewshot: int | None = None) -> None:
-        self.num_fewshot = num_fewshot
-        self.stop_sequences: list[str] | None = None
-        self.max_tokens: int | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -75,108 +40,78 @@ class BaseTask(Generic[SubjectType]):
         if cls.__dict__.get("NAME"):
             task_classes.register(cls.NAME)(cls)
 
-    # A task writes those of these three that its styler asks for.
+    def to_node(
+        self, label: str | None = None, overrides: Mapping[str, Any] | None = None, *, member: str | None = None
+    ) -> Node:
+        """The task's configuration; a group with a task for each subject where there are several.
 
-    def _get_raw_question(self, item: dict[str, Any]) -> str:
-        raise NotImplementedError(f"write {type(self).__name__}._get_raw_question")
-
-    def _get_choices(self, item: dict[str, Any]) -> list[str]:
-        raise NotImplementedError(f"write {type(self).__name__}._get_choices")
-
-    def _get_correct_index(self, item: dict[str, Any]) -> int:
-        raise NotImplementedError(f"write {type(self).__name__}._get_correct_index")
-
-    def _get_instruction_text(self, item: dict[str, Any]) -> str:
-        return self.TASK_STYLER.get_instruction_text(self._get_raw_question(item), self._get_choices(item))
-
-    def _get_fewshot_target_text(self, item: dict[str, Any]) -> str:
-        if not hasattr(self, "TASK_STYLER"):
-            truth = self._get_ground_truth(item)
-            return str(truth[0] if isinstance(truth, list) else truth)
-        return self.TASK_STYLER.get_fewshot_target_text(self._get_choices(item), self._get_correct_index(item))
-
-    def _get_ground_truth(self, item: dict[str, Any]) -> str | list[str] | None:
-        return self.TASK_STYLER.get_ground_truth(self._get_choices(item), self._get_correct_index(item))
-
-    def _get_cue_text(self, item: dict[str, Any]) -> str:
-        return self.TASK_STYLER.get_cue_text() if hasattr(self, "TASK_STYLER") else ""
-
-    def _get_possible_completions(self, item: dict[str, Any]) -> list[str] | None:
-        if not hasattr(self, "TASK_STYLER"):
-            return None
-        return self.TASK_STYLER.get_possible_completions(self._get_choices(item), self._get_correct_index(item))
-
-    def _get_initial_prompt_text(self, item: dict[str, Any]) -> str:
-        return ""
-
-    def _get_system_prompt_text(self, item: dict[str, Any]) -> str | None:
-        return None
-
-    @classmethod
-    def get_response_type(cls) -> ResponseType:
-        made: ResponseType = cls.RESPONSE_TYPE
-        return made
-
-    @classmethod
-    def get_metrics(cls) -> list[Any]:
-        return list(cls.METRICS)
-
-    def get_metadata(self) -> dict[str, Any]:
-        """What the task says about itself."""
-        measured = [getattr(metric, "NAME", str(metric)) for metric in self.get_metrics()]
-        styled = self.TASK_STYLER.get_extra_metadata() if hasattr(self, "TASK_STYLER") else {}
-        return {
-            "dataset_path": self.DATASET_PATH,
-            "sample_split": self.SAMPLE_SPLIT,
-            "fewshot_split": self.FEWSHOT_SPLIT,
-            "response_type": self.get_response_type().value,
-            "metrics": measured,
-            "subjects": [str(subject) for subject in self.SUBJECTS],
-            **styled,
-        }
-
-    def to_node(self, label: str | None = None, overrides: Mapping[str, Any] | None = None) -> Node:
-        """The task's configuration; a group with a task for each subject where there are several."""
-        subjects = list(self.SUBJECTS) or [NO_SUBJECT]
-        if len(subjects) == 1:
-            return self._config(self.NAME, subjects[0], label, overrides or {})
-        members = [self._config(f"{self.NAME}_{_slug(one)}", one, label, overrides or {}) for one in subjects]
-        scorers = build_scoring(members[0]).scorers
+        `member` is the name of one of them, as results show it.
+        """
+        subjects = {self._member_name(subject): subject for subject in self.SUBJECTS or [NO_SUBJECT]}
+        if len(subjects) < len(self.SUBJECTS):
+            names = [self._member_name(subject) for subject in self.SUBJECTS]
+            twice = next(name for name in names if names.count(name) > 1)
+            what = f"two SUBJECTS make the same name '{twice}'"
+            raise ConfigError(what, where=self._place(), hint="rename one, as results are keyed by it")
+        if member is not None:
+            subjects = {member: subjects[member]}
+        members = [self._config(name, subject, label, overrides or {}) for name, subject in subjects.items()]
+        if len(members) == 1:
+            return members[0]
+        by_class = label is None and self._format() is None and calculates(self)
+        scorers = build_scoring(members[0], own_results=by_class).scorers
         metrics = dict.fromkeys(metric.name for scorer in scorers for metric in scorer.metrics)
         config = GroupConfig(
             group=self.NAME,
-            task=[member.task for member in members],
+            task=[task.task for task in members],
             # As eval-framework has it: every subject counts the same.
             aggregate_metric_list=[{"metric": metric, "weight_by_size": False} for metric in metrics],
             _source=self._source(),
         )
         return Group(config, tuple(members), label)
 
+    def member_names(self) -> list[str]:
+        """The names of the tasks that the class stands for, one for each subject where there are several."""
+        return [self._member_name(subject) for subject in self.SUBJECTS or [NO_SUBJECT]]
+
+    def _member_name(self, subject: Any) -> str:
+        """The class's name; with the subject where the class, or what is left of it, has several."""
+        several = max(len(type(self).SUBJECTS), len(self.SUBJECTS)) > 1
+        return f"{self.NAME}_{_slug(subject)}" if several else self.NAME
+
     def _config(self, name: str, subject: Any, label: str | None, overrides: Mapping[str, Any]) -> TaskConfig:
         self._check(label)
-        revision = {} if self.HF_REVISION is None else {"dataset_kwargs": {"revision": self.HF_REVISION}}
+        task = copy.copy(self)  # what a hook sets on the task is of this subject alone
         words = self.PERTURBATION_UNMODIFIABLE_WORDS
         common: dict[str, Any] = {
             "task": name,
             "dataset_path": self.DATASET_PATH,
             "dataset_name": None if subject == NO_SUBJECT else str(subject),
             "test_split": self.SAMPLE_SPLIT,
-            "fewshot_split": self.FEWSHOT_SPLIT,
-            "num_fewshot": self.num_fewshot,
+            "fewshot_split": self.FEWSHOT_SPLIT or None,
+            "num_fewshot": self._wanted_fewshot(),
             "perturbation_unmodifiable_words": None if words is None else list(words),
-            "doc_to_text": hook(self, "_get_raw_question", subject),
-            "doc_to_choice": hook(self, "_get_choices", subject),
-            "doc_to_target": hook(self, "_get_correct_index", subject),
-            **revision,
+            "doc_to_text": hook(task, "_get_raw_question", subject),
+            "doc_to_choice": hook(task, "_get_choices", subject),
+            "doc_to_target": hook(task, "_get_correct_index", subject),
         }
+        if self.hf_revision is not None:
+            common["dataset_kwargs"] = {"revision": self.hf_revision}
+        if any(getattr(type(self), name) is not getattr(BaseTask, name) for name in LOADING):
+            common |= {"custom_dataset": HookedDataset(task, subject), "dataset_kwargs": {}}
         styled = self._format()
         if label is None and styled is None:
-            common |= hook_fields(self, subject, metric_specs(self.METRICS, where=f"{self.NAME}: METRICS"))
+            common |= hook_fields(task, subject)
         elif styled is not None:
             common["formats"] = {type(self.TASK_STYLER).__name__: styled}
         if label is not None:
             common["_formats_selection"] = label
         return TaskConfig.from_dict({**common, **self.CONFIG, **overrides}, source=self._source())
+
+    def _wanted_fewshot(self) -> int | None:
+        """The number of examples that the task asks for; none where 0 is just what its constructor has as default."""
+        default = inspect.signature(type(self)).parameters.get("num_fewshot")
+        return None if self.num_fewshot == 0 and default is not None and default.default == 0 else self.num_fewshot
 
     def supported_formats(self) -> list[str]:
         """The registered formats that the data-access methods suffice for, and the styler's."""
@@ -196,10 +131,14 @@ class BaseTask(Generic[SubjectType]):
 
     def _check(self, label: str | None) -> None:
         """Refuse a class that does not say what it needs to."""
-        place = f"{self._source().at()}: {type(self).__name__}"
+        place = self._place()
         for name in ("NAME", "DATASET_PATH", "SAMPLE_SPLIT"):
             if not getattr(self, name, None):
                 raise ConfigError(f"no {name}", where=place, hint=f'write {name} = "..." in the class')
+        for name in REFUSED:
+            if getattr(type(self), name) is not getattr(BaseTask, name):
+                hint = "override _load_dataset, _create_samples or post_process_generated_completion"
+                raise ConfigError(f"a run never calls {name}, which the class overrides", where=place, hint=hint)
         styler = getattr(self, "TASK_STYLER", None)
         if styler is not None and not isinstance(styler, TaskStyler):
             hint = "give an object, e.g. TASK_STYLER = MCStyle()"
@@ -216,12 +155,12 @@ class BaseTask(Generic[SubjectType]):
     def _hooked(self) -> bool:
         """Whether the class makes its prompts and answers itself."""
         needed = ("_get_instruction_text", "_get_ground_truth")
-        return all(getattr(type(self), name) is not getattr(BaseTask, name) for name in needed)
+        if all(getattr(type(self), name) is not getattr(BaseTask, name) for name in needed):
+            return True
+        return type(self)._create_samples is not BaseTask._create_samples
 
-    def _source(self) -> Source:
-        """Where the class is defined."""
-        file, line = self._defined
-        return Source(file, {(): Position(file, line)})
+    def _place(self) -> str:
+        return f"{self._source().at()}: {type(self).__name__}"
 
 
 def _slug(subject: Any) -> str:

@@ -1,0 +1,7 @@
+"""eval-framework's interface for tasks and metrics, answered by Multiform; docs/styles.md says what is there."""
+
+#: The version of eval-framework whose interface this is.
+__version__ = "0.9.1"
+__multiform__ = True
+
+__all__ = ["__version__"]

@@ -1,0 +1,5 @@
+"""Errors of metrics."""
+
+
+class LogicError(Exception):
+    """A metric was given what it cannot use."""

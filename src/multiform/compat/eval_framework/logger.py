@@ -1,0 +1,5 @@
+"""The logger."""
+
+import logging
+
+logger = logging.getLogger("eval_framework")

@@ -1,0 +1,1 @@
+"""Metrics by the kind of response."""

@@ -1,0 +1,1 @@
+"""How several attempts become one value."""

@@ -1,0 +1,1 @@
+"""Metrics of what a model wrote."""

@@ -1,0 +1,9 @@
+"""The base of metrics of probabilities."""
+
+from multiform.formats.measures import (
+    BaseLoglikelihoodMetric,
+)
+
+__all__ = [
+    "BaseLoglikelihoodMetric",
+]

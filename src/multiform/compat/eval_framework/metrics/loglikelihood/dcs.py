@@ -1,0 +1,9 @@
+"""The distributional correctness score."""
+
+from multiform.formats.measures import (
+    DistributionalCorrectnessScore,
+)
+
+__all__ = [
+    "DistributionalCorrectnessScore",
+]

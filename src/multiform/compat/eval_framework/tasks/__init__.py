@@ -1,0 +1,1 @@
+"""Tasks, stylers and their registry."""

@@ -1,0 +1,1 @@
+"""Messages and how they become one text, answered by Multiform."""

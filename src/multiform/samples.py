@@ -1,0 +1,243 @@
+"""Samples and responses as the hooks of Python tasks see them: messages, what is asked, what a model answered.
+
+The types have the names, fields and defaults of eval-framework's, so that a task or metric written for it runs here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+from enum import Enum
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from multiform.errors import UsageError
+
+
+class Role(Enum):
+    """Who says a message."""
+
+    SYSTEM = "system"
+    USER = "user"
+    ASSISTANT = "assistant"
+
+
+class Property(Enum):
+    """What part of an assistant's turn a message is, for reasoning models."""
+
+    ANSWER = "answer"
+    THOUGHT = "thought"
+    SOLUTION = "solution"
+
+
+class Message(BaseModel):
+    """One message of a prompt; a last one by the assistant is the beginning of the answer."""
+
+    role: Role | None = None
+    property: Property | None = None
+    content: str
+    has_loss: bool | None = None
+    type: str | None = None
+
+
+class BaseMetricContext(BaseModel):
+    """What a task hands its metrics beside the right answer; subclasses name the fields."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class LanguageMetricContext(BaseMetricContext):
+    """The language that an answer is to be in, as an ISO 639-1 code."""
+
+    language: str
+
+
+class UntemplatedPrompt(BaseMetricContext):
+    """The prompt before a chat template was applied."""
+
+    untemplated_prompt: str
+
+
+class Sample(BaseModel):
+    """One thing that is asked: all its messages, few-shot examples included, and what is right."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: int
+    subject: str
+    messages: list[Message]
+    ground_truth: str | list[str] | None
+    possible_completions: list[str] | None
+    context: BaseMetricContext | list[BaseMetricContext] | None = None
+
+
+class Error(BaseModel):
+    """Why there is no response or no value."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    error_class: str
+    message: str
+    traceback: str
+
+
+class ConcatCompression(NamedTuple):
+    """How many bytes and tokens a prompt has as plain text."""
+
+    num_bytes: int
+    num_tokens: int
+
+
+class _Graded(BaseModel):
+    """What the two kinds of response share."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    prompt: str
+    prompt_sequence_positions: int | None
+    concat_compression: ConcatCompression | None = None
+
+
+class RawCompletion(_Graded):
+    """What a model wrote."""
+
+    completion: str
+    completion_sequence_positions: int | None
+    raw_completion_error: Error | None = None
+
+
+class Completion(_Graded):
+    """What a model wrote, before and after the task's post-processing, beside what was right."""
+
+    id: int
+    subject: str
+    ground_truth: str | list[str] | None
+    completion: str
+    messages: list[Message] | None
+    raw_completion: str
+    raw_completion_sequence_positions: int | None
+    context: list[BaseMetricContext] | BaseMetricContext | None = None
+    error: Error | None = None
+
+    @property
+    def ground_truth_list(self) -> list[str | None]:
+        return list(self.ground_truth) if isinstance(self.ground_truth, list) else [self.ground_truth]
+
+    @property
+    def system_user_instruction(self) -> str:
+        return "\n\n".join(self._said(Role.SYSTEM, Role.USER))
+
+    @property
+    def user_instruction(self) -> str:
+        return "\n\n".join(self._said(Role.USER))
+
+    @property
+    def first_user_instruction(self) -> str:
+        return next(iter(self._said(Role.USER)), "")
+
+    @property
+    def all_but_first_user_instruction(self) -> str:
+        return "\n\n".join(self._said(Role.USER)[1:])
+
+    @property
+    def last_user_instruction(self) -> str:
+        return next(reversed(self._said(Role.USER)), "")
+
+    @property
+    def sanitized_completion(self) -> str:
+        """The completion with special tokens such as ``<|end|>`` broken up."""
+        return re.sub(r"<\|(\S+)\|>", r"<| \1 |>", self.completion)
+
+    def get_completion_language(self) -> str:
+        return self._language(self.completion)
+
+    def get_raw_completion_language(self) -> str:
+        return self._language(self.raw_completion)
+
+    def get_instruction_language(self) -> str:
+        return self._language(self.user_instruction)
+
+    def _said(self, *roles: Role) -> list[str]:
+        return [message.content for message in self.messages or () if message.role in roles]
+
+    def _language(self, text: str) -> str:
+        """The language that the context names, or the one that the text is most likely in."""
+        return self.context.language if isinstance(self.context, LanguageMetricContext) else detected_language(text)
+
+
+class _Likelihoods(_Graded):
+    loglikelihoods: dict[str, float]
+    loglikelihoods_sequence_positions: dict[str, int]
+
+
+class RawLoglikelihood(_Likelihoods):
+    """The log-likelihoods that a model gave completions."""
+
+    raw_loglikelihood_error: Error | None = None
+
+
+class Loglikelihood(_Likelihoods):
+    """The log-likelihoods of completions, beside which of them is right."""
+
+    id: int
+    subject: str
+    ground_truth: str | list[str]
+    error: Error | None = None
+
+    @property
+    def ground_truth_list(self) -> list[str]:
+        return list(self.ground_truth) if isinstance(self.ground_truth, list) else [self.ground_truth]
+
+
+class MetricResult(BaseModel):
+    """One value of a metric; ``None`` where there is none, with the error that says why."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    metric_name: str
+    value: float | None
+    higher_is_better: bool
+    llm_judge_prompt: str | None = None
+    llm_judge_response: str | None = None
+    code_execution_trace: str | None = None
+    error: Error | None = None
+
+
+MetricContext = TypeVar("MetricContext", bound=BaseMetricContext)
+
+
+def extract_context_metric(response: Completion, metric_context_class: type[MetricContext]) -> MetricContext:
+    """The context of a class among those that a task handed to its metrics."""
+    contexts = response.context if isinstance(response.context, list) else [response.context]
+    for context in contexts:
+        if isinstance(context, metric_context_class):
+            return context
+    known = ", ".join(type(context).__name__ for context in contexts if context is not None) or "none"
+    what = f"a metric needs a {metric_context_class.__name__}, and _get_context gave {known}"
+    raise UsageError(what, hint=f"return a {metric_context_class.__name__} from _get_context")
+
+
+#: The languages that are told apart, as ISO 639-1 codes.
+AVAILABLE_LANGUAGES = ("en", "de", "es", "it", "fr", "nl", "pt", "fi")
+_detector: Any = None
+
+
+def detects_languages() -> bool:
+    """Whether the package that tells languages apart is installed."""
+    return importlib.util.find_spec("lingua") is not None
+
+
+def detected_language(text: str) -> str:
+    """The ISO 639-1 code of the language that a text is most likely in, or nothing where none is."""
+    global _detector
+    if not detects_languages():
+        hint = "pip install lingua-language-detector"
+        raise UsageError("telling languages apart needs the package lingua-language-detector", hint=hint)
+    lingua = importlib.import_module("lingua")
+    if _detector is None:
+        codes = [getattr(lingua.IsoCode639_1, code.upper()) for code in AVAILABLE_LANGUAGES]
+        _detector = lingua.LanguageDetectorBuilder.from_iso_codes_639_1(*codes).build()
+    language = _detector.detect_language_of(text)
+    return language.iso_code_639_1.name.lower() if language else ""
