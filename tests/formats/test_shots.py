@@ -6,7 +6,7 @@ import pytest
 
 from multiform import ConfigError, DataError, FormatConfig, Task, TaskConfig
 from multiform.formats.shots import asked_statement, written_answer
-from multiform.tasks import PromptOptions
+from multiform.tasks import RunSettings
 
 DOC = {"question": "2 + 2?", "choices": ["3", "4"], "answer": 1}
 SHOT = {"question": "1 + 2?", "choices": ["3", "4"], "answer": 0, "why": "One and two make three."}
@@ -39,10 +39,8 @@ def chat_of(format, multiturn, **fields):
         seen.append(messages)
         return str(messages)
 
-    options = PromptOptions(
-        system_instruction=None, apply_chat_template=True, fewshot_as_multiturn=multiturn, chat_template=template
-    )
-    task_of(format, **fields).requests_of(0, DOC, options)
+    settings = RunSettings(apply_chat_template=True, fewshot_as_multiturn=multiturn)
+    task_of(format, **fields).under(settings).sample(0, DOC, template)
     return seen[0]
 
 

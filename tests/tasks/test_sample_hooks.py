@@ -13,7 +13,7 @@ from multiform import BaseTask, ConfigError, DataError, MCStyle, ResponseType
 from multiform import evaluate as run
 from multiform.formats.measures import AccuracyCompletion, AccuracyLoglikelihood, BaseMetric, PartialEvalAccuracy
 from multiform.samples import BaseMetricContext, Message, MetricResult, Role, Sample, extract_context_metric
-from multiform.tasks import PromptOptions, Task, task_classes
+from multiform.tasks import Task, task_classes
 
 
 @pytest.fixture(autouse=True)
@@ -52,7 +52,7 @@ def contexts(kind, shots=0, **options):
     task = Task.from_config(kind().to_node())
     if shots:
         task.set_num_fewshot(shots)
-    return [one.request.context for one in task.stream_requests(task.doc_iterator(), PromptOptions(**options))]
+    return [instance.request.context for instance in task.build_all_requests(**options)]
 
 
 def test_the_rows_of_an_own_load_dataset_are_evaluated():

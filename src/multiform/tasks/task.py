@@ -316,8 +316,8 @@ class Task(TaskDocs):
             fewshot_as_multiturn=fewshot_as_multiturn,
         )
         self.scorer.check()
-        docs = list(self.doc_iterator(limit=limit, samples=samples, rank=rank, world_size=world_size))
         task = self.under(settings)
+        docs = list(task.doc_iterator(limit=limit, samples=samples, rank=rank, world_size=world_size))
         cache = None
         if cache_requests and not self.renderer.media.kinds:  # images and sounds are not for a file of text
             shots = self.fewshot_docs() if self.num_fewshot else []
