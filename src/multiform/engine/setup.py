@@ -18,7 +18,7 @@ from multiform.engine.store import Store
 from multiform.errors import ConfigError, UsageError, nearest, reason
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
-from multiform.tasks import BaseTask, Group, Node, PromptOptions, Task, TaskManager
+from multiform.tasks import BaseTask, Group, Node, PromptOptions, Task, TaskManager, distinct, same_task
 
 DEFAULT_MODEL = "bundled"
 #: Seeds of python, numpy, torch and the few-shot sampler.
@@ -67,30 +67,24 @@ def load_tasks(
     manager = TaskManager(include_path)
     mirror = Path(dataset_mirror) if dataset_mirror else None
     noise = {} if settings.perturbation is None else {"perturbation": dict(settings.perturbation)}
-    made: list[Task] = []
-    for item in [tasks] if isinstance(tasks, str) else tasks:
-        if isinstance(item, Task):
-            made.append(type(item)(item.config.changed(**noise), dataset_mirror=item.source.mirror) if noise else item)
-        elif isinstance(item, TaskConfig):
-            made.append(Task.from_config(item.changed(**noise) if noise else item, dataset_mirror=mirror))
-        elif isinstance(item, Group):  # of tasks that are given beside it
-            given = {task.name for task in made}
-            others = [config for config in item.tasks() if config.form_name not in given]
-            made += [Task.from_config(config, dataset_mirror=mirror) for config in others]
-            if groups is not None:
-                groups.append(item)
-        else:
-            nodes = manager.tree(item, noise) if isinstance(item, str) else [_node(item, noise)]
-            configs = {config.form_name: config for node in nodes for config in _leaves(node)}
-            made += [Task.from_config(config, dataset_mirror=mirror) for config in configs.values()]
-            if groups is not None:
-                groups += [node for node in nodes if isinstance(node, Group)]
+    items = [tasks] if isinstance(tasks, str) else list(tasks)
+    given = [_with_noise(item, noise) for item in items if isinstance(item, Task)]
+    named = [_nodes(item, manager, noise) for item in items if not isinstance(item, Task)]
+    nodes = distinct([node for some in named for node in some])
     forms: dict[str, Task] = {}
-    for task in made:
-        first = forms.setdefault(task.name, task)
-        if first is not task and first.config != task.config:
-            what = f"two different tasks are called '{task.name}'"
-            raise UsageError(what, where="--tasks", hint="rename one of them, or run them one by one")
+    for task in given:
+        if forms.setdefault(task.name, task).config != task.config:
+            raise _two_tasks(task.name)
+    configs = {name: task.config for name, task in forms.items()}  # a group may be given beside its tasks
+    for config in (config for node in nodes for config in (node.tasks() if isinstance(node, Group) else [node])):
+        name = config.form_name
+        first = configs.setdefault(name, config)
+        if first is not config and not same_task(first, config):
+            raise _two_tasks(name)
+        if name not in forms:
+            forms[name] = Task.from_config(config, dataset_mirror=mirror)
+    if groups is not None:
+        groups += [node for node in nodes if isinstance(node, Group)]
     if not forms:
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
     for form in forms.values():
@@ -102,17 +96,28 @@ def load_tasks(
     return list(forms.values())
 
 
-def _node(item: Any, overrides: Mapping[str, Any]) -> Node:
-    """What a Python task, or the class of one, stands for."""
+def _nodes(item: Any, manager: TaskManager, overrides: Mapping[str, Any]) -> list[Node]:
+    """The tasks and groups that an item names or is."""
+    if isinstance(item, str):
+        return manager.nodes(item, overrides)
+    if isinstance(item, TaskConfig):
+        return [item.changed(**overrides) if overrides else item]
+    if isinstance(item, Group):
+        return [item]
     task = item() if isinstance(item, type) and issubclass(item, BaseTask) else item
     if not isinstance(task, BaseTask):
         what = f"expected a task's name, configuration or class, got {type(task).__name__}"
         raise UsageError(what, where="tasks", hint="give e.g. tasks=['quiz@mcqa']")
-    return task.to_node(None, overrides)
+    return [task.to_node(None, overrides)]
 
 
-def _leaves(node: Node) -> list[TaskConfig]:
-    return list(node.tasks()) if isinstance(node, Group) else [node]
+def _with_noise(task: Task, noise: Mapping[str, Any]) -> Task:
+    return type(task)(task.config.changed(**noise), dataset_mirror=task.source.mirror) if noise else task
+
+
+def _two_tasks(name: str) -> UsageError:
+    hint = "rename one of them, or run them one by one"
+    return UsageError(f"two different tasks are called '{name}'", where="--tasks", hint=hint)
 
 
 def load_model(

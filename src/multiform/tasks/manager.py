@@ -15,6 +15,7 @@ from multiform.config import TaskConfig, YamlFile, read_yaml
 from multiform.config.source import Source, display
 from multiform.errors import ConfigError, MultiformError, UsageError, nearest, running, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
+from multiform.tasks.distinct import distinct
 from multiform.tasks.folders import task_folders
 from multiform.tasks.group import Group, Node, build_group
 from multiform.tasks.index import Entry, Index, build_index
@@ -56,7 +57,11 @@ class TaskManager:
         return list(_by_name(self.tree(specs, overrides)).values())
 
     def tree(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
-        """The tasks and groups that the specifications name, groups with their members."""
+        """The tasks and groups that the specifications name, groups with their members, all with distinct names."""
+        return distinct(self.nodes(specs, overrides))
+
+    def nodes(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
+        """The same as `tree`, in which different tasks of different groups may still share a name."""
         wanted = [(target, label) for target in self.targets(specs) for label in self.labels(target)]
         nodes = [self.node(target, label, overrides) for target, label in wanted]
         _by_name(nodes)  # two files that define one form are an error
