@@ -27,7 +27,9 @@ def install(package: str, *, instead: bool = False) -> bool:
     'Answer:'
     """
     if package == finder.PACKAGE:
-        return finder.install(instead=instead)
+        from multiform.config.functions import load_module
+
+        return finder.install(load=load_module, instead=instead)
     if package not in _TREES:
         known = [*_TREES, finder.PACKAGE]
         raise UsageError(

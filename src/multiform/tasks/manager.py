@@ -40,8 +40,9 @@ class Target:
 class TaskManager:
     """Finds tasks by name, tag, glob or path, each with the formats that follow an ``@``."""
 
-    def __init__(self, include_path: str | Path | Iterable[str | Path] | None = None) -> None:
-        self.folders = task_folders(include_path)
+    def __init__(self, include_path: str | Path | Iterable[str | Path] | None = None, *, library: bool = True) -> None:
+        """Know the tasks of the library, unless that is turned off, and of the folders that are named."""
+        self.folders = task_folders(include_path, library=library)
         answers.folders.update(folder.resolve() for folder in self.folders)
 
     @cached_property
@@ -98,6 +99,10 @@ class TaskManager:
             return build_group(file, self._members, changes, chain)
         data = {**file.data, **changes}
         return TaskConfig.from_dict(with_class(data) if "class" in data else data, source=file.source)
+
+    def described_group(self, data: Mapping[str, Any]) -> Group:
+        """The group that a mapping describes as a file would, with the members that it names."""
+        return build_group(YamlFile(dict(data), Source(Path(str(data.get("group"))))), self._members, {})
 
     def _members(self, name: str, overrides: Mapping[str, Any], chain: tuple[str, ...]) -> list[Node]:
         """The nodes of a group's member."""
