@@ -43,6 +43,7 @@ BROKEN = """
 import lm_eval
 from lm_eval.api.model import LM
 from lm_eval.tasks import TaskManager
+from multiform.tasks.folders import LIBRARY
 
 class Broken(LM):
     def loglikelihood(self, requests):
@@ -52,7 +53,7 @@ class Broken(LM):
     def generate_until(self, requests):
         return []
 
-manager = TaskManager(include_defaults=False)
+manager = TaskManager(include_path=LIBRARY, include_defaults=False)
 lm_eval.simple_evaluate(model=Broken(), tasks=["quiz"], limit=1, task_manager=manager)
 """
 
@@ -62,7 +63,7 @@ def test_an_error_of_the_scripts_own_code_is_said_with_its_line(tmp_path, capsys
     assert run.main([str(tmp_path / "script.py")]) == 1
     told = capsys.readouterr().err
     assert "model 'Broken' failed: IndexError" in told
-    assert told.endswith("(script.py:8, in loglikelihood)\n")
+    assert told.endswith("(script.py:9, in loglikelihood)\n")
 
 
 @pytest.mark.parametrize(

@@ -165,7 +165,7 @@ task:
     doc_to_choice: choices
     doc_to_target: 1
 """
-    assert run(folder(group))["third"]["acc,none"] == 1.0
+    assert run(folder(group))["both::third"]["acc,none"] == 1.0  # as in lm-eval, where it has no file of its own
 
 
 @pytest.mark.covers("GroupConfig.task")

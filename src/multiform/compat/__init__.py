@@ -11,8 +11,6 @@ from multiform.errors import UsageError, nearest
 class _Answering(Protocol):
     """A module that answers the imports of a package."""
 
-    def install(self, *, instead: bool = False) -> bool: ...
-
     def uninstall(self) -> None: ...
 
 
@@ -30,7 +28,12 @@ def install(package: str, *, instead: bool = False) -> bool:
     >>> ClozeStyle().get_cue_text()
     'Answer:'
     """
-    return _module(package, "install").install(instead=instead)
+    if package == finder.PACKAGE:
+        from multiform.config.functions import load_module
+
+        return finder.install(load=load_module, instead=instead)
+    _module(package, "install")
+    return packages.install(instead=instead)
 
 
 def uninstall(package: str) -> None:

@@ -27,11 +27,12 @@ class Answers(MetaPathFinder, Loader):
     def __init__(self) -> None:
         #: Whether it answers for good, and not only while a task's file is loaded.
         self.installed = False
-        #: The files that are being loaded, the innermost last, and how to load another one.
+        #: The files that are being loaded, the innermost last.
         self._loading: list[Path] = []
         #: Files that were loaded before, for what a function imports when it is called.
         self._loaded: list[Path] = []
-        self._load: Load | None = None
+        #: How a task's file becomes a module.
+        self.load: Load | None = None
         #: Folders of tasks that a user has named.
         self.folders: set[Path] = set()
 
@@ -62,8 +63,8 @@ class Answers(MetaPathFinder, Loader):
         file = self._task_file(name)
         assert file is not None
         file = file / "__init__.py" if file.is_dir() else file
-        assert self._load is not None
-        return self._load(file) if file.is_file() else None
+        assert self.load is not None
+        return self.load(file) if file.is_file() else None
 
     def _task_file(self, fullname: str) -> Path | None:
         """The file or folder of ``lm_eval.tasks.X``, below one of the folders that a task's file is in."""
@@ -73,7 +74,7 @@ class Answers(MetaPathFinder, Loader):
         files = self._loading or self._loaded
         above = [folder for file in reversed(files) for folder in _above(file, self.folders)]
         installed = real_folder()
-        for folder in [*above, *([installed / "tasks"] if installed else [])]:
+        for folder in [*above, *sorted(self.folders), *([installed / "tasks"] if installed else [])]:
             place = folder.joinpath(*parts)
             for found in (place.with_name(f"{place.name}.py"), place):
                 if found.exists():
@@ -87,7 +88,7 @@ class Answers(MetaPathFinder, Loader):
         before = _taken_out()
         if self.installed or self._loading:  # the same answers go on
             sys.modules.update({name: module for name, module in before.items() if _own(name)})
-        self._load = load
+        self.load = load
         self._loading.append(file)
         try:
             yield
@@ -110,14 +111,18 @@ def real_folder() -> Path | None:
     return Path(found[0]) if found else None
 
 
-def install(*, instead: bool = False) -> bool:
-    """Answer for good; False, and nothing is done, where the real package is installed and not to be replaced."""
+def install(*, load: Load, instead: bool = False) -> bool:
+    """Answer for good; False, and nothing is done, where the real package is installed and not to be replaced.
+
+    `load` makes modules of the files of task folders.
+    """
     if not answers.installed and not instead and real_folder() is not None:
         return False
     if not answers.installed:
         _listen()
         _taken_out()
         answers.installed = True
+        answers.load = load
     return True
 
 

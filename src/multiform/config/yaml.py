@@ -33,6 +33,12 @@ def read_yaml(path: Path) -> YamlFile:
     return _read(resolved, chain=())
 
 
+def read_own(path: Path) -> YamlFile:
+    """Read a task file alone: what it would include is still a key of it."""
+    parsed = parse_yaml(read_text(path), path.resolve())
+    return YamlFile(_mapping(parsed, path), Source(path, parsed.positions, parsed.notes))
+
+
 def read_text(path: Path) -> str:
     """The text of a file, or a ConfigError that says why it cannot be read."""
     try:
@@ -54,14 +60,7 @@ _parse_included = lru_cache(maxsize=512)(parse_yaml)
 
 def _read(path: Path, chain: tuple[Path, ...], parse: Callable[[str, Path], Parsed] = parse_yaml) -> YamlFile:
     parsed = parse(read_text(path), path)
-    data = parsed.data
-    if not isinstance(data, dict):
-        got = "an empty file" if data is None else "a list" if isinstance(data, list) else shorten(data)
-        raise ConfigError(
-            f"expected a mapping of task fields, got {got}",
-            where=f"{display(path)}:1",
-            hint="start with 'task: name'",
-        )
+    data = _mapping(parsed, path)
     source = Source(path, parsed.positions, parsed.notes)
     own = {key: value for key, value in data.items() if key != "include"}
     names = _include_list(data.get("include"), source)
@@ -70,6 +69,15 @@ def _read(path: Path, chain: tuple[Path, ...], parse: Callable[[str, Path], Pars
     for included in includes:
         merged |= {key: value for key, value in included.data.items() if key not in _NOT_INCLUDED}
     return YamlFile(merged | own, source.over([included.source for included in includes]))
+
+
+def _mapping(parsed: Parsed, path: Path) -> dict[str, Any]:
+    data = parsed.data
+    if isinstance(data, dict):
+        return data
+    got = "an empty file" if data is None else "a list" if isinstance(data, list) else shorten(data)
+    what = f"expected a mapping of task fields, got {got}"
+    raise ConfigError(what, where=f"{display(path)}:1", hint="start with 'task: name'")
 
 
 def _include_list(value: Any, source: Source) -> list[tuple[str, str]]:

@@ -16,7 +16,7 @@ from multiform.engine.store import Store
 from multiform.errors import ConfigError, UsageError, nearest, reason
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
-from multiform.tasks import BaseTask, GenerateTask, Group, Node, RunSettings, Task, TaskManager
+from multiform.tasks import BaseTask, GenerateTask, Group, Node, RunSettings, Task, TaskManager, distinct, same_task
 
 DEFAULT_MODEL = "bundled"
 #: Seeds of python, numpy, torch and the few-shot sampler.
@@ -36,30 +36,24 @@ def load_tasks(
     """The forms that are named or given, with the settings of this run; groups are added to `groups`."""
     manager = TaskManager(include_path)
     mirror = Path(dataset_mirror) if dataset_mirror else None
-    made: list[Task] = []
-    for item in [tasks] if isinstance(tasks, str) else tasks:
-        if isinstance(item, Task):
-            made.append(item)
-        elif isinstance(item, TaskConfig):
-            made.append(Task.from_config(item, dataset_mirror=mirror))
-        elif isinstance(item, Group):  # of tasks that are given beside it
-            given = {task.name for task in made}
-            others = [config for config in item.tasks() if config.form_name not in given]
-            made += [Task.from_config(config, dataset_mirror=mirror) for config in others]
-            if groups is not None:
-                groups.append(item)
-        else:
-            nodes = manager.tree(item) if isinstance(item, str) else [_node(item)]
-            configs = {config.form_name: config for node in nodes for config in _leaves(node)}
-            made += [Task.from_config(config, dataset_mirror=mirror) for config in configs.values()]
-            if groups is not None:
-                groups += [node for node in nodes if isinstance(node, Group)]
+    items = [tasks] if isinstance(tasks, str) else list(tasks)
+    given = [item for item in items if isinstance(item, Task)]
+    named = [_nodes(item, manager) for item in items if not isinstance(item, Task)]
+    nodes = distinct([node for some in named for node in some])
     forms: dict[str, Task] = {}
-    for task in made:
-        first = forms.setdefault(task.name, task)
-        if first is not task and first.config != task.config:
-            what = f"two different tasks are called '{task.name}'"
-            raise UsageError(what, where="--tasks", hint="rename one of them, or run them one by one")
+    for task in given:
+        if forms.setdefault(task.name, task).config != task.config:
+            raise _two_tasks(task.name)
+    configs = {name: task.config for name, task in forms.items()}  # a group may be given beside its tasks
+    for config in (config for node in nodes for config in (node.tasks() if isinstance(node, Group) else [node])):
+        name = config.form_name
+        first = configs.setdefault(name, config)
+        if first is not config and not same_task(first, config):
+            raise _two_tasks(name)
+        if name not in forms:
+            forms[name] = Task.from_config(config, dataset_mirror=mirror)
+    if groups is not None:
+        groups += [node for node in nodes if isinstance(node, Group)]
     if not forms:
         raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
     tasks_of_run = [task.under(settings) for task in forms.values()]
@@ -70,17 +64,22 @@ def load_tasks(
     return tasks_of_run
 
 
-def _node(item: Any) -> Node:
-    """What a Python task, or the class of one, stands for."""
+def _nodes(item: Any, manager: TaskManager) -> list[Node]:
+    """The tasks and groups that an item names or is."""
+    if isinstance(item, str):
+        return manager.nodes(item)
+    if isinstance(item, TaskConfig | Group):
+        return [item]
     task = item() if isinstance(item, type) and issubclass(item, BaseTask) else item
     if not isinstance(task, BaseTask):
         what = f"expected a task's name, configuration or class, got {type(task).__name__}"
         raise UsageError(what, where="tasks", hint="give e.g. tasks=['quiz@mcqa']")
-    return task.to_node(None)
+    return [task.to_node(None)]
 
 
-def _leaves(node: Node) -> list[TaskConfig]:
-    return list(node.tasks()) if isinstance(node, Group) else [node]
+def _two_tasks(name: str) -> UsageError:
+    hint = "rename one of them, or run them one by one"
+    return UsageError(f"two different tasks are called '{name}'", where="--tasks", hint=hint)
 
 
 def load_model(

@@ -1,5 +1,6 @@
 """Tasks: from documents over few-shot examples and prompts to requests and scores."""
 
+from multiform.tasks.distinct import distinct, same_task
 from multiform.tasks.fewshot import Sampler, register_sampler, samplers
 from multiform.tasks.form import ChatTemplate, Form, RunSettings
 from multiform.tasks.group import Group, Node, node_name
@@ -29,8 +30,10 @@ __all__ = [
     "ScoredSample",
     "Task",
     "TaskManager",
+    "distinct",
     "node_name",
     "register_sampler",
+    "same_task",
     "samplers",
     "task_classes",
 ]

@@ -22,14 +22,18 @@ class Group:
     config: GroupConfig
     members: tuple[Node, ...]
     label: str | None = None
-    #: The group in whose file this one is written down, if it has no file of its own.
+    #: The path of the group that this one is written in, or that tells it apart from another one of its name.
     outer: str = ""
 
     @property
-    def name(self) -> str:
+    def path(self) -> str:
         """The group's name, as lm-eval has it: ``outer::inner`` for one that is written inside another."""
-        name = _inner_name(self.outer, self.config.group)
-        return f"{name}@{self.label}" if self.label else name
+        return _inner_name(self.outer, self.config.group)
+
+    @property
+    def name(self) -> str:
+        """The name by which results know the group: its path, and the format that was asked for."""
+        return f"{self.path}@{self.label}" if self.label else self.path
 
     def tasks(self) -> Iterator[TaskConfig]:
         """All tasks below the group, each once."""
@@ -103,7 +107,7 @@ def _member(
     except MultiformError:
         if "dataset_path" not in {**overrides, **changes} and "custom_dataset" not in changes:
             raise  # neither a task that is known nor one that is defined here
-    return [TaskConfig.from_dict({**overrides, **member}, source=source)]
+    return [TaskConfig.from_dict({**overrides, **member, "task": _inner_name(outer, name)}, source=source)]
 
 
 def _selected(name: str, overrides: Mapping[str, Any]) -> str:

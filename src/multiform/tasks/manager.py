@@ -15,6 +15,7 @@ from multiform.config import TaskConfig, YamlFile, read_yaml
 from multiform.config.source import Source, display
 from multiform.errors import ConfigError, MultiformError, UsageError, nearest, running, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
+from multiform.tasks.distinct import distinct
 from multiform.tasks.folders import task_folders
 from multiform.tasks.group import Group, Node, build_group
 from multiform.tasks.index import Entry, Index, build_index
@@ -41,8 +42,9 @@ class Target:
 class TaskManager:
     """Finds tasks by name, tag, glob or path, each with the formats that follow an ``@``."""
 
-    def __init__(self, include_path: str | Path | Iterable[str | Path] | None = None) -> None:
-        self.folders = task_folders(include_path)
+    def __init__(self, include_path: str | Path | Iterable[str | Path] | None = None, *, library: bool = True) -> None:
+        """Know the tasks of the library, unless that is turned off, and of the folders that are named."""
+        self.folders = task_folders(include_path, library=library)
         answers.folders.update(folder.resolve() for folder in self.folders)
 
     @cached_property
@@ -58,7 +60,11 @@ class TaskManager:
         return list(_by_name(self.tree(specs, overrides)).values())
 
     def tree(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
-        """The tasks and groups that the specifications name, groups with their members."""
+        """The tasks and groups that the specifications name, groups with their members, all with distinct names."""
+        return distinct(self.nodes(specs, overrides))
+
+    def nodes(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
+        """The same as `tree`, in which different tasks of different groups may still share a name."""
         wanted = [(target, label) for target in self.targets(specs) for label in self.labels(target)]
         nodes = [self.node(target, label, overrides) for target, label in wanted]
         _by_name(nodes)  # two files that define one form are an error
@@ -95,6 +101,10 @@ class TaskManager:
             return build_group(file, self._members, changes, chain)
         data = {**file.data, **changes}
         return TaskConfig.from_dict(with_class(data) if "class" in data else data, source=file.source)
+
+    def described_group(self, data: Mapping[str, Any]) -> Group:
+        """The group that a mapping describes as a file would, with the members that it names."""
+        return build_group(YamlFile(dict(data), Source(Path(str(data.get("group"))))), self._members, {})
 
     def _members(self, name: str, overrides: Mapping[str, Any], chain: tuple[str, ...]) -> list[Node]:
         """The nodes of a group's member."""

@@ -56,7 +56,7 @@ def with_class(data: Mapping[str, Any]) -> dict[str, Any]:
             what = f"{kind.__name__} makes its prompts itself, so that no {name} can change them"
             raise ConfigError(what, where=str(data.get("task")), hint=f"run it without a {name}")
     naming = {key: value for key, value in others.items() if key in ("task", "task_alias", "tag")}
-    return {**naming, "_task_class": kind, "_class_keys": others}
+    return {**naming, "_task_class": kind, "_class_keys": {**others, "class": kind}}
 
 
 def task_classes_in(file: Path, *, named: bool = False) -> list[TaskClass]:

@@ -104,6 +104,21 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.fixture
+def config(folder: Path) -> dict[str, object]:
+    """A task that is written as a dict."""
+    return {
+        "task": "own",
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": str(folder / "rows.jsonl")}},
+        "test_split": "test",
+        "output_type": "multiple_choice",
+        "doc_to_text": "{{question}}",
+        "doc_to_choice": "{{choices}}",
+        "doc_to_target": "answer",
+    }
+
+
 @pytest.fixture(scope="session")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., str]:
     """Runs a user's script in a process of its own, on Multiform or on the real lm-eval, and gives what it prints."""

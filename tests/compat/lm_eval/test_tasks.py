@@ -30,20 +30,6 @@ def manager(folder):
     return TaskManager(include_path=folder, include_defaults=False)
 
 
-@pytest.fixture
-def config(folder):
-    return {
-        "task": "own",
-        "dataset_path": "json",
-        "dataset_kwargs": {"data_files": {"test": str(folder / "rows.jsonl")}},
-        "test_split": "test",
-        "output_type": "multiple_choice",
-        "doc_to_text": "{{question}}",
-        "doc_to_choice": "{{choices}}",
-        "doc_to_target": "answer",
-    }
-
-
 def test_a_configured_task_is_one_of_ours(config):
     task = ConfigurableTask(config=config)
     assert isinstance(task, OurTask)
@@ -204,8 +190,9 @@ def test_a_known_task_is_changed_by_a_dict(manager):
     made = manager.load([{"task": "animals", "num_fewshot": 3, "description": "Hm. "}])
     assert made["tasks"]["animals"].config.description == "Hm. "
     assert made["tasks"]["animals"].num_fewshot == 3
-    with pytest.raises(UsageError, match="a group cannot be written here"):
-        manager.load([{"group": "g", "task": ["animals"]}])
+    group = manager.load([{"group": "own_group", "task": ["animals", {"task": "plain", "num_fewshot": 2}]}])
+    assert group["group_map"] == {"own_group": ["animals", "plain"]}
+    assert group["tasks"]["plain"].num_fewshot == 2
 
 
 def test_registered_things_are_found_again():

@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from multiform.arguments import parse_arguments
-from multiform.compat.lm_eval.api.group import Group
+from multiform.compat.kinds import also
+from multiform.compat.lm_eval.api.group import Group, as_node
 from multiform.compat.lm_eval.api.registry import get_model
 from multiform.compat.lm_eval.results import whole_results, without_run
 from multiform.compat.lm_eval.tasks.manager import TaskDict, TaskManager
+from multiform.errors import UsageError
 from multiform.evaluation import evaluate as run
 from multiform.results import Results
 from multiform.tasks import Task
 
 
+@also(ValueError)
 def simple_evaluate(
     model: Any,
     model_args: str | Mapping[str, Any] | None = None,
@@ -99,6 +102,7 @@ def simple_evaluate(
     return whole_results(made, asked, samples=samples_too, errors=bootstrap_iters > 0, unsaid=unsaid)
 
 
+@also(ValueError)
 def evaluate(
     lm: Any,
     task_dict: TaskDict | Mapping[Any, Any],
@@ -136,20 +140,30 @@ def evaluate(
 def _forms(loaded: TaskDict | Mapping[Any, Any]) -> list[Any]:
     """The tasks, and the groups whose scores are wanted, of a manager's answer or of nested dicts."""
     if "tasks" in loaded:
-        items: list[Any] = [*loaded["tasks"].values(), *loaded.get("groups", {}).values()]
+        tasks, groups = list(loaded["tasks"].values()), list(loaded.get("groups", {}).values())
     else:
-        items = list(_flat(loaded))
-    return [item.node if isinstance(item, Group) else item for item in items if getattr(item, "node", item) is not None]
+        found = list(_flat(loaded))
+        tasks = [item for item in found if not isinstance(item, Group)]
+        groups = [item for item in found if isinstance(item, Group)]
+    inside = [task for group in groups for task in group.get_all_tasks()]
+    inner = {name for group in groups for name in (one.name for one in group.get_all_groups())}
+    every: dict[str, Task] = {}
+    for task in [*tasks, *inside]:
+        if every.setdefault(task.name, task) is not task:
+            hint = "rename one of them, or run them one by one"
+            raise UsageError(f"two different tasks are called '{task.name}'", where="tasks", hint=hint)
+    return [*every.values(), *(as_node(group) for group in groups if group.name not in inner)]
 
 
 def _flat(nested: Mapping[Any, Any]) -> Iterator[Any]:
-    groups = [key for key in nested if isinstance(key, Group)]
-    for value in nested.values():
+    """The tasks of nested dicts, and the groups that they are under."""
+    for key, value in nested.items():
         if isinstance(value, Mapping):
             yield from _flat(value)
         else:
             yield value
-    yield from groups
+        if isinstance(key, Group):
+            yield key
 
 
 def _model_args(model: Any, given: str | Mapping[str, Any] | None, more: Mapping[str, Any]) -> Any:

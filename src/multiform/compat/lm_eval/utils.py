@@ -13,7 +13,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from itertools import islice
 from typing import Any, TypeVar
 
-from multiform.arguments import parse_arguments
+from multiform.arguments import parse_arguments, parse_value
 from multiform.compat.lm_eval.table import make_table
 from multiform.fields import Field
 from multiform.results.names import sanitized
@@ -23,7 +23,13 @@ __all__ = [
     "create_iterator",
     "eval_logger",
     "general_detokenize",
+    "get_file_datetime",
+    "get_file_task_name",
+    "get_latest_filename",
+    "get_results_filenames",
     "get_rolling_token_windows",
+    "get_sample_results_filenames",
+    "handle_arg_string",
     "handle_non_serializable",
     "hash_string",
     "join_iters",
@@ -198,6 +204,42 @@ def positional_deprecated(function: Callable[..., T]) -> Callable[..., T]:
         return function(*args, **kwargs)
 
     return call
+
+
+def handle_arg_string(arg: str) -> Any:
+    """A text as the number or truth value that it spells; what is quoted stays text.
+
+    >>> handle_arg_string("-1"), handle_arg_string("True"), handle_arg_string("'1'"), handle_arg_string("gpt2")
+    (-1, True, '1', 'gpt2')
+    """
+    text = arg.strip()
+    quoted = len(text) > 1 and text[0] == text[-1] and text[0] in "'\""
+    value = text[1:-1] if quoted else parse_value(text)
+    return text if isinstance(value, list | tuple | dict) else value
+
+
+def get_file_task_name(filename: str) -> str:
+    """The task of a file of samples.
+
+    >>> get_file_task_name("samples_arc_easy_2026-01-02.jsonl"), get_file_datetime("samples_arc_2026-01-02.jsonl")
+    ('arc_easy', '2026-01-02')
+    """
+    return filename[filename.find("_") + 1 : filename.rfind("_")]
+
+
+def get_file_datetime(filename: str) -> str:
+    """The date of a file of results or samples."""
+    return filename[filename.rfind("_") + 1 :].replace(".jsonl", "")
+
+
+def get_results_filenames(filenames: Iterable[str]) -> list[str]:
+    """The files of results among these."""
+    return [name for name in filenames if "/results_" in name and ".json" in name]
+
+
+def get_sample_results_filenames(filenames: Iterable[str]) -> list[str]:
+    """The files of samples among these."""
+    return [name for name in filenames if "/samples_" in name and ".json" in name]
 
 
 def get_latest_filename(filenames: Sequence[str]) -> str:

@@ -1,30 +1,47 @@
-"""Groups of tasks, as `TaskManager.load` gives them."""
+"""Groups of tasks, as `TaskManager.load` gives them and as scripts build them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from multiform.config import GroupConfig
+from multiform.compat.kinds import also
+from multiform.compat.lm_eval.config.group import AggMetricConfig, GroupConfig
+from multiform.config import GroupConfig as OurGroupConfig
+from multiform.errors import UsageError
+from multiform.scoring.groups import group_scores
+from multiform.scoring.statistics import Estimate
 from multiform.tasks import Group as OurGroup
 from multiform.tasks import Task
+
+__all__ = ["AggMetricConfig", "ConfigurableGroup", "Group", "GroupConfig"]
+
+eval_logger = logging.getLogger(__name__)
+
+#: The scores of each task by name: numbers by ``metric,filter``, and `sample_len`.
+TaskMetrics = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(eq=False)
 class Group:
-    """A group with its tasks and groups; `node` says how its scores are made."""
+    """A group with its tasks and groups, each under its name."""
 
     name: str
     alias: str | None = None
-    aggregate_metric_list: list[dict[str, Any]] | None = None
+    aggregate_metric_list: list[AggMetricConfig] | None = None
     metadata: dict[str, Any] | None = None
     _children: dict[str, Task | Group] = field(default_factory=dict, repr=False)
-    node: OurGroup | None = field(default=None, repr=False)
+    _config: GroupConfig | None = field(default=None, repr=False)
 
     def add(self, item: Task | Group) -> None:
-        """Add a task or group."""
-        self._children[item.name] = item
+        """Add a task or group; another one of its name has to be taken out before."""
+        name = child_name(item)
+        if self._children.setdefault(name, item) is not item:
+            hint = "rename one of them, or pop the first"
+            with also(ValueError):
+                raise UsageError(f"there is another '{name}' in the group", where=self.name, hint=hint)
 
     def get(self, name: str) -> Task | Group | None:
         """The member of that name."""
@@ -48,7 +65,7 @@ class Group:
         return list(self._children)
 
     def get_all_tasks(self, recursive: bool = True) -> list[Task]:
-        """All tasks below it."""
+        """All tasks below it, or its own."""
         found: list[Task] = []
         for item in self:
             if isinstance(item, Task):
@@ -58,7 +75,7 @@ class Group:
         return found
 
     def get_all_groups(self, recursive: bool = True) -> list[Group]:
-        """All groups below it."""
+        """All groups below it, or its own."""
         found: list[Group] = []
         for item in self:
             if isinstance(item, Group):
@@ -67,39 +84,83 @@ class Group:
 
     @property
     def version(self) -> str:
-        return str((self.metadata or {}).get("version", ""))
+        return str((self.metadata or {}).get("version", "N/A"))
 
     @property
     def has_aggregation(self) -> bool:
         return bool(self.aggregate_metric_list)
 
+    def aggregate(self, task_metrics: TaskMetrics) -> dict[str, Any]:
+        """The group's scores, from those of its tasks; with `sample_count`, how many documents each is about."""
+        scores: dict[str, Any] = {"alias": self.alias or self.name, "name": self.name}
+        if not self.aggregate_metric_list:
+            return scores
+        names = [child_name(task) for task in self.get_all_tasks()]
+        present = [task_metrics[name] for name in names if name in task_metrics]
+        scores["sample_len"] = sum(metrics.get("sample_len", 0) for metrics in present)
+        counts: dict[str, int] = {}
+        for entry in self.aggregate_metric_list:
+            filters = entry.filter_list
+            if filters is None:
+                filters = self._discover_filters_for_metric(entry.metric, task_metrics)
+            for key in (f"{entry.metric},{name}" for name in filters):
+                self._warn_of_missing(key, names, task_metrics)
+                tasks = [_estimates(metrics, key) for metrics in present]
+                for found, estimate in group_scores([{**asdict(entry), "filter_list": None}], tasks).items():
+                    metric, _, name = found.partition(",")
+                    scores[found] = estimate.value
+                    scores[f"{metric}_stderr,{name}"] = "N/A" if estimate.stderr is None else estimate.stderr
+                    counts[found] = estimate.n
+        return {**scores, "sample_count": counts} if counts else scores
+
+    def _discover_filters_for_metric(self, metric_name: str, task_metrics: TaskMetrics) -> list[str]:
+        """The filters under which the group's tasks have a metric."""
+        names = {child_name(task) for task in self.get_all_tasks()}
+        keys = {key for name in names for key in task_metrics.get(name, {})}
+        return sorted(key.partition(",")[2] for key in keys if key.partition(",")[0] == metric_name and "," in key)
+
+    def _warn_of_missing(self, key: str, names: Sequence[str], task_metrics: TaskMetrics) -> None:
+        missing = [name for name in names if key not in task_metrics.get(name, {})]
+        if len(missing) == len(names):
+            eval_logger.warning("group '%s': no values found for metric '%s' in any task", self.name, key)
+        elif missing:
+            what = "group '%s': metric '%s' is missing in %d/%d tasks: %s"
+            eval_logger.warning(what, self.name, key, len(missing), len(names), ", ".join(missing[:5]))
+
     def to_dict(self) -> dict[str, Any]:
         """What the group's file says about it."""
-        return {
+        if self._config is not None:
+            return self._config.to_dict()
+        values = {
             "group": self.name,
-            "group_alias": self.alias,
             "task": self.child_names,
-            "aggregate_metric_list": self.aggregate_metric_list,
+            "group_alias": self.alias,
+            "aggregate_metric_list": [asdict(entry) for entry in self.aggregate_metric_list or ()],
             "metadata": self.metadata,
         }
+        return {key: value for key, value in values.items() if value}
 
     @classmethod
-    def from_config(cls, config: GroupConfig | dict[str, Any]) -> Group:
+    def from_config(cls, config: GroupConfig | OurGroupConfig | dict[str, Any]) -> Group:
         """The group that a configuration describes, without members yet."""
-        made = config if isinstance(config, GroupConfig) else GroupConfig.from_dict(config)[0]
+        made = _config(config)
         return cls(
             name=made.group,
             alias=made.group_alias,
-            aggregate_metric_list=made.aggregates() or None,
+            aggregate_metric_list=made.aggregate_metric_list,
             metadata=made.metadata,
+            _config=made,
         )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(name={self.name!r}, {len(self)} children: {', '.join(self.child_names)})"
 
 
 class ConfigurableGroup(Group):
-    """A group made of its configuration."""
+    """A group made of its configuration; two of one name are equal."""
 
-    def __init__(self, config: GroupConfig | dict[str, Any]) -> None:
-        vars(self).update(vars(Group.from_config(config)))
+    def __init__(self, config: GroupConfig | dict[str, Any] | None = None) -> None:
+        vars(self).update(vars(Group.from_config(config or {})))
 
     @classmethod
     def from_group(cls, group: Group) -> ConfigurableGroup:
@@ -107,6 +168,12 @@ class ConfigurableGroup(Group):
         made = cls.__new__(cls)
         vars(made).update(vars(group))
         return made
+
+    def __eq__(self, other: object) -> bool:
+        return self.name == other.name if isinstance(other, ConfigurableGroup) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     @property
     def group(self) -> str:
@@ -119,3 +186,43 @@ class ConfigurableGroup(Group):
     @property
     def group_name(self) -> str:
         return self.name
+
+    @property
+    def config(self) -> dict[str, Any]:
+        return self.to_dict()
+
+
+def child_name(item: Task | Group) -> str:
+    """The name of a member: a task may have one that is not that of its configuration."""
+    return str(item.task_name if hasattr(item, "task_name") else item.name)
+
+
+def as_node(group: Group) -> OurGroup:
+    """The group as Multiform scores it, with the configurations of the tasks that are in it now."""
+    config = OurGroupConfig(
+        group=group.name,
+        group_alias=group.alias,
+        task=[*group.child_names],
+        aggregate_metric_list=[asdict(entry) for entry in group.aggregate_metric_list or ()],
+        metadata=group.metadata,
+    )
+    return OurGroup(config, tuple(as_node(item) if isinstance(item, Group) else item.config for item in group))
+
+
+def _config(given: GroupConfig | OurGroupConfig | dict[str, Any]) -> GroupConfig:
+    if isinstance(given, GroupConfig):
+        return given
+    if isinstance(given, OurGroupConfig):
+        scores = [{key: value for key, value in one.items() if key != "higher_is_better"} for one in given.aggregates()]
+        return GroupConfig(given.group, given.group_alias, given.members(), scores or None, given.metadata)
+    return GroupConfig(**given)
+
+
+def _estimates(metrics: Mapping[str, Any], key: str) -> dict[str, Estimate]:
+    """The score that a key stands for, if there is one."""
+    if key not in metrics:
+        return {}
+    metric, _, name = key.partition(",")
+    stderr = metrics.get(f"{metric}_stderr,{name}")
+    error = None if isinstance(stderr, str) else stderr
+    return {key: Estimate(value=metrics[key], n=metrics.get("sample_len", 0), stderr=error)}

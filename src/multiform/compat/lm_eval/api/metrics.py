@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from multiform.scoring.aggregations import aggregations
-from multiform.scoring.bootstrap import bootstrap_stderr as bootstrap_stderr
+from multiform.scoring.bootstrap import bootstrap_mean_stderr
+from multiform.scoring.bootstrap import bootstrap_stderr as resampled_stderr
 from multiform.scoring.metrics.text import exact_match
 from multiform.scoring.outcome import TextOutcome
 
@@ -120,6 +121,30 @@ def sample_stddev(arr: Sequence[float]) -> float:
 def mean_stderr(arr: Sequence[float]) -> float:
     """The standard error of a mean."""
     return sample_stddev(arr) / math.sqrt(len(arr))
+
+
+def acc_all_stderr(items: Iterable[tuple[Any, Any]]) -> float:
+    """The standard error of `acc_all`, over the questions."""
+    right: dict[Any, bool] = {}
+    for judged, doc in items:
+        right[doc["idx"]["question"]] = right.get(doc["idx"]["question"], True) and (doc["label"] == 1) == judged
+    return mean_stderr([float(value) for value in right.values()])
+
+
+def bootstrap_stderr(f: Callable[[Sequence[Any]], float], xs: Sequence[Any], iters: int) -> float:
+    """The standard error of a function of all values, from so many resamples; the same each time.
+
+    >>> round(bootstrap_stderr(mean, [0.0, 1.0, 1.0, 0.0], iters=1000), 2)
+    0.25
+    """
+    if f is mean:  # the resamples are the same, a thousand at a time
+        return bootstrap_mean_stderr(lambda means: means, xs, iters)
+    return resampled_stderr(f, xs, iters)
+
+
+def unweighted_mean_stderr(stderrs: Sequence[float]) -> float:
+    """The standard error of the plain mean of independent scores."""
+    return math.sqrt(math.fsum(error**2 for error in stderrs)) / len(stderrs)
 
 
 def stderr_for_metric(metric: Aggregate, bootstrap_iters: int) -> Callable[[Sequence[Any]], float | None] | None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from multiform.compat.foreign import as_model
+from multiform.compat.kinds import also
 from multiform.compat.lm_eval.api import metrics as functions
 from multiform.compat.lm_eval.api.filter import Filter
 from multiform.compat.lm_eval.api.model import LM
@@ -17,6 +18,7 @@ from multiform.scoring.build import DEFAULT_METRICS
 from multiform.scoring.filters import filters
 from multiform.scoring.metrics import Metric, metrics
 from multiform.scoring.metrics.callables import callable_metric
+from multiform.scoring.scorers import Scorer, scorers
 
 T = TypeVar("T")
 
@@ -53,7 +55,8 @@ def get_model(model_name: str) -> type[LM]:
         return MODEL_REGISTRY[model_name]
     from multiform.compat.lm_eval.models import model_class
 
-    return model_class(model_name)
+    with also(ValueError):
+        return model_class(model_name)
 
 
 def register_filter(name: str) -> Callable[[type[T]], type[T]]:
@@ -73,7 +76,8 @@ def get_filter(filter_name: str | Callable[..., Any]) -> Callable[..., Any]:
         return filter_name
     from multiform.compat.lm_eval.filters.builtin import BuiltinFilter
 
-    filters.get(filter_name)  # raises, with the nearest name
+    with also(KeyError):
+        filters.get(filter_name)  # raises, with the nearest name
     return FILTER_REGISTRY.get(filter_name) or _named(filter_name, BuiltinFilter)
 
 
@@ -138,6 +142,17 @@ def get_metric_aggregation(name: str) -> Callable[..., float] | None:
 def is_higher_better(metric_name: str) -> bool | None:
     """Whether more of a metric is better; None where it is not known."""
     return metrics.get(metric_name).higher_is_better if metric_name in metrics else None
+
+
+def register_scorer(name: str) -> Callable[[type[Scorer]], type[Scorer]]:
+    """Register a scorer, which a task names with `scorer:`."""
+    return scorers.register(name)
+
+
+def get_scorer(name: str) -> type[Scorer]:
+    """The scorer of a name."""
+    with also(KeyError):
+        return scorers.get(name)
 
 
 def register_task(name: str) -> Callable[[type[T]], type[T]]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
 from multiform.compat.lm_eval.api.building import OWN_CODE, building, current
 from multiform.compat.lm_eval.api.scores import TaskScores
+from multiform.compat.lm_eval.api.utils import Message, maybe_delimit, requires_delimiter
 from multiform.compat.lm_eval.config.task import TaskConfig
+from multiform.compat.lm_eval.utils import apply_template
 from multiform.config import TaskConfig as OurConfig
 from multiform.errors import ConfigError, running
 from multiform.fields import Doc
@@ -40,7 +42,10 @@ class Task(TaskScores):
         download_mode: Any = None,
         config: Mapping[str, Any] | OurConfig | None = None,
     ) -> None:
-        made = config if isinstance(config, OurConfig) else self._configuration(config or {})
+        if getattr(type(self), "build_qa_turn", None) not in (None, ConfigurableTask.build_qa_turn):
+            what = f"{type(self).__name__} overrides build_qa_turn, by which our prompts are not made"
+            raise ConfigError(what, where="build_qa_turn", hint="override fewshot_context instead")
+        made = _with_items(config) if isinstance(config, OurConfig) else self._configuration(config or {})
         if self.VERSION is not None and "version" not in made.metadata:
             made = made.changed(metadata={**made.metadata, "version": self.VERSION})
         super().__init__(made, dataset_mirror=current().mirror)
@@ -74,21 +79,33 @@ class Task(TaskScores):
             building(config, dataset_mirror),
         ):
             task = cls(config=dict(config._class_keys)) if _takes_config(cls) else cls()
-        if task.config.task != config.task:
-            task.set_config("task", config.task)
+        names = {"task": config.task, "_qualified_name": config._qualified_name}
+        if any(getattr(task.config, key) != name for key, name in names.items()):
+            task._configure(task.config.changed(**names), task.form.settings)
         return task
 
     @property
     def _config(self) -> OurConfig:
+        """The configuration; one that is set takes the place of it."""
         return self.config
+
+    @_config.setter
+    def _config(self, config: OurConfig | Mapping[str, Any]) -> None:
+        changed = _with_items(config) if isinstance(config, OurConfig) else TaskConfig.from_dict(config)
+        self._configure(changed, self.form.settings)
 
     @property
     def task_name(self) -> str:
-        return self.config.task
+        return self.name
 
     @property
     def fewshot_cfg(self) -> Any:
         return self.config.fewshot_config
+
+    @staticmethod
+    def resolve_field(doc: Doc, field: str | None = None) -> Any:
+        """A template rendered with a document; None where there is none."""
+        return None if field is None else apply_template(field, doc)
 
     def should_decontaminate(self) -> bool:
         return self.config.should_decontaminate
@@ -99,6 +116,33 @@ class Task(TaskScores):
 
 class ConfigurableTask(Task):
     """A task that its configuration describes: ``ConfigurableTask(config={...})``, or a subclass with code."""
+
+    def build_qa_turn(
+        self,
+        *,
+        q: str | None = None,
+        c: Sequence[str] | None = None,
+        a: str | int | Sequence[str] | None = None,
+        gen_prefix: str | None = None,
+        tgt_delim: str = " ",
+        few_delim: str = "\n\n",
+    ) -> list[Message]:
+        """A question as messages, with its answer (a text, the index of a choice, or several texts) or what begins it.
+
+        Prompts themselves are made elsewhere: an override does not change them, and is refused.
+        """
+        assert isinstance(q, str), f"the question is not a text: {q!r}"
+        answered = a is not None and a != ""
+        delimited = requires_delimiter(q, gen_prefix) if gen_prefix else answered
+        messages = [Message("user", q, tgt_delim if delimited else "")]
+        if answered:
+            first = a[0] if isinstance(a, Sequence) and not isinstance(a, str) else a
+            answer = c[a] if c and isinstance(a, int) else first
+            assert isinstance(answer, str), f"the answer is not a text: {a!r}"
+            messages.append(Message("assistant", maybe_delimit(gen_prefix, answer), few_delim))
+        elif gen_prefix:
+            messages.append(Message("assistant", gen_prefix))
+        return messages
 
 
 class MultipleChoiceTask(Task):
@@ -130,6 +174,11 @@ class PerplexityTask(Task):
 
     def doc_to_target(self, doc: Doc, doc_to_target: Any = None) -> Any:
         return doc
+
+
+def _with_items(config: OurConfig) -> TaskConfig:
+    """A configuration whose fields can be read as those of a dict, too."""
+    return config if isinstance(config, TaskConfig) else TaskConfig(**config._given)
 
 
 def _takes_config(kind: type[Task]) -> bool:

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
-from multiform.config import FewshotConfig
+from multiform.compat.lm_eval.config.source_code import source_code
+from multiform.config import FewshotConfig, FilterPipeline, FilterStep, MetricConfig, ScorerConfig
 from multiform.config import TaskConfig as OurConfig
 
-__all__ = ["FewshotConfig", "TaskConfig"]
+__all__ = ["FewshotConfig", "FilterPipeline", "FilterStep", "MetricConfig", "ScorerConfig", "TaskConfig"]
 
 
 class TaskConfig(OurConfig):
     """A task's configuration.
 
-    >>> TaskConfig(task="sums")["output_type"]
-    'generate_until'
+    >>> config = TaskConfig(task="sums")
+    >>> config["output_type"], "num_fewshot" in config
+    ('generate_until', True)
     """
 
     #: Told about a change: the task that has this configuration.
@@ -36,6 +39,17 @@ class TaskConfig(OurConfig):
             if on_change is not None:
                 on_change(self.changed())
 
+    def __contains__(self, key: object) -> bool:
+        return key in self.keys()
+
+    def keys(self) -> list[str]:
+        """The names of the fields."""
+        return [field.name for field in fields(self) if field.init and not field.name.startswith("_")]
+
     def get(self, key: str, default: Any = None) -> Any:
         """The value of a field, or the default where there is no such field."""
         return getattr(self, key, default)
+
+    def serialize_function(self, value: Any, keep_callable: bool = False) -> Any:
+        """A function as it is, or its source code."""
+        return value if keep_callable else source_code(value)

@@ -5,19 +5,22 @@ from __future__ import annotations
 import fnmatch
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict
 
 from multiform.compat.finder import real_folder
+from multiform.compat.kinds import also
 from multiform.compat.lm_eval.api.building import current
-from multiform.compat.lm_eval.api.group import ConfigurableGroup, Group
+from multiform.compat.lm_eval.api.group import ConfigurableGroup, Group, child_name
 from multiform.compat.lm_eval.api.registry import GROUP_REGISTRY, TASK_REGISTRY
 from multiform.compat.lm_eval.api.task import ConfigurableTask
 from multiform.compat.lm_eval.api.task import Task as AnyTask
+from multiform.compat.lm_eval.tasks._index import Entry, KnownNames
 from multiform.config import TaskConfig
 from multiform.errors import UsageError, shorten
 from multiform.tasks import Group as OurGroup
-from multiform.tasks import Node, Task
+from multiform.tasks import Node, Task, distinct, node_name
 from multiform.tasks import TaskManager as OurManager
 
 Spec = str | Mapping[str, Any] | Task | Group
@@ -42,11 +45,13 @@ class TaskManager:
         include_defaults: bool = True,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
+        self.include_path = include_path
+        self.metadata = dict(metadata or {})
         given = [include_path] if isinstance(include_path, str | os.PathLike) else list(include_path or ())
         installed = real_folder() if include_defaults else None
         self.folders = [*([installed / "tasks"] if installed else []), *(Path(path) for path in given)]
-        self.manager = OurManager(self.folders)
-        self.metadata = dict(metadata or {})
+        with also(ValueError):
+            self.manager = OurManager(self.folders, library=include_defaults)
 
     @property
     def all_tasks(self) -> list[str]:
@@ -65,8 +70,13 @@ class TaskManager:
         return sorted(self.manager.index.tags())
 
     @property
-    def task_index(self) -> Mapping[str, Any]:
-        return self.manager.index.entries
+    def task_index(self) -> KnownNames:
+        return KnownNames(self.manager.index)
+
+    _index = task_index
+
+    def _entry(self, name: str) -> Entry | None:
+        return self.task_index.get(name)
 
     def match_tasks(self, task_list: Sequence[str]) -> list[str]:
         """The names that the patterns match, sorted."""
@@ -84,9 +94,9 @@ class TaskManager:
         groups: dict[str, Group] = {}
         for item in self._items(task_list):
             for group in [item, *item.get_all_groups()] if isinstance(item, Group) else []:
-                groups[group.name] = group
+                _add(groups, group.name, group)
             for task in item.get_all_tasks() if isinstance(item, Group) else [item]:
-                tasks[task.name] = task
+                _add(tasks, child_name(task), task)
         return {"tasks": tasks, "groups": groups, "group_map": {g.name: g.child_names for g in groups.values()}}
 
     def load_task_or_group(self, task_list: Spec | Sequence[Spec]) -> dict[Any, Any]:
@@ -97,53 +107,83 @@ class TaskManager:
         return made
 
     def _items(self, task_list: Spec | Sequence[Spec]) -> list[Item]:
+        """The tasks and groups, those that are named or described with distinct names."""
         one = isinstance(task_list, str | Mapping | Task | Group)
         specs: Sequence[Any] = [task_list] if one else list(task_list)  # type: ignore[arg-type]
-        return [item for spec in specs for item in self._built(spec)]
+        with also(KeyError):
+            found = [item for spec in specs for item in self._found(spec)]
+        with also(ValueError):
+            renamed = iter(distinct([item for item in found if isinstance(item, TaskConfig | OurGroup)]))
+            built: dict[str, Item] = {}
+            return [
+                self._built(next(renamed), built) if isinstance(item, TaskConfig | OurGroup) else item for item in found
+            ]
 
-    def _built(self, spec: Any) -> list[Item]:
+    def _found(self, spec: Any) -> list[Node | Item]:
+        """What a name, a configuration or an object stands for."""
         if isinstance(spec, Task | Group):
             return [spec]
         if isinstance(spec, str):
             return self._named(spec, {})
         if not isinstance(spec, Mapping):
-            what = f"expected a task's name, configuration or object, got {shorten(spec)}"
-            raise UsageError(what, where="tasks", hint='give e.g. tasks=["arc_easy"]')
-        name = spec.get("task")
+            with also(TypeError):
+                what = f"expected a task's name, configuration or object, got {shorten(spec)}"
+                raise UsageError(what, where="tasks", hint='give e.g. tasks=["arc_easy"]')
+        key = "group" if "group" in spec and "class" not in spec else "task"
+        name = spec.get(key)
+        if not isinstance(name, str):
+            with also(ValueError):
+                what = f"a configuration needs a 'task' or a 'group', got {shorten(dict(spec))}"
+                raise UsageError(what, where="tasks", hint="name the task")
+        if key == "group" and spec.get("task") is not None:
+            with also(ValueError):
+                return [self.manager.described_group(spec)]
         # What says where its rows are and what is asked is a task of its own; nothing has to be looked up.
-        whole = ("dataset_path" in spec or "custom_dataset" in spec) and "doc_to_target" in spec
-        if isinstance(name, str) and not whole and (name in TASK_REGISTRY or name in self.manager.index.entries):
-            return self._named(name, {key: value for key, value in spec.items() if key != "task"})
-        if "group" in spec:
-            raise UsageError("a group cannot be written here", where="tasks", hint="put it into a YAML file")
-        return [ConfigurableTask(config=self._described(spec))]
+        whole = key == "task" and ("dataset_path" in spec or "custom_dataset" in spec) and "doc_to_target" in spec
+        if not whole and (name in TASK_REGISTRY or name in self.manager.index.entries):
+            return self._named(name, {other: value for other, value in spec.items() if other != key})
+        with also(ValueError):
+            return [ConfigurableTask(config=self._described(spec))]
 
-    def _named(self, name: str, changes: Mapping[str, Any]) -> list[Item]:
+    def _named(self, name: str, changes: Mapping[str, Any]) -> list[Node | Item]:
         if name in TASK_REGISTRY:
             return [_of_class(TASK_REGISTRY[name], name, changes)]
         if name in GROUP_REGISTRY:
             return [item for member in GROUP_REGISTRY[name] for item in self._named(member, changes)]
-        more = {"metadata": self.metadata} if self.metadata and not changes else {}
-        return [self._item(node, more) for node in self.manager.tree(name, changes)]
+        return list(self.manager.nodes(name, changes))
 
-    def _item(self, node: Node, more: Mapping[str, Any]) -> Item:
-        if not isinstance(node, OurGroup):
-            return self._task(node, more)
-        made = Group.from_config(node.config)
-        made.node = node
-        for member in node.members:
-            made.add(self._item(member, more))
+    def _built(self, node: Node, built: dict[str, Item]) -> Item:
+        """The task or group of a node; nodes of one name, which are equal, are one object."""
+        name = node_name(node)
+        if name not in built:
+            built[name] = self._group(node, built) if isinstance(node, OurGroup) else self._task(node)
+        return built[name]
+
+    def _group(self, node: OurGroup, built: dict[str, Item]) -> Group:
+        config = replace(node.config, group=node.name, metadata={**(node.config.metadata or {}), **self.metadata})
+        made = Group.from_config(config)
+        for member in dict.fromkeys(map(node_name, node.members)):
+            made.add(self._built(next(one for one in node.members if node_name(one) == member), built))
         return made
 
-    def _task(self, config: TaskConfig, more: Mapping[str, Any]) -> Task:
-        if more.get("metadata"):
-            config = config.changed(metadata={**config.metadata, **more["metadata"]})
+    def _task(self, config: TaskConfig) -> Task:
+        changes: dict[str, Any] = {"metadata": {**config.metadata, **self.metadata}}
         if config._task_class is not None:
-            return Task.from_config(config, dataset_mirror=current().mirror)
-        return ConfigurableTask(config=config)
+            keys = config._class_keys
+            changes["_class_keys"] = {**keys, "metadata": {**(keys.get("metadata") or {}), **self.metadata}}
+            return Task.from_config(config.changed(**changes), dataset_mirror=current().mirror)
+        return ConfigurableTask(config=config.changed(**changes) if self.metadata else config)
 
     def _described(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         return {**spec, "metadata": {**(spec.get("metadata") or {}), **self.metadata, "config_source": "inline"}}
+
+
+def _add(items: dict[str, Any], name: str, item: Item) -> None:
+    """Put a task or group under its name; two different ones cannot both have it."""
+    if items.setdefault(name, item) is not item:
+        with also(ValueError):
+            hint = "rename one of them, or run them one by one"
+            raise UsageError(f"Duplicate task '{name}': two different ones have this name", where="tasks", hint=hint)
 
 
 def _of_class(kind: type[AnyTask], name: str, changes: Mapping[str, Any]) -> Task:

@@ -1,0 +1,28 @@
+"""Errors of ours that are also of the kind that lm-eval raises, for scripts that catch those."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+
+@contextmanager
+def also(kind: type[Exception]) -> Iterator[None]:
+    """What we raise in the block about somebody's input is an error of this kind, too.
+
+    >>> from multiform.errors import UsageError
+    >>> try:
+    ...     with also(KeyError):
+    ...         raise UsageError("unknown filter 'lower'", hint="did you mean 'lowercase'?")
+    ... except KeyError as error:
+    ...     print(f"{error} ({isinstance(error, UsageError)})")
+    unknown filter 'lower'; did you mean 'lowercase'? (True)
+    """
+    try:
+        yield
+    except MultiformError as error:
+            raise
+        ours = type(error)
+        both = type(ours.__name__, (ours, kind), {"__module__": ours.__module__, "__doc__": ours.__doc__})
+        raise both(error.what, where=error.where, hint=error.hint) from error

@@ -1,0 +1,1 @@
+"""Files in which scripts keep what they have made."""

@@ -1,0 +1,1 @@
+"""Finding and removing text that a benchmark holds, too."""

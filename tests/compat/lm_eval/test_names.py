@@ -1,0 +1,224 @@
+"""The names that documents and scripts import from lm_eval answer as lm-eval's do."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from argparse import Namespace
+
+import pytest
+
+from multiform import UsageError
+from multiform.compat.lm_eval.api.metrics import bootstrap_stderr, mean, mean_stderr, median
+from multiform.compat.lm_eval.api.registry import get_filter, get_model, get_scorer, register_scorer
+from multiform.compat.lm_eval.api.samplers import SAMPLER_REGISTRY, ContextSampler, FirstNSampler, get_sampler
+from multiform.compat.lm_eval.api.task import ConfigurableTask
+from multiform.compat.lm_eval.caching import cache
+from multiform.compat.lm_eval.config.evaluate_config import EvaluatorConfig
+from multiform.compat.lm_eval.decontamination.janitor import Janitor, word_ngrams_indices
+from multiform.compat.lm_eval.models.utils import (
+    Collator,
+    has_bos_prefix,
+    maybe_truncate,
+    normalize_gen_kwargs,
+    resolve_max_length,
+)
+from multiform.compat.lm_eval.prompts import get_prompt, load_prompt_list
+from multiform.compat.lm_eval.tasks._yaml_loader import load_yaml
+from multiform.scoring.scorers import Scorer
+
+#: What the documents of the specification import, and what scripts do.
+PATHS = {
+    "api.template": "TemplateConfig MCQTemplateConfig ClozeTemplateConfig TemplateFactory process_field",
+    "config.task": "TaskConfig FewshotConfig MetricConfig FilterPipeline FilterStep ScorerConfig",
+    "config.utils": "serialize_config",
+    "config.group": "AggMetricConfig GroupConfig",
+    "config.evaluate_config": "EvaluatorConfig",
+    "config": "TaskConfig GroupConfig EvaluatorConfig",
+    "api.registry": "get_scorer register_scorer",
+    "api.task": "TaskConfig Task ConfigurableTask",
+    "api.utils": "Message maybe_delimit requires_delimiter multiturn_to_singleturn messages_to_text format_turn",
+    "api.group": "Group AggMetricConfig ConfigurableGroup",
+    "result_schema": "EvalResults SampleResult",
+    "evaluator_utils": "EvalAcc ResultAcc aggregate_groups get_sample_size print_writeout",
+    "defaults": "default_gen_kwargs DEFAULT_MAX_LENGTH DEFAULT_MAX_GEN_TOKS DEFAULT_OTHER_SEED",
+    "caching.cache": "load_from_cache save_to_cache delete_cache",
+    "prompts": "get_prompt load_prompt_list PROMPT_REGISTRY PromptString",
+    "decontamination.janitor": "Janitor word_ngrams",
+    "tasks._yaml_loader": "load_yaml",
+    "models.utils": "Collator chunks handle_stop_sequences postprocess_generated_text undistribute",
+}
+
+
+@pytest.mark.parametrize("module", PATHS)
+def test_import_paths_resolve(module):
+    found = importlib.import_module(f"multiform.compat.lm_eval.{module}")
+    assert [name for name in PATHS[module].split() if not hasattr(found, name)] == []
+
+
+def test_a_configuration_is_serialized_without_what_is_not_set(config):
+    from multiform.compat.lm_eval.config.task import TaskConfig
+    from multiform.compat.lm_eval.config.utils import serialize_config
+
+    written = serialize_config(TaskConfig(**config, process_docs=len))
+    assert written["process_docs"] == "builtins.len"
+    assert "fewshot_split" not in written
+    assert serialize_config(TaskConfig(**config, process_docs=len), keep_callable=True)["process_docs"] is len
+
+
+def test_a_scorer_is_registered_and_found():
+    @register_scorer("shouting")
+    class Shouting(Scorer):
+        pass
+
+    assert get_scorer("shouting") is Shouting
+    with pytest.raises(KeyError, match="unknown scorer 'shoting'"):
+        get_scorer("shoting")
+
+
+def test_unknown_names_raise_what_lm_eval_raises():
+    with pytest.raises(KeyError, match="unknown filter 'lower'") as error:
+        get_filter("lower")
+    assert isinstance(error.value, UsageError)
+    with pytest.raises(ValueError, match="no model 'gpt5' here"):
+        get_model("gpt5")
+    with pytest.raises(KeyError, match="no sampling strategy"):
+        get_sampler("nothing")
+
+
+def test_bootstrap_stderr_takes_a_function_values_and_iterations():
+    values = [0.0, 1.0, 1.0, 0.0, 1.0]
+    assert bootstrap_stderr(mean, values, iters=2000) == pytest.approx(mean_stderr(values), rel=0.2)
+    assert bootstrap_stderr(f=median, xs=values, iters=1000) > 0
+    assert bootstrap_stderr(mean, values, 2000) == pytest.approx(
+        bootstrap_stderr(lambda items: sum(items) / len(items), values, 2000)
+    )
+
+
+def test_a_configuration_is_read_and_set_as_a_dict(config):
+    task = ConfigurableTask(config={**config, "num_fewshot": 2})
+    assert task.config["num_fewshot"] == task._config["num_fewshot"] == 2
+    task.config["num_fewshot"] = 1
+    assert task.num_fewshot == 1
+    task._config = {**config, "doc_to_text": "Q: {{question}}"}
+    assert task.fewshot_context(task.eval_docs[0], num_fewshot=0) == "Q: What do bees make?"
+
+
+def test_a_question_with_its_answer_is_two_messages(config):
+    task = ConfigurableTask(config=config)
+    turn = task.build_qa_turn(q="2+2?", c=["3", "4"], a=1, gen_prefix="So:")
+    assert "".join(message.to_text() for message in turn) == "2+2? So: 4\n\n"
+    assert [message.to_text() for message in task.build_qa_turn(q="2+2?")] == ["2+2?"]
+    assert task.resolve_field({"topic": "sums"}, "About {{topic}}.") == "About sums."
+    assert task.resolve_field({}, None) is None
+
+
+def test_an_override_of_build_qa_turn_is_refused(config):
+    class Own(ConfigurableTask):
+        def build_qa_turn(self, **kwargs):
+            return []
+
+    with pytest.raises(UsageError.__base__, match="Own overrides build_qa_turn"):
+        Own(config=config)
+
+
+def test_samplers_give_documents():
+    docs = [{"q": number} for number in range(5)]
+    assert docs[2] not in ContextSampler(docs, rnd=1).sample(4, eval_doc=docs[2])
+    assert ContextSampler(docs, rnd=1).sample(2) == ContextSampler(docs).set_rnd(1).sample(2)
+    assert ContextSampler(docs, fewshot_indices=[3]).sample(1) == [docs[3]]
+    assert FirstNSampler(docs).sample(2, eval_doc=docs[0]) == docs[1:3]
+
+
+def test_a_sampler_of_a_script_can_be_named_by_a_task(config):
+    class Last(ContextSampler):
+        def sample(self, n, eval_doc=None, df=None, **kwargs):
+            return [doc for doc in self.df if doc != eval_doc][-n:]
+
+    SAMPLER_REGISTRY["last"] = Last
+    task = ConfigurableTask(config={**config, "fewshot_split": "test", "fewshot_config": {"sampler": "last"}})
+    assert task.fewshot_context(task.eval_docs[0], num_fewshot=1).startswith("What is frozen water called? ice\n\n")
+
+
+def test_a_task_file_is_a_dict(folder, tmp_path):
+    assert load_yaml(folder / "plain.yaml")["doc_to_choice"] == "choices"
+    assert load_yaml(folder / "plain.yaml", recursive=False)["include"] == "animals.yaml"
+    (tmp_path / "utils.py").write_text("def tidy(docs):\n    return docs\n")
+    (tmp_path / "a.yaml").write_text("task: a\nprocess_docs: !function utils.tidy\n")
+    assert load_yaml(tmp_path / "a.yaml")["process_docs"]([1]) == [1]
+    assert load_yaml(tmp_path / "a.yaml", resolve_func=False)["process_docs"] == str(tmp_path / "utils.tidy")
+    (tmp_path / "b.yaml").write_text("include: b.yaml\ntask: b\n")
+    with pytest.raises(ValueError, match="Include cycle"):
+        load_yaml(tmp_path / "b.yaml")
+
+
+def test_settings_come_from_a_file_and_a_command_line(tmp_path):
+    (tmp_path / "run.yaml").write_text("model: dummy\ntasks: [arc_easy]\nnum_fewshot: 5\nseed: 7\n")
+    config = EvaluatorConfig.from_cli(Namespace(config=str(tmp_path / "run.yaml"), num_fewshot=0, func=print))
+    assert (config.model, config.num_fewshot, config.seed, config.batch_size) == ("dummy", 0, [7, 7, 7, 7], 1)
+    assert EvaluatorConfig.from_config(tmp_path / "run.yaml").num_fewshot == 5
+    with pytest.raises(ValueError, match="Specify --output_path"):
+        EvaluatorConfig.from_cli(Namespace(tasks=["a"], log_samples=True))
+
+
+def test_tasks_of_settings_are_resolved(folder):
+    config = EvaluatorConfig(tasks="animals,pl*n", include_path=str(folder))
+    assert {"animals", "plain"} <= set(config.process_tasks().match_tasks(config.tasks))
+    with pytest.raises(ValueError, match="Tasks not found: nothing_like_it"):
+        EvaluatorConfig(tasks=["nothing_like_it"], include_path=str(folder)).process_tasks()
+
+
+def test_objects_are_kept_by_name(tmp_path, monkeypatch):
+    monkeypatch.setattr(cache, "PATH", str(tmp_path))
+    cache.save_to_cache("requests/" + "x" * 300, [1, 2])
+    assert cache.load_from_cache("requests/" + "x" * 300, cache=True) == [1, 2]
+    assert cache.load_from_cache("requests/" + "x" * 300) is None
+    cache.delete_cache("requests")
+    assert not list(tmp_path.iterdir())
+
+
+def test_prompts_are_found_by_name(tmp_path):
+    assert get_prompt("qa-basic:question-newline-answer") == "Question: {{question}}\nAnswer:"
+    (tmp_path / "p.yaml").write_text("prompts:\n  short: {doc_to_text: '{{q}}?', doc_to_target: ' {{a}}'}\n")
+    assert get_prompt(f"{tmp_path / 'p.yaml'}:short").apply({"q": "Why", "a": "so"}) == ["Why?", " so"]
+    assert load_prompt_list("p.yaml:sh*", yaml_path=str(tmp_path)) == [f"{tmp_path / 'p.yaml'}:short"]
+    with pytest.raises(ValueError, match="no prompt 'qa-basic:nothing'"):
+        get_prompt("qa-basic:nothing")
+
+
+def test_a_janitor_cuts_out_what_it_knows():
+    janitor = Janitor(ngram_n=2, window_to_remove=0, minimum_slice_length=1)
+    janitor.register_contaminant("the Answer, is")
+    assert list(word_ngrams_indices("so the end", 2)) == [("so the", (0, 5)), ("the end", (3, 9))]
+    assert janitor.clean("we said: the answer, no more of it") == ["we said: ", " no more of it"]
+    assert janitor.clean("nothing of that kind") == ["nothing of that kind"]
+
+
+def test_requests_are_batched_and_answers_put_back():
+    requests = [("aa", {"until": ["x"]}), ("bbbb", {"until": []}), ("c", {"until": ["x"]})]
+    collator = Collator(requests, lambda one: -len(one[0]), lambda one: one[1], group_by="gen_kwargs")
+    batches = list(collator.get_batched(n=2))
+    assert [[text for text, _ in batch] for batch in batches] == [["aa", "c"], ["bbbb"]]
+    assert collator.get_original([text.upper() for batch in batches for text, _ in batch]) == ["AA", "BBBB", "C"]
+
+
+def test_generation_settings_and_lengths():
+    assert normalize_gen_kwargs({"do_sample": False, "temperature": 0.7})["temperature"] == 0.0
+    assert maybe_truncate([1, 2, 3, 4], 3, 6, shrink_gen_toks=True) == ([1, 2, 3, 4], 2)
+    assert maybe_truncate([1, 2, 3, 4], 3, 5) == ([3, 4], 3)
+    assert has_bos_prefix("<s>Hello", ["<s>", "<bos>"])
+    assert resolve_max_length(Namespace(text_config=Namespace(n_ctx=99), n_positions=7)) == 99
+
+
+def test_a_module_runs_with_our_names_and_task_helpers_are_found(tmp_path):
+    (tmp_path / "my_tasks" / "sums").mkdir(parents=True)
+    (tmp_path / "my_tasks" / "sums" / "utils.py").write_text("def double(x):\n    return 2 * x\n")
+    (tmp_path / "script.py").write_text(
+        "import lm_eval\nfrom lm_eval.tasks import TaskManager\n"
+        "TaskManager(include_path='my_tasks', include_defaults=False)\n"
+        "from lm_eval.tasks.sums.utils import double\nprint(lm_eval.__multiform__, double(4))\n"
+    )
+    command = [sys.executable, "-m", "multiform.compat.run", "-m", "script"]
+    ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert (ran.stdout, ran.returncode) == ("True 8\n", 0), ran.stderr
