@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from multiform.errors import ModelError, MultiformError
 
 
 @contextmanager
@@ -22,6 +23,7 @@ def also(kind: type[Exception]) -> Iterator[None]:
     try:
         yield
     except MultiformError as error:
+        if isinstance(error, (kind, ModelError)):
             raise
         ours = type(error)
         both = type(ours.__name__, (ours, kind), {"__module__": ours.__module__, "__doc__": ours.__doc__})
