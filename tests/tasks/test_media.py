@@ -20,11 +20,11 @@ from multiform import ConfigError, DataError, Task, evaluate
 from multiform.cli.main import main
 from multiform.engine.content import request_key
 from multiform.media import Media, MediaText, named
+from multiform.media.audio import read_wave, wave_bytes, wave_of
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 from multiform.results.export import json_line, sample_lines
 from multiform.tasks import GenerateTask
 from multiform.tasks.media_files import media_from
-from multiform.waves import read_wave, wave_bytes, wave_of
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -14,10 +14,18 @@ from typing import Any
 from multiform.engine.store import Store
 from multiform.errors import ModelError
 from multiform.media import Kind
-from multiform.models import Answer, Model
+from multiform.models import Model
 from multiform.models.chats import Chat, chats
 from multiform.models.signatures import signatures
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
+from multiform.requests import (
+    Completion,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Request,
+    Response,
+    RollingRequest,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,13 +106,13 @@ class LateModel(Model):
     def media(self) -> frozenset[Kind]:  # type: ignore[override]
         return self.model.media
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         return self.model.loglikelihood(requests)
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
         return self.model.loglikelihood_rolling(requests)
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         return self.model.generate(requests)
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:

@@ -1,5 +1,5 @@
 """Models: one small interface, and what implements it."""
 
-from multiform.models.base import Answer, Model, models, register_model
+from multiform.models.base import Model, models, register_model
 
-__all__ = ["Answer", "Model", "models", "register_model"]
+__all__ = ["Model", "models", "register_model"]

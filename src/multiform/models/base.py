@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from multiform.errors import ModelError
 from multiform.media import Kind
 from multiform.registry import Registry
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
+from multiform.requests import (
+    Completion,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Request,
+    Response,
+    RollingRequest,
+)
 
 T = TypeVar("T")
 
 #: Arguments that say how a local model runs; other models take them and have no use for them.
 LOCAL_ARGUMENTS = frozenset({"batch_size", "max_batch_size", "device", "trust_remote_code"})
-
-#: The position of a request in the sequence that was given, and its output.
-Answer: TypeAlias = tuple[int, T]
 
 
 class Model(ABC):
@@ -37,15 +42,15 @@ class Model(ABC):
     stored: ClassVar[bool] = True
 
     @abstractmethod
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         """Log-likelihood of each continuation after its context, and whether it is the greedy one."""
 
     @abstractmethod
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
         """Log-likelihood of each whole text, in windows where it is longer than the context."""
 
     @abstractmethod
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         """The text that the model writes after each context, cut at the first stop string."""
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
@@ -91,7 +96,7 @@ models: Registry[type[Model]] = Registry(
     "model",
     lazy={
         "hf": "multiform.models.hf.model:HFModel",
-        "hf-multimodal": "multiform.models.hf.multimodal:HFMultimodalModel",
+        "hf-multimodal": "multiform.models.multimodal.model:HFMultimodalModel",
         "bundled": "multiform.models.hf.bundled:BundledModel",
         "dummy": "multiform.models.dummy:DummyModel",
         "openai-chat": "multiform.models.openai:OpenAIChat",

@@ -8,8 +8,8 @@ from typing import Any
 
 from multiform.errors import UsageError, nearest
 from multiform.media import Kind
-from multiform.models.base import LOCAL_ARGUMENTS, Answer, Model
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
+from multiform.models.base import LOCAL_ARGUMENTS, Model
+from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Response, RollingRequest
 
 
 class DummyModel(Model):
@@ -26,16 +26,16 @@ class DummyModel(Model):
         self.text = text
         self.identity = f"dummy seed={seed} text={text!r}"
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         for position, request in enumerate(requests):
             chance = self._chance(request.context, request.continuation, *(one.sha256 for one in request.media))
             yield position, LLOutput(-1 - 10 * chance, is_greedy=chance < 0.25)
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
         for position, request in enumerate(requests):
             yield position, LLOutput(-len(request.text) * (0.5 + self._chance(request.text)))
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         words = ("A", "B", "C", "D", "I am not sure", "The final answer is 12")
         for position, request in enumerate(requests):
             chance = self._chance(request.context, str(request.sample), *(one.sha256 for one in request.media))

@@ -14,7 +14,7 @@ from multiform.config import TaskConfig
 from multiform.config.source import display
 from multiform.errors import DataError, UsageError, shorten
 from multiform.media import Kind, Media, pixel_hash, sha256
-from multiform.waves import Wave, read_wave, wave_of
+from multiform.media.audio import Wave, read_wave, wave_of
 
 #: Gives the file that a path in a document means.
 Finder: TypeAlias = Callable[[str], Path]

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from multiform.errors import ModelError
+from multiform.media.audio import read_wave
 from multiform.models.openai import OpenAIChat, OpenAICompletions
 from multiform.models.openai.media import with_media
 from multiform.requests import GenerationRequest
 from multiform.tasks.media_files import media_from
-from multiform.waves import read_wave
 
 Image = pytest.importorskip("PIL.Image")
 

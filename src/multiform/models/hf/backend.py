@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from multiform.models.base import Answer
-from multiform.models.hf.generate import Row
-from multiform.models.hf.tokens import Pair
-from multiform.plan import Tokens
-from multiform.requests import Completion, LLOutput
+from multiform.inference.decode.generate import Row
+from multiform.inference.plan import Tokens
+from multiform.inference.sequences import Pair
+from multiform.requests import Completion, LLOutput, Response
 
 
 class Backend(Protocol):
@@ -21,7 +20,7 @@ class Backend(Protocol):
     def fit(self, pair: Pair, text: str) -> Pair:
         """The pair without what the model cannot read; an error where its continuation, a text, is too long."""
 
-    def score(self, pairs: Sequence[Pair]) -> Iterator[Answer[LLOutput]]:
+    def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each pair's continuation."""
 
     def prompts(self, texts: Iterable[str], *, truncation: bool) -> dict[str, Tokens]:
@@ -30,7 +29,7 @@ class Backend(Protocol):
     def room(self, max_gen_toks: int) -> int:
         """How many tokens a prompt may have where so many are written; none is too few."""
 
-    def write(self, rows: Sequence[Row]) -> Iterator[Answer[Completion]]:
+    def write(self, rows: Sequence[Row]) -> Iterator[Response[Completion]]:
         """The completion of each row."""
 
     def score_cost(self, pairs: Sequence[Pair]) -> str | None:

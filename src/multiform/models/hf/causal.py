@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from multiform.models.base import Answer
-from multiform.models.hf import generate as generation
-from multiform.models.hf.counters import Counters
-from multiform.models.hf.generate import Row
-from multiform.models.hf.limits import Limits
-from multiform.models.hf.planner import Planner
-from multiform.models.hf.score import score, score_cost
-from multiform.models.hf.tokens import Encoder, Pair, fit
-from multiform.plan import Cost, Tokens, describe
-from multiform.requests import Completion, LLOutput
+from multiform.inference.counters import Counters
+from multiform.inference.decode import generate as generation
+from multiform.inference.decode.generate import Row
+from multiform.inference.limits import Limits
+from multiform.inference.plan import Cost, Tokens, describe
+from multiform.inference.planner import Planner
+from multiform.inference.scoring.score import score, score_cost
+from multiform.inference.sequences import Pair
+from multiform.models.tokenizer import Encoder, fit
+from multiform.requests import Completion, LLOutput, Response
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +34,7 @@ class CausalBackend:
     def fit(self, pair: Pair, text: str) -> Pair:
         return fit(pair, self.max_length, text)
 
-    def score(self, pairs: Sequence[Pair]) -> Iterator[Answer[LLOutput]]:
+    def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         return score(self.planner, pairs, self.limits, self.counters)
 
     def prompts(self, texts: Iterable[str], *, truncation: bool) -> dict[str, Tokens]:
@@ -43,7 +43,7 @@ class CausalBackend:
     def room(self, max_gen_toks: int) -> int:
         return self.max_length - max_gen_toks
 
-    def write(self, rows: Sequence[Row]) -> Iterator[Answer[Completion]]:
+    def write(self, rows: Sequence[Row]) -> Iterator[Response[Completion]]:
         return generation.generate(self.planner, self.encoder.tokenizer, rows, self.generation_limits, self.counters)
 
     def score_cost(self, pairs: Sequence[Pair]) -> str | None:

@@ -14,10 +14,10 @@ import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.hf.device import device_of, pick_device, pick_dtype
+from multiform.inference.device import device_of, pick_device, pick_dtype
 from multiform.models.hf.identity import fingerprint
-from multiform.models.hf.loading import placement, quantization_config
 from multiform.models.hf.source import Source, file_options, first_line, local_folder, model_errors
+from multiform.models.hf.weights import placement, quantization_config
 
 logger = logging.getLogger("multiform")
 

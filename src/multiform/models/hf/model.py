@@ -9,29 +9,38 @@ from dataclasses import replace
 from typing import Any
 
 from multiform.errors import ModelError, UsageError, nearest
-from multiform.models.base import Answer, Model
-from multiform.models.hf import generate as generation
+from multiform.inference.counters import Counters
+from multiform.inference.decode import generate as generation
+from multiform.inference.generation_options import generation_options
+from multiform.inference.limits import budget_parts, fixed_rows, generation_limits, scoring_limits
+from multiform.inference.lm_head import Head
+from multiform.inference.memory import hold_memory
+from multiform.inference.plan import Tokens
+from multiform.inference.planner import Planner
+from multiform.inference.sampling import random_numbers, sampling
+from multiform.inference.sequences import Pair
+from multiform.models.base import Model
 from multiform.models.hf.accepted import check_others
 from multiform.models.hf.backend import Backend
 from multiform.models.hf.causal import CausalBackend
 from multiform.models.hf.chat import Chat, chat_variables
-from multiform.models.hf.counters import Counters
-from multiform.models.hf.head import Head
 from multiform.models.hf.identity import identity
-from multiform.models.hf.limits import budget_parts, fixed_rows, generation_limits, scoring_limits
 from multiform.models.hf.load import Loaded, load
 from multiform.models.hf.load import max_length as longest_input
-from multiform.models.hf.loading import NAMES as LOADING
-from multiform.models.hf.loading import Loading
-from multiform.models.hf.memory import hold_memory
-from multiform.models.hf.options import generation_options
-from multiform.models.hf.planner import Planner
-from multiform.models.hf.sampling import random_numbers, sampling
-from multiform.models.hf.seq2seq import Seq2SeqBackend
 from multiform.models.hf.source import Source
-from multiform.models.hf.tokens import Encoder, Pair, rolling_windows
-from multiform.plan import Tokens
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
+from multiform.models.hf.weights import NAMES as LOADING
+from multiform.models.hf.weights import Loading
+from multiform.models.seq2seq.backend import Seq2SeqBackend
+from multiform.models.tokenizer import Encoder, rolling_windows
+from multiform.requests import (
+    Completion,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Request,
+    Response,
+    RollingRequest,
+)
 
 logger = logging.getLogger("multiform")
 
@@ -147,10 +156,10 @@ class HFModel(Model):
             **({"backend": "seq2seq"} if self.model.config.is_encoder_decoder else {}),
         )
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         yield from self.backend.score(self._pairs(requests))
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
         encoded = self.encoder.encode(request.text for request in requests)
         windows: list[Pair] = []
         owners: list[int] = []
@@ -169,7 +178,7 @@ class HFModel(Model):
             if not missing[owner]:
                 yield owner, LLOutput(totals[owner], tokens=len(encoded[requests[owner].text]))
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         for position, output in self.backend.write(self._rows(requests)):
             yield position, replace(output, text=after(output.text, self.think_end))
 

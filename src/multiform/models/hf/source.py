@@ -11,7 +11,7 @@ from typing import Any
 import transformers
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.hf.loading import Loading
+from multiform.models.hf.weights import Loading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

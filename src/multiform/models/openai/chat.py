@@ -9,13 +9,12 @@ import httpx
 
 from multiform.errors import ModelError
 from multiform.media import Kind
-from multiform.models.base import Answer
 from multiform.models.openai.accepted import our_arguments
 from multiform.models.openai.media import with_media
 from multiform.models.openai.messages import pack, unpack
 from multiform.models.openai.payload import completion, generation_payload, read_choice, stop_strings
 from multiform.models.openai.server import ServerModel
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
+from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Response, RollingRequest
 
 
 class OpenAIChat(ServerModel):
@@ -32,13 +31,13 @@ class OpenAIChat(ServerModel):
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**our_arguments(arguments))
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         self._refuse()
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
         self._refuse()
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         return self.client.ask(requests, self._payload, self._read)
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:

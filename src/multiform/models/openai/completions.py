@@ -9,16 +9,16 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from multiform.errors import UsageError
-from multiform.models.base import Answer
 from multiform.models.openai.accepted import our_arguments
 from multiform.models.openai.logprobs import score_text, score_tokens
 from multiform.models.openai.payload import completion, generation_payload, read_choice, stop_strings, token_limit
 from multiform.models.openai.server import ServerModel
 from multiform.models.openai.tokenizer import chat_text, load_encoder
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
+from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Response, RollingRequest
 
 if TYPE_CHECKING:  # transformers is imported when a tokenizer is named and needed
-    from multiform.models.hf.tokens import Encoder, Pair
+    from multiform.inference.sequences import Pair
+    from multiform.models.tokenizer import Encoder
 
 logger = logging.getLogger("multiform")
 
@@ -58,11 +58,11 @@ class OpenAICompletions(ServerModel):
             "prefix_token_id": self.given_prefix,
         }
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         texts = [(request.context, request.continuation) for request in requests]
         if self.tokenizer_name is None:
             return self._score_texts([(context + text, len(context.rstrip())) for context, text in texts])
-        from multiform.models.hf.tokens import fit
+        from multiform.models.tokenizer import fit
 
         pairs = list(self.encoder.pairs(texts))
         if self.max_length is None:
@@ -72,12 +72,12 @@ class OpenAICompletions(ServerModel):
         self._warn_about_cuts(sum(a is not b for a, b in zip(pairs, fitting, strict=True)))
         return self._score_pairs(fitting)
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
         texts = [request.text for request in requests]
         if self.tokenizer_name is None:
             yield from self._score_texts([(text, 0) for text in texts])
             return
-        from multiform.models.hf.tokens import rolling_windows
+        from multiform.models.tokenizer import rolling_windows
 
         encoded = self.encoder.encode(texts)
         longest = (self.max_length or DEFAULT_MAX_LENGTH) - 2
@@ -97,7 +97,7 @@ class OpenAICompletions(ServerModel):
             if not missing[owner]:
                 yield owner, LLOutput(totals[owner], tokens=len(encoded[texts[owner]]))
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         encoded = self.encoder.prompts(request.context for request in requests) if self.tokenizer_name else {}
         if self.max_length is not None:
             self._warn_about_cuts(sum(len(encoded[request.context]) > self._room(request) for request in requests))
@@ -129,14 +129,14 @@ class OpenAICompletions(ServerModel):
         assert self.tokenizer_name is not None
         return load_encoder(self.tokenizer_name, self.given_prefix, self.add_bos_token)
 
-    def _score_pairs(self, pairs: Sequence[Pair]) -> Iterator[Answer[LLOutput]]:
+    def _score_pairs(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         return self._echoed(
             [pair if pair.start < len(pair.tokens) else None for pair in pairs],
             lambda pair: pair.tokens.tolist(),
             lambda pair, choice: score_tokens(choice, pair.start, len(pair.tokens), self.url),
         )
 
-    def _score_texts(self, texts: Sequence[tuple[str, int]]) -> Iterator[Answer[LLOutput]]:
+    def _score_texts(self, texts: Sequence[tuple[str, int]]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each text from a character on."""
         return self._echoed(
             [item if item[1] < len(item[0]) else None for item in texts],
@@ -146,7 +146,7 @@ class OpenAICompletions(ServerModel):
 
     def _echoed(
         self, items: Sequence[T | None], prompt: Callable[[T], Any], score: Callable[[T, Any], LLOutput]
-    ) -> Iterator[Answer[LLOutput]]:
+    ) -> Iterator[Response[LLOutput]]:
         """The score of each item by the server's log-probabilities of its prompt; None has nothing to score."""
         asked = [(index, item) for index, item in enumerate(items) if item is not None]
         yield from ((index, LLOutput(0.0, True, 0)) for index, item in enumerate(items) if item is None)

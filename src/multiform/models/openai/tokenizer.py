@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from multiform.errors import ModelError
 
 if TYPE_CHECKING:  # transformers is imported when a tokenizer is needed
-    from multiform.models.hf.tokens import Encoder
+    from multiform.models.tokenizer import Encoder
 
 
 def load_encoder(name: str, prefix_token_id: int | None, add_bos_token: bool) -> Encoder:
     """The tokenizer of a folder or the hub, with the token that stands in for an empty context."""
-    from multiform.models.hf.tokens import Encoder
+    from multiform.models.tokenizer import Encoder
 
     tokenizer = _load(name)
     for prefix in (prefix_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id):

@@ -1,0 +1,1 @@
+"""Completions of prompts on a causal language model."""

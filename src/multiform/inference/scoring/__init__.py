@@ -1,0 +1,1 @@
+"""Log-likelihoods of continuations on a causal language model."""
