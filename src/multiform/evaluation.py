@@ -26,8 +26,7 @@ from multiform.engine.setup import (
 from multiform.engine.store import chosen_store
 from multiform.errors import UsageError, shorten
 from multiform.formats.identity import short_hash
-from multiform.models import Model
-from multiform.models.signatures import signatures
+from multiform.models import Model, models
 from multiform.results import FormResult, Results
 from multiform.results.configs import described_config
 from multiform.results.groups import group_results
@@ -108,7 +107,8 @@ def evaluate(
             form.override_metric("bypass")
     arguments = parse_arguments(model_args, where="model_args")
     arguments |= {k: v for k, v in {"batch_size": batch_size, "device": device}.items() if v is not None}
-    if isinstance(apply_chat_template, str) and isinstance(model, str) and model in signatures:
+    entry = models.get(model) if isinstance(model, str) and model in models else None
+    if isinstance(apply_chat_template, str) and entry and entry.named_chat_templates:
         arguments["chat_template"] = apply_chat_template
     for form in forms:
         form.source.arguments = arguments

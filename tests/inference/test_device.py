@@ -7,16 +7,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from multiform.inference import memory
-from multiform.inference.memory import free_memory
+from multiform.inference import device
+from multiform.inference.device import free_memory
 
 CPU = torch.device("cpu")
 
 
 @pytest.fixture
 def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(memory, "_SYSTEM", tmp_path / "meminfo")
-    monkeypatch.setattr(memory, "_CONTAINER", tmp_path)
+    monkeypatch.setattr(device, "_SYSTEM", tmp_path / "meminfo")
+    monkeypatch.setattr(device, "_CONTAINER", tmp_path)
     (tmp_path / "meminfo").write_text("MemTotal:       4000 kB\nMemAvailable:   3000 kB\nHugePages_Total:       0\n")
     return tmp_path
 

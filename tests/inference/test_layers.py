@@ -11,8 +11,8 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from multiform.inference.counters import Counters
-from multiform.inference.forward import Passes, Way
-from multiform.inference.layers import are_common
+from multiform.inference.forward import Forward, Mode
+from multiform.inference.layers import has_standard_layers
 from multiform.inference.scoring.by_plan import score_by_plan
 from multiform.models.hf.model import HFModel
 from multiform.requests import LLOutput
@@ -21,13 +21,13 @@ START = "Question: is 12 + 30 = 42? Answer: no. Question: do dogs dig?\nAnswer:"
 TEXTS = [(START, " yes"), (START, " no, the cat"), (START[:20], " the dog"), ("The", " dog sat on the mat")]
 
 
-def scored(model: HFModel, way: Way) -> list[LLOutput]:
+def scored(model: HFModel, way: Mode) -> list[LLOutput]:
     pairs = list(model.encoder.pairs(TEXTS))
-    answers = dict(score_by_plan(Passes(model.head, way), pairs, size=24, budget=512, counters=Counters()))
+    answers = dict(score_by_plan(Forward(model.head, way), pairs, size=24, budget=512, counters=Counters()))
     return [answers[index] for index in range(len(pairs))]
 
 
-def read(model: HFModel, way: Way, places: torch.Tensor | None = None) -> torch.Tensor:
+def read(model: HFModel, way: Mode, places: torch.Tensor | None = None) -> torch.Tensor:
     """What a model makes of a row of tokens, with the attention that it has by itself."""
     ids = torch.arange(5, 25)[None]
 
@@ -38,15 +38,15 @@ def read(model: HFModel, way: Way, places: torch.Tensor | None = None) -> torch.
 
     with torch.inference_mode():
         at = torch.arange(20) if places is None else places
-        return Passes(model.head, way).attended(ids, torch.arange(20)[None], attend, at)
+        return Forward(model.head, way).run_with_attention(ids, torch.arange(20)[None], attend, at)
 
 
 def check(model: HFModel) -> None:
     """Layer by layer, the bits are the model's; of the last one, there is only what is read."""
-    assert torch.equal(read(model, Way.LEAN), read(model, Way.PACKED))
+    assert torch.equal(read(model, Mode.STANDARD_LAYERS), read(model, Mode.TREE_ATTENTION))
     some = torch.tensor([3, 4, 11, 19])
-    assert torch.allclose(read(model, Way.LEAN, some), read(model, Way.LEAN)[some], atol=1e-4)
-    for lean, packed in zip(scored(model, Way.LEAN), scored(model, Way.PACKED), strict=True):
+    assert torch.allclose(read(model, Mode.STANDARD_LAYERS, some), read(model, Mode.STANDARD_LAYERS)[some], atol=1e-4)
+    for lean, packed in zip(scored(model, Mode.STANDARD_LAYERS), scored(model, Mode.TREE_ATTENTION), strict=True):
         assert lean.loglikelihood == pytest.approx(packed.loglikelihood, abs=1e-5 * lean.tokens)
         assert (lean.is_greedy, lean.tokens) == (packed.is_greedy, packed.tokens)
 
@@ -54,7 +54,7 @@ def check(model: HFModel) -> None:
 @pytest.mark.parametrize("kind", ["llama", "mistral", "qwen2"])
 def test_the_numbers_are_those_of_the_models_layers(kind: str, tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny(kind)))
-    assert model.planner.support.way is Way.LEAN
+    assert model.planner.support.mode is Mode.STANDARD_LAYERS
     check(model)
 
 
@@ -66,13 +66,13 @@ def test_the_bundled_model_gives_the_same_numbers_in_either_way(bundled: HFModel
 @pytest.mark.parametrize("kind", ["gpt2", "qwen3", "gemma2", "mamba"])
 def test_other_layers_are_left_to_the_model(kind: str, tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny(kind)))
-    assert not are_common(model.model)
-    assert model.planner.support.way is not Way.LEAN
+    assert not has_standard_layers(model.model)
+    assert model.planner.support.mode is not Mode.STANDARD_LAYERS
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
 def test_other_number_types_are_left_to_the_model(dtype: str, tiny: Callable[..., Path]) -> None:
-    assert not are_common(HFModel(str(tiny()), dtype=dtype).model)
+    assert not has_standard_layers(HFModel(str(tiny()), dtype=dtype).model)
 
 
 def test_layers_that_someone_has_changed_are_left_to_the_model(tiny: Callable[..., Path]) -> None:
@@ -80,16 +80,16 @@ def test_layers_that_someone_has_changed_are_left_to_the_model(tiny: Callable[..
     layer = model.model.model.layers[1]
     usual = layer.mlp.forward
     layer.mlp.forward = lambda states: 2 * usual(states)
-    assert not are_common(model.model)
+    assert not has_standard_layers(model.model)
 
 
 def test_layers_with_hooks_are_left_to_the_model(tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny()))
     model.model.model.layers[1].register_forward_hook(lambda part, given, output: 2 * output)
-    assert not are_common(model.model)
+    assert not has_standard_layers(model.model)
     same = HFModel(str(tiny()))
     same.model.get_input_embeddings().register_forward_pre_hook(lambda part, given: None)
-    assert are_common(same.model)
+    assert has_standard_layers(same.model)
 
 
 def test_a_model_of_the_common_kind_that_does_more_fails_the_trial(
@@ -104,14 +104,14 @@ def test_a_model_of_the_common_kind_that_does_more_fails_the_trial(
         return 2 * output, weights
 
     monkeypatch.setattr(kind, "forward", twice)
-    assert are_common(model.model)
-    assert model.planner.support.way is Way.PACKED
+    assert has_standard_layers(model.model)
+    assert model.planner.support.mode is Mode.TREE_ATTENTION
 
 
 def test_the_model_itself_is_not_touched(tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny()))
     before = _logits(model)
-    scored(model, Way.LEAN)
+    scored(model, Mode.STANDARD_LAYERS)
     assert not any("forward" in vars(part) for part in model.model.modules())
     assert torch.equal(_logits(model), before)
 

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from multiform.errors import ModelError
 from multiform.inference.sequences import Pair
-from multiform.models.tokenizer import Encoder, fit, rolling_windows, split
+from multiform.models.rolling import rolling_windows
+from multiform.models.tokenizer import Encoder, fit, split
 
 NASTY = [
     ("The dog", " and"),

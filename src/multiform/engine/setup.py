@@ -129,13 +129,13 @@ def load_model(
 def _load(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
     progress.message(f"loading model '{model}'")
     try:
-        kind = models.get(model)
+        factory = models.get(model).load()
     except ImportError as error:
         what = f"model '{model}' needs a package that is not installed: {error}"
         raise UsageError(what, where="--model", hint="pip install 'multiform[hf]'") from error
     try:
-        check_arguments(kind, arguments)
-        return kind(**arguments)
+        check_arguments(factory, arguments)
+        return factory(**arguments)
     except UsageError as error:
         raise UsageError(error.what, where=error.where or "--model_args", hint=error.hint) from error
     except TypeError as error:

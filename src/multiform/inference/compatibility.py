@@ -1,4 +1,4 @@
-"""Whether a model can run plans: what is needed for that, and a trial that tells."""
+"""Compatibility: which models can share prefixes, found out by their configuration and by a trial run."""
 
 from __future__ import annotations
 
@@ -12,139 +12,141 @@ import numpy as np
 import torch
 from transformers import DynamicCache
 
+from multiform.inference.attention import COMMON, is_available
 from multiform.inference.counters import Counters
 from multiform.inference.decode.batch import has_plain_cache
-from multiform.inference.decode.shared import SharedState
+from multiform.inference.decode.shared import SharedPrefixBatch
 from multiform.inference.device import device_of
-from multiform.inference.forward import Passes, Way
-from multiform.inference.layers import are_common
-from multiform.inference.lm_head import Head
-from multiform.inference.packed import COMMON, is_available
+from multiform.inference.forward import Forward, Mode
+from multiform.inference.layers import has_standard_layers
+from multiform.inference.lm_head import LMHead
 from multiform.inference.scoring.by_plan import score_by_plan
-from multiform.inference.scoring.loglikelihood import token_scores
+from multiform.inference.scoring.loglikelihood import token_logprobs
 from multiform.inference.sequences import Pair
 
-#: Implementations of attention that take a mask in four dimensions.
+#: Attention implementations that take a mask in four dimensions.
 ATTENTION = ("sdpa", "eager")
-#: What a model raises that does not take what a plan gives it.
+#: What a model raises that does not accept the inputs of a plan.
 TRIAL_ERRORS = (AttributeError, IndexError, NotImplementedError, TypeError, ValueError, RuntimeError)
-#: A window of fewer tokens is not worth a plan.
+#: A shorter attention window is not worth a plan.
 SHORTEST = 8
 NEEDED = ("attention_mask", "position_ids", "past_key_values")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Support:
-    """For sequences of up to `longest` tokens a model runs plans; `reason` says why not for others.
+class PrefixSupport:
+    """Sequences of up to `max_length` tokens can share prefixes; `reason` says why longer ones cannot.
 
-    `way` is the one that computes least among those that give the model's results, and `token_bytes`
-    the memory that the keys and values of one token take.
+    `mode` is the fastest one that gives the model's own results, and `token_bytes` the memory of the keys
+    and values of one token.
     """
 
-    longest: int
+    max_length: int
     reason: str = ""
     token_bytes: int = 1
-    way: Way = Way.MASKED
+    mode: Mode = Mode.MASKED
 
 
-def support(head: Head) -> Support:
-    """What a model can do with plans."""
+def prefix_support(head: LMHead) -> PrefixSupport:
+    """Whether and how a model can share prefixes."""
     model = head.model
     if not has_plain_cache(model):
-        return Support(longest=0, reason="it keeps no keys and values for each token")
+        return PrefixSupport(max_length=0, reason="it keeps no keys and values for each token")
     if model.config._attn_implementation not in ATTENTION:
-        return Support(longest=0, reason=f"its attention is '{model.config._attn_implementation}'")
+        return PrefixSupport(max_length=0, reason=f"its attention is '{model.config._attn_implementation}'")
     accepted = inspect.signature(model.base_model.forward).parameters
     if missing := [name for name in NEEDED if name not in accepted]:
-        return Support(longest=0, reason=f"it takes no '{missing[0]}'")
-    longest, reason = _reach(model.config.get_text_config())
-    if longest < SHORTEST:
-        return Support(longest=0, reason=reason)
-    trial = _trial(longest)
-    expected, token_bytes = _alone(head, trial[-1])
-    way = next((way for way in _ways(head) if _agrees(Passes(head, way), trial, expected)), None)
-    if way is None:
-        return Support(longest=0, reason="it gives other results with a prefix tree")
-    return Support(longest=longest, reason=reason, token_bytes=token_bytes, way=way)
+        return PrefixSupport(max_length=0, reason=f"it takes no '{missing[0]}'")
+    max_length, reason = _full_attention_length(model.config.get_text_config())
+    if max_length < SHORTEST:
+        return PrefixSupport(max_length=0, reason=reason)
+    trial = _trial_pairs(max_length)
+    expected, token_bytes = _score_alone(head, trial[-1])
+    mode = next((mode for mode in _candidate_modes(head) if _agrees(Forward(head, mode), trial, expected)), None)
+    if mode is None:
+        return PrefixSupport(max_length=0, reason="it gives other results with a prefix tree")
+    return PrefixSupport(max_length=max_length, reason=reason, token_bytes=token_bytes, mode=mode)
 
 
 @torch.inference_mode()
-def can_decode(passes: Passes) -> bool:
-    """Whether the next tokens of texts that share a prefix are those of each text alone."""
-    head = passes.head
+def can_share_in_decode(forward: Forward) -> bool:
+    """Whether sequences that are decoded with a shared prefix get the logits that each gets alone."""
+    head = forward.head
     if not head.model._supports_attention_backend:
         return False
-    rows = [[5, 6, 7, 8, *own] for own in ([9, 10], [11], [12, 13, 14])]
-    state = SharedState(passes, Counters(), size=4)
+    prompts = [[5, 6, 7, 8, *end] for end in ([9, 10], [11], [12, 13, 14])]
+    batch = SharedPrefixBatch(forward, Counters(), size=4)
     try:
-        state.admit(rows, [4, 4, 0])
-        together = state.step([15, 16, 17])
+        batch.prefill(prompts, [4, 4, 0])
+        together = batch.decode([15, 16, 17])
     except TRIAL_ERRORS:
         return False
+    device = device_of(head.model)
     alone = [
-        head.model(input_ids=torch.tensor([[*row, token]], device=device_of(head.model)), use_cache=False).logits[0, -1]
-        for row, token in zip(rows, (15, 16, 17), strict=True)
+        head.model(input_ids=torch.tensor([[*prompt, token]], device=device), use_cache=False).logits[0, -1]
+        for prompt, token in zip(prompts, (15, 16, 17), strict=True)
     ]
     expected = torch.stack(alone).float()
     return bool((together - expected).abs().max() <= _tolerance(head) * expected.abs().max().clamp(min=1.0))
 
 
-def _reach(config: Any) -> tuple[int, str]:
-    """How long a sequence may be until its tokens stop seeing all before them at their plain positions."""
-    found: list[tuple[int, str]] = [(2**31, "")]
+def _full_attention_length(config: Any) -> tuple[int, str]:
+    """The longest sequence whose tokens see all before them at their plain positions, and what ends there."""
+    limits: list[tuple[int, str]] = [(2**31, "")]
     kinds = getattr(config, "layer_types", None)
     sliding = "sliding_attention" in kinds if kinds else getattr(config, "use_sliding_window", True)
     if sliding and isinstance(window := getattr(config, "sliding_window", None), int):
-        found.append((window, f"its attention slides over {window} tokens"))
+        limits.append((window, f"its attention slides over {window} tokens"))
     chunked = "chunked_attention" in kinds if kinds else True
     if chunked and isinstance(chunk := getattr(config, "attention_chunk_size", None), int):
-        found.append((chunk, f"its attention is cut into chunks of {chunk} tokens"))
+        limits.append((chunk, f"its attention is cut into chunks of {chunk} tokens"))
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
     for part in (rope, *rope.values()):
         if isinstance(part, dict) and part.get("rope_type") in ("dynamic", "longrope"):
             length = int(part.get("original_max_position_embeddings") or config.max_position_embeddings)
-            found.append((length, f"its positions change after {length} tokens"))
-    return min(found)
+            limits.append((length, f"its positions change after {length} tokens"))
+    return min(limits)
 
 
-def _trial(longest: int) -> list[Pair]:
-    """Sequences with a common beginning, for a small plan: it is kept, and what follows is packed."""
-    length = min(COMMON + 4, longest - 3)  # so that attention in parts is tried, too
-    start = [5 + number % 7 for number in range(length)]
-    return [Pair(array("i", [*start, *end]), 1 + length // 2) for end in ([10, 11, 12], [10, 13])]
+def _trial_pairs(max_length: int) -> list[Pair]:
+    """Sequences for a small plan, in which a common prefix is cached and branches follow it."""
+    length = min(COMMON + 4, max_length - 3)  # long enough for attention in two parts
+    prefix = [5 + number % 7 for number in range(length)]
+    return [Pair(array("i", [*prefix, *end]), 1 + length // 2) for end in ([10, 11, 12], [10, 13])]
 
 
 @torch.inference_mode()
-def _alone(head: Head, pair: Pair) -> tuple[float, int]:
-    """The log-likelihood of a pair that the model reads as it is, and the memory of a token's keys and values."""
-    read = pair.tokens[:-1]
-    places = torch.arange(pair.start - 1, len(read))
-    ids, cache = torch.tensor([read.tolist()], device=device_of(head.model)), DynamicCache()
-    states = head.states(torch.zeros_like(places), places, input_ids=ids, past_key_values=cache, use_cache=True)
-    logprobs, _ = token_scores(head.logits(states), np.arange(len(places)), pair.tokens[pair.start :])
-    return float(logprobs.sum()), sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers) // len(read)
+def _score_alone(head: LMHead, pair: Pair) -> tuple[float, int]:
+    """The log-likelihood of a pair that is computed by the model alone, and the bytes of a token's keys and values."""
+    inputs = pair.tokens[:-1]
+    positions = torch.arange(pair.start - 1, len(inputs))
+    ids, cache = torch.tensor([inputs.tolist()], device=device_of(head.model)), DynamicCache()
+    rows = torch.zeros_like(positions)
+    states = head.hidden_states(rows, positions, input_ids=ids, past_key_values=cache, use_cache=True)
+    logprobs, _ = token_logprobs(head.logits(states), np.arange(len(positions)), pair.tokens[pair.start :])
+    return float(logprobs.sum()), sum(layer.keys.nbytes + layer.values.nbytes for layer in cache.layers) // len(inputs)
 
 
-def _agrees(passes: Passes, trial: list[Pair], expected: float) -> bool:
-    """Whether the last pair, which a pass has beside others, scores in a plan what it scores alone."""
-    size = len(trial[-1].tokens) - 6  # so that the end of the common beginning is in a second pass, with the branches
+def _agrees(forward: Forward, trial: list[Pair], expected: float) -> bool:
+    """Whether the last pair gets the same log-likelihood by plan, in a pass with others, as alone."""
+    size = len(trial[-1].tokens) - 6  # so that the end of the prefix is in a second pass, with the branches
     try:
-        planned = dict(score_by_plan(passes, trial, size=size, budget=64, counters=Counters()))
+        outputs = dict(score_by_plan(forward, trial, size=size, budget=64, counters=Counters()))
     except TRIAL_ERRORS:
         return False
-    found = planned[len(trial) - 1].loglikelihood
-    return abs(found - expected) <= _tolerance(passes.head) * max(1.0, abs(expected))
+    loglikelihood = outputs[len(trial) - 1].loglikelihood
+    return abs(loglikelihood - expected) <= _tolerance(forward.head) * max(1.0, abs(expected))
 
 
-def _ways(head: Head) -> Iterator[Way]:
-    """The ways that are worth a trial."""
+def _candidate_modes(head: LMHead) -> Iterator[Mode]:
+    """The modes that are worth a trial, fastest first."""
     model = head.model
     if model._supports_attention_backend and is_available(device_of(model)):
-        if head.separable and are_common(model):
-            yield Way.LEAN
-        yield Way.PACKED
-    yield Way.MASKED
+        if head.separable and has_standard_layers(model):
+            yield Mode.STANDARD_LAYERS
+        yield Mode.TREE_ATTENTION
+    yield Mode.MASKED
 
 
-def _tolerance(head: Head) -> float:
+def _tolerance(head: LMHead) -> float:
     return 1e-4 if head.model.dtype in (torch.float32, torch.float64) else 3e-2

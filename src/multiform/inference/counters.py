@@ -1,4 +1,4 @@
-"""What a model has computed so far, in tokens."""
+"""Counters: how many tokens a model has computed so far."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(slots=True)
 class Counters:
-    """Tokens that went through the model: those it read, and those it wrote, with padding; and how often it ran."""
+    """Tokens computed in prefill and in decode, padding included, and the number of forward passes."""
 
     prefill: int = 0
     decode: int = 0
     passes: int = 0
 
-    def read(self, tokens: int) -> None:
-        """Count a pass that reads so many tokens."""
+    def count_prefill(self, tokens: int) -> None:
+        """Count a forward pass over that many prompt tokens."""
         self.prefill += tokens
         self.passes += 1
 
-    def wrote(self, tokens: int) -> None:
-        """Count a pass that adds one token to each of so many texts."""
+    def count_decode(self, tokens: int) -> None:
+        """Count a forward pass that adds one token to each of that many sequences."""
         self.decode += tokens
         self.passes += 1

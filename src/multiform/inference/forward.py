@@ -1,107 +1,158 @@
-"""Runs the passes of a plan: tokens of many sequences at once, each of which sees its own prefix alone."""
+"""Forward passes of a plan: tokens of many sequences at once, each of which sees its own prefix only."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
+from transformers import PreTrainedModel
 
-from multiform.inference.attention import Attend, attention, unmasked
+from multiform.inference.attention import Attend, TreeAttention, attention, empty_mask
 from multiform.inference.device import device_of
-from multiform.inference.kv_cache import ColumnCache, Columns
-from multiform.inference.last import read_at
+from multiform.inference.kv_cache import KVCache, TransformersCache
 from multiform.inference.layers import run_layers
-from multiform.inference.lm_head import ALIKE, Head
-from multiform.inference.packed import PackedAttention
+from multiform.inference.lm_head import STABLE_ROWS, LMHead
 from multiform.inference.plan import Branch, Pass
 
+#: Attributes in which models have their list of layers, and the feed-forward part of a layer.
+LAYERS = ("layers", "h")
+FEED_FORWARD = "mlp"
 
-class Way(Enum):
-    """How a model runs a pass, from what computes least to what all models can."""
 
-    #: Layers and attention of our own, without the model's code.
-    LEAN = auto()
-    #: The model's layers, with attention of our own.
-    PACKED = auto()
-    #: The model alone, which is given a mask.
+class Mode(Enum):
+    """How forward passes are computed, from the fastest mode to the one that every model supports."""
+
+    #: The layers of this package with tree attention, without the model's own code.
+    STANDARD_LAYERS = auto()
+    #: The model's layers with tree attention.
+    TREE_ATTENTION = auto()
+    #: The model's layers and attention, with a mask.
     MASKED = auto()
 
 
 @dataclass(frozen=True, slots=True)
-class Passes:
-    """Runs passes on a model, in one way."""
+class Forward:
+    """Runs forward passes on a model, in one mode."""
 
-    head: Head
-    way: Way
+    head: LMHead
+    mode: Mode
 
     def run(
         self,
         branches: Sequence[Branch],
         step: Pass,
-        columns: Columns,
-        places: NDArray[np.int64],
+        cache: KVCache,
+        needed: NDArray[np.int64],
         base: int = 0,
     ) -> Tensor:
-        """What the logits at places of a pass are made of; the keys and values of its tokens are put into the columns.
+        """Run a pass; its keys and values are written to the cache, and the states at `needed` tokens are returned.
 
-        The plan begins after `base` tokens, which are in the columns for all its sequences.
+        The first `base` tokens of the cache are a prefix of all sequences, which the plan does not count.
+        The states are what `LMHead.logits` takes.
         """
         model, device = self.head.model, device_of(self.head.model)
         tokens = np.concatenate(
-            [np.frombuffer(branches[piece.branch].tokens, np.int32)[piece.start : piece.stop] for piece in step.pieces]
+            [np.frombuffer(branches[chunk.branch].tokens, np.int32)[chunk.start : chunk.stop] for chunk in step.chunks]
         )
-        positions = np.concatenate([np.arange(piece.start, piece.stop) for piece in step.pieces]) + base
-        ids, at = torch.from_numpy(tokens).long()[None].to(device), torch.from_numpy(positions)[None].to(device)
-        mask, some = attention_mask(step, model.dtype, base).to(device), torch.from_numpy(_enough(places))
-        if self.way is Way.MASKED:
-            inputs = {"attention_mask": mask, "past_key_values": ColumnCache(columns), "use_cache": True}
-            with read_at(model, some):
-                lines = self.head.states(torch.zeros_like(some), some, input_ids=ids, position_ids=at, **inputs)
-            return lines[: len(places)]
-        lengths = [piece.stop - piece.start for piece in step.pieces]
-        ended = [piece.stop == len(branches[piece.branch].tokens) for piece in step.pieces]
-        packed = PackedAttention(mask[0, 0], lengths, ended)
+        depths = np.concatenate([np.arange(chunk.start, chunk.stop) for chunk in step.chunks]) + base
+        ids, positions = torch.from_numpy(tokens).long()[None].to(device), torch.from_numpy(depths)[None].to(device)
+        mask, padded = attention_mask(step, model.dtype, base).to(device), torch.from_numpy(_padded(needed))
+        if self.mode is Mode.MASKED:
+            inputs = {"attention_mask": mask, "past_key_values": TransformersCache(cache), "use_cache": True}
+            with last_layer_at(model, padded):
+                rows = torch.zeros_like(padded)
+                states = self.head.hidden_states(rows, padded, input_ids=ids, position_ids=positions, **inputs)
+            return states[: len(needed)]
+        lengths = [chunk.stop - chunk.start for chunk in step.chunks]
+        complete = [chunk.stop == len(branches[chunk.branch].tokens) for chunk in step.chunks]
+        tree_attention = TreeAttention(mask[0, 0], lengths, complete)
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-            return packed(query, *columns.put(layer, key, value), scale)
+            return tree_attention(query, *cache.update(layer, key, value), scale)
 
-        return self.attended(ids, at, attend, some)[: len(places)]
+        return self.run_with_attention(ids, positions, attend, padded)[: len(needed)]
 
-    def attended(self, ids: Tensor, positions: Tensor, attend: Attend, places: Tensor | None = None) -> Tensor:
-        """What logits are made of where layers call `attend`: at places of a row, or of rows of one token each."""
+    def run_with_attention(
+        self, ids: Tensor, positions: Tensor, attend: Attend, needed: Tensor | None = None
+    ) -> Tensor:
+        """Run a pass whose layers call `attend`; return the states at `needed` tokens of its one row.
+
+        Without `needed`, every row has one token, and the states of all rows are returned.
+        """
         model = self.head.model
-        if self.way is Way.LEAN:
-            return run_layers(model, ids, positions, attend, places).flatten(0, 1)
-        inputs = {"attention_mask": unmasked(model), "use_cache": False}
-        with attention(model, attend), read_at(model, places) if places is not None else nullcontext():
-            columns = torch.zeros(len(ids), dtype=torch.long) if places is None else places
-            rows = torch.arange(len(ids)) if places is None else torch.zeros_like(places)
-            return self.head.states(rows, columns, input_ids=ids, position_ids=positions, **inputs)
+        if self.mode is Mode.STANDARD_LAYERS:
+            return run_layers(model, ids, positions, attend, needed).flatten(0, 1)
+        inputs = {"attention_mask": empty_mask(model), "use_cache": False}
+        with attention(model, attend), last_layer_at(model, needed) if needed is not None else nullcontext():
+            tokens = torch.zeros(len(ids), dtype=torch.long) if needed is None else needed
+            rows = torch.arange(len(ids)) if needed is None else torch.zeros_like(needed)
+            return self.head.hidden_states(rows, tokens, input_ids=ids, position_ids=positions, **inputs)
 
 
-def _enough(places: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Places, and some of them again where they are few, so that products of their lines are as those of many."""
-    return np.resize(places, max(len(places), ALIKE)) if len(places) else places
+@contextmanager
+def last_layer_at(model: PreTrainedModel, needed: Tensor) -> Iterator[None]:
+    """Within this context, the last layer's feed-forward part is computed only at these tokens of a row.
+
+    No later layer needs the rest of its output.
+    """
+    part = _last_feed_forward(model)
+    if part is None:
+        yield
+        return
+    original = part.forward
+    instance_forward = vars(part).get("forward")  # set where weights are offloaded and moved for each pass
+
+    def forward(states: Tensor, *arguments: Any, **options: Any) -> Any:
+        computed = original(states[:, needed], *arguments, **options)
+        if not isinstance(computed, Tensor):  # such as a mixture of experts, which returns router weights, too
+            return original(states, *arguments, **options)
+        output = torch.zeros_like(states)
+        output[:, needed] = computed
+        return output
+
+    part.forward = forward
+    try:
+        yield
+    finally:
+        if instance_forward is None:
+            del part.forward
+        else:
+            part.forward = instance_forward
 
 
 def attention_mask(step: Pass, dtype: torch.dtype, base: int = 0) -> Tensor:
-    """0 where a token of the pass sees a column, and minus infinity elsewhere; in four dimensions."""
+    """0 where a token of the pass sees a cache position, and minus infinity elsewhere; in four dimensions."""
     size = step.computed
-    mask = torch.full((size, base + step.kept + size), float("-inf"), dtype=dtype)
+    mask = torch.full((size, base + step.cached + size), float("-inf"), dtype=dtype)
     mask[:, :base] = 0
-    after = torch.full((size, size), float("-inf"), dtype=dtype).triu_(1)
+    causal = torch.full((size, size), float("-inf"), dtype=dtype).triu_(1)
     row = 0
-    for piece in step.pieces:
-        length = piece.stop - piece.start
+    for chunk in step.chunks:
+        length = chunk.stop - chunk.start
         lines = mask[row : row + length, base:]
-        for span in piece.behind:
+        for span in chunk.prefix:
             lines[:, span.start : span.stop] = 0
-        lines[:, step.kept + row : step.kept + row + length] = after[:length, :length]
+        lines[:, step.cached + row : step.cached + row + length] = causal[:length, :length]
         row += length
     return mask[None, None]
+
+
+def _padded(needed: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The indices, repeated where they are few, so that matrix products round them as they round many."""
+    return np.resize(needed, max(len(needed), STABLE_ROWS)) if len(needed) else needed
+
+
+def _last_feed_forward(model: PreTrainedModel) -> nn.Module | None:
+    for name in LAYERS:
+        layers = getattr(model.base_model, name, None)
+        if isinstance(layers, nn.ModuleList) and len(layers):
+            part = getattr(layers[-1], FEED_FORWARD, None)
+            return part if isinstance(part, nn.Module) else None
+    return None

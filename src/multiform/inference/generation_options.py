@@ -1,4 +1,4 @@
-"""Generation arguments, as tasks and users write them, made into one set of options."""
+"""Generation options: the `generation_kwargs` of tasks and users, checked and with defaults."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from multiform.errors import UsageError, nearest, shorten
 T = TypeVar("T")
 
 DEFAULT_MAX_GEN_TOKS = 256
-#: Names of the token limit; the first that is given counts.
+#: Names of the token limit, with decreasing precedence.
 LIMIT_NAMES = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
-#: `seed` has no field: it is part of the request, from which the random numbers are derived.
+#: All names that are accepted. `seed` has no field: random numbers are derived from the request, which contains it.
 KNOWN = (
     *LIMIT_NAMES,
     "until",
@@ -30,9 +30,9 @@ KNOWN = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GenerationOptions:
-    """How one text is generated; None leaves a setting to the model's own generation config.
+    """How one completion is generated; None leaves a setting to the model's generation config.
 
-    Temperature 0 means that the likeliest token is always taken.
+    Temperature 0 is greedy decoding.
     """
 
     until: tuple[str, ...] = ()
@@ -45,7 +45,7 @@ class GenerationOptions:
 
 
 def generation_options(gen_kwargs: Mapping[str, Any]) -> GenerationOptions:
-    """The options that generation arguments mean, with lm-eval's names and defaults.
+    """The options for generation arguments, which have lm-eval's names and defaults.
 
     >>> generation_options({"until": "\\n", "max_tokens": 5}).max_gen_toks
     5
@@ -68,7 +68,7 @@ def generation_options(gen_kwargs: Mapping[str, Any]) -> GenerationOptions:
 
 
 def _temperature(gen_kwargs: Mapping[str, Any]) -> float:
-    """0 unless sampling was asked for, by `do_sample` or by a temperature without it."""
+    """0 unless sampling is requested, by `do_sample` or by a temperature without it."""
     temperature = _number(gen_kwargs, "temperature", float, least=0)
     do_sample = gen_kwargs.get("do_sample")
     if do_sample is None:

@@ -1,4 +1,4 @@
-"""Keys and values of tokens, layer by layer, in memory that every pass uses again."""
+"""The KV cache: keys and values of past tokens, layer by layer, in memory that every forward pass reuses."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from transformers import DynamicCache
 from multiform.inference.plan import Span
 
 
-class Columns:
-    """The columns that a pass sees: those that are kept, and after them those that it computes.
+class KVCache:
+    """Keys and values at the first `length` positions; a forward pass writes its own behind them.
 
-    New memory for the keys and values of every pass would cost a third of the pass on a CPU.
+    Allocating keys and values anew in every pass would cost a third of the pass on a CPU.
     """
 
     def __init__(self) -> None:
         self.length = 0
         self.layers: dict[int, tuple[Tensor, Tensor]] = {}
 
-    def put(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Write the keys and values of a pass after those that are kept; gives all of them."""
+    def update(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Write a pass's keys and values behind the cached ones, and return both together."""
         stop = self.length + key.shape[2]
         if layer not in self.layers or self.layers[layer][0].shape[2] < stop:
-            self.layers[layer] = self._larger(layer, key, stop, 0), self._larger(layer, value, stop, 1)
+            self.layers[layer] = self._enlarged(layer, key, stop, 0), self._enlarged(layer, value, stop, 1)
         keys, values = self.layers[layer]
         keys[:, :, self.length : stop] = key
         values[:, :, self.length : stop] = value
         return keys[:, :, :stop], values[:, :, :stop]
 
     def keep(self, spans: Sequence[Span]) -> None:
-        """Keep these columns, which become the first ones."""
+        """Drop all positions but these, which become the first ones."""
         for keys_and_values in self.layers.values():
             for tensor in keys_and_values:
-                _move(tensor, spans)
+                _compact(tensor, spans)
         self.length = sum(span.stop - span.start for span in spans)
 
-    def take(self, spans: Sequence[Span]) -> list[tuple[Tensor, Tensor]]:
-        """Copies of columns of every layer (head, token, dimension)."""
+    def extract(self, spans: Sequence[Span]) -> list[tuple[Tensor, Tensor]]:
+        """Copies of the keys and values (head, token, dimension) at some positions, by layer."""
         return [
             (
                 torch.cat([keys[0, :, span.start : span.stop] for span in spans], 1),
@@ -49,17 +49,17 @@ class Columns:
             for _, (keys, values) in sorted(self.layers.items())
         ]
 
-    def copy(self) -> Columns:
-        """The kept columns, to go on with in another way."""
-        other = Columns()
-        other.length = self.length
-        other.layers = {
+    def copy(self) -> KVCache:
+        """A copy of the cached positions."""
+        cache = KVCache()
+        cache.length = self.length
+        cache.layers = {
             layer: (keys[:, :, : self.length].clone(), values[:, :, : self.length].clone())
             for layer, (keys, values) in self.layers.items()
         }
-        return other
+        return cache
 
-    def _larger(self, layer: int, like: Tensor, size: int, which: int) -> Tensor:
+    def _enlarged(self, layer: int, like: Tensor, size: int, which: int) -> Tensor:
         rows, heads, _, dimensions = like.shape
         tensor = like.new_empty(rows, heads, size, dimensions)
         if layer in self.layers:
@@ -67,28 +67,28 @@ class Columns:
         return tensor
 
 
-class ColumnCache(DynamicCache):  # type: ignore[misc]
-    """Columns in the shape in which a model's own attention takes them."""
+class TransformersCache(DynamicCache):  # type: ignore[misc]
+    """A KVCache as the cache object that the models of transformers take."""
 
-    def __init__(self, columns: Columns) -> None:
+    def __init__(self, cache: KVCache) -> None:
         super().__init__()
-        self.columns = columns
+        self.cache = cache
 
     def update(
         self, key_states: Tensor, value_states: Tensor, layer_idx: int, *args: Any, **kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        return self.columns.put(layer_idx, key_states, value_states)
+        return self.cache.update(layer_idx, key_states, value_states)
 
     def get_seq_length(self, layer_idx: int = 0) -> int:
-        return self.columns.length
+        return self.cache.length
 
 
-def _move(tensor: Tensor, spans: Sequence[Span]) -> None:
-    """Put spans of columns, which come in order, one after the other at the beginning."""
+def _compact(tensor: Tensor, spans: Sequence[Span]) -> None:
+    """Move spans of positions, which are in order, to the beginning, one after the other."""
     end = 0
     for span in spans:
         length = span.stop - span.start
         if span.start != end:
-            # The places may overlap.
+            # Source and target may overlap.
             tensor[:, :, end : end + length] = tensor[:, :, span.start : span.stop].clone()
         end += length

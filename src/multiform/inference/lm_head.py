@@ -1,4 +1,4 @@
-"""The vocabulary projection, computed only at the positions that are scored."""
+"""The LM head: the projection onto the vocabulary, computed only at the positions that are needed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from transformers import PreTrainedModel
 
 from multiform.inference.device import device_of
 
-#: Logits that are held at a time: 128 MiB in float32, or as much as a CPU gets back without asking the system.
+#: Logits that are held at a time: 128 MiB in float32; on a CPU, as much as is reused without asking the system.
 ELEMENTS = 2**25
 CPU_ELEMENTS = 2**22
 
-#: In products of so many lines or more, a line has the same bits however many there are; of fewer, a CPU's are added
-#: up in another order.
-ALIKE = 16
+#: In matrix products of that many rows or more, a row has the same bits however many there are; with fewer, a CPU
+#: sums in another order.
+STABLE_ROWS = 16
 
 #: Settings with which a model changes its logits after the projection, and their neutral values.
 SCALINGS: dict[str, tuple[Any, ...]] = {
@@ -32,17 +32,17 @@ SCALINGS: dict[str, tuple[Any, ...]] = {
 }
 
 
-class Head:
-    """Reads a causal model's logits at chosen positions.
+class LMHead:
+    """Computes a causal model's logits at chosen positions.
 
     The projection onto the vocabulary is a fifth of a small model's work and most of its memory,
     and a log-likelihood needs it at a few positions only. Models that do more than one matrix
-    product between hidden state and logits are left to compute all logits themselves.
+    product between hidden states and logits are left to compute all logits themselves.
     """
 
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
-        #: Found out at once: in the midst of a pass, the model's attention would not be its own.
+        #: Determined at once: in the middle of a forward pass, the model's attention would be replaced.
         self.separable = self._is_separable()
 
     def _is_separable(self) -> bool:
@@ -54,25 +54,25 @@ class Head:
             return False
         return self._agrees()
 
-    def states(self, rows: Tensor, columns: Tensor, **inputs: Any) -> Tensor:
-        """What the logits at (row, column) positions are made of, a line for each."""
+    def hidden_states(self, rows: Tensor, positions: Tensor, **inputs: Any) -> Tensor:
+        """What `logits` takes, one line for each (row, position): hidden states, or logits where not separable."""
         states = self._hidden(**inputs) if self.separable else self.model(**inputs).logits
         # A model that is spread over several devices has its last layers on another one than its first.
-        some: Tensor = states[rows.to(states.device), columns.to(states.device)]
-        return some
+        selected: Tensor = states[rows.to(states.device), positions.to(states.device)]
+        return selected
 
     def logits(self, states: Tensor) -> Iterator[tuple[int, Tensor]]:
-        """Float32 logits of such lines, in pieces: the first line of a piece, and the piece."""
+        """Float32 logits of lines from `hidden_states`, in pieces, each with the number of its first line."""
         elements = CPU_ELEMENTS if states.device.type == "cpu" else ELEMENTS
         pieces = max(1, ceil(len(states) / max(1, elements // self._vocabulary)))
-        size = max(1, ceil(len(states) / pieces))  # all about as large: in a small one, lines have other bits
+        size = max(1, ceil(len(states) / pieces))  # all about as large: a small one would be rounded differently
         for start in range(0, len(states), size):
             piece = states[start : start + size]
             yield start, (self._project(piece) if self.separable else piece).float()
 
     @property
-    def affordable(self) -> int:
-        """How many tokens can be read at once when all logits are computed; these take 1 GiB."""
+    def max_tokens(self) -> int:
+        """The number of tokens in a forward pass for which all logits take 1 GiB."""
         return 2**28 // self._vocabulary
 
     @property
@@ -89,14 +89,14 @@ class Head:
 
     @torch.inference_mode()
     def _agrees(self) -> bool:
-        # A model may treat its logits in a way that no list foresees, so ask it once.
+        # A model may change its logits in a way that no list foresees, so compare once.
         ids = torch.arange(8, device=device_of(self.model))[None]
         try:
-            short = self._project(self._hidden(input_ids=ids, use_cache=False)).float()
+            projected = self._project(self._hidden(input_ids=ids, use_cache=False)).float()
         except (AttributeError, TypeError, ValueError, RuntimeError):
             return False
         full = self.model(input_ids=ids, use_cache=False).logits.float()
         tolerance = 1e-4 if self.model.dtype == torch.float32 else 2e-2
-        return short.shape == full.shape and bool(
-            (short - full).abs().max() <= tolerance * full.abs().max().clamp(min=1e-6)
+        return projected.shape == full.shape and bool(
+            (projected - full).abs().max() <= tolerance * full.abs().max().clamp(min=1e-6)
         )

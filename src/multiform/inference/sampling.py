@@ -1,4 +1,4 @@
-"""Choose the next token from logits, reproducibly."""
+"""Sampling: the choice of the next token from logits, reproducibly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from transformers import GenerationConfig
 from multiform.inference.generation_options import GenerationOptions
 from multiform.requests import GenerationRequest
 
-#: What transformers takes when neither the request nor the model says anything.
+#: What transformers takes when neither the request nor the model sets it.
 DEFAULT_TOP_K = 50
 
 
@@ -27,14 +27,19 @@ class Sampling:
     min_p: float = 0.0
     repetition_penalty: float = 1.0
 
+    @property
+    def is_argmax(self) -> bool:
+        """Whether the next token is always the one with the highest logit."""
+        return not self.temperature and self.repetition_penalty == 1.0
+
 
 def sampling(options: GenerationOptions, config: GenerationConfig | None) -> Sampling:
-    """A request's options, completed by the generation config that comes with the model."""
+    """A request's options, completed by the generation config of the model."""
 
     def pick(name: str, default: float) -> float:
-        asked = getattr(options, name)
-        own = getattr(config, name, None)
-        return float(asked if asked is not None else own if own is not None else default)
+        requested = getattr(options, name)
+        configured = getattr(config, name, None)
+        return float(requested if requested is not None else configured if configured is not None else default)
 
     return Sampling(
         temperature=options.temperature,
@@ -52,22 +57,25 @@ def random_numbers(request: GenerationRequest) -> random.Random:
     return random.Random(int.from_bytes(digest[:8]))
 
 
-def choose(logits: Tensor, seen: Tensor, how: Sampling, numbers: random.Random) -> int:
-    """The next token, from float32 logits and the tokens of prompt and text so far."""
-    if how.repetition_penalty != 1.0:
-        old = logits[seen]
-        changed = torch.where(old < 0, old * how.repetition_penalty, old / how.repetition_penalty)
-        logits = logits.index_put((seen,), changed)
-    if how.temperature == 0.0:
+def next_token(logits: Tensor, previous: Tensor, sampling: Sampling, rng: random.Random) -> int:
+    """The next token, from float32 logits and the previous tokens of prompt and completion."""
+    if sampling.repetition_penalty != 1.0:
+        repeated = logits[previous]
+        penalty = sampling.repetition_penalty
+        penalised = torch.where(repeated < 0, repeated * penalty, repeated / penalty)
+        logits = logits.index_put((previous,), penalised)
+    if sampling.temperature == 0.0:
         return int(logits.argmax())
-    kept = how.top_k if 0 < how.top_k < len(logits) else len(logits)
-    values, tokens = (logits.double() / how.temperature).topk(kept)
-    chances = values.softmax(-1)
-    # Tokens come likeliest first; one is out when those before it already make up top_p.
-    keep = (chances.cumsum(-1) - chances < how.top_p) & (chances >= how.min_p * chances[0])
+    count = sampling.top_k if 0 < sampling.top_k < len(logits) else len(logits)
+    values, tokens = (logits.double() / sampling.temperature).topk(count)
+    probabilities = values.softmax(-1)
+    # Tokens come in order of probability; one is left out when those before it already make up top_p.
+    keep = (probabilities.cumsum(-1) - probabilities < sampling.top_p) & (
+        probabilities >= sampling.min_p * probabilities[0]
+    )
     keep[0] = True
     # In the order of token ids a tiny difference in the logits cannot make two tokens change places.
     tokens, order = tokens[keep].sort()
-    sums = chances[keep][order].cumsum(-1)
-    index = int(torch.searchsorted(sums, numbers.random() * sums[-1], right=True))
+    sums = probabilities[keep][order].cumsum(-1)
+    index = int(torch.searchsorted(sums, rng.random() * sums[-1], right=True))
     return int(tokens[min(index, len(tokens) - 1)])

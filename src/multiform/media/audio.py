@@ -1,4 +1,4 @@
-"""Sound as numbers: one channel of samples, read from and written to WAV files."""
+"""Waveforms: audio as one channel of samples, decoded from and encoded to WAV files."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _HINT = "give a WAV file of whole-number (PCM) samples, e.g. ffmpeg -i in.mp3 -c
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wave:
-    """Samples between -1 and 1 of one channel, and how many of them make a second."""
+class Waveform:
+    """Audio samples between -1 and 1 of one channel, and the number of them in a second."""
 
     samples: NDArray[np.float32]
     rate: int
@@ -27,22 +27,22 @@ class Wave:
     def size(self) -> str:
         return f"{len(self.samples) / self.rate:.2f} s at {self.rate} Hz"
 
-    def at(self, rate: int) -> Wave:
-        """The same sound with another number of samples per second."""
+    def resampled(self, rate: int) -> Waveform:
+        """The same audio with another sampling rate."""
         if rate == self.rate:
             return self
         import numpy as np
         from scipy.signal import resample_poly
 
         common = int(np.gcd(rate, self.rate))
-        made = resample_poly(self.samples, rate // common, self.rate // common)
-        return Wave(made.astype(np.float32), rate)
+        samples = resample_poly(self.samples, rate // common, self.rate // common)
+        return Waveform(samples.astype(np.float32), rate)
 
 
-def wave_of(array: Any, rate: Any) -> Wave:
-    """The sound of an array of samples; the channels of a two-dimensional one are averaged.
+def waveform_from_array(array: Any, rate: Any) -> Waveform:
+    """The waveform of an array of samples; the channels of a two-dimensional one are averaged.
 
-    >>> wave_of([[0.0, 0.5], [0.0, 0.1]], 8000).samples.tolist()
+    >>> waveform_from_array([[0.0, 0.5], [0.0, 0.1]], 8000).samples.tolist()
     [0.0, 0.30000001192092896]
     """
     import numpy as np
@@ -64,11 +64,11 @@ def wave_of(array: Any, rate: Any) -> Wave:
         raise DataError(what, hint="give numbers between -1 and 1")
     if per_second <= 0:
         raise DataError(f"the sampling rate is {rate}", hint="give the number of samples per second")
-    return Wave(np.ascontiguousarray(numbers, dtype=np.float32), per_second)
+    return Waveform(np.ascontiguousarray(numbers, dtype=np.float32), per_second)
 
 
-def read_wave(data: bytes) -> Wave:
-    """The sound of a WAV file's content."""
+def decode_wav(data: bytes) -> Waveform:
+    """The waveform in the content of a WAV file."""
     import numpy as np
 
     try:
@@ -87,15 +87,15 @@ def read_wave(data: bytes) -> Wave:
         padded = np.zeros((len(raw) // width, 4), np.uint8)
         padded[:, 4 - width :] = np.frombuffer(raw, np.uint8).reshape(-1, width)
         numbers = padded.view("<i4")[:, 0].astype(np.float64) / 2**31
-    return Wave(numbers.reshape(-1, channels).mean(axis=1).astype(np.float32), rate)
+    return Waveform(numbers.reshape(-1, channels).mean(axis=1).astype(np.float32), rate)
 
 
-def wave_bytes(sound: Wave) -> bytes:
-    """A WAV file of 16-bit samples."""
+def encode_wav(waveform: Waveform) -> bytes:
+    """The content of a WAV file with 16-bit samples."""
     file = io.BytesIO()
     with wave.open(file, "wb") as out:
         out.setnchannels(1)
         out.setsampwidth(2)
-        out.setframerate(sound.rate)
-        out.writeframes((sound.samples.clip(-1, 1) * 32767).round().astype("<i2").tobytes())
+        out.setframerate(waveform.rate)
+        out.writeframes((waveform.samples.clip(-1, 1) * 32767).round().astype("<i2").tobytes())
     return file.getvalue()

@@ -1,8 +1,8 @@
-"""Images and sounds that go with a prompt.
+"""The media of a prompt, and the placeholders that stand for them in its text.
 
-A prompt is text in which the mark ``<image>`` or ``<audio>`` stands where an image or a sound
-belongs. The `Media` themselves are kept beside the text, known by a hash of their content, and
-stay encoded as they came until a model reads them.
+A prompt is text in which ``<image>`` or ``<audio>`` stands where an image or an audio clip belongs. The
+`Media` themselves are beside the text, identified by a hash of their content, and stay encoded until
+a model needs them.
 """
 
 from __future__ import annotations
@@ -18,26 +18,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from multiform.errors import DataError
-from multiform.media.audio import Wave, read_wave, wave_bytes
+from multiform.media.audio import Waveform, decode_wav, encode_wav
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 Kind: TypeAlias = Literal["image", "audio"]
 
-#: What stands in a prompt for an image or a sound, the same as in lm-eval.
+#: The placeholders of images and audio in a prompt, the same as in lm-eval.
 MARKS: dict[Kind, str] = {"image": "<image>", "audio": "<audio>"}
 
-#: Decoded images that are kept, for the requests of one document and its repeats.
-_KEPT_IMAGES = 16
+#: The number of decoded images that are cached, for the requests of one document and its repeats.
+_CACHED_IMAGES = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """An image or a sound; two are equal when their content is.
+    """An image or an audio clip; two are equal when their content is.
 
-    `size` says how large it is, in words, and `origin` where it comes from. The payload is encoded
-    (bytes, or the file that holds them) or already decoded (an image of Pillow, a `Wave`).
+    `size` is its size in words, and `origin` where it comes from. The payload is encoded (bytes, or the
+    path of a file) or already decoded (an image of Pillow, a `Waveform`).
     """
 
     kind: Kind
@@ -47,7 +47,7 @@ class Media:
     origin: str = field(default="", compare=False, repr=False)
 
     def summary(self) -> dict[str, str]:
-        """What output files say in its place.
+        """What output files contain in its place.
 
         >>> Media("image", "9f86d0", "640x480").summary()
         {'kind': 'image', 'size': '640x480', 'sha256': '9f86d0'}
@@ -55,21 +55,21 @@ class Media:
         return {"kind": self.kind, "size": self.size, "sha256": self.sha256}
 
     def image(self) -> Image:
-        """The decoded image; do not change it, as others may get the same."""
+        """The decoded image; do not change it, as it is cached."""
         return _decoded(self)
 
-    def wave(self) -> Wave:
-        """The decoded sound."""
-        return self.payload if isinstance(self.payload, Wave) else read_wave(self._bytes())
+    def waveform(self) -> Waveform:
+        """The decoded audio."""
+        return self.payload if isinstance(self.payload, Waveform) else decode_wav(self._bytes())
 
     def encoded(self) -> tuple[str, bytes]:
         """The media type and content of a file that holds it."""
         if self.kind == "audio":
-            return "audio/wav", wave_bytes(self.payload) if isinstance(self.payload, Wave) else self._bytes()
+            return "audio/wav", encode_wav(self.payload) if isinstance(self.payload, Waveform) else self._bytes()
         return encode_image(self.payload) if _is_image(self.payload) else _image_file(self._bytes())
 
     def data_url(self) -> str:
-        """The file as a URL that contains it."""
+        """The file's content as a data URL."""
         kind, data = self.encoded()
         return f"data:{kind};base64,{base64.b64encode(data).decode()}"
 
@@ -81,19 +81,19 @@ class Media:
 
 
 class MediaText(str):
-    """A text with what its marks stand for, in the order of the marks."""
+    """A text with its media, in the order of their placeholders."""
 
     __slots__ = ("media",)
     media: tuple[Media, ...]
 
     def __new__(cls, text: str, media: Iterable[Media] = ()) -> MediaText:
-        made = super().__new__(cls, text)
-        made.media = tuple(media)
-        return made
+        instance = super().__new__(cls, text)
+        instance.media = tuple(media)
+        return instance
 
 
 def media_of(text: str) -> tuple[Media, ...]:
-    """What the marks of a text stand for; nothing where it is plain text."""
+    """The media of a text; empty for plain text."""
     return text.media if isinstance(text, MediaText) else ()
 
 
@@ -106,7 +106,7 @@ def parts(messages: Sequence[Mapping[str, Any]], media: Sequence[Media]) -> list
     >>> parts([{"role": "user", "content": "Compare <image> with <image>."}], two)[0]["content"][:2]
     [{'type': 'text', 'text': 'Compare '}, {'type': 'image'}]
     """
-    marks = {MARKS[one.kind]: one.kind for one in media}
+    marks = {MARKS[medium.kind]: medium.kind for medium in media}
     if not marks:
         return [dict(message) for message in messages]
     return [{**message, "content": _parts(message["content"], marks)} for message in messages]
@@ -114,14 +114,14 @@ def parts(messages: Sequence[Mapping[str, Any]], media: Sequence[Media]) -> list
 
 def _parts(content: str, marks: Mapping[str, Kind]) -> list[dict[str, str]]:
     pieces = re.split(f"({'|'.join(map(re.escape, marks))})", content)
-    made: list[dict[str, str]] = [
-        {"type": marks[one]} if one in marks else {"type": "text", "text": one} for one in pieces if one
+    split: list[dict[str, str]] = [
+        {"type": marks[piece]} if piece in marks else {"type": "text", "text": piece} for piece in pieces if piece
     ]
-    return made or [{"type": "text", "text": ""}]
+    return split or [{"type": "text", "text": ""}]
 
 
 def named(value: Any) -> Any:
-    """A value that JSON does not have, by kind, size and hash where it is binary, else as text.
+    """A stand-in for a value that JSON cannot hold: kind, size and hash of binary data, text of anything else.
 
     >>> named(b"abc")
     {'kind': 'bytes', 'size': '3', 'sha256': 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad'}
@@ -150,8 +150,8 @@ def sha256(*parts: bytes) -> str:
 
 
 def pixel_hash(image: Image) -> str:
-    """A hash of what an image shows."""
-    if image.mode == "P":  # its pixels are places in a palette
+    """A hash of an image's pixels."""
+    if image.mode == "P":  # its pixels are indices into a palette
         image = image.convert("RGBA")
     return sha256(f"{image.mode} {image.size} ".encode(), image.tobytes())
 
@@ -174,7 +174,7 @@ def _image_file(data: bytes) -> tuple[str, bytes]:
         return Image.MIME.get(image.format or "", "image/png"), data
 
 
-@lru_cache(maxsize=_KEPT_IMAGES)
+@lru_cache(maxsize=_CACHED_IMAGES)
 def _decoded(media: Media) -> Image:
     from PIL import Image, ImageOps
 
@@ -186,5 +186,5 @@ def _decoded(media: Media) -> Image:
     except (OSError, SyntaxError, ValueError) as error:
         what = f"the image is damaged: {error}"
         raise DataError(what, where=media.origin or None, hint="replace the file, or leave the document out") from error
-    # Cameras write which side is up beside the pixels; `datasets` turns images in the same way.
+    # Cameras store the orientation beside the pixels; `datasets` rotates images in the same way.
     return ImageOps.exif_transpose(image)

@@ -1,7 +1,7 @@
 """Text to token ids: pairs of context and continuation, prompts, and windows over long texts.
 
-The rules are those of lm-eval 0.4.13, so that scores agree token for token. Where it stops with
-a failed assertion, this module goes on; `split` and `Encoder.pairs` say how.
+The rules are those of lm-eval 0.4.13, so that scores agree token for token. Where lm-eval fails with an
+assertion, this module goes on; `split` and `Encoder.pairs` say how.
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TypeVar
-
-from transformers import PreTrainedTokenizerBase
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 from multiform.errors import ModelError, shorten
 from multiform.inference.plan import Tokens
 from multiform.inference.sequences import Pair
 
+if TYPE_CHECKING:  # transformers is imported when a tokenizer is loaded
+    from transformers import PreTrainedTokenizerBase
+
 T = TypeVar("T")
 
-#: How many texts are tokenised at a time.
+#: The number of texts that are tokenized at a time.
 CHUNK = 1024
 
 
@@ -28,7 +30,7 @@ CHUNK = 1024
 class Encoder:
     """A tokenizer with its settings for the first token.
 
-    `prefix_token_id` stands in for an empty context. `add_bos_token` says whether the tokenizer
+    `prefix_token_id` takes the place of an empty context. `add_bos_token` says whether the tokenizer
     adds its special tokens; None leaves that to the tokenizer. Text that already begins with the
     first token gets no second one.
     """
@@ -38,32 +40,33 @@ class Encoder:
     add_bos_token: bool | None = None
 
     def encode(self, texts: Iterable[str]) -> dict[str, Tokens]:
-        """The tokens of each text, with special tokens as the settings say."""
+        """The tokens of each text, with special tokens according to the settings."""
         return self._encode(texts, str(self.tokenizer.decode([self.prefix_token_id])))
 
     def prompts(self, texts: Iterable[str], *, truncation: bool = False) -> dict[str, Tokens]:
-        """The tokens of each text as the beginning of a generation."""
+        """The tokens of each text as a prompt for generation."""
         bos = self.tokenizer.bos_token
         encoded = self._encode(texts, bos if isinstance(bos, str) else "", truncation=truncation)
         return {text: tokens or array("i", [self.prefix_token_id]) for text, tokens in encoded.items()}
 
     def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
-        """The pair of each (context, continuation).
+        """The tokenized pair of each (context, continuation).
 
-        White space at the end of a context belongs to the continuation, where tokenizers expect
+        White space at the end of a context is moved to the continuation, where tokenizers expect
         it. A continuation without any token (an empty string, or characters that the vocabulary
-        lacks) stays without: its pair has nothing to score.
+        lacks) gives a pair with nothing to score.
         """
-        bare = encode_texts(self.tokenizer, {text for context, text in texts if not context}, special=False)
+        texts_alone = {text for context, text in texts if not context}
+        without_context = encode_texts(self.tokenizer, texts_alone, special=False)
         moved = [move_whitespace(*pair) for pair in texts]
         contexts = self.encode(context for context, _ in moved)
         for chunk in _chunks(zip(texts, moved, strict=True)):
-            wholes = self.encode(context + text for (given, _), (context, text) in chunk if given)
-            for (given, text), (context, rest) in chunk:
-                if given:
-                    yield split(contexts[context], wholes[context + rest], self.prefix_token_id)
+            wholes = self.encode(context + text for (original, _), (context, text) in chunk if original)
+            for (original, text), (context, moved_text) in chunk:
+                if original:
+                    yield split(contexts[context], wholes[context + moved_text], self.prefix_token_id)
                 else:
-                    yield after_prefix(bare[text], self.prefix_token_id)
+                    yield after_prefix(without_context[text], self.prefix_token_id)
 
     def _encode(self, texts: Iterable[str], first: str, *, truncation: bool = False) -> dict[str, Tokens]:
         unique = dict.fromkeys(texts)
@@ -74,22 +77,52 @@ class Encoder:
         )
 
 
+def load_encoder(name: str, prefix_token_id: int | None, add_bos_token: bool) -> Encoder:
+    """The encoder of a tokenizer from a folder or the hub, without its model."""
+    tokenizer = _load_tokenizer(name)
+    prefix = first_token(tokenizer, prefix_token_id, where=name)
+    return Encoder(tokenizer=tokenizer, prefix_token_id=prefix, add_bos_token=add_bos_token)
+
+
+def first_token(tokenizer: PreTrainedTokenizerBase, prefix_token_id: int | None, *, where: str) -> int:
+    """The token that takes the place of an empty context: the argument, or the tokenizer's first or last token."""
+    for token in (prefix_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id):
+        if token is not None:
+            return int(token)
+    what = "the tokenizer has no token for the beginning or the end of a text"
+    raise ModelError(what, where=where, hint="name one with prefix_token_id")
+
+
+def _load_tokenizer(name: str) -> PreTrainedTokenizerBase:
+    from transformers import AutoTokenizer
+
+    import multiform.models.hf  # noqa: F401 - says which package is missing
+
+    folder = Path(name).expanduser()
+    try:
+        return AutoTokenizer.from_pretrained(folder if folder.is_dir() else name, local_files_only=folder.is_dir())
+    except Exception as error:  # the loader raises almost every kind
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        hint = "give a folder or a hub name: tokenizer=NAME"
+        raise ModelError(f"cannot load the tokenizer: {reason}", where=name, hint=hint) from error
+
+
 def move_whitespace(context: str, continuation: str) -> tuple[str, str]:
-    """The pair with the context's trailing white space at the head of the continuation.
+    """Move trailing white space of the context to the beginning of the continuation.
 
     >>> move_whitespace("Answer: ", "yes")
     ('Answer:', ' yes')
     """
-    bare = context.rstrip()
-    return bare, context[len(bare) :] + continuation
+    stripped = context.rstrip()
+    return stripped, context[len(stripped) :] + continuation
 
 
 def split(context: Tokens, whole: Tokens, prefix: int) -> Pair:
-    """The pair of a whole text's tokens, cut where its context's tokens end.
+    """The pair of a whole text's tokens, split where its context's tokens end.
 
-    A token may span the join: "do" and "g" are the one token "dog". Where that leaves nothing to
-    score, the cut moves back to the first token in which the whole differs from its context, so
-    that every token with a part of the continuation is scored. A context without tokens is the
+    A token may span the boundary: "do" and "g" are the one token "dog". Where that leaves nothing to
+    score, the split moves back to the first token in which the whole differs from its context, so
+    that every token with a part of the continuation is scored. A context without tokens becomes the
     prefix token.
 
     >>> from array import array
@@ -98,7 +131,7 @@ def split(context: Tokens, whole: Tokens, prefix: int) -> Pair:
     """
     start = len(context)
     if start < len(whole):
-        # Where a token spans the join, this is not the whole text any more; lm-eval's scores have it so.
+        # Where a token spans the boundary, this is not the whole text any more; lm-eval scores it like this.
         whole = context + whole[start:]
     elif whole != context:
         pairs = zip(context, whole, strict=False)
@@ -109,9 +142,9 @@ def split(context: Tokens, whole: Tokens, prefix: int) -> Pair:
 
 
 def after_prefix(continuation: Tokens, prefix: int) -> Pair:
-    """The pair of a continuation without context: it follows the prefix token.
+    """The pair of a continuation without context, which follows the prefix token.
 
-    A continuation that brings the prefix token along does not get a second one.
+    A continuation that begins with the prefix token does not get a second one.
     """
     if len(continuation) > 1 and continuation[0] == prefix:
         return Pair(continuation, 1)
@@ -119,36 +152,20 @@ def after_prefix(continuation: Tokens, prefix: int) -> Pair:
 
 
 def fit(pair: Pair, max_length: int, text: str) -> Pair:
-    """The pair without what is too much at its left: the model reads all tokens but the last."""
+    """The pair truncated at the left to the context length; the last token is not an input of the model."""
     check_length(len(pair.tokens) - pair.start, max_length, text)
     surplus = len(pair.tokens) - (max_length + 1)
     return Pair(pair.tokens[surplus:], pair.start - surplus) if surplus > 0 else pair
 
 
 def check_length(scored: int, max_length: int, text: str) -> None:
-    """Refuse a continuation with more tokens than a model reads."""
+    """Refuse a continuation that is longer than the model's context."""
     if scored > max_length:
         raise ModelError(
             f"the continuation has {scored} tokens and the model reads at most {max_length}",
             where=shorten(text),
             hint="shorten the text, or raise max_length if the model allows it",
         )
-
-
-def rolling_windows(tokens: Tokens, prefix: int, max_length: int) -> Iterator[Pair]:
-    """Pairs that score each token of a text once, the first after the prefix token.
-
-    Windows are as long as the model reads; the last one reaches back for as much context as fits.
-
-    >>> from array import array
-    >>> [(p.context, p.continuation) for p in rolling_windows(array("i", [1, 2, 3, 4, 5]), 0, 3)]
-    [([0], [1, 2, 3]), ([2, 3], [4, 5])]
-    """
-    yield from (Pair(array("i", [prefix]) + tokens[:max_length], 1) for _ in tokens[:1])
-    for start in range(max_length, len(tokens), max_length):
-        end = min(start + max_length, len(tokens))
-        first = end - max_length - 1
-        yield Pair(tokens[first:end], start - first)
 
 
 def encode_texts(
@@ -158,9 +175,9 @@ def encode_texts(
     special: bool | None,
     truncation: bool = False,
 ) -> dict[str, Tokens]:
-    """The tokens of each text; `special` says whether the tokenizer adds its special ones, None leaves that to it."""
+    """The tokens of each text; `special` says whether special tokens are added, None leaves that to the tokenizer."""
     options: dict[str, bool] = {} if special is None else {"add_special_tokens": special}
-    found: dict[str, Tokens] = {}
+    tokens: dict[str, Tokens] = {}
     for chunk in _chunks(texts):
         try:
             encoded = tokenizer(
@@ -172,16 +189,16 @@ def encode_texts(
                 **options,
             )
         except (UnicodeEncodeError, TypeError) as error:
-            bad = next((text for text in chunk if not _is_unicode(text)), None)
-            if bad is None:
+            invalid = next((text for text in chunk if not _is_unicode(text)), None)
+            if invalid is None:
                 raise
             raise ModelError(
                 "the text has half of a surrogate pair, which is no character",
-                where=shorten(bad),
+                where=shorten(invalid),
                 hint="repair the data",
             ) from error
-        found.update(zip(chunk, (array("i", ids) for ids in encoded["input_ids"]), strict=True))
-    return found
+        tokens.update(zip(chunk, (array("i", ids) for ids in encoded["input_ids"]), strict=True))
+    return tokens
 
 
 def _is_unicode(text: str) -> bool:

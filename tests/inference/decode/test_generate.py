@@ -15,9 +15,9 @@ from torch import Tensor
 
 from multiform.errors import UsageError
 from multiform.inference.counters import Counters
-from multiform.inference.decode.batch import CachedState
+from multiform.inference.decode.batch import PaddedBatch
 from multiform.inference.limits import BUDGET_SHARE
-from multiform.inference.sampling import Sampling, choose
+from multiform.inference.sampling import Sampling, next_token
 from multiform.models.hf.model import HFModel
 from multiform.requests import GenerationRequest
 
@@ -162,7 +162,7 @@ def test_a_limit_that_leaves_no_room_for_a_prompt_is_an_error(tiny: Callable[...
 
 def test_rows_take_the_places_of_those_that_left(tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny()), batch_size=2)
-    assert model.planner.decodes
+    assert model.planner.shares_in_decode
     limits = [2, 12, 3, 3]
     list(model.generate([GenerationRequest.of("A", {"max_gen_toks": limit}) for limit in limits]))
     # The prompt gives the first token. The long row needs 11 passes more, and the others fit beside it.
@@ -213,13 +213,13 @@ def test_as_many_texts_are_written_at_a_time_as_free_memory_has_room_for(
 
 def test_joined_rows_are_the_rows_apart(llama: HFModel) -> None:
     rows = [[5, 9, 30, 31], [40, 41], [7, 8, 9, 10, 11, 12]]
-    together = CachedState(llama.model, Counters())
+    together = PaddedBatch(llama.model, Counters())
     with torch.inference_mode():
-        together.admit(rows[:1], [0])
-        together.step([50])
-        together.admit(rows[1:], [0, 0])
+        together.prefill(rows[:1], [0])
+        together.decode([50])
+        together.prefill(rows[1:], [0, 0])
         together.keep([0, 2])
-        joint = together.step([51, 52])
+        joint = together.decode([51, 52])
         alone = [llama.model(torch.tensor([ids])).logits[0, -1] for ids in ([*rows[0], 50, 51], [*rows[2], 52])]
     assert torch.allclose(joint, torch.stack(alone), atol=1e-4)
     assert together.mask.shape[1] == 7
@@ -240,19 +240,19 @@ def test_joined_rows_are_the_rows_apart(llama: HFModel) -> None:
 )
 def test_sampling_chooses_among_the_tokens_that_its_settings_leave(how: Sampling, possible: set[int]) -> None:
     numbers = random.Random(1)
-    chosen = {choose(chances(), torch.tensor([0]), how, numbers) for _ in range(300)}
+    chosen = {next_token(chances(), torch.tensor([0]), how, numbers) for _ in range(300)}
     assert chosen == possible
 
 
 def test_sampling_follows_the_probabilities() -> None:
     numbers = random.Random(1)
-    counts = Counter(choose(chances(), torch.tensor([0]), Sampling(temperature=1.0), numbers) for _ in range(4000))
+    counts = Counter(next_token(chances(), torch.tensor([0]), Sampling(temperature=1.0), numbers) for _ in range(4000))
     assert [counts[token] / 4000 for token in range(4)] == pytest.approx([0.1, 0.1, 0.2, 0.6], abs=0.03)
 
 
 def test_a_repetition_penalty_holds_back_what_was_said() -> None:
     how = Sampling(temperature=0.0, repetition_penalty=20.0)
-    assert choose(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([2]), how, random.Random(1)) == 1
+    assert next_token(torch.tensor([1.0, 2.0, 3.0]), torch.tensor([2]), how, random.Random(1)) == 1
 
 
 def chances() -> Tensor:

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from multiform.inference.counters import Counters
-from multiform.inference.decode.shared import SharedState
+from multiform.inference.decode.shared import SharedPrefixBatch
 from multiform.models.hf.model import HFModel
 from multiform.requests import GenerationRequest
 
@@ -38,7 +38,7 @@ def test_text_is_that_of_each_prompt_alone(
     kind: str, batch_size: int | str, budget: int | None, tiny: Callable[..., Path]
 ) -> None:
     model = HFModel(str(tiny(kind)), batch_size=batch_size, prefix_budget=budget)
-    assert model.planner.decodes
+    assert model.planner.shares_in_decode
     counts = [3 + index for index in range(len(PROMPTS))]
     requests = [
         GenerationRequest.of(prompt, {"max_gen_toks": count}) for prompt, count in zip(PROMPTS, counts, strict=True)
@@ -52,7 +52,7 @@ def test_text_is_that_of_each_prompt_alone(
 @pytest.mark.parametrize("batch_size", [1, 4, "auto"])
 def test_a_common_prefix_is_read_once(batch_size: int | str, tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny()), batch_size=batch_size)
-    assert model.planner.decodes
+    assert model.planner.shares_in_decode
     requests = [GenerationRequest.of(prompt, {"max_gen_toks": 4}) for prompt in PROMPTS]
     list(model.generate(requests))
     prompts = model.encoder.prompts(PROMPTS)
@@ -62,16 +62,16 @@ def test_a_common_prefix_is_read_once(batch_size: int | str, tiny: Callable[...,
 
 
 def test_rows_come_and_go_in_groups(llama: HFModel) -> None:
-    assert llama.planner.decodes
+    assert llama.planner.shares_in_decode
     prefix = list(range(10, 40))
     rows = [[*prefix, 5, 9, 30], [*prefix, 7], [*prefix, 8, 9, 10, 11], [4, 5, 6]]
     with torch.inference_mode():
-        state = SharedState(llama.planner.passes, Counters(), size=16)
-        state.admit(rows[:3], [30, 30, 30])
-        state.step([50, 51, 52])
-        state.admit(rows[3:], [0])
+        state = SharedPrefixBatch(llama.planner.forward, Counters(), size=16)
+        state.prefill(rows[:3], [30, 30, 30])
+        state.decode([50, 51, 52])
+        state.prefill(rows[3:], [0])
         state.keep([1, 2, 3])
-        together = state.step([60, 61, 62])
+        together = state.decode([60, 61, 62])
         texts = ([*rows[1], 51, 60], [*rows[2], 52, 61], [*rows[3], 62])
         expected = torch.stack([llama.model(torch.tensor([ids])).logits[0, -1] for ids in texts])
     assert torch.allclose(together, expected, atol=1e-4)

@@ -7,7 +7,7 @@ from array import array
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiform.inference.plan import Tokens, families
+from multiform.inference.plan import Tokens, shared_prefixes
 
 sequences = st.lists(
     st.lists(st.integers(0, 2), min_size=1, max_size=20).map(lambda ids: array("i", ids)), min_size=1, max_size=25
@@ -16,7 +16,7 @@ sequences = st.lists(
 
 @given(sequences)
 def test_every_sequence_keeps_a_token_of_its_own_and_shares_its_prefix(given: list[Tokens]) -> None:
-    prefixes = families(given)
+    prefixes = shared_prefixes(given)
     for tokens, prefix in zip(given, prefixes, strict=True):
         assert 0 <= prefix < len(tokens)
         same = [other for other in given if other[:prefix] == tokens[:prefix]]
@@ -26,20 +26,20 @@ def test_every_sequence_keeps_a_token_of_its_own_and_shares_its_prefix(given: li
 def test_two_families_have_their_own_prefixes() -> None:
     first = [array("i", [1, *range(50), 100 + end]) for end in range(5)]
     second = [array("i", [2, *range(30), 100 + end]) for end in range(5)]
-    assert families([*first, *second]) == [51] * 5 + [31] * 5
+    assert shared_prefixes([*first, *second]) == [51] * 5 + [31] * 5
 
 
 def test_a_small_family_after_another_does_not_take_its_prefix_away() -> None:
     small = [array("i", [1, 1, 5]), array("i", [1, 2, 5])]
     large = [array("i", [1, 3, *range(40), end]) for end in range(6)]
-    assert families([*small, *large])[2:] == [42] * 6
+    assert shared_prefixes([*small, *large])[2:] == [42] * 6
 
 
 def test_a_family_within_a_family_gets_a_longer_prefix_where_that_pays() -> None:
     outer = [array("i", [*range(20), 50 + end]) for end in range(5)]
     inner = [array("i", [*range(20), 60, *range(30), end]) for end in range(9)]
-    assert families([*outer, *inner]) == [20] * 5 + [51] * 9
+    assert shared_prefixes([*outer, *inner]) == [20] * 5 + [51] * 9
 
 
 def test_sequences_that_are_all_different_share_nothing() -> None:
-    assert families([array("i", [start, 1, 2]) for start in range(4)]) == [0, 0, 0, 0]
+    assert shared_prefixes([array("i", [start, 1, 2]) for start in range(4)]) == [0, 0, 0, 0]

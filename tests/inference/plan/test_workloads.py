@@ -45,7 +45,7 @@ def test_a_plan_computes_hardly_more_than_the_nodes_of_the_tree(
     cost = planned(requests, bundled_path, budget=4096)
     assert cost.sequences == len(requests) == 4 * DOCS
     assert cost.computed <= 1.03 * cost.nodes
-    assert cost.kept <= 1024
+    assert cost.cached <= 1024
 
 
 def test_a_small_budget_is_respected(requests: list[LoglikelihoodRequest], bundled_path: Path) -> None:
@@ -55,9 +55,9 @@ def test_a_small_budget_is_respected(requests: list[LoglikelihoodRequest], bundl
 def planned(requests: list[LoglikelihoodRequest], folder: Path, budget: int) -> Cost:
     import transformers
 
-    from multiform.inference.scoring.by_plan import score_plan
+    from multiform.inference.scoring.by_plan import scoring_plan
     from multiform.models.tokenizer import Encoder
 
     encoder = Encoder(tokenizer=transformers.AutoTokenizer.from_pretrained(folder), prefix_token_id=1)
     pairs = list(encoder.pairs([(request.context, request.continuation) for request in requests]))
-    return score_plan(pairs, size=512, budget=budget).cost
+    return scoring_plan(pairs, size=512, budget=budget).cost

@@ -13,14 +13,13 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from multiform.inference.attention import TreeAttention
 from multiform.inference.counters import Counters
-from multiform.inference.forward import Passes, Way, attention_mask
+from multiform.inference.forward import Forward, Mode, attention_mask
 from multiform.inference.limits import Limits, prefix_budget
-from multiform.inference.packed import PackedAttention
 from multiform.inference.plan import plan
-from multiform.inference.scoring.by_batch import score_by_rows
-from multiform.inference.scoring.by_plan import score_by_plan, score_plan
-from multiform.inference.scoring.gathered import ENOUGH
+from multiform.inference.scoring.by_batch import score_by_batch
+from multiform.inference.scoring.by_plan import ENOUGH, score_by_plan, scoring_plan
 from multiform.inference.sequences import Pair
 from multiform.models.hf.model import HFModel
 from multiform.requests import LLOutput, LoglikelihoodRequest, RollingRequest
@@ -40,7 +39,7 @@ def pairs_of(model: HFModel) -> list[Pair]:
 
 
 def whole(model: HFModel, pairs: Sequence[Pair]) -> dict[int, LLOutput]:
-    return dict(score_by_rows(model.head, pairs, Limits(4, 4096), Counters()))
+    return dict(score_by_batch(model.head, pairs, Limits(4, 4096), Counters()))
 
 
 def same(ours: dict[int, LLOutput], expected: dict[int, LLOutput]) -> None:
@@ -52,15 +51,21 @@ def same(ours: dict[int, LLOutput], expected: dict[int, LLOutput]) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "way"),
-    [("llama", Way.LEAN), ("llama", Way.PACKED), ("llama", Way.MASKED), ("gpt2", Way.PACKED), ("gpt2", Way.MASKED)],
+    [
+        ("llama", Mode.STANDARD_LAYERS),
+        ("llama", Mode.TREE_ATTENTION),
+        ("llama", Mode.MASKED),
+        ("gpt2", Mode.TREE_ATTENTION),
+        ("gpt2", Mode.MASKED),
+    ],
 )
 @pytest.mark.parametrize(("size", "budget"), [(512, 4096), (32, 4096), (7, 4096), (32, 20), (32, 0)])
 def test_a_plan_scores_as_whole_sequences_do(
-    kind: str, way: Way, size: int, budget: int, tiny: Callable[..., Path]
+    kind: str, way: Mode, size: int, budget: int, tiny: Callable[..., Path]
 ) -> None:
     model = HFModel(str(tiny(kind)))
     pairs = pairs_of(model)
-    passes = Passes(model.head, way)
+    passes = Forward(model.head, way)
     same(dict(score_by_plan(passes, pairs, size=size, budget=budget, counters=Counters())), whole(model, pairs))
 
 
@@ -80,11 +85,11 @@ def test_scores_depend_on_neither_batch_size_order_nor_neighbours(
 
 
 @pytest.mark.bundled
-@pytest.mark.parametrize("way", Way)
-def test_the_bundled_model_scores_by_plan_as_by_whole_sequences(bundled: HFModel, way: Way) -> None:
-    assert bundled.planner.support.way is Way.LEAN
+@pytest.mark.parametrize("way", Mode)
+def test_the_bundled_model_scores_by_plan_as_by_whole_sequences(bundled: HFModel, way: Mode) -> None:
+    assert bundled.planner.support.mode is Mode.STANDARD_LAYERS
     pairs = pairs_of(bundled)[:14]
-    passes = Passes(bundled.head, way)
+    passes = Forward(bundled.head, way)
     same(dict(score_by_plan(passes, pairs, size=64, budget=4096, counters=Counters())), whole(bundled, pairs))
 
 
@@ -94,7 +99,7 @@ def test_only_what_is_scored_reaches_the_vocabulary_and_the_last_feed_forward_pa
 ) -> None:
     model = HFModel(str(tiny(kind)))
     pairs = pairs_of(model)
-    assert model.planner.support.way is (Way.LEAN if kind == "llama" else Way.PACKED)
+    assert model.planner.support.mode is (Mode.STANDARD_LAYERS if kind == "llama" else Mode.TREE_ATTENTION)
     layers = model.model.model.layers if kind == "llama" else model.model.transformer.h
     rows = {"projected": 0, "first": 0, "last": 0}
 
@@ -119,12 +124,12 @@ def test_what_few_passes_score_is_projected_together(tiny: Callable[..., Path]) 
     model = HFModel(str(tiny()))
     questions = [f"Question: {number} + {number}?\nAnswer:" for number in range(60)]
     pairs = list(model.encoder.pairs([(question, " yes") for question in questions]))
-    passes = model.planner.passes
+    passes = model.planner.forward
     lines: list[int] = []
     hook = model.model.get_output_embeddings().register_forward_pre_hook(lambda _, given: lines.append(len(given[0])))
     answers = dict(score_by_plan(passes, pairs, size=32, budget=512, counters=Counters()))
     hook.remove()
-    assert score_plan(pairs, size=32, budget=512).cost.passes > 10
+    assert scoring_plan(pairs, size=32, budget=512).cost.passes > 10
     assert len(lines) == 2
     assert ENOUGH <= lines[0] < 60 == sum(lines)
     same(answers, whole(model, pairs))
@@ -132,24 +137,24 @@ def test_what_few_passes_score_is_projected_together(tiny: Callable[..., Path]) 
 
 def test_the_counters_say_what_the_plan_said(llama: HFModel) -> None:
     pairs = [pair for pair in pairs_of(llama) if pair.start < len(pair.tokens)]
-    planned = score_plan(pairs, size=llama.planner.size, budget=llama.planner.budget).cost
+    planned = scoring_plan(pairs, size=llama.planner.pass_size, budget=llama.planner.budget).cost
     before = llama.counters.prefill
     list(llama.loglikelihood(REQUESTS))
     assert llama.counters.prefill - before == planned.computed == planned.nodes
-    assert planned.asked > 4 * planned.computed
+    assert planned.tokens > 4 * planned.computed
 
 
 def test_what_is_kept_stays_within_the_budget(tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     model = HFModel(str(tiny()), prefix_budget=24)
     _ = model.planner.support
     kept: list[int] = []
-    run = Passes.run
+    run = Forward.run
 
-    def watched(self: Passes, branches: Any, step: Any, columns: Any, *others: Any) -> Any:
+    def watched(self: Forward, branches: Any, step: Any, columns: Any, *others: Any) -> Any:
         kept.append(columns.length)
         return run(self, branches, step, columns, *others)
 
-    monkeypatch.setattr(Passes, "run", watched)
+    monkeypatch.setattr(Forward, "run", watched)
     monkeypatch.setitem(__import__("multiform.inference.limits", fromlist=["x"]).PASS_TOKENS, "cpu", 32)
     same(dict(model.loglikelihood(REQUESTS)), whole(model, pairs_of(model)))
     assert 0 < max(kept) <= 24
@@ -182,7 +187,7 @@ def test_a_sliding_window_is_respected_and_the_log_says_so_once(
     tiny: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     model = HFModel(str(tiny("gemma2")))
-    assert model.planner.support.longest == 12
+    assert model.planner.support.max_length == 12
     with caplog.at_level(logging.WARNING):
         same(dict(model.loglikelihood(REQUESTS)), whole(model, pairs_of(model)))
         list(model.loglikelihood(REQUESTS[:2]))
@@ -193,7 +198,7 @@ def test_short_sequences_of_a_model_with_a_window_are_planned(tiny: Callable[...
     model = HFModel(str(tiny("gemma2")))
     requests = [LoglikelihoodRequest("The dog", text) for text in (" sat", " is", " sat on")]
     pairs = list(model.encoder.pairs([(request.context, request.continuation) for request in requests]))
-    assert model.planner.can_score(max(len(pair.tokens) for pair in pairs))
+    assert model.planner.can_plan_scoring(max(len(pair.tokens) for pair in pairs))
     same(dict(model.loglikelihood(requests)), whole(model, pairs))
 
 
@@ -221,11 +226,11 @@ def test_packed_attention_is_attention_with_the_mask(seed: int) -> None:
     torch.manual_seed(seed)
     for base in (0, 50):
         for step in made.passes:
-            columns = base + step.kept + step.computed
+            columns = base + step.cached + step.computed
             query, (key, value) = torch.randn(1, 6, step.computed, 8), torch.randn(2, 1, 2, columns, 8)
             mask = attention_mask(step, torch.float32, base)
             expected = scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=True)
-            lengths = [piece.stop - piece.start for piece in step.pieces]
+            lengths = [piece.stop - piece.start for piece in step.chunks]
             ended = [numbers.random() < 0.5 for _ in lengths]
-            ours = PackedAttention(mask[0, 0], lengths, ended)(query, key, value, 8**-0.5)
+            ours = TreeAttention(mask[0, 0], lengths, ended)(query, key, value, 8**-0.5)
             assert torch.allclose(ours, expected, atol=1e-5)

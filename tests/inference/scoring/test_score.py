@@ -12,13 +12,14 @@ import pytest
 import torch
 
 from multiform.errors import ModelError
-from multiform.inference.limits import PASS_TOKENS, Limits, run_batches
+from multiform.inference.batching import run_batches
+from multiform.inference.limits import PASS_TOKENS, Limits
 from multiform.inference.scoring.by_batch import Row, rows_of
-from multiform.inference.scoring.loglikelihood import token_scores
+from multiform.inference.scoring.loglikelihood import token_logprobs
 from multiform.inference.scoring.score import score
 from multiform.inference.sequences import Pair
 from multiform.models.hf.model import HFModel
-from multiform.models.tokenizer import rolling_windows
+from multiform.models.rolling import rolling_windows
 from multiform.requests import LLOutput, LoglikelihoodRequest, RollingRequest
 
 CONTEXTS = ["The dog", "Question: what is it?\nAnswer:", "", "the capital of France is", "A"]
@@ -152,6 +153,6 @@ def test_a_rolling_score_is_the_sum_over_windows(tiny: Callable[..., Path]) -> N
 def test_of_several_likeliest_tokens_the_first_is_greedy() -> None:
     lines = torch.tensor([[0.0, 3.0, 3.0], [1.0, 0.0, 2.0]])
     places, tokens = np.array([0, 0, 0, 1, 1]), [0, 1, 2, 0, 2]
-    logprobs, greedy = token_scores([(0, lines[:1]), (1, lines[1:])], places, tokens)
+    logprobs, greedy = token_logprobs([(0, lines[:1]), (1, lines[1:])], places, tokens)
     assert greedy.tolist() == [False, True, False, False, True]
     assert logprobs == pytest.approx(lines.double().log_softmax(-1)[places, tokens].numpy(), abs=1e-6)

@@ -82,10 +82,10 @@ def texts(model: HFMultimodalModel, requests: Sequence[GenerationRequest]) -> li
 def direct(model: HFMultimodalModel, request: LoglikelihoodRequest) -> float:
     """The log-likelihood by the processor and the model alone, as their documentation calls them."""
     text = request.context + request.continuation
-    for kind, token in model.inputs.tokens.items():
+    for kind, token in model.inputs.placeholders.items():
         text = text.replace(f"<{kind}>", token)
     images = [one.image() for one in request.media if one.kind == "image"]
-    sounds = [one.wave().samples for one in request.media if one.kind == "audio"]
+    sounds = [one.waveform().samples for one in request.media if one.kind == "audio"]
     given: dict[str, Any] = {"images": [images]} if images else {}
     given |= {"audio": sounds, "sampling_rate": 16000} if sounds else {}
     inputs = model.processor(text=[text], return_tensors="pt", **given)
@@ -188,7 +188,7 @@ def test_a_batch_answers_as_its_rows_do_alone(made, kind):
 def test_greedy_text_is_what_the_model_generates_itself(made, kind):
     model = made(kind)
     media = (picture(3),)
-    prompt = f"Look: {model.inputs.tokens['image']} It is"
+    prompt = f"Look: {model.inputs.placeholders['image']} It is"
     inputs = model.processor(text=[prompt], images=[[media[0].image()]], return_tensors="pt")
     own = model.model.generate(**inputs, max_new_tokens=8, do_sample=False)[0, inputs["input_ids"].shape[1] :]
     request = GenerationRequest.of("Look: <image> It is", {"max_gen_toks": 8, "until": []}, 0, media)
@@ -255,7 +255,7 @@ def test_a_begun_answer_is_continued(made):
 
 def test_the_models_own_template_says_what_stands_for_a_sound(made):
     model = made("qwen2_audio")
-    assert model.inputs.tokens == {"audio": "<|audio_bos|><|AUDIO|><|audio_eos|>"}
+    assert model.inputs.placeholders == {"audio": "<|audio_bos|><|AUDIO|><|audio_eos|>"}
     chat = model.apply_chat_template([{"role": "user", "content": [{"type": "audio"}, {"type": "text", "text": "?"}]}])
     assert "Audio 1: <|audio_bos|><|AUDIO|><|audio_eos|>\n?" in chat
     assert scores(model, [LoglikelihoodRequest(chat, " yes", (tone(440),))])[0].loglikelihood < 0
@@ -350,7 +350,7 @@ def test_a_model_without_ears_refuses_sounds(made):
 
 
 def test_the_model_is_registered():
-    assert models.get("hf-multimodal") is HFMultimodalModel
+    assert models.get("hf-multimodal").load() is HFMultimodalModel
 
 
 def png(media: Media) -> bytes:

@@ -13,9 +13,9 @@ import transformers
 
 from multiform.errors import ModelError, UsageError
 from multiform.inference.sequences import Pair
-from multiform.models.hf.causal import CausalBackend
+from multiform.models.hf.backend import CausalBackend
 from multiform.models.hf.model import HFModel
-from multiform.models.seq2seq.score import decoder_tokens
+from multiform.models.seq2seq.scoring import decoder_tokens
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
 
 KINDS = ("t5", "bart", "mbart")

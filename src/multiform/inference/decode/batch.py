@@ -1,4 +1,4 @@
-"""The sequences that are being decoded together, and what the model remembers of them."""
+"""Batches of sequences being decoded, and their KV cache; here those that share no prefixes."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ from transformers.cache_utils import DynamicLayer
 from multiform.inference.counters import Counters
 from multiform.inference.device import device_of
 
-#: Kinds of layers whose memory is keys and values in the order of the tokens.
+#: Kinds of layers that cache keys and values in the order of the tokens.
 ATTENTION = {"full_attention", "sliding_attention"}
 
 
-class DecodeState(Protocol):
-    """A batch of sequences; each method gives or takes the rows in the same order."""
+class DecodeBatch(Protocol):
+    """A batch of sequences, one to a row; all methods refer to the rows in the same order."""
 
-    def admit(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
-        """Add rows at the end, and give the logits that follow each of their prompts.
+    def prefill(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
+        """Add prompts as new rows at the end, and return the logits after each of them.
 
-        Rows whose prompts begin alike have a common prefix, of which the length is given.
+        `prefixes` are the lengths of the prefixes that prompts have in common.
         """
 
-    def step(self, tokens: Sequence[int]) -> Tensor:
-        """Put one token at the end of every row, and give the logits that follow."""
+    def decode(self, tokens: Sequence[int]) -> Tensor:
+        """Append one token to every row, and return the logits after it."""
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Forget all rows but these."""
+        """Drop all rows but these."""
 
 
-def decode_state(model: PreTrainedModel, counters: Counters) -> DecodeState:
-    """An empty state of the kind that suits the model."""
-    return CachedState(model, counters) if has_plain_cache(model) else UncachedState(model, counters)
+def decode_batch(model: PreTrainedModel, counters: Counters) -> DecodeBatch:
+    """An empty batch of the kind that suits the model."""
+    return PaddedBatch(model, counters) if has_plain_cache(model) else UncachedBatch(model, counters)
 
 
 def has_plain_cache(model: PreTrainedModel) -> bool:
-    """Whether rows can be put together and taken apart in the model's cache.
+    """Whether rows can be added to the model's cache and removed from it.
 
-    That is so with attention. Recurrent layers have a state of another shape, and padding at the
-    left would become part of it.
+    That is so with attention. Recurrent layers have a state of another shape, and left padding would
+    become part of it.
     """
     kinds = getattr(model.config.get_text_config(), "layer_types", None) or ()
     return not model._is_stateful and ATTENTION.issuperset(kinds)
 
 
-class CachedState:
-    """Rows that share one key-value cache, padded at the left to the longest.
+class PaddedBatch:
+    """Rows in one KV cache, padded at the left to the longest.
 
     `mask` is 1 where a row has a token; its sum is the position of the row's next one.
     """
@@ -63,21 +63,21 @@ class CachedState:
         self.cache = DynamicCache()
         self.mask = torch.zeros(0, 0, dtype=torch.long, device=device_of(model))
 
-    def admit(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
+    def prefill(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
         width = max(map(len, prompts))
         ids = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in prompts])
         mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
         mask = mask.to(device_of(self.model))
         cache = DynamicCache()
         logits = self._forward(ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)
-        self._join(cache, mask)
-        self.counters.read(ids.numel())
+        self._append(cache, mask)
+        self.counters.count_prefill(ids.numel())
         return logits
 
-    def step(self, tokens: Sequence[int]) -> Tensor:
+    def decode(self, tokens: Sequence[int]) -> Tensor:
         positions = self.mask.sum(-1, keepdim=True)
         self.mask = pad(self.mask, (0, 1), value=1)
-        self.counters.wrote(len(tokens))
+        self.counters.count_decode(len(tokens))
         return self._forward(torch.tensor(tokens)[:, None], self.mask, positions, self.cache)
 
     def keep(self, rows: Sequence[int]) -> None:
@@ -104,42 +104,42 @@ class CachedState:
         logits: Tensor = output.logits[:, -1].float()
         return logits
 
-    def _join(self, cache: DynamicCache, mask: Tensor) -> None:
-        """Put the rows of another cache below those that are there."""
+    def _append(self, cache: DynamicCache, mask: Tensor) -> None:
+        """Append the rows of another cache."""
         if not len(self.mask):
             self.cache, self.mask = cache, mask
             return
         width = max(self.mask.shape[1], mask.shape[1])
-        ours, theirs = width - self.mask.shape[1], width - mask.shape[1]
-        self.mask = torch.cat([pad(self.mask, (ours, 0)), pad(mask, (theirs, 0))])
-        for layer, other in zip(_layers(self.cache), _layers(cache), strict=True):
-            layer.keys = _stack(layer.keys, ours, other.keys, theirs)
-            layer.values = _stack(layer.values, ours, other.values, theirs)
+        padding, new_padding = width - self.mask.shape[1], width - mask.shape[1]
+        self.mask = torch.cat([pad(self.mask, (padding, 0)), pad(mask, (new_padding, 0))])
+        for layer, new in zip(_layers(self.cache), _layers(cache), strict=True):
+            layer.keys = _stack(layer.keys, padding, new.keys, new_padding)
+            layer.values = _stack(layer.values, padding, new.values, new_padding)
 
 
-class UncachedState:
-    """One row at a time, read anew for every token: slow, and right for every causal model."""
+class UncachedBatch:
+    """Rows that are computed one at a time and anew for every token: slow, and right for every causal model."""
 
     def __init__(self, model: PreTrainedModel, counters: Counters) -> None:
         self.model = model
         self.counters = counters
         self.rows: list[list[int]] = []
 
-    def admit(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
+    def prefill(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
         self.rows.extend(list(prompt) for prompt in prompts)
-        return torch.cat([self._last(row) for row in self.rows[-len(prompts) :]])
+        return torch.cat([self._last_logits(row) for row in self.rows[-len(prompts) :]])
 
-    def step(self, tokens: Sequence[int]) -> Tensor:
+    def decode(self, tokens: Sequence[int]) -> Tensor:
         for row, token in zip(self.rows, tokens, strict=True):
             row.append(token)
-        return torch.cat([self._last(row) for row in self.rows])
+        return torch.cat([self._last_logits(row) for row in self.rows])
 
     def keep(self, rows: Sequence[int]) -> None:
         self.rows = [self.rows[index] for index in rows]
 
-    def _last(self, row: list[int]) -> Tensor:
+    def _last_logits(self, row: list[int]) -> Tensor:
         ids = torch.tensor([row], device=device_of(self.model))
-        self.counters.read(len(row))
+        self.counters.count_prefill(len(row))
         logits: Tensor = self.model(input_ids=ids, use_cache=False).logits[:, -1].float()
         return logits
 
@@ -148,5 +148,5 @@ def _layers(cache: DynamicCache) -> list[DynamicLayer]:
     return [layer for layer in cache.layers if isinstance(layer, DynamicLayer) and layer.keys is not None]
 
 
-def _stack(above: Tensor, above_by: int, below: Tensor, below_by: int) -> Tensor:
-    return torch.cat([pad(above, (0, 0, above_by, 0)), pad(below, (0, 0, below_by, 0))])
+def _stack(first: Tensor, first_padding: int, second: Tensor, second_padding: int) -> Tensor:
+    return torch.cat([pad(first, (0, 0, first_padding, 0)), pad(second, (0, 0, second_padding, 0))])

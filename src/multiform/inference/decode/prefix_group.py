@@ -1,4 +1,4 @@
-"""Texts in the making that begin alike: one copy of the keys and values of what they share."""
+"""The KV cache of sequences being decoded that share a prefix: one copy of the prefix for all of them."""
 
 from __future__ import annotations
 
@@ -9,96 +9,98 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from multiform.inference.kv_cache import Columns
+from multiform.inference.kv_cache import KVCache
 
-#: Own columns are added in steps of this many, so that few tokens need more memory.
-COLUMNS = 64
+#: Positions are allocated in steps of this many, so that few tokens need more memory.
+ALLOCATION = 64
 
 
 @dataclass(slots=True)
-class Group:
-    """Rows with a common prefix of `prefix` tokens.
+class PrefixGroup:
+    """Sequences with a common prefix of `prefix` tokens.
 
-    `shared` has the prefix's keys and values, and `own` has, for each layer, those of each row after it,
-    in as many rows and columns as were needed so far. `names` tells which row is in which place
-    and `lengths` how many own tokens it has.
+    `shared` holds the prefix's keys and values, and `own` holds, for each layer, those of each sequence after it,
+    for as many sequences and positions as were needed so far. `ids` tells which sequence is in which row
+    and `lengths` how many tokens of its own it has.
     """
 
     prefix: int
-    shared: Columns
+    shared: KVCache
     own: list[tuple[Tensor, Tensor]] = field(default_factory=list)
-    names: list[int] = field(default_factory=list)
+    ids: list[int] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     mask: Tensor = field(default_factory=lambda: torch.empty(0))
-    index: Tensor = field(default_factory=lambda: torch.empty(0))
+    positions: Tensor = field(default_factory=lambda: torch.empty(0))
 
-    def add(self, rows: Sequence[tuple[int, Sequence[tuple[Tensor, Tensor]]]]) -> None:
-        """Take in rows by name, each with the keys and values (head, token, dimension) of its own tokens."""
-        lengths = [own[0][0].shape[1] for _, own in rows]
-        self._make_room(len(self.names) + len(rows), max(lengths), rows[0][1])
-        for (name, own), length in zip(rows, lengths, strict=True):
+    def add(self, sequences: Sequence[tuple[int, Sequence[tuple[Tensor, Tensor]]]]) -> None:
+        """Add sequences by id, each with the keys and values (head, token, dimension) of its own tokens."""
+        lengths = [own[0][0].shape[1] for _, own in sequences]
+        self._allocate(len(self.ids) + len(sequences), max(lengths), sequences[0][1])
+        for (sequence, own), length in zip(sequences, lengths, strict=True):
             for (keys, values), (new_keys, new_values) in zip(self.own, own, strict=True):
-                keys[len(self.names), :, :length] = new_keys
-                values[len(self.names), :, :length] = new_values
-            self.names.append(name)
+                keys[len(self.ids), :, :length] = new_keys
+                values[len(self.ids), :, :length] = new_values
+            self.ids.append(sequence)
             self.lengths.append(length)
 
-    def remove(self, name: int) -> None:
-        """Forget a row; the last one takes its place."""
-        place, last = self.names.index(name), len(self.names) - 1
-        if place < last:
+    def remove(self, sequence: int) -> None:
+        """Drop a sequence; the last one takes its row."""
+        row, last = self.ids.index(sequence), len(self.ids) - 1
+        if row < last:
             for keys, values in self.own:
-                keys[place, :, : self.lengths[last]] = keys[last, :, : self.lengths[last]]
-                values[place, :, : self.lengths[last]] = values[last, :, : self.lengths[last]]
-            self.names[place], self.lengths[place] = self.names[last], self.lengths[last]
-        self.names.pop()
+                keys[row, :, : self.lengths[last]] = keys[last, :, : self.lengths[last]]
+                values[row, :, : self.lengths[last]] = values[last, :, : self.lengths[last]]
+            self.ids[row], self.lengths[row] = self.ids[last], self.lengths[last]
+        self.ids.pop()
         self.lengths.pop()
 
     def grow(self) -> None:
-        """Every row gets one more token: make room for it, and see to it that the rows see no more than they have."""
+        """Make room for one more token in every sequence, and mask the positions that a sequence does not have."""
         width = max(self.lengths) + 1
-        self._make_room(len(self.names), width, [(keys[0], values[0]) for keys, values in self.own])
+        self._allocate(len(self.ids), width, [(keys[0], values[0]) for keys, values in self.own])
         keys = self.own[0][0]
-        self.index = torch.tensor(self.lengths, device=keys.device)
-        unseen = torch.arange(width, device=keys.device) > self.index[:, None]
+        self.positions = torch.tensor(self.lengths, device=keys.device)
+        unseen = torch.arange(width, device=keys.device) > self.positions[:, None]
         self.mask = torch.zeros(unseen.shape, device=keys.device, dtype=keys.dtype).masked_fill_(unseen, float("-inf"))
         self.lengths = [length + 1 for length in self.lengths]
 
     def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        """The attention of one new token in each row, whose key and value are added to it."""
+        """The attention of one new token in each sequence, whose key and value are added to the cache."""
         rows, heads, _, size = query.shape
         keys, values = self.own[layer]
-        places = torch.arange(rows, device=query.device)
-        keys[places, :, self.index] = key[:, :, 0]
-        values[places, :, self.index] = value[:, :, 0]
-        # Several heads of queries have one of keys; those go together as rows of one matrix.
-        few = key.shape[1]
-        asked = query.reshape(rows, few, heads // few, size) * scale
+        row_numbers = torch.arange(rows, device=query.device)
+        keys[row_numbers, :, self.positions] = key[:, :, 0]
+        values[row_numbers, :, self.positions] = value[:, :, 0]
+        # Queries that share a head of keys are rows of one matrix.
+        kv_heads = key.shape[1]
+        scaled = query.reshape(rows, kv_heads, heads // kv_heads, size) * scale
         width = self.mask.shape[1]
-        scores = torch.matmul(asked, keys[:rows, :, :width].transpose(-1, -2)) + self.mask[:, None, None]
+        scores = torch.matmul(scaled, keys[:rows, :, :width].transpose(-1, -2)) + self.mask[:, None, None]
         if not self.prefix:
             return torch.matmul(scores.softmax(-1), values[:rows, :, :width]).reshape(rows, heads, 1, size)
         shared_keys, shared_values = (part[0, :, : self.prefix] for part in self.shared.layers[layer])
-        together = asked.transpose(0, 1).reshape(few, -1, size)
-        before = torch.matmul(together, shared_keys.transpose(-1, -2)).view(few, rows, heads // few, -1)
-        weights = torch.cat([before.transpose(0, 1), scores], -1).softmax(-1)
-        old, new = weights[..., : self.prefix], weights[..., self.prefix :]
-        output = torch.matmul(new, values[:rows, :, :width])
+        together = scaled.transpose(0, 1).reshape(kv_heads, -1, size)
+        prefix_scores = torch.matmul(together, shared_keys.transpose(-1, -2)).view(
+            kv_heads, rows, heads // kv_heads, -1
+        )
+        weights = torch.cat([prefix_scores.transpose(0, 1), scores], -1).softmax(-1)
+        prefix_weights, own_weights = weights[..., : self.prefix], weights[..., self.prefix :]
+        output = torch.matmul(own_weights, values[:rows, :, :width])
         output += (
-            torch.matmul(old.transpose(0, 1).reshape(few, -1, self.prefix), shared_values)
-            .view(few, rows, heads // few, size)
+            torch.matmul(prefix_weights.transpose(0, 1).reshape(kv_heads, -1, self.prefix), shared_values)
+            .view(kv_heads, rows, heads // kv_heads, size)
             .transpose(0, 1)
         )
         return output.reshape(rows, heads, 1, size)
 
-    def _make_room(self, rows: int, columns: int, like: Sequence[tuple[Tensor, Tensor]]) -> None:
+    def _allocate(self, rows: int, positions: int, like: Sequence[tuple[Tensor, Tensor]]) -> None:
         if not self.own:
             self.own = [(keys[None, :, :0][:0], values[None, :, :0][:0]) for keys, values in like]
-        have_rows, _, have_columns, _ = self.own[0][0].shape
-        if rows > have_rows or columns > have_columns:
-            below = max(0, rows - have_rows)
+        old_rows, _, old_positions, _ = self.own[0][0].shape
+        if rows > old_rows or positions > old_positions:
+            more_rows = max(0, rows - old_rows)
             # Rounded up: the next tokens fit as well.
-            right = max(0, -(-columns // COLUMNS) * COLUMNS - have_columns)
-            for layer, (keys, values) in enumerate(self.own):  # one after the other: only one is there twice
-                more = (0, 0, 0, right, 0, 0, 0, below)
-                self.own[layer] = pad(keys, more), pad(values, more)
+            more_positions = max(0, -(-positions // ALLOCATION) * ALLOCATION - old_positions)
+            for layer, (keys, values) in enumerate(self.own):  # layer by layer: only one is in memory twice
+                padding = (0, 0, 0, more_positions, 0, 0, 0, more_rows)
+                self.own[layer] = pad(keys, padding), pad(values, padding)

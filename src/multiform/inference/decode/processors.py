@@ -1,4 +1,4 @@
-"""What is ours where transformers decodes: which token a row gets next, and when it ends."""
+"""Sampling and stopping for sequences whose decoding loop is `generate` of transformers."""
 
 from __future__ import annotations
 
@@ -8,51 +8,44 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from multiform.inference.decode.generate import Row
-from multiform.inference.sampling import choose
+from multiform.inference.sampling import next_token
+from multiform.inference.sequences import Generation
 
 
-class Choosing:
-    """Leaves of each row's scores the token that its request's sampling chooses.
+class SamplingProcessor:
+    """A logits processor that leaves only the token that a sequence's own sampling chooses.
 
-    Tokens that were there before are those of the text, after those of its prompt where the model
-    reads both as one: with an encoder, the prompt is not among them, but the decoder's first token is.
+    The previous tokens are those of the completion, after those of its prompt where the model has both in
+    one sequence. With an encoder, the prompt is not among them, but the decoder's first token is.
     """
 
-    def __init__(self, rows: Sequence[Row], *, prompts: bool = True) -> None:
-        self.rows = rows
-        self.prompts = prompts
+    def __init__(self, generations: Sequence[Generation], *, with_prompts: bool = True) -> None:
+        self.generations = generations
+        self.with_prompts = with_prompts
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
-        for ids, line, row in zip(input_ids, scores, self.rows, strict=True):
-            if row.ended or (not row.sampling.temperature and row.sampling.repetition_penalty == 1.0):
+        for ids, logits, generation in zip(input_ids, scores, self.generations, strict=True):
+            if generation.finished or generation.sampling.is_argmax:
                 continue
-            seen = torch.tensor(row.prompt + row.tokens, device=line.device) if self.prompts else ids
-            token = choose(line.float(), seen, row.sampling, row.numbers)
-            line.fill_(-torch.inf)
-            line[token] = 0
+            previous = ids
+            if self.with_prompts:
+                previous = torch.tensor(generation.prompt + generation.tokens, device=logits.device)
+            token = next_token(logits.float(), previous, generation.sampling, generation.rng)
+            logits.fill_(-torch.inf)
+            logits[token] = 0
         return scores
 
 
-class Stopping:
-    """Takes in each row's newest token, and says which rows have ended."""
+class StoppingCriterion:
+    """A stopping criterion that appends each sequence's newest token, and tells which sequences are finished."""
 
-    def __init__(self, rows: Sequence[Row], tokenizer: Any, ends: frozenset[int]) -> None:
-        self.rows = rows
+    def __init__(self, generations: Sequence[Generation], tokenizer: Any, end_tokens: frozenset[int]) -> None:
+        self.generations = generations
         self.tokenizer = tokenizer
-        self.ends = ends
+        self.end_tokens = end_tokens
 
     def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
-        for row, token in zip(self.rows, input_ids[:, -1].tolist(), strict=True):
-            if row.ended:
-                continue
-            if token in self.ends:
-                row.ended = True
-                continue
-            row.tokens.append(token)
-            row.ended = len(row.tokens) >= row.limit or self._has_stop(row)
-        return torch.tensor([row.ended for row in self.rows], device=input_ids.device)
-
-    def _has_stop(self, row: Row) -> bool:
-        tail = str(self.tokenizer.decode(row.tokens[-row.stop_width :])) if row.stops else ""
-        return any(stop in tail for stop in row.stops)
+        for generation, token in zip(self.generations, input_ids[:, -1].tolist(), strict=True):
+            if not generation.finished:
+                generation.append(token, self.tokenizer, self.end_tokens)
+        return torch.tensor([generation.finished for generation in self.generations], device=input_ids.device)

@@ -1,4 +1,4 @@
-"""Decoding in which texts that begin alike share the keys and values of what they have in common."""
+"""Batches in which sequences being decoded share the KV cache of their common prefix."""
 
 from __future__ import annotations
 
@@ -11,55 +11,56 @@ import torch
 from torch import Tensor
 
 from multiform.inference.counters import Counters
-from multiform.inference.decode.prefix_group import Group
+from multiform.inference.decode.prefix_group import PrefixGroup
 from multiform.inference.device import device_of
-from multiform.inference.forward import Passes
-from multiform.inference.kv_cache import Columns
-from multiform.inference.plan import Piece, Span, Tokens, plan
+from multiform.inference.forward import Forward
+from multiform.inference.kv_cache import KVCache
+from multiform.inference.plan import Chunk, Span, Tokens, plan
 
 
 @dataclass(frozen=True, slots=True)
-class Newcomer:
-    """A row to be read: its own tokens, after the prefix of its group."""
+class NewSequence:
+    """A sequence to be prefilled: its own tokens, after the prefix of its group."""
 
-    name: int
+    id: int
     tokens: Tokens
 
 
-class SharedState:
-    """Rows in groups, each with one prefix; a pass computes the next token of all of them."""
+class SharedPrefixBatch:
+    """Sequences in groups, each with one prefix; a forward pass computes the next token of all of them."""
 
-    def __init__(self, passes: Passes, counters: Counters, *, size: int) -> None:
-        self.passes = passes
+    def __init__(self, forward: Forward, counters: Counters, *, size: int) -> None:
+        self.forward = forward
         self.counters = counters
         self.size = size
-        self.groups: dict[tuple[int, ...], Group] = {}
-        self.order: list[int] = []
-        self.count = 0
+        self.groups: dict[tuple[int, ...], PrefixGroup] = {}
+        #: The id of the sequence in each row.
+        self.ids: list[int] = []
+        self.next_id = 0
 
-    def admit(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
-        """Add rows at the end, and give the logits that follow each of their prompts."""
-        families: dict[tuple[int, ...], list[Newcomer]] = {}
+    def prefill(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
+        """Add prompts as new rows at the end, and return the logits after each of them."""
+        by_prefix: dict[tuple[int, ...], list[NewSequence]] = {}
         for prompt, length in zip(prompts, prefixes, strict=True):
-            newcomer = Newcomer(self.count, array("i", prompt[length:]))
-            families.setdefault(tuple(prompt[:length]), []).append(newcomer)
-            self.order.append(self.count)
-            self.count += 1
+            sequence = NewSequence(self.next_id, array("i", prompt[length:]))
+            by_prefix.setdefault(tuple(prompt[:length]), []).append(sequence)
+            self.ids.append(self.next_id)
+            self.next_id += 1
         logits: dict[int, Tensor] = {}
-        for prefix, newcomers in families.items():
-            logits |= self._read(self._group(prefix), newcomers)
-        # The group that was used last may be wanted again; others are there for their rows alone.
-        last = next(reversed(families))
-        self.groups = {key: group for key, group in self.groups.items() if group.names or key == last}
-        return torch.stack([logits[name] for name in self.order[-len(prompts) :]])
+        for prefix, sequences in by_prefix.items():
+            logits |= self._prefill_group(self._group(prefix), sequences)
+        # The group that was used last may be needed again; others exist for their sequences only.
+        last = next(reversed(by_prefix))
+        self.groups = {key: group for key, group in self.groups.items() if group.ids or key == last}
+        return torch.stack([logits[sequence] for sequence in self.ids[-len(prompts) :]])
 
-    def step(self, tokens: Sequence[int]) -> Tensor:
-        """Put one token at the end of every row, and give the logits that follow."""
-        groups = [group for group in self.groups.values() if group.names]
-        given = dict(zip(self.order, tokens, strict=True))
-        names = [name for group in groups for name in group.names]
+    def decode(self, tokens: Sequence[int]) -> Tensor:
+        """Append one token to every row, and return the logits after it."""
+        groups = [group for group in self.groups.values() if group.ids]
+        token_of = dict(zip(self.ids, tokens, strict=True))
+        ids = [sequence for group in groups for sequence in group.ids]
         positions = [group.prefix + length for group in groups for length in group.lengths]
-        sizes = [len(group.names) for group in groups]
+        sizes = [len(group.ids) for group in groups]
         for group in groups:
             group.grow()
 
@@ -67,70 +68,70 @@ class SharedState:
             parts = zip(groups, *(torch.split(part, sizes) for part in (query, key, value)), strict=True)
             return torch.cat([group.attend(layer, q, k, v, scale) for group, q, k, v in parts])
 
-        device = device_of(self.passes.head.model)
-        ids, at = (
-            torch.tensor(column, device=device)[:, None] for column in ([given[name] for name in names], positions)
+        device = device_of(self.forward.head.model)
+        input_ids, position_ids = (
+            torch.tensor(values, device=device)[:, None]
+            for values in ([token_of[sequence] for sequence in ids], positions)
         )
-        lines = self.passes.attended(ids, at, attend)
-        self.counters.wrote(len(names))
-        logits = torch.cat([piece for _, piece in self.passes.head.logits(lines)])
-        places = {name: place for place, name in enumerate(names)}
-        return logits[[places[name] for name in self.order]]
+        states = self.forward.run_with_attention(input_ids, position_ids, attend)
+        self.counters.count_decode(len(ids))
+        logits = torch.cat([piece for _, piece in self.forward.head.logits(states)])
+        line_of = {sequence: line for line, sequence in enumerate(ids)}
+        return logits[[line_of[sequence] for sequence in self.ids]]
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Forget all rows but these."""
-        kept = [self.order[row] for row in rows]
-        gone = set(self.order) - set(kept)
+        """Drop all rows but these."""
+        kept = [self.ids[row] for row in rows]
+        dropped = set(self.ids) - set(kept)
         for group in self.groups.values():
-            for name in gone.intersection(group.names):
-                group.remove(name)
-        self.order = kept
+            for sequence in dropped.intersection(group.ids):
+                group.remove(sequence)
+        self.ids = kept
 
-    def _group(self, prefix: tuple[int, ...]) -> Group:
-        """The group of a prefix, which is computed after the longest part of it that is known."""
+    def _group(self, prefix: tuple[int, ...]) -> PrefixGroup:
+        """The group of a prefix; a new one is computed after the longest part of the prefix that another group has."""
         if prefix not in self.groups:
             known = max((key for key in self.groups if key == prefix[: len(key)]), key=len, default=())
-            columns = self.groups[known].shared.copy() if known else Columns()
+            cache = self.groups[known].shared.copy() if known else KVCache()
             if prefix:
-                self._run([array("i", prefix[len(known) :])], columns, len(known))
-            columns.length = len(prefix)
-            self.groups[prefix] = Group(len(prefix), columns)
+                self._compute([array("i", prefix[len(known) :])], cache, len(known))
+            cache.length = len(prefix)
+            self.groups[prefix] = PrefixGroup(len(prefix), cache)
         return self.groups[prefix]
 
-    def _read(self, group: Group, newcomers: Sequence[Newcomer]) -> dict[int, Tensor]:
-        """Read the own tokens of newcomers and take them into the group; gives the logits after each."""
-        sequences = [newcomer.tokens for newcomer in newcomers]
-        ends = self._run(sequences, group.shared, group.prefix)
+    def _prefill_group(self, group: PrefixGroup, sequences: Sequence[NewSequence]) -> dict[int, Tensor]:
+        """Compute the own tokens of new sequences and add them to their group; returns the logits after each, by id."""
+        ends = self._compute([sequence.tokens for sequence in sequences], group.shared, group.prefix)
         group.shared.length = group.prefix
-        group.add([(newcomer.name, own) for newcomer, (_, own) in zip(newcomers, ends, strict=True)])
-        return {newcomer.name: line for newcomer, (line, _) in zip(newcomers, ends, strict=True)}
+        group.add([(sequence.id, own) for sequence, (_, own) in zip(sequences, ends, strict=True)])
+        return {sequence.id: logits for sequence, (logits, _) in zip(sequences, ends, strict=True)}
 
-    def _run(
-        self, sequences: Sequence[Tokens], columns: Columns, base: int
+    def _compute(
+        self, sequences: Sequence[Tokens], cache: KVCache, base: int
     ) -> list[tuple[Tensor, list[tuple[Tensor, Tensor]]]]:
-        """Compute sequences after the columns' tokens; of each the last logits, and the keys and values by layer."""
+        """Compute sequences after the cache's tokens; for each its last logits, and its keys and values by layer."""
         planned = plan(sequences, [len(tokens) - 1 for tokens in sequences], size=self.size, budget=2**31)
-        found: dict[int, tuple[Tensor, list[tuple[Tensor, Tensor]]]] = {}
+        results: dict[int, tuple[Tensor, list[tuple[Tensor, Tensor]]]] = {}
         for number, step in enumerate(planned.passes):
-            ends: list[tuple[Piece, int]] = []
-            column = step.kept
-            for piece in step.pieces:
-                column += piece.stop - piece.start
-                if piece.stop == len(planned.branches[piece.branch].tokens):
-                    ends.append((piece, column))
-            places = np.array([column - step.kept - 1 for _, column in ends], dtype=np.int64)
-            states = self.passes.run(planned.branches, step, columns, places, base)
-            self.counters.read(step.computed)
-            lines = [line for _, piece in self.passes.head.logits(states) for line in piece]
-            for (piece, column), line in zip(ends, lines, strict=True):
-                spans = [*piece.behind, Span(column - (piece.stop - piece.start), column)]
-                own = columns.take(_after(base, spans))
-                for member in planned.branches[piece.branch].members:
-                    found[member] = line, own
+            ends: list[tuple[Chunk, int]] = []
+            position = step.cached
+            for chunk in step.chunks:
+                position += chunk.stop - chunk.start
+                if chunk.stop == len(planned.branches[chunk.branch].tokens):
+                    ends.append((chunk, position))
+            last_tokens = np.array([position - step.cached - 1 for _, position in ends], dtype=np.int64)
+            states = self.forward.run(planned.branches, step, cache, last_tokens, base)
+            self.counters.count_prefill(step.computed)
+            lines = [line for _, piece in self.forward.head.logits(states) for line in piece]
+            for (chunk, position), line in zip(ends, lines, strict=True):
+                spans = [*chunk.prefix, Span(position - (chunk.stop - chunk.start), position)]
+                own = cache.extract(_shifted(spans, base))
+                for request in planned.branches[chunk.branch].requests:
+                    results[request] = line, own
             if number < len(planned.passes) - 1:
-                columns.keep([Span(0, base), *_after(base, step.keep)])
-        return [found[index] for index in range(len(sequences))]
+                cache.keep([Span(0, base), *_shifted(step.keep, base)])
+        return [results[index] for index in range(len(sequences))]
 
 
-def _after(base: int, spans: Sequence[Span]) -> list[Span]:
+def _shifted(spans: Sequence[Span], base: int) -> list[Span]:
     return [Span(base + span.start, base + span.stop) for span in spans]

@@ -1,14 +1,24 @@
-"""Plans: which tokens a model computes, in which order, and what it keeps; pure, and for any backend.
+"""Plans: which tokens each forward pass computes, and which keys and values stay cached. Pure, without torch.
 
 tree      the prefix tree of token sequences
-passes    the tree cut into steps under a memory budget
+passes    the tree cut into forward passes under a cache budget
 plan      both together, with their cost
-families  sequences that share one prefix
 """
 
-from multiform.inference.plan.families import families
-from multiform.inference.plan.passes import Pass, Piece, Span
+from multiform.inference.plan.passes import Chunk, Pass, Span
 from multiform.inference.plan.plan import Cost, Plan, describe, plan
-from multiform.inference.plan.tree import Branch, Read, Tokens
+from multiform.inference.plan.tree import Branch, NeededOutput, Tokens, shared_prefixes
 
-__all__ = ["Branch", "Cost", "Pass", "Piece", "Plan", "Read", "Span", "Tokens", "describe", "families", "plan"]
+__all__ = [
+    "Branch",
+    "Chunk",
+    "Cost",
+    "NeededOutput",
+    "Pass",
+    "Plan",
+    "Span",
+    "Tokens",
+    "describe",
+    "plan",
+    "shared_prefixes",
+]

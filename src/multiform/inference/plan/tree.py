@@ -1,8 +1,8 @@
-"""The token prefix tree of a set of sequences.
+"""The prefix tree of a set of token sequences.
 
-In sorted order every sequence begins with what it has in common with the one before it, so the
-tree is a sorted list: a branch adds the tokens after its shared part, and following the list is a
-walk through the tree, depth first.
+In sorted order every sequence begins with the prefix that it shares with the one before it, so the
+tree is a sorted list: a branch adds the tokens after its shared prefix, and iterating over the list
+is a depth-first walk through the tree.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 Tokens: TypeAlias = "array[int]"
 
 
-class Read(NamedTuple):
-    """The output of the model at the depths from `start` to `stop` that a request needs."""
+class NeededOutput(NamedTuple):
+    """The depths from `start` to `stop` at which a request needs the model's output."""
 
     request: int
     start: int
@@ -29,31 +29,31 @@ class Read(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A distinct sequence, which has its first `shared` tokens in common with the branch before.
+    """A distinct sequence, whose first `shared` tokens are also those of the branch before.
 
-    `members` are the requests that have this sequence. `reads` are the outputs needed at the
+    `requests` are the requests that have this sequence. `needed` are the outputs needed at the
     depths that the branch adds to the tree, by its own requests and by those of later branches.
     """
 
     tokens: Tokens
     shared: int
-    members: tuple[int, ...]
-    reads: tuple[Read, ...]
+    requests: tuple[int, ...]
+    needed: tuple[NeededOutput, ...]
 
     @property
     def added(self) -> int:
-        """How many nodes the branch adds to the tree."""
+        """The number of nodes that the branch adds to the tree."""
         return len(self.tokens) - self.shared
 
 
-def grow(sequences: Sequence[Tokens], wanted: Sequence[int]) -> list[Branch]:
-    """The tree of the sequences; of each the outputs are needed from depth `wanted` to its end.
+def build_tree(sequences: Sequence[Tokens], needed_from: Sequence[int]) -> list[Branch]:
+    """The branches of the prefix tree; a sequence's outputs are needed from depth `needed_from` to its end.
 
     >>> from array import array
-    >>> tree = grow([array("i", [1, 2, 3]), array("i", [1, 2]), array("i", [1, 2, 4])], [1, 1, 1])
+    >>> tree = build_tree([array("i", [1, 2, 3]), array("i", [1, 2]), array("i", [1, 2, 4])], [1, 1, 1])
     >>> [(branch.tokens.tolist(), branch.shared) for branch in tree]
     [([1, 2], 0), ([1, 2, 3], 2), ([1, 2, 4], 2)]
-    >>> [(read.request, read.start, read.stop) for read in tree[0].reads]
+    >>> [(output.request, output.start, output.stop) for output in tree[0].needed]
     [(1, 1, 2), (0, 1, 2), (2, 1, 2)]
     """
     distinct: list[tuple[Tokens, list[int]]] = []
@@ -61,30 +61,56 @@ def grow(sequences: Sequence[Tokens], wanted: Sequence[int]) -> list[Branch]:
         if not distinct or distinct[-1][0] != sequences[index]:
             distinct.append((sequences[index], []))
         distinct[-1][1].append(index)
-    shares = [0, *(common(a, b) for (a, _), (b, _) in pairwise(distinct))]
-    reads: list[list[Read]] = [[] for _ in distinct]
-    path: list[tuple[int, int]] = []  # where on the way to the current branch another one takes over: depth, branch
-    for number, ((tokens, members), shared) in enumerate(zip(distinct, shares, strict=False)):
+    shared_lengths = [0, *(common_prefix_length(a, b) for (a, _), (b, _) in pairwise(distinct))]
+    needed: list[list[NeededOutput]] = [[] for _ in distinct]
+    path: list[tuple[int, int]] = []  # the branches on the way from the root: the depth where each begins, its number
+    for number, ((tokens, requests), shared) in enumerate(zip(distinct, shared_lengths, strict=False)):
         while path and path[-1][0] >= shared:
             path.pop()
         path.append((shared, number))
-        for member in members:
+        for request in requests:
             stop = len(tokens)
             for depth, owner in reversed(path):
-                start = max(depth, wanted[member])
+                start = max(depth, needed_from[request])
                 if start < stop:
-                    reads[owner].append(Read(member, start, stop))
+                    needed[owner].append(NeededOutput(request, start, stop))
                 stop = min(stop, depth)
-                if wanted[member] >= depth:
+                if needed_from[request] >= depth:
                     break
     return [
-        Branch(tokens, shared, tuple(members), tuple(read))
-        for (tokens, members), shared, read in zip(distinct, shares, reads, strict=False)
+        Branch(tokens, shared, tuple(requests), tuple(outputs))
+        for (tokens, requests), shared, outputs in zip(distinct, shared_lengths, needed, strict=False)
     ]
 
 
-def common(first: Tokens, second: Tokens) -> int:
-    """How many tokens two sequences begin with alike."""
+def shared_prefixes(sequences: Sequence[Tokens]) -> list[int]:
+    """For each of the sorted sequences, the length of the prefix that it shares with its group.
+
+    A group within a larger one gets a longer prefix of its own where that saves more tokens than
+    the prefix has. At least one token of every sequence stays outside its prefix.
+
+    >>> from array import array
+    >>> shared_prefixes([array("i", [1, 2, 3, end]) for end in range(4)])
+    [3, 3, 3, 3]
+    """
+    prefixes = [0] * len(sequences)
+    shared_lengths = [0, *(min(common_prefix_length(a, b), len(a) - 1, len(b) - 1) for a, b in pairwise(sequences))]
+    pending = [(0, len(sequences), 0)]
+    while pending:
+        first, last, prefix = pending.pop()
+        if last - first < 2:
+            prefixes[first:last] = [prefix] * (last - first)
+            continue
+        shared = min(shared_lengths[first + 1 : last])
+        if (last - first - 1) * (shared - prefix) > shared:
+            prefix = shared
+        cuts = [first, *(index for index in range(first + 1, last) if shared_lengths[index] == shared), last]
+        pending.extend((start, stop, prefix) for start, stop in pairwise(cuts))
+    return prefixes
+
+
+def common_prefix_length(first: Tokens, second: Tokens) -> int:
+    """The number of tokens that two sequences have in common at their beginning."""
     size = min(len(first), len(second))
     differ = np.frombuffer(first, np.int32, size) != np.frombuffer(second, np.int32, size) if size else np.empty(0)
     return int(differ.argmax()) if differ.any() else size

@@ -1,4 +1,4 @@
-"""Log-likelihoods in batches of whole sequences: more work than a plan, and right for every causal model."""
+"""Log-likelihoods in padded batches of whole sequences: more work than a plan, and right for every causal model."""
 
 from __future__ import annotations
 
@@ -9,22 +9,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from multiform.inference.batching import run_batches
 from multiform.inference.counters import Counters
 from multiform.inference.device import device_of
-from multiform.inference.limits import Limits, run_batches
-from multiform.inference.lm_head import Head
+from multiform.inference.limits import Limits
+from multiform.inference.lm_head import LMHead
 from multiform.inference.plan import Tokens
-from multiform.inference.scoring.loglikelihood import Totals, token_scores
+from multiform.inference.scoring.loglikelihood import LoglikelihoodSums, token_logprobs
 from multiform.inference.sequences import Pair
 from multiform.requests import LLOutput, Response
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A sequence to read, and the continuations that are scored at its end.
+    """An input sequence, and the continuations that are scored at its end.
 
-    Each target is the position of its pair and the continuation's tokens; the model's output at
-    the row's last position scores the last of them.
+    Each target is the index of its pair and the continuation's tokens; the logits at the row's last
+    position score the last of them.
     """
 
     tokens: Tokens
@@ -32,72 +33,72 @@ class Row:
 
     @property
     def scored(self) -> int:
-        """How many positions at the end of the row are needed."""
+        """The number of positions at the end of the row whose logits are needed."""
         return max(len(continuation) for _, continuation in self.targets)
 
 
-def score_by_rows(
-    head: Head, pairs: Sequence[Pair], limits: Limits, counters: Counters
+def score_by_batch(
+    head: LMHead, pairs: Sequence[Pair], limits: Limits, counters: Counters
 ) -> Iterator[Response[LLOutput]]:
-    """The answer of each pair, batch by batch."""
-    totals = Totals(pairs)
-    yield from totals.empty()
+    """The response of each pair, batch by batch."""
+    sums = LoglikelihoodSums(pairs)
+    yield from sums.empty()
     if not head.separable:
-        limits = replace(limits, tokens=min(limits.tokens, head.affordable))
+        limits = replace(limits, tokens=min(limits.tokens, head.max_tokens))
 
     def run(batch: Sequence[Row]) -> list[Response[LLOutput]]:
-        return score_rows(head, batch, totals, counters)
+        return _score_batch(head, batch, sums, counters)
 
-    for answers in run_batches(rows_of(pairs), lambda row: len(row.tokens), limits, run):
-        yield from answers
+    for responses in run_batches(rows_of(pairs), lambda row: len(row.tokens), limits, run):
+        yield from responses
 
 
 def rows_of(pairs: Sequence[Pair]) -> list[Row]:
-    """The distinct sequences to read, longest first.
+    """The distinct input sequences, longest first.
 
-    The model reads a pair's tokens without the last, so the one-token labels of one question are
-    a single row.
+    The last token of a pair is not an input, so the one-token labels of one question are a single row.
     """
     rows: dict[bytes, Row] = {}
     for index, pair in enumerate(pairs):
         if pair.start == len(pair.tokens):
             continue
-        read = pair.tokens[:-1]
-        row = rows.setdefault(read.tobytes(), Row(read))
+        inputs = pair.tokens[:-1]
+        row = rows.setdefault(inputs.tobytes(), Row(inputs))
         row.targets.append((index, pair.tokens[pair.start :]))
-    # Equal lengths sorted by content put rows with a common beginning next to each other.
+    # Among equal lengths, rows with a common prefix are next to each other.
     return sorted(rows.values(), key=lambda row: (-len(row.tokens), row.tokens))
 
 
 @torch.inference_mode()
-def score_rows(head: Head, rows: Sequence[Row], totals: Totals, counters: Counters) -> list[Response[LLOutput]]:
-    """The answers of one batch."""
-    positions = torch.tensor([(i, c) for i, row in enumerate(rows) for c in _scored_columns(row)])
-    places: list[int] = []
+def _score_batch(
+    head: LMHead, rows: Sequence[Row], sums: LoglikelihoodSums, counters: Counters
+) -> list[Response[LLOutput]]:
+    scored = torch.tensor([(number, position) for number, row in enumerate(rows) for position in _scored(row)])
+    lines: list[int] = []
     tokens: list[int] = []
     owners: list[int] = []
     end = 0
     for row in rows:
         end += row.scored
         for owner, continuation in row.targets:
-            places.extend(range(end - len(continuation), end))
+            lines.extend(range(end - len(continuation), end))
             tokens.extend(continuation)
             owners.extend([owner] * len(continuation))
-    ids = right_padded(rows, device_of(head.model))
+    ids = _right_padded(rows, device_of(head.model))
     # Padding stands to the right of every token that a causal model looks at, so it needs no mask.
-    states = head.states(*positions.unbind(1), input_ids=ids, use_cache=False)
-    scores = token_scores(head.logits(states), np.array(places), tokens)
-    counters.read(ids.numel())
-    return list(totals.add(np.array(owners), *scores))
+    states = head.hidden_states(*scored.unbind(1), input_ids=ids, use_cache=False)
+    scores = token_logprobs(head.logits(states), np.array(lines), tokens)
+    counters.count_prefill(ids.numel())
+    return list(sums.add(np.array(owners), *scores))
 
 
-def right_padded(rows: Sequence[Row], device: torch.device) -> Tensor:
-    """The rows' tokens as one rectangle."""
+def _right_padded(rows: Sequence[Row], device: torch.device) -> Tensor:
     ids = torch.zeros(len(rows), max(len(row.tokens) for row in rows), dtype=torch.long)
     for line, row in zip(ids, rows, strict=True):
         line[: len(row.tokens)] = torch.frombuffer(row.tokens, dtype=torch.int32)
     return ids.to(device)
 
 
-def _scored_columns(row: Row) -> range:
+def _scored(row: Row) -> range:
+    """The positions of a row whose logits are needed."""
     return range(len(row.tokens) - row.scored, len(row.tokens))

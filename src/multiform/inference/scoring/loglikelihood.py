@@ -1,4 +1,4 @@
-"""Log-likelihoods added up token by token, in whatever order the tokens are computed."""
+"""Log-likelihoods as sums of token log-probabilities, in whatever order the tokens are computed."""
 
 from __future__ import annotations
 
@@ -13,54 +13,54 @@ from multiform.inference.sequences import Pair
 from multiform.requests import LLOutput, Response
 
 
-class Totals:
-    """The sums so far of each pair's continuation."""
+class LoglikelihoodSums:
+    """The sums so far over the tokens of each pair's continuation."""
 
     def __init__(self, pairs: Sequence[Pair]) -> None:
-        self.sizes = [len(pair.tokens) - pair.start for pair in pairs]
-        self.missing = np.array(self.sizes, dtype=np.int64)
+        self.lengths = [len(pair.tokens) - pair.start for pair in pairs]
+        self.missing = np.array(self.lengths, dtype=np.int64)
         self.sums = np.zeros(len(pairs))
         self.greedy = np.ones(len(pairs), dtype=bool)
 
     def empty(self) -> Iterator[Response[LLOutput]]:
-        """The answers that need no model: an empty continuation is certain."""
-        return ((index, LLOutput(0.0, True, 0)) for index, size in enumerate(self.sizes) if not size)
+        """The responses that need no model: an empty continuation has log-likelihood 0."""
+        return ((index, LLOutput(0.0, True, 0)) for index, length in enumerate(self.lengths) if not length)
 
     def add(
         self, owners: NDArray[np.int64], logprobs: NDArray[np.float64], greedy: NDArray[np.bool_]
     ) -> Iterator[Response[LLOutput]]:
-        """Add tokens to the pairs that they belong to; gives the answers of those that are complete."""
+        """Add tokens to the pairs that own them, and return the responses of the pairs that are complete."""
         np.add.at(self.sums, owners, logprobs)
         np.logical_and.at(self.greedy, owners, greedy)
         np.subtract.at(self.missing, owners, 1)
         for owner in np.unique(owners).tolist():
             if not self.missing[owner]:
-                yield owner, LLOutput(float(self.sums[owner]), bool(self.greedy[owner]), self.sizes[owner])
+                yield owner, LLOutput(float(self.sums[owner]), bool(self.greedy[owner]), self.lengths[owner])
 
 
-def token_scores(
-    logits: Iterable[tuple[int, Tensor]], places: NDArray[np.int64], tokens: Sequence[int]
+def token_logprobs(
+    logits: Iterable[tuple[int, Tensor]], lines: NDArray[np.int64], tokens: Sequence[int]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Of tokens with the place of their logits: the log-probability, and whether each is the likeliest.
+    """The log-probability of each token on its line of logits, and whether it is the likeliest there.
 
-    The logits come in pieces, each with the place of its first line.
+    The logits come in pieces, each with the number of its first line.
     """
-    place, token = torch.from_numpy(places), torch.tensor(tokens)
-    logprob = torch.empty(len(tokens), dtype=torch.float64)
+    line, token = torch.from_numpy(lines), torch.tensor(tokens)
+    logprobs = torch.empty(len(tokens), dtype=torch.float64)
     greedy = torch.empty(len(tokens), dtype=torch.bool)
-    for start, lines in logits:
-        here = (place >= start) & (place < start + len(lines))
-        inside, wanted = (place[here] - start).to(lines.device), token[here].to(lines.device)
-        # logsumexp is nearer to the truth on a CPU, by 1e-5 a token; log_softmax gives lm-eval's numbers.
-        logprob[here] = lines.log_softmax(-1)[inside, wanted].double().cpu()
-        greedy[here] = _likeliest(lines, inside, wanted).cpu()
-    return logprob.numpy(), greedy.numpy()
+    for start, piece in logits:
+        here = (line >= start) & (line < start + len(piece))
+        rows, targets = (line[here] - start).to(piece.device), token[here].to(piece.device)
+        # logsumexp is more accurate on a CPU, by 1e-5 a token; log_softmax gives lm-eval's numbers.
+        logprobs[here] = piece.log_softmax(-1)[rows, targets].double().cpu()
+        greedy[here] = _is_argmax(piece, rows, targets).cpu()
+    return logprobs.numpy(), greedy.numpy()
 
 
-def _likeliest(lines: Tensor, inside: Tensor, wanted: Tensor) -> Tensor:
-    """Which tokens are the likeliest of their line of logits; of several, that is the first."""
-    found = lines[inside, wanted] == lines.amax(-1)[inside]
-    # On a CPU, to find where the highest is takes ten times as long as to find what it is.
-    highest = found.nonzero()[:, 0]
-    found[highest] = lines[inside[highest]].argmax(-1) == wanted[highest]
-    return found
+def _is_argmax(logits: Tensor, rows: Tensor, targets: Tensor) -> Tensor:
+    """Whether each target is the likeliest token of its row; of several equally likely ones, that is the first."""
+    is_highest = logits[rows, targets] == logits.amax(-1)[rows]
+    # On a CPU, argmax takes ten times as long as amax, so it is computed only where it can be true.
+    highest = is_highest.nonzero()[:, 0]
+    is_highest[highest] = logits[rows[highest]].argmax(-1) == targets[highest]
+    return is_highest

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, TypeVar
 
 from multiform.compat.lm_eval.api.instance import Instance
 from multiform.compat.lm_eval.api.model import LM
-from multiform.models.base import Model, models
+from multiform.models import Model, models
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Response, RollingRequest
 
 T = TypeVar("T")
