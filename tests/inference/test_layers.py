@@ -1,4 +1,4 @@
-"""Layers of our own: the model's numbers to the last bit, and only for models that they are made for."""
+"""In-place layers: the model's numbers to the last bit, and only for models that they are made for."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ START = "Question: is 12 + 30 = 42? Answer: no. Question: do dogs dig?\nAnswer:"
 TEXTS = [(START, " yes"), (START, " no, the cat"), (START[:20], " the dog"), ("The", " dog sat on the mat")]
 
 
-def scored(model: HFModel, way: Mode) -> list[LLOutput]:
+def scored(model: HFModel, mode: Mode) -> list[LLOutput]:
     pairs = list(model.encoder.pairs(TEXTS))
-    answers = dict(score_by_plan(Forward(model.head, way), pairs, size=24, budget=512, counters=Counters()))
+    answers = dict(score_by_plan(Forward(model.head, mode), pairs, size=24, budget=512, counters=Counters()))
     return [answers[index] for index in range(len(pairs))]
 
 
-def read(model: HFModel, way: Mode, places: torch.Tensor | None = None) -> torch.Tensor:
+def states(model: HFModel, mode: Mode, places: torch.Tensor | None = None) -> torch.Tensor:
     """What a model makes of a row of tokens, with the attention that it has by itself."""
     ids = torch.arange(5, 25)[None]
 
@@ -38,17 +38,18 @@ def read(model: HFModel, way: Mode, places: torch.Tensor | None = None) -> torch
 
     with torch.inference_mode():
         at = torch.arange(20) if places is None else places
-        return Forward(model.head, way).run_with_attention(ids, torch.arange(20)[None], attend, at)
+        return Forward(model.head, mode).run_with_attention(ids, torch.arange(20)[None], attend, at)
 
 
 def check(model: HFModel) -> None:
     """Layer by layer, the bits are the model's; of the last one, there is only what is read."""
-    assert torch.equal(read(model, Mode.STANDARD_LAYERS), read(model, Mode.TREE_ATTENTION))
-    some = torch.tensor([3, 4, 11, 19])
-    assert torch.allclose(read(model, Mode.STANDARD_LAYERS, some), read(model, Mode.STANDARD_LAYERS)[some], atol=1e-4)
-    for lean, packed in zip(scored(model, Mode.STANDARD_LAYERS), scored(model, Mode.TREE_ATTENTION), strict=True):
-        assert lean.loglikelihood == pytest.approx(packed.loglikelihood, abs=1e-5 * lean.tokens)
-        assert (lean.is_greedy, lean.tokens) == (packed.is_greedy, packed.tokens)
+    assert torch.equal(states(model, Mode.STANDARD_LAYERS), states(model, Mode.TREE_ATTENTION))
+    needed = torch.tensor([3, 4, 11, 19])
+    every = states(model, Mode.STANDARD_LAYERS)
+    assert torch.allclose(states(model, Mode.STANDARD_LAYERS, needed), every[needed], atol=1e-4)
+    for ours, theirs in zip(scored(model, Mode.STANDARD_LAYERS), scored(model, Mode.TREE_ATTENTION), strict=True):
+        assert ours.loglikelihood == pytest.approx(theirs.loglikelihood, abs=1e-5 * ours.tokens)
+        assert (ours.is_greedy, ours.tokens) == (theirs.is_greedy, theirs.tokens)
 
 
 @pytest.mark.parametrize("kind", ["llama", "mistral", "qwen2"])
@@ -59,7 +60,7 @@ def test_the_numbers_are_those_of_the_models_layers(kind: str, tiny: Callable[..
 
 
 @pytest.mark.bundled
-def test_the_bundled_model_gives_the_same_numbers_in_either_way(bundled: HFModel) -> None:
+def test_the_bundled_model_gives_the_same_numbers_in_either_mode(bundled: HFModel) -> None:
     check(bundled)
 
 
@@ -92,7 +93,7 @@ def test_layers_with_hooks_are_left_to_the_model(tiny: Callable[..., Path]) -> N
     assert has_standard_layers(same.model)
 
 
-def test_a_model_of_the_common_kind_that_does_more_fails_the_trial(
+def test_a_standard_model_that_does_more_fails_the_trial(
     tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = HFModel(str(tiny()))

@@ -1,4 +1,4 @@
-"""Texts that begin alike: the prefix is read once, and every text is as if it were alone."""
+"""Sequences with a shared prefix: it is computed once, and every completion is as if it were alone."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def alone(model: HFModel, prompt: str, count: int) -> str:
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 @pytest.mark.parametrize("batch_size", [1, 4, "auto"])
 @pytest.mark.parametrize("budget", [None, 5, 0])
-def test_text_is_that_of_each_prompt_alone(
+def test_a_completion_is_that_of_its_prompt_alone(
     kind: str, batch_size: int | str, budget: int | None, tiny: Callable[..., Path]
 ) -> None:
     model = HFModel(str(tiny(kind)), batch_size=batch_size, prefix_budget=budget)
@@ -50,7 +50,7 @@ def test_text_is_that_of_each_prompt_alone(
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, "auto"])
-def test_a_common_prefix_is_read_once(batch_size: int | str, tiny: Callable[..., Path]) -> None:
+def test_a_common_prefix_is_computed_once(batch_size: int | str, tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny()), batch_size=batch_size)
     assert model.planner.shares_in_decode
     requests = [GenerationRequest.of(prompt, {"max_gen_toks": 4}) for prompt in PROMPTS]
@@ -66,12 +66,12 @@ def test_rows_come_and_go_in_groups(llama: HFModel) -> None:
     prefix = list(range(10, 40))
     rows = [[*prefix, 5, 9, 30], [*prefix, 7], [*prefix, 8, 9, 10, 11], [4, 5, 6]]
     with torch.inference_mode():
-        state = SharedPrefixBatch(llama.planner.forward, Counters(), size=16)
-        state.prefill(rows[:3], [30, 30, 30])
-        state.decode([50, 51, 52])
-        state.prefill(rows[3:], [0])
-        state.keep([1, 2, 3])
-        together = state.decode([60, 61, 62])
+        batch = SharedPrefixBatch(llama.planner.forward, Counters(), size=16)
+        batch.prefill(rows[:3], [30, 30, 30])
+        batch.decode([50, 51, 52])
+        batch.prefill(rows[3:], [0])
+        batch.keep([1, 2, 3])
+        together = batch.decode([60, 61, 62])
         texts = ([*rows[1], 51, 60], [*rows[2], 52, 61], [*rows[3], 62])
         expected = torch.stack([llama.model(torch.tensor([ids])).logits[0, -1] for ids in texts])
     assert torch.allclose(together, expected, atol=1e-4)

@@ -1,4 +1,4 @@
-"""Plans: every token that is needed, once, and no more kept than the budget allows."""
+"""Plans: every token that is needed, once, and no more cached than the budget allows."""
 
 from __future__ import annotations
 
@@ -24,53 +24,53 @@ def nodes(given: list[Tokens]) -> int:
     return len({tuple(tokens[:depth]) for tokens in given for depth in range(1, len(tokens) + 1)})
 
 
-def planned(given: list[Tokens], size: int, budget: int, wanted: list[int] | None = None) -> Plan:
-    return plan(given, wanted or [0] * len(given), size=size, budget=budget)
+def planned(given: list[Tokens], size: int, budget: int, needed_from: list[int] | None = None) -> Plan:
+    return plan(given, needed_from or [0] * len(given), size=size, budget=budget)
 
 
-def seen(made: Plan) -> list[tuple[int, tuple[int, ...], bool]]:
-    """Runs the plan on paper: of each computed token the branch, all tokens that it sees, and whether it is new."""
-    found = []
-    kept: list[int] = []
-    for step in made.passes:
-        assert len(kept) == step.cached
-        columns = list(kept)
-        for piece in step.chunks:
-            tokens = made.branches[piece.branch].tokens
-            behind = [columns[column] for span in piece.prefix for column in range(*span)]
-            for depth in range(piece.start, piece.stop):
-                visible = (*behind, *tokens[piece.start : depth + 1])
-                found.append((piece.branch, visible, depth >= piece.new_from))
-            columns.extend(tokens[piece.start : piece.stop])
-        kept = [columns[column] for span in step.keep for column in range(*span)]
-    assert kept == []
-    return found
+def seen(result: Plan) -> list[tuple[int, tuple[int, ...], bool]]:
+    """Simulates the plan: for each computed token its branch, all tokens that it sees, and whether it is new."""
+    computed = []
+    cached: list[int] = []
+    for step in result.passes:
+        assert len(cached) == step.cached
+        cache = list(cached)
+        for chunk in step.chunks:
+            tokens = result.branches[chunk.branch].tokens
+            prefix = [cache[position] for span in chunk.prefix for position in range(*span)]
+            for depth in range(chunk.start, chunk.stop):
+                visible = (*prefix, *tokens[chunk.start : depth + 1])
+                computed.append((chunk.branch, visible, depth >= chunk.new_from))
+            cache.extend(tokens[chunk.start : chunk.stop])
+        cached = [cache[position] for span in step.keep for position in range(*span)]
+    assert cached == []
+    return computed
 
 
 @given(sequences, sizes, budgets)
 def test_every_token_sees_its_own_prefix_and_nothing_else(given: list[Tokens], size: int, budget: int) -> None:
-    made = planned(given, size, budget)
-    for branch, visible, _ in seen(made):
-        assert visible == tuple(made.branches[branch].tokens[: len(visible)])
+    result = planned(given, size, budget)
+    for branch, visible, _ in seen(result):
+        assert visible == tuple(result.branches[branch].tokens[: len(visible)])
 
 
 @given(sequences, sizes, budgets)
-def test_every_node_is_computed_once_and_again_only_where_it_could_not_be_kept(
+def test_every_node_is_computed_once_and_again_only_where_it_could_not_stay_cached(
     given: list[Tokens], size: int, budget: int
 ) -> None:
-    made = planned(given, size, budget)
-    new = [visible for _, visible, fresh in seen(made) if fresh]
-    assert len(new) == len(set(new)) == nodes(given) == made.cost.nodes
-    assert made.cost.computed == len(seen(made))
+    result = planned(given, size, budget)
+    new = [visible for _, visible, fresh in seen(result) if fresh]
+    assert len(new) == len(set(new)) == nodes(given) == result.cost.nodes
+    assert result.cost.computed == len(seen(result))
     if budget >= max(map(len, given)):
-        assert made.cost.computed == made.cost.nodes
+        assert result.cost.computed == result.cost.nodes
 
 
 @given(sequences, sizes, budgets)
 def test_the_budget_is_respected(given: list[Tokens], size: int, budget: int) -> None:
-    made = planned(given, size, budget)
-    assert all(step.cached <= budget for step in made.passes)
-    assert made.cost.cached <= budget
+    result = planned(given, size, budget)
+    assert all(step.cached <= budget for step in result.passes)
+    assert result.cost.cached <= budget
 
 
 @given(sequences, sizes, budgets)
@@ -94,16 +94,16 @@ def test_the_order_of_the_sequences_makes_no_difference(
 
 @given(sequences, st.data())
 def test_every_output_that_a_request_needs_is_read_once(given: list[Tokens], data: st.DataObject) -> None:
-    wanted = [data.draw(st.integers(0, len(tokens) - 1)) for tokens in given]
-    made = planned(given, 8, 40, wanted)
+    needed_from = [data.draw(st.integers(0, len(tokens) - 1)) for tokens in given]
+    result = planned(given, 8, 40, needed_from)
     read: dict[int, list[int]] = {index: [] for index in range(len(given))}
-    for branch in made.branches:
+    for branch in result.branches:
         for request, start, stop in branch.needed:
             assert branch.shared <= start < stop <= len(branch.tokens)
             assert given[request][:stop] == branch.tokens[:stop]
             read[request] += range(start, stop)
     assert {index: sorted(depths) for index, depths in read.items()} == {
-        index: list(range(wanted[index], len(tokens))) for index, tokens in enumerate(given)
+        index: list(range(needed_from[index], len(tokens))) for index, tokens in enumerate(given)
     }
 
 
@@ -114,14 +114,14 @@ def test_every_request_belongs_to_one_branch(given: list[Tokens]) -> None:
     assert all(given[member] == branch.tokens for branch in branches for member in branch.requests)
 
 
-def test_no_pass_is_small_where_all_can_be_kept() -> None:
+def test_no_pass_is_small_where_everything_can_stay_cached() -> None:
     given = [array("i", [start] * 30) for start in range(9)]
     assert [step.computed for step in planned(given, 128, 1000).passes] == [135, 135]
 
 
 def test_no_sequences_need_no_pass() -> None:
-    made = plan([], [], size=8, budget=8)
-    assert (made.passes, made.cost) == ([], Cost())
+    result = plan([], [], size=8, budget=8)
+    assert (result.passes, result.cost) == ([], Cost())
 
 
 @pytest.mark.parametrize(("budget", "computed"), [(100, 20 + 12 * 4), (20, 20 + 12 * 4), (0, 4 * (20 + 12))])

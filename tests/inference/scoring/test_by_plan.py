@@ -16,7 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from multiform.inference.attention import TreeAttention
 from multiform.inference.counters import Counters
 from multiform.inference.forward import Forward, Mode, attention_mask
-from multiform.inference.limits import Limits, prefix_budget
+from multiform.inference.limits import PASS_TOKENS, Limits, prefix_budget
 from multiform.inference.plan import plan
 from multiform.inference.scoring.by_batch import score_by_batch
 from multiform.inference.scoring.by_plan import ENOUGH, score_by_plan, scoring_plan
@@ -50,7 +50,7 @@ def same(ours: dict[int, LLOutput], expected: dict[int, LLOutput]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "way"),
+    ("kind", "mode"),
     [
         ("llama", Mode.STANDARD_LAYERS),
         ("llama", Mode.TREE_ATTENTION),
@@ -61,12 +61,12 @@ def same(ours: dict[int, LLOutput], expected: dict[int, LLOutput]) -> None:
 )
 @pytest.mark.parametrize(("size", "budget"), [(512, 4096), (32, 4096), (7, 4096), (32, 20), (32, 0)])
 def test_a_plan_scores_as_whole_sequences_do(
-    kind: str, way: Mode, size: int, budget: int, tiny: Callable[..., Path]
+    kind: str, mode: Mode, size: int, budget: int, tiny: Callable[..., Path]
 ) -> None:
     model = HFModel(str(tiny(kind)))
     pairs = pairs_of(model)
-    passes = Forward(model.head, way)
-    same(dict(score_by_plan(passes, pairs, size=size, budget=budget, counters=Counters())), whole(model, pairs))
+    forward = Forward(model.head, mode)
+    same(dict(score_by_plan(forward, pairs, size=size, budget=budget, counters=Counters())), whole(model, pairs))
 
 
 @pytest.mark.parametrize("batch_size", [1, 4, 16, "auto"])
@@ -85,12 +85,12 @@ def test_scores_depend_on_neither_batch_size_order_nor_neighbours(
 
 
 @pytest.mark.bundled
-@pytest.mark.parametrize("way", Mode)
-def test_the_bundled_model_scores_by_plan_as_by_whole_sequences(bundled: HFModel, way: Mode) -> None:
+@pytest.mark.parametrize("mode", Mode)
+def test_the_bundled_model_scores_by_plan_as_by_whole_sequences(bundled: HFModel, mode: Mode) -> None:
     assert bundled.planner.support.mode is Mode.STANDARD_LAYERS
     pairs = pairs_of(bundled)[:14]
-    passes = Forward(bundled.head, way)
-    same(dict(score_by_plan(passes, pairs, size=64, budget=4096, counters=Counters())), whole(bundled, pairs))
+    forward = Forward(bundled.head, mode)
+    same(dict(score_by_plan(forward, pairs, size=64, budget=4096, counters=Counters())), whole(bundled, pairs))
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
@@ -120,14 +120,14 @@ def test_only_what_is_scored_reaches_the_vocabulary_and_the_last_feed_forward_pa
     assert rows["projected"] == rows["last"] == len(scored) < rows["first"] / 2
 
 
-def test_what_few_passes_score_is_projected_together(tiny: Callable[..., Path]) -> None:
+def test_logits_of_several_small_passes_are_computed_together(tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny()))
     questions = [f"Question: {number} + {number}?\nAnswer:" for number in range(60)]
     pairs = list(model.encoder.pairs([(question, " yes") for question in questions]))
-    passes = model.planner.forward
+    forward = model.planner.forward
     lines: list[int] = []
     hook = model.model.get_output_embeddings().register_forward_pre_hook(lambda _, given: lines.append(len(given[0])))
-    answers = dict(score_by_plan(passes, pairs, size=32, budget=512, counters=Counters()))
+    answers = dict(score_by_plan(forward, pairs, size=32, budget=512, counters=Counters()))
     hook.remove()
     assert scoring_plan(pairs, size=32, budget=512).cost.passes > 10
     assert len(lines) == 2
@@ -144,20 +144,20 @@ def test_the_counters_say_what_the_plan_said(llama: HFModel) -> None:
     assert planned.tokens > 4 * planned.computed
 
 
-def test_what_is_kept_stays_within_the_budget(tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cached_prefix_stays_within_the_budget(tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     model = HFModel(str(tiny()), prefix_budget=24)
     _ = model.planner.support
-    kept: list[int] = []
+    cached: list[int] = []
     run = Forward.run
 
-    def watched(self: Forward, branches: Any, step: Any, columns: Any, *others: Any) -> Any:
-        kept.append(columns.length)
-        return run(self, branches, step, columns, *others)
+    def watched(self: Forward, branches: Any, step: Any, cache: Any, *others: Any) -> Any:
+        cached.append(cache.length)
+        return run(self, branches, step, cache, *others)
 
     monkeypatch.setattr(Forward, "run", watched)
-    monkeypatch.setitem(__import__("multiform.inference.limits", fromlist=["x"]).PASS_TOKENS, "cpu", 32)
+    monkeypatch.setitem(PASS_TOKENS, "cpu", 32)
     same(dict(model.loglikelihood(REQUESTS)), whole(model, pairs_of(model)))
-    assert 0 < max(kept) <= 24
+    assert 0 < max(cached) <= 24
 
 
 @pytest.mark.parametrize(("given", "tokens"), [(100, 100), ("100", 100), ("5KB", 50), ("2MB", 20000), ("0", 0)])
@@ -202,13 +202,13 @@ def test_short_sequences_of_a_model_with_a_window_are_planned(tiny: Callable[...
     same(dict(model.loglikelihood(requests)), whole(model, pairs))
 
 
-def test_a_recurrent_model_reads_whole_sequences(tiny: Callable[..., Path], caplog: pytest.LogCaptureFixture) -> None:
+def test_a_recurrent_model_is_scored_in_batches(tiny: Callable[..., Path], caplog: pytest.LogCaptureFixture) -> None:
     model = HFModel(str(tiny("mamba")))
     same(dict(model.loglikelihood(REQUESTS[:7])), whole(model, pairs_of(model)[:7]))
     assert "it keeps no keys and values for each token" in caplog.text
 
 
-def test_a_plan_is_told_in_words(llama: HFModel) -> None:
+def test_a_plan_is_described_in_words(llama: HFModel) -> None:
     told = llama.plan([*REQUESTS, RollingRequest("The dog and the cat")])
     assert told is not None
     assert told.startswith("continuations: 24 sequences of ")
@@ -216,7 +216,7 @@ def test_a_plan_is_told_in_words(llama: HFModel) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_packed_attention_is_attention_with_the_mask(seed: int) -> None:
+def test_tree_attention_is_attention_with_the_mask(seed: int) -> None:
     numbers = random.Random(seed)
     prefix = [numbers.randrange(3) for _ in range(numbers.choice([0, 40, 200]))]
     sequences = [

@@ -207,7 +207,7 @@ def test_the_log_says_that_beams_are_not_searched(
     usual = completions(model)
     model.model.generation_config.num_beams = 4
     assert completions(model) == usual
-    assert "asks for 4 beams; texts are written without beam search" in caplog.text
+    assert "asks for 4 beams; completions are generated without beam search" in caplog.text
 
 
 def test_a_plan_says_what_encoder_and_decoder_read(seq2seq: Callable[..., Path]) -> None:

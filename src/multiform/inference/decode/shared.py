@@ -81,12 +81,12 @@ class SharedPrefixBatch:
 
     def keep(self, rows: Sequence[int]) -> None:
         """Drop all rows but these."""
-        kept = [self.ids[row] for row in rows]
-        dropped = set(self.ids) - set(kept)
+        remaining = [self.ids[row] for row in rows]
+        dropped = set(self.ids) - set(remaining)
         for group in self.groups.values():
             for sequence in dropped.intersection(group.ids):
                 group.remove(sequence)
-        self.ids = kept
+        self.ids = remaining
 
     def _group(self, prefix: tuple[int, ...]) -> PrefixGroup:
         """The group of a prefix; a new one is computed after the longest part of the prefix that another group has."""

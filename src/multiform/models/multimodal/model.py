@@ -135,13 +135,13 @@ class HFMultimodalModel(HFModel):
         for message in messages:
             content = message["content"]
             parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
-            kept = []
+            used = []
             for part in parts:
                 images += part["type"] == "image"
                 if part["type"] != "image" or images <= self.inputs.options.max_images:
-                    kept.append(part)
+                    used.append(part)
             if not self.interleave:
-                texts = "".join(part["text"] for part in kept if part["type"] == "text")
-                kept = [*(part for part in kept if part["type"] != "text"), {"type": "text", "text": texts}]
-            chat.append({**message, "content": kept})
+                texts = "".join(part["text"] for part in used if part["type"] == "text")
+                used = [*(part for part in used if part["type"] != "text"), {"type": "text", "text": texts}]
+            chat.append({**message, "content": used})
         return str(self.processor.apply_chat_template(chat, **options))

@@ -36,7 +36,8 @@ def generate(
     """
     beams = getattr(model.generation_config, "num_beams", None)
     if generations and beams not in (None, 1):
-        logger.warning("the model's generation config asks for %d beams; texts are written without beam search", beams)
+        what = "the model's generation config asks for %d beams; completions are generated without beam search"
+        logger.warning(what, beams)
 
     def run(batch: Sequence[Generation]) -> list[Response[Completion]]:
         return _generate_batch(model, tokenizer, batch, counters)
