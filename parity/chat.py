@@ -23,9 +23,9 @@ def tokenizer() -> Any:
 @cache
 def our_chat() -> Chat:
     """As Multiform's local models apply it."""
-    from multiform.models.hf.chat import bundled_chat
+    from multiform.models.hf.load import load_bundled_chat
 
-    return bundled_chat({}).apply_chat_template
+    return load_bundled_chat({}).apply_chat_template
 
 
 @cache

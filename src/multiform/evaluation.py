@@ -37,8 +37,7 @@ from multiform.engine.setup import (
 from multiform.engine.store import chosen_store
 from multiform.errors import UsageError, shorten
 from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, summary
-from multiform.models import Model
-from multiform.models.signatures import signatures
+from multiform.models import Model, models
 from multiform.results import FormResult, Results
 from multiform.results.configs import described_config
 from multiform.results.export import prepare_output
@@ -133,7 +132,8 @@ def evaluate(
     set_seeds(seeds)
     arguments = parse_arguments(model_args, where="model_args")
     arguments |= {k: v for k, v in {"batch_size": batch_size, "device": device}.items() if v is not None}
-    if isinstance(apply_chat_template, str) and isinstance(model, str) and model in signatures:
+    entry = models.get(model) if isinstance(model, str) and model in models else None
+    if isinstance(apply_chat_template, str) and entry and entry.named_chat_templates:
         arguments["chat_template"] = apply_chat_template
     settings = RunSettings(
         num_fewshot=num_fewshot,

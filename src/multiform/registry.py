@@ -7,8 +7,8 @@ asked for, so that listing what there is loads nothing heavy.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Generic, TypeVar, cast
 
 from multiform.errors import UsageError, nearest
 
@@ -18,10 +18,9 @@ T = TypeVar("T")
 class Registry(Generic[T]):
     """Names of one kind of thing, in the order in which they were registered."""
 
-    def __init__(self, kind: str, lazy: dict[str, str] | None = None) -> None:
+    def __init__(self, kind: str, lazy: Mapping[str, T | str] | None = None) -> None:
         self.kind = kind
         self._entries: dict[str, T | str] = dict(lazy or {})
-        self._builtin = set(self._entries)
 
     def register(self, *names: str) -> Callable[[T], T]:
         """A decorator that registers under one or more names; the last registration wins."""
@@ -29,14 +28,9 @@ class Registry(Generic[T]):
         def decorate(entry: T) -> T:
             for name in names:
                 self._entries[name] = entry
-                self._builtin.discard(name)
             return entry
 
         return decorate
-
-    def is_builtin(self, name: str) -> bool:
-        """Whether the name means what it came with: nothing was registered in its place."""
-        return name in self._builtin
 
     def get(self, name: str) -> T:
         if name not in self:
@@ -44,8 +38,7 @@ class Registry(Generic[T]):
             raise UsageError(f"unknown {self.kind} '{name}'", hint=hint)
         entry = self._entries[name]
         if isinstance(entry, str):
-            module, _, attribute = entry.partition(":")
-            entry = cast(T, getattr(importlib.import_module(module), attribute))
+            entry = cast(T, import_attribute(entry))
             self._entries[name] = entry
         return entry
 
@@ -57,3 +50,13 @@ class Registry(Generic[T]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+def import_attribute(path: str) -> Any:
+    """The attribute that a "module:attribute" string names.
+
+    >>> import_attribute("math:floor")(2.5)
+    2
+    """
+    module, _, attribute = path.partition(":")
+    return getattr(importlib.import_module(module), attribute)

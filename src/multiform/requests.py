@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from multiform.media import Media
+
+T = TypeVar("T")
 
 #: What models, servers and harnesses call the same argument of a generation. Of several names the first counts,
 #: as in lm-eval.
@@ -82,6 +84,9 @@ class GenerationRequest:
 
 
 Request: TypeAlias = LoglikelihoodRequest | RollingRequest | GenerationRequest
+
+#: What a model returns for a request: the request's position in the sequence that was passed, and its output.
+Response: TypeAlias = tuple[int, T]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from multiform.errors import ModelError
-from multiform.models import models
+from multiform.models import ModelEntry, models
 from multiform.models.dummy import DummyModel
 from multiform.requests import LLOutput, LoglikelihoodRequest
 
@@ -352,7 +352,7 @@ def register(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
             yield 0, LLOutput(-1.0)
             raise error
 
-    monkeypatch.setitem(models._entries, "failing", Failing)
+    monkeypatch.setitem(models._entries, "failing", ModelEntry(factory=Failing))
 
 
 @pytest.mark.parametrize(

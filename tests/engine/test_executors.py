@@ -10,9 +10,16 @@ import pytest
 from multiform.engine.executors import LocalExecutor, Unit
 from multiform.engine.run import answers, units
 from multiform.errors import ModelError
-from multiform.models import Answer
 from multiform.models.dummy import DummyModel
-from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, Output, Request, RollingRequest
+from multiform.requests import (
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Output,
+    Request,
+    Response,
+    RollingRequest,
+)
 
 REQUESTS: list[Request] = [
     GenerationRequest.of("Say", {"until": ["\n"]}),
@@ -27,21 +34,21 @@ REQUESTS: list[Request] = [
 class Backwards(DummyModel):
     """Answers the last request first."""
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         yield from reversed(list(super().loglikelihood(requests)))
 
 
 class Forgetful(DummyModel):
     """Leaves the last request out."""
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         return super().loglikelihood(requests[:-1])
 
 
 class Broken(DummyModel):
     """Fails after its first answer."""
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         yield from super().loglikelihood(requests[:1])
         raise RuntimeError("the device is gone")
 

@@ -197,13 +197,13 @@ def test_a_local_model_is_not_even_loaded_when_all_is_known(
 
 @pytest.mark.bundled
 def test_a_changed_file_is_another_model(bundled_path: Path, tmp_path: Path) -> None:
-    from multiform.models.signatures import signatures
+    from multiform.models import models
 
     folder = tmp_path / "model"
     folder.mkdir()
     for file in bundled_path.iterdir():
         (folder / file.name).symlink_to(file)
-    sign = signatures.get("hf")
+    sign = models.get("hf").signature
     arguments = {"pretrained": str(folder), "batch_size": 4}
     before = sign(arguments)
     assert before is not None
@@ -218,10 +218,10 @@ def test_a_changed_file_is_another_model(bundled_path: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("arguments", [{"pretrained": "org/name"}, {"pretrained": "org/name", "revision": "main"}])
 def test_a_name_on_the_hub_has_no_signature(arguments: dict[str, Any]) -> None:
-    from multiform.models.signatures import signatures
+    from multiform.models import models
 
-    assert signatures.get("hf")(arguments) is None
-    assert signatures.get("hf")({"pretrained": "org/name", "revision": "0" * 40}) is not None
+    assert models.get("hf").signature(arguments) is None
+    assert models.get("hf").signature({"pretrained": "org/name", "revision": "0" * 40}) is not None
 
 
 def test_facts_that_are_damaged_are_none(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A model server to talk to."""
+"""A model server to talk to, and tiny random models where torch is installed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+if importlib.util.find_spec("torch"):
+    from tests.tiny_models import bundled, hflm, llama, one_thread, seq2seq, tiny
+
+    __all__ = ["bundled", "hflm", "llama", "one_thread", "seq2seq", "tiny"]
 
 
 @pytest.fixture

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
 
 from multiform.errors import UsageError
-from multiform.models.arguments import check_arguments
+from multiform.models.arguments import ArgumentRules, Refusal, argument_names, check_arguments
 
 
 class Base:
@@ -58,3 +59,40 @@ def test_what_has_no_types_is_left_to_the_model(kind: Any) -> None:
 def test_neither_yes_nor_a_fraction_is_a_whole_number(value: object) -> None:
     with pytest.raises(UsageError, match="'size' must be a whole number"):
         check_arguments(Child, {"size": value})
+
+
+RULES = ArgumentRules(
+    renamed={"pretrained": "model"},
+    without_effect={"truncate": "prompts are always truncated"},
+    ignored=("device",),
+    refused={"delta": Refusal(hint="merge the weights"), "verify": Refusal(hint="trust it", when=lambda v: v is False)},
+)
+
+
+def test_arguments_of_lm_eval_get_their_own_names() -> None:
+    assert RULES.resolve({"pretrained": "tiny", "device": "cpu"}, ["model"]) == {"model": "tiny"}
+
+
+def test_an_argument_without_effect_is_logged_with_the_reason(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO):
+        assert RULES.resolve({"truncate": True}, ["model"]) == {}
+    assert "the model argument 'truncate' changes nothing: prompts are always truncated" in caplog.text
+
+
+@pytest.mark.parametrize("arguments", [{"delta": "folder"}, {"verify": False}])
+def test_a_refused_argument_is_an_error_with_what_to_do(arguments: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=r"is not supported; (merge the weights|trust it)"):
+        RULES.resolve(arguments, ["model"])
+
+
+def test_a_refused_argument_is_accepted_at_its_default() -> None:
+    assert RULES.resolve({"delta": None, "verify": True}, ["model"]) == {}
+
+
+def test_an_unknown_argument_is_an_error_with_the_nearest_name() -> None:
+    with pytest.raises(UsageError, match="unknown model argument 'modle'; did you mean 'model'"):
+        RULES.resolve({"modle": "tiny"}, ["model"])
+
+
+def test_the_arguments_of_a_class_are_those_of_its_constructors() -> None:
+    assert argument_names(Child) == ["name", "size", "fast", "share", "rows"]

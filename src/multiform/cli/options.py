@@ -244,13 +244,10 @@ def check_files(names: Sequence[str], flag: str) -> None:
 
 def model_arguments(options: argparse.Namespace) -> dict[str, Any]:
     """The model's arguments, with the batch size and the device."""
-    from multiform.arguments import parse_arguments
-
     more = {
         "batch_size": options.batch_size,
         "max_batch_size": options.max_batch_size,
         "device": options.device,
         "trust_remote_code": options.trust_remote_code or None,
     }
-    given = parse_arguments(options.model_args, where="--model_args")
-    return given | {key: value for key, value in more.items() if value is not None}
+    return dict(options.model_args or {}) | {key: value for key, value in more.items() if value is not None}

@@ -13,8 +13,16 @@ from typing import Any
 
 from multiform.compat.lm_eval.api.instance import Instance, OutputType
 from multiform.errors import ModelError, UsageError
-from multiform.models.base import Answer, Model
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
+from multiform.models.base import Model
+from multiform.requests import (
+    Completion,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Request,
+    Response,
+    RollingRequest,
+)
 
 _QUESTIONS = ("loglikelihood", "loglikelihood_rolling", "generate_until")
 
@@ -51,16 +59,16 @@ class ForeignModel(Model):
         kind = f"{type(lm).__module__}.{type(lm).__qualname__}"
         self.identity = f"{kind} {own if own else uuid.uuid4()}"
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         for position, pair in enumerate(self._asked("loglikelihood", requests)):
             loglikelihood, greedy = pair
             yield position, LLOutput(float(loglikelihood), bool(greedy))
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
         for position, value in enumerate(self._asked("loglikelihood_rolling", requests)):
             yield position, LLOutput(float(value[0] if isinstance(value, tuple | list) else value))
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         for position, text in enumerate(self._asked("generate_until", requests)):
             yield position, Completion(str(text))
 

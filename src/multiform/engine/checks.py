@@ -12,7 +12,7 @@ from typing import Any
 from multiform.arguments import parse_arguments
 from multiform.config.generation import generation_overrides
 from multiform.errors import ConfigError, UsageError, shorten
-from multiform.models.abilities import check_generation_kwargs, gives_loglikelihoods
+from multiform.models import models
 from multiform.tasks import Task
 
 logger = logging.getLogger("multiform")
@@ -29,7 +29,7 @@ def generation_arguments(given: str | Mapping[str, Any] | None) -> dict[str, Any
 def check_model_fits(model: Any, forms: Sequence[Task], gen_kwargs: Mapping[str, Any]) -> None:
     """Refuse forms that the model cannot answer, and arguments of generation that it does not take."""
     scored = [form for form in forms if form.config.output_type != "generate_until"]
-    if scored and not gives_loglikelihoods(model):
+    if scored and not _gives_loglikelihoods(model):
         what = f"{_name(model)} gives no log-likelihoods, which '{scored[0].name}' scores"
         hint = "choose a format in which the model writes (@generate, @cot), or --model openai-completions"
         raise UsageError(what, where="--model", hint=hint)
@@ -38,14 +38,22 @@ def check_model_fits(model: Any, forms: Sequence[Task], gen_kwargs: Mapping[str,
         logger.warning("--gen_kwargs changes nothing: no task of this run generates text")
     if not written:
         return
-    with _placed("--gen_kwargs"):
-        check_generation_kwargs(model, gen_kwargs)
-    for form in written:
-        with _placed(form.config.where("generation_kwargs")):
-            check_generation_kwargs(model, form.config.generation_kwargs)
+    if isinstance(model, str) and model in models:
+        with _placed("--gen_kwargs"):
+            models.get(model).check_generation(gen_kwargs)
+        for form in written:
+            with _placed(form.config.where("generation_kwargs")):
+                models.get(model).check_generation(form.config.generation_kwargs)
     greedy = any(form.config.generation_kwargs.get("do_sample") is False for form in written)
     if gen_kwargs.get("temperature") and greedy:
         logger.warning("--gen_kwargs temperature changes nothing where do_sample is false: add do_sample=true")
+
+
+def _gives_loglikelihoods(model: Any) -> bool:
+    """Whether a model, by name or as an object, gives log-likelihoods; one that says nothing about it does."""
+    if isinstance(model, str):
+        return models.get(model).loglikelihoods if model in models else True
+    return bool(getattr(model, "scores", True))
 
 
 def check_settings(**settings: Any) -> None:

@@ -14,10 +14,17 @@ from typing import Any
 from multiform.engine.store import Store
 from multiform.errors import ModelError
 from multiform.media import Kind
-from multiform.models import Answer, Model
-from multiform.models.chats import Chat, chats
-from multiform.models.signatures import signatures
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
+from multiform.models import Model, models
+from multiform.models.registry import ChatFormatter
+from multiform.requests import (
+    Completion,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Request,
+    Response,
+    RollingRequest,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,14 +52,19 @@ class Facts:
 
 def late_model(name: str, arguments: Mapping[str, Any], store: Store | None, load: Callable[[], Model]) -> Model:
     """The model, which is loaded now unless the store knows all about it."""
-    signed = signatures.get(name)(dict(arguments)) if store and name in signatures else None
+    entry = models.get(name)
+    signed = entry.signature(arguments) if store else None
     if store is None or signed is None:
         return load()
     signature = f"{name} {signed}"
     known = store.facts(signature)
     if known is not None and set(known) == set(Facts.__dataclass_fields__):
-        chat = (lambda: chats.get(name)(dict(arguments))) if name in chats else None
-        return LateModel(Facts(**known), load, lambda facts: store.remember(signature, asdict(facts)), chat)
+        return LateModel(
+            Facts(**known),
+            load,
+            lambda facts: store.remember(signature, asdict(facts)),
+            lambda: entry.chat(arguments),
+        )
     model = load()
     store.remember(signature, asdict(Facts.of(model)))
     return model
@@ -71,7 +83,7 @@ class LateModel(Model):
         facts: Facts,
         load: Callable[[], Model],
         remember: Callable[[Facts], None],
-        chat: Callable[[], Chat] | None = None,
+        chat: Callable[[], ChatFormatter | None] = lambda: None,
     ) -> None:
         self.facts = facts
         self.identity = facts.identity
@@ -82,8 +94,8 @@ class LateModel(Model):
         self._model: Model | None = None
 
     @cached_property
-    def _chat(self) -> Chat:
-        return self._make_chat() if self._make_chat and not self._model else self.model
+    def _chat(self) -> ChatFormatter:
+        return self.model if self._model else self._make_chat() or self.model
 
     @property
     def model(self) -> Model:
@@ -100,13 +112,13 @@ class LateModel(Model):
     def media(self) -> frozenset[Kind]:  # type: ignore[override]
         return self.model.media
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         return self.model.loglikelihood(requests)
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
         return self.model.loglikelihood_rolling(requests)
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         return self.model.generate(requests)
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:

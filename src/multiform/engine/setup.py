@@ -90,20 +90,19 @@ def load_model(
         return as_model(model)
     if model not in models:
         models.get(model)  # raises, with the nearest name
-    recognised = store if models.is_builtin(model) else None
-    return late_model(model, arguments, recognised, lambda: _load(model, arguments, progress))
+    return late_model(model, arguments, store, lambda: _load(model, arguments, progress))
 
 
 def _load(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
     progress.message(f"loading model '{model}'")
     try:
-        kind = models.get(model)
+        factory = models.get(model).load()
     except ImportError as error:
         what = f"model '{model}' needs a package that is not installed: {error}"
         raise UsageError(what, where="--model", hint="pip install 'multiform[hf]'") from error
     try:
-        check_arguments(kind, arguments)
-        return kind(**arguments)
+        check_arguments(factory, arguments)
+        return factory(**arguments)
     except UsageError as error:
         raise UsageError(error.what, where=error.where or "--model_args", hint=error.hint) from error
     except TypeError as error:

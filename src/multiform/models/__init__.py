@@ -1,5 +1,18 @@
-"""Models: one small interface, and what implements it."""
+"""Models: one small interface, and what implements it.
 
-from multiform.models.base import Answer, Model, models, register_model
+base        Model, the interface
+registry    the models by name
+arguments   checks of the arguments that a model is created with
+tokenizer   text to token ids, and back to contexts and continuations
+chat        chat templates
+hf/         models of transformers: loading, and the bundled model
+seq2seq/    encoder-decoder models of transformers
+multimodal/ image-text and audio-text models of transformers
+openai/     models behind a server
+dummy       a model for tests and dry runs
+"""
 
-__all__ = ["Answer", "Model", "models", "register_model"]
+from multiform.models.base import Model
+from multiform.models.registry import ModelEntry, models, register_model
+
+__all__ = ["Model", "ModelEntry", "models", "register_model"]

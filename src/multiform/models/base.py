@@ -1,42 +1,44 @@
-"""The interface of a model: three questions, answered in any order."""
+"""Model: the interface that every model implements."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar
 
 from multiform.errors import ModelError
 from multiform.media import Kind
-from multiform.registry import Registry
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
+from multiform.requests import (
+    Completion,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Request,
+    Response,
+    RollingRequest,
+)
 
-T = TypeVar("T")
-
-#: Arguments that say how a local model runs; other models take them and have no use for them.
+#: Arguments that say how a local model runs; other models accept and ignore them.
 LOCAL_ARGUMENTS = frozenset({"batch_size", "max_batch_size", "device", "trust_remote_code"})
-
-#: The position of a request in the sequence that was given, and its output.
-Answer: TypeAlias = tuple[int, T]
 
 
 class Model(ABC):
     """A language model.
 
-    Each method yields an answer as soon as it is known, in whatever order is fastest; the
-    caller counts, stores and shows them as they come. No request is dropped.
+    `loglikelihood`, `loglikelihood_rolling` and `generate` yield a response `(position, output)` to each
+    request as soon as it is known, in whatever order is fastest. No request is dropped.
     """
 
-    #: Identifies weights and settings that change answers: equal identities give equal answers.
+    #: Identifies the weights and all settings that change outputs: equal identities give equal outputs.
     identity: str
     #: What results files and tables call the model.
     name: str
-    #: What the model reads beside text.
+    #: The media that prompts may contain beside text.
     media: frozenset[Kind] = frozenset()
-    #: Whether it gives log-likelihoods; one that only writes says False, and tasks that score are refused at once.
+    #: Whether it gives log-likelihoods; one that only generates says False, and tasks that need them are refused.
     scores: ClassVar[bool] = True
-    #: Whether answers are stored where the user has not said so. A class says it for itself alone: its code decides
-    #: its answers, and a subclass may answer otherwise under the same `identity`.
+    #: Whether outputs are stored where the user has not said so. A class says it for itself alone: its code decides
+    #: its outputs, and a subclass may answer otherwise under the same `identity`.
     stored: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -44,23 +46,23 @@ class Model(ABC):
         cls.stored = vars(cls).get("stored", False)
 
     @abstractmethod
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
-        """Log-likelihood of each continuation after its context, and whether it is the greedy one."""
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+        """The log-likelihood of each continuation after its context, and whether it is the greedy one."""
 
     @abstractmethod
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
-        """Log-likelihood of each whole text, in windows where it is longer than the context."""
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
+        """The log-likelihood of each whole text, in windows where it is longer than the model's context."""
 
     @abstractmethod
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
-        """The text that the model writes after each context, cut at the first stop string."""
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
+        """The completion of each context, cut at the first stop string."""
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
-        """The messages as one string in the model's own chat layout."""
+        """The messages as one prompt in the model's chat format."""
         raise ModelError(f"model '{self.name}' has no chat template", hint="run without --apply_chat_template")
 
     def check_media(self, kinds: Iterable[Kind]) -> None:
-        """Raise a ModelError when the model cannot read what is asked with these."""
+        """Raise a ModelError unless prompts may contain all these kinds of media."""
         missing = sorted(set(kinds) - self.media)
         if missing:
             read = ", ".join(["text", *sorted(self.media)])
@@ -69,12 +71,12 @@ class Model(ABC):
             raise ModelError(what, hint=f"use --model hf-multimodal with an {words} of transformers")
 
     def check_parts(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        """Raise a ModelError when messages have parts that the model cannot read."""
+        """Raise a ModelError when messages have image or audio parts that the model does not support."""
         lists = [message["content"] for message in messages if isinstance(message["content"], list)]
         self.check_media(part["type"] for parts in lists for part in parts if part["type"] != "text")
 
     def chat_template_name(self) -> str:
-        """The tokenizer or server whose chat template is used; part of what identifies a prompt."""
+        """The tokenizer or server whose chat template is used; it is part of a prompt's identity."""
         return self.name
 
     def chat_template_text(self) -> str | None:
@@ -82,33 +84,13 @@ class Model(ABC):
         return None
 
     def plan(self, requests: Sequence[Request]) -> str | None:
-        """What it would take to answer the requests, in words; None where the model does not plan."""
+        """The cost of the requests in words, without running them; None where the model does not plan."""
         return None
 
     def info(self) -> dict[str, Any]:
-        """What the results file's `config` says about the model, beside its name and arguments."""
+        """Facts about the model for the results file, beside its name and arguments."""
         return {}
 
     def tokenizer_info(self) -> dict[str, Any]:
-        """What the results file says about the tokenizer and the context."""
+        """Facts about the tokenizer and the context length for the results file."""
         return {}
-
-
-models: Registry[type[Model]] = Registry(
-    "model",
-    lazy={
-        "hf": "multiform.models.hf.model:HFModel",
-        "hf-multimodal": "multiform.models.hf.multimodal:HFMultimodalModel",
-        "bundled": "multiform.models.hf.bundled:BundledModel",
-        "dummy": "multiform.models.dummy:DummyModel",
-        "openai-chat": "multiform.models.openai:OpenAIChat",
-        "openai-completions": "multiform.models.openai:OpenAICompletions",
-        # lm-eval's names for the same
-        "hf-auto": "multiform.models.hf.model:HFModel",
-        "huggingface": "multiform.models.hf.model:HFModel",
-        "local-chat-completions": "multiform.models.openai:OpenAIChat",
-        "local-completions": "multiform.models.openai:OpenAICompletions",
-        "openai-chat-completions": "multiform.models.openai:OpenAIChat",
-    },
-)
-register_model = models.register

@@ -1,4 +1,4 @@
-"""A model that knows nothing and answers at once, for tests and dry runs."""
+"""The dummy model: knows nothing and responds at once, for tests and dry runs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from multiform.errors import UsageError, nearest
 from multiform.media import Kind
-from multiform.models.base import LOCAL_ARGUMENTS, Answer, Model
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
+from multiform.models.base import LOCAL_ARGUMENTS, Model
+from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Response, RollingRequest
 
 
 class DummyModel(Model):
-    """Answers that depend on the request's content alone: the same in every run and order."""
+    """A model whose outputs depend on the request's content alone: the same in every run and order."""
 
     name = "dummy"
     media = frozenset[Kind]({"image", "audio"})
@@ -25,19 +25,19 @@ class DummyModel(Model):
         self.text = text
         self.identity = f"dummy seed={seed} text={text!r}"
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         for position, request in enumerate(requests):
-            chance = self._chance(request.context, request.continuation, *(one.sha256 for one in request.media))
+            chance = self._chance(request.context, request.continuation, *(medium.sha256 for medium in request.media))
             yield position, LLOutput(-1 - 10 * chance, is_greedy=chance < 0.25)
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
         for position, request in enumerate(requests):
             yield position, LLOutput(-len(request.text) * (0.5 + self._chance(request.text)))
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         words = ("A", "B", "C", "D", "I am not sure", "The final answer is 12")
         for position, request in enumerate(requests):
-            chance = self._chance(request.context, str(request.sample), *(one.sha256 for one in request.media))
+            chance = self._chance(request.context, str(request.sample), *(medium.sha256 for medium in request.media))
             yield position, Completion(self.text or f" {words[int(chance * len(words))]}")
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
@@ -51,7 +51,7 @@ class DummyModel(Model):
 
 
 def _text(content: Any) -> str:
-    """The content of a message, with marks for the parts that are no text."""
+    """The content of a message as text, with placeholders for images and audio."""
     if isinstance(content, str):
         return content
     return "".join(part["text"] if part["type"] == "text" else f"<{part['type']}>" for part in content)

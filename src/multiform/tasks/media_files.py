@@ -14,7 +14,7 @@ from multiform.config import TaskConfig
 from multiform.config.source import display
 from multiform.errors import DataError, UsageError, shorten
 from multiform.media import Kind, Media, pixel_hash, sha256
-from multiform.waves import Wave, read_wave, wave_of
+from multiform.media.audio import Waveform, decode_wav, waveform_from_array
 
 #: Gives the file that a path in a document means.
 Finder: TypeAlias = Callable[[str], Path]
@@ -60,7 +60,7 @@ def _from_text(text: str, kind: Kind, find: Finder) -> Media:
 
 
 def _from_bytes(data: bytes, kind: Kind) -> Media:
-    size = read_wave(data).size if kind == "audio" else _image_size(data)
+    size = decode_wav(data).size if kind == "audio" else _image_size(data)
     return Media(kind, sha256(data), size, data)
 
 
@@ -91,7 +91,7 @@ def _from_array(value: Any) -> Media:
             array, rate = value["array"], value["sampling_rate"]
         except (KeyError, TypeError, AttributeError) as error:
             raise DataError(f"the audio has no {error}", hint=_AUDIO_HINT) from error
-        sound = wave_of(array, rate)
+        sound = waveform_from_array(array, rate)
         return Media("audio", _sound_hash(sound), sound.size, sound)
     hint = f"an array needs its sampling rate; {_AUDIO_HINT}" if hasattr(value, "shape") else _AUDIO_HINT
     raise DataError(f"expected audio, got {type(value).__name__} {shorten(value, 40)}", hint=hint)
@@ -108,7 +108,7 @@ def undecoded(rows: Any) -> Any:
     return rows
 
 
-def _sound_hash(sound: Wave) -> str:
+def _sound_hash(sound: Waveform) -> str:
     return sha256(f"{sound.rate} ".encode(), sound.samples.tobytes())
 
 

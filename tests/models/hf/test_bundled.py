@@ -7,7 +7,7 @@ from importlib.machinery import ModuleSpec
 import pytest
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.base import models
+from multiform.models import models
 from multiform.models.hf import package
 from multiform.models.hf.bundled import BundledModel
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
@@ -32,7 +32,7 @@ def test_the_bundled_model_is_no_other() -> None:
 
 @bundled_model
 def test_the_registry_finds_the_bundled_model(bundled: BundledModel) -> None:
-    assert models.get("bundled") is BundledModel
+    assert models.get("bundled").load() is BundledModel
     assert (bundled.name, bundled.chat_template_name()) == ("SmolLM2-135M-Instruct",) * 2
     assert bundled.max_length == 8192
 

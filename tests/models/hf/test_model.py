@@ -1,4 +1,4 @@
-"""Loading, naming and describing a model."""
+"""WeightOptions, naming and describing a model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import torch
 import transformers
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.base import models
+from multiform.models import models
 from multiform.models.hf.model import HFModel
 
 CHAT = (
@@ -30,7 +30,7 @@ def copy(tiny: Callable[..., Path], tmp_path: Path) -> Path:
 
 
 def test_the_registry_finds_the_model() -> None:
-    assert models.get("hf") is HFModel
+    assert models.get("hf").load() is HFModel
 
 
 def test_an_unknown_argument_is_an_error_with_the_nearest_name(tiny: Callable[..., Path]) -> None:

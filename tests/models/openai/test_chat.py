@@ -27,7 +27,7 @@ def written(one: OpenAIChat, context: str, sample: int = 0, **gen_kwargs: Any) -
 
 
 def test_it_is_registered() -> None:
-    assert models.get("openai-chat") is models.get("local-chat-completions") is OpenAIChat
+    assert models.get("openai-chat").load() is models.get("local-chat-completions").load() is OpenAIChat
 
 
 def test_a_plain_prompt_is_what_the_user_says(server: Any) -> None:

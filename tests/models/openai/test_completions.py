@@ -39,7 +39,7 @@ def test_arguments_have_the_names_of_lm_eval(server: Any) -> None:
     given = {"num_concurrent": 2, "max_retries": 3, "tokenized_requests": False, "batch_size": 16, "device": "cpu"}
     more = {"header": {"x-a": "1"}, "auth_token": "secret", "custom_prefix_token_id": 5, "tokenizer_backend": "none"}
     one = OpenAICompletions(pretrained="tiny", base_url=server.base_url, tokenizer="nope", **given, **more)
-    assert (one.name, one.tokenizer_name, one.given_prefix) == ("tiny", None, 5)
+    assert (one.name, one.tokenizer_name, one.prefix_token_id) == ("tiny", None, 5)
     assert (one.client.key, one.client.headers) == ("secret", {"x-a": "1"})
     with pytest.raises(UsageError, match="'verify_certificate' is not supported; set SSL_CERT_FILE"):
         model(server, verify_certificate=False)
@@ -72,7 +72,7 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_it_is_registered() -> None:
-    assert models.get("openai-completions") is models.get("local-completions") is OpenAICompletions
+    assert models.get("openai-completions").load() is models.get("local-completions").load() is OpenAICompletions
 
 
 class TestByTokenIds:

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from multiform.errors import ModelError
+from multiform.media.audio import decode_wav
 from multiform.models.openai import OpenAIChat, OpenAICompletions
-from multiform.models.openai.media import with_media
+from multiform.models.openai.messages import with_media
 from multiform.requests import GenerationRequest
 from multiform.tasks.media_files import media_from
-from multiform.waves import read_wave
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -38,7 +38,7 @@ def test_images_and_sounds_are_sent_as_parts(server):
     assert (image["type"], head) == ("image_url", "data:image/png;base64")
     assert Image.open(io.BytesIO(base64.b64decode(data))).getpixel((0, 0)) == (255, 0, 0)
     assert (audio["type"], audio["input_audio"]["format"]) == ("input_audio", "wav")
-    assert read_wave(base64.b64decode(audio["input_audio"]["data"])).rate == 8000
+    assert decode_wav(base64.b64decode(audio["input_audio"]["data"])).rate == 8000
 
 
 def test_the_parts_of_a_chat_are_filled_in_their_order(server):

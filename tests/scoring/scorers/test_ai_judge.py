@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import pytest
 
 from multiform import ConfigError, ModelError, Results, TaskConfig, evaluate
-from multiform.models import Model, models
+from multiform.models import Model, models, register_model
 from multiform.requests import Completion, GenerationRequest
 from multiform.results.export import sample_lines, to_json
 from multiform.scoring.scorers import judges
@@ -76,7 +76,7 @@ class Recording(Model):
 @pytest.fixture
 def recording() -> Iterator[type[Recording]]:
     judges._loaded.cache_clear()
-    models.register("recording")(Recording)
+    register_model("recording")(Recording)
     Recording.asked, Recording.made, Recording.text = [], 0, "Verdict: CORRECT"
     yield Recording
     del models._entries["recording"]

@@ -1,13 +1,12 @@
-"""Local models through transformers: the one folder that imports torch.
+"""Models of transformers that run on this machine.
 
-load      a model and its tokenizer, from a folder or the hub
-tokens    text to token ids, split into context and continuation
-score     log-likelihoods of continuations: tree (by a plan) or rows (in batches)
-generate  text after a prompt: shared (with common prefixes) or state (without)
-passes    runs the passes of a plan, with packed attention where that is possible
-planner   how large passes are, what is kept, and for which models plans are right (support)
-model     HFModel, which ties these together
-bundled   the small model that comes with Multiform
+model     HFModel, a decoder-only or encoder-decoder model
+backend   how a decoder-only model tokenizes, scores and generates
+source    which files to load
+load      the model, its tokenizer and its chat template
+weights   number type, device, quantization and placement of the weights
+identity  what tells one model from another
+bundled   the small model that comes with Multiform (package: where its files are)
 """
 
 from importlib.util import find_spec

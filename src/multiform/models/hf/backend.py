@@ -1,40 +1,85 @@
-"""The interface of a kind of model, decoder-only or encoder-decoder: how it splits, scores and writes texts."""
+"""Backends: how a kind of model, decoder-only or encoder-decoder, tokenizes, scores and generates."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from multiform.models.base import Answer
-from multiform.models.hf.generate import Row
-from multiform.models.hf.tokens import Pair
-from multiform.plan import Tokens
-from multiform.requests import Completion, LLOutput
+from multiform.inference.counters import Counters
+from multiform.inference.decode.generate import generate, prefill_cost
+from multiform.inference.limits import Limits
+from multiform.inference.plan import Cost, Tokens, describe
+from multiform.inference.planner import Planner
+from multiform.inference.scoring.score import score, scoring_cost
+from multiform.inference.sequences import Generation, Pair
+from multiform.models.tokenizer import Encoder, fit
+from multiform.requests import Completion, LLOutput, Response
 
 
 class Backend(Protocol):
-    """Everything that the kinds of models do each in their own way."""
+    """What decoder-only and encoder-decoder models do differently."""
 
     def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
         """The tokens of each (context, continuation)."""
 
     def fit(self, pair: Pair, text: str) -> Pair:
-        """The pair without what the model cannot read; an error where its continuation, a text, is too long."""
+        """The pair with its context truncated to the model's; an error where its continuation, a text, is too long."""
 
-    def score(self, pairs: Sequence[Pair]) -> Iterator[Answer[LLOutput]]:
+    def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each pair's continuation."""
 
     def prompts(self, texts: Iterable[str], *, truncation: bool) -> dict[str, Tokens]:
         """The tokens of each text as a prompt."""
 
-    def room(self, max_gen_toks: int) -> int:
-        """How many tokens a prompt may have where so many are written; none is too few."""
+    def max_prompt_length(self, max_gen_toks: int) -> int:
+        """The most tokens of a prompt that leave room for a completion of that length; below 1 if none do."""
 
-    def write(self, rows: Sequence[Row]) -> Iterator[Answer[Completion]]:
-        """The completion of each row."""
+    def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
+        """The completion of each sequence."""
 
-    def score_cost(self, pairs: Sequence[Pair]) -> str | None:
-        """What scoring the pairs takes, in words; None where that is not known, or nothing."""
+    def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
+        """The cost of scoring the pairs, in words; None where that is not known, or nothing."""
 
-    def read_cost(self, rows: Sequence[Row]) -> str | None:
-        """What reading the prompts takes, in words."""
+    def describe_prefill(self, generations: Sequence[Generation]) -> str | None:
+        """The cost of prefilling the prompts, in words."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CausalBackend:
+    """Decoder-only models: context and continuation are one sequence, and shared prefixes are computed once."""
+
+    planner: Planner
+    encoder: Encoder
+    max_length: int
+    limits: Limits
+    generation_limits: Limits
+    counters: Counters
+
+    def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
+        return self.encoder.pairs(texts)
+
+    def fit(self, pair: Pair, text: str) -> Pair:
+        return fit(pair, self.max_length, text)
+
+    def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
+        return score(self.planner, pairs, self.limits, self.counters)
+
+    def prompts(self, texts: Iterable[str], *, truncation: bool) -> dict[str, Tokens]:
+        return self.encoder.prompts(texts, truncation=truncation)
+
+    def max_prompt_length(self, max_gen_toks: int) -> int:
+        return self.max_length - max_gen_toks
+
+    def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
+        return generate(self.planner, self.encoder.tokenizer, generations, self.generation_limits, self.counters)
+
+    def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
+        return _described(scoring_cost(self.planner, pairs))
+
+    def describe_prefill(self, generations: Sequence[Generation]) -> str | None:
+        return _described(prefill_cost(self.planner, generations))
+
+
+def _described(cost: Cost | None) -> str | None:
+    return describe(cost) if cost and cost.sequences else None

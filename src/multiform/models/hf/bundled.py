@@ -14,16 +14,15 @@ import transformers
 from tokenizers import pre_tokenizers
 
 from multiform.errors import UsageError
-from multiform.models.hf.cache import build_once
 from multiform.models.hf.load import without_progress_bars
 from multiform.models.hf.model import HFModel
-from multiform.models.hf.package import NAME, converted_folder, gguf_file
+from multiform.models.hf.package import NAME, build_once, converted_folder, gguf_file
 
 logger = logging.getLogger("multiform")
 
 
 class BundledModel(HFModel):
-    """The small model that answers when no other is named."""
+    """The small model that is used when no other is named."""
 
     stored = True
 
@@ -38,7 +37,7 @@ class BundledModel(HFModel):
 
 
 def bundled_folder() -> Path:
-    """The folder of the converted model, which is made if it is not there."""
+    """The folder of the converted model, which is created if it does not exist."""
     folder = converted_folder()
     if not folder.exists():
         build_once(folder, lambda target: convert(gguf_file(), target))
@@ -46,19 +45,19 @@ def bundled_folder() -> Path:
 
 
 def convert(gguf: Path, target: Path) -> None:
-    """Write the model and tokenizer of a GGUF file as transformers keeps them."""
+    """Convert the model and tokenizer of a GGUF file to the files of transformers."""
     logger.warning("preparing the bundled model %s; this happens once and takes half a minute", NAME)
     with without_progress_bars():
-        read = transformers.AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name)
+        loaded = transformers.AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name)
         tokenizer = transformers.AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
-        config = read.config
+        config = loaded.config
         del config.quantization_config
-        # A model that was read from GGUF refuses to be saved.
+        # A model that was loaded from GGUF refuses to be saved.
         model = transformers.LlamaForCausalLM(config)
-        model.load_state_dict(read.state_dict())
+        model.load_state_dict(loaded.state_dict())
         model.save_pretrained(target)
-    # The reader drops what "tokenizer.ggml.pre = smollm" in the file means: numbers are split into digits
-    # before all else. Without that, white space before a digit gives tokens that the model does not expect.
+    # The loader drops what "tokenizer.ggml.pre = smollm" in the file means: numbers are first split into
+    # digits. Without that, white space before a digit gives tokens that the model does not expect.
     tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
         [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
     )

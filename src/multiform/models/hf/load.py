@@ -1,9 +1,9 @@
-"""Load a model and its tokenizer, from a folder or from the hub."""
+"""Loads a model, its tokenizer and its chat template from a folder or from the hub."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +14,12 @@ import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.hf.device import device_of, pick_device, pick_dtype
+from multiform.inference.device import device_of
+from multiform.models.chat import ChatTemplate, template_variables
 from multiform.models.hf.identity import fingerprint
-from multiform.models.hf.loading import placement, quantization_config
+from multiform.models.hf.package import converted_folder
 from multiform.models.hf.source import Source, file_options, first_line, local_folder, model_errors
+from multiform.models.hf.weights import pick_device, pick_dtype, placement, quantization_config
 
 logger = logging.getLogger("multiform")
 
@@ -27,7 +29,7 @@ DEFAULT_MAX_LENGTH = 2048
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """A model that is ready to answer; `sha` stands for the content of its files."""
+    """A model with its tokenizer, ready to run; `sha` is a hash of its files, or their commit on the hub."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -36,19 +38,20 @@ class Loaded:
     sha: str
 
 
-def load(source: Source, auto: Any = None) -> Loaded:
+def load(source: Source, auto_class: Any = None) -> Loaded:
     """The model and the tokenizer of a source, in evaluation mode on their device.
 
-    `auto` finds the class of the model; by default it is the one for the source's backend.
+    `auto_class` is the class of transformers that loads the model; by default the one for the source's backend.
     """
     device = pick_device(source.device)
     dtype = pick_dtype(source.dtype, device)
     folder = local_folder(source.pretrained)
     with without_progress_bars(), model_errors(source, folder):
         config = transformers.AutoConfig.from_pretrained(source.pretrained, **file_options(source, folder))
-        auto = _auto(source, config, auto)
+        auto_class = _auto_class(source, config, auto_class)
         tokenizer = load_tokenizer(source, folder)
-        model = _load_weights(source, folder, dtype, device, auto, _method(config, source))
+        quantized_by = _quantization_method(config, source)
+        model = _load_weights(source, folder, dtype, device, auto_class, quantized_by)
         if source.peft:
             model = _with_adapter(model, tokenizer, source)
     model.eval()
@@ -61,14 +64,14 @@ def load(source: Source, auto: Any = None) -> Loaded:
     )
 
 
-def _auto(source: Source, config: transformers.PretrainedConfig, auto: Any) -> Any:
-    """The loader for the kind of a model: the one that is given, what the user says, or what its configuration says."""
+def _auto_class(source: Source, config: transformers.PretrainedConfig, auto_class: Any) -> Any:
+    """The class that loads a model: the argument, or the one for the backend that the user or the config names."""
     seq2seq = getattr(config, "is_encoder_decoder", False)
-    if auto and seq2seq:
+    if auto_class and seq2seq:
         what = f"'{config.model_type}' is an encoder-decoder model"
         raise ModelError(what, where=source.pretrained, hint="use a decoder-only one, or --model hf for texts")
-    if auto:
-        return auto
+    if auto_class:
+        return auto_class
     check_backend(source, config)
     if seq2seq and source.backend != "causal":
         return transformers.AutoModelForSeq2SeqLM
@@ -76,26 +79,26 @@ def _auto(source: Source, config: transformers.PretrainedConfig, auto: Any) -> A
 
 
 def check_backend(source: Source, config: transformers.PretrainedConfig) -> None:
-    """Refuse to take a model for an encoder-decoder that is none."""
+    """Refuse the seq2seq backend for a model that is no encoder-decoder."""
     if source.backend == "seq2seq" and not getattr(config, "is_encoder_decoder", False):
         what = f"backend=seq2seq: '{config.model_type}' is no encoder-decoder model"
         raise UsageError(what, where=source.pretrained, hint="leave backend out")
 
 
 def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """How many tokens the model can read, as its configuration or its tokenizer says."""
+    """The context length of a model, by its configuration or its tokenizer."""
     config = getattr(model.config, "text_config", None) or model.config
     for name in ("n_positions", "max_position_embeddings", "n_ctx"):
         value = getattr(config, name, None)
         if value is not None:
             return int(value)
-    # Tokenizers say "no limit" with a number of thirty digits.
+    # Tokenizers without a limit have a number of thirty digits.
     limit = getattr(tokenizer, "model_max_length", None)
     return int(limit) if limit is not None and limit < 10**12 else DEFAULT_MAX_LENGTH
 
 
 def load_tokenizer(source: Source, folder: Path | None) -> PreTrainedTokenizerBase:
-    """The tokenizer of a source, which can pad."""
+    """The tokenizer of a source, with a padding token."""
     if source.tokenizer:
         other = local_folder(source.tokenizer)
         options: dict[str, Any] = {"trust_remote_code": source.trust_remote_code}
@@ -110,28 +113,58 @@ def load_tokenizer(source: Source, folder: Path | None) -> PreTrainedTokenizerBa
     return tokenizer
 
 
+def load_chat(arguments: Mapping[str, Any]) -> ChatTemplate:
+    """The chat template of an `hf` model with these arguments, without its weights."""
+    names = ("subfolder", "gguf_file", "tokenizer", "trust_remote_code")
+    source = Source(
+        pretrained=str(arguments["pretrained"]),
+        revision=str(arguments.get("revision") or "main"),
+        **{name: arguments[name] for name in names if arguments.get(name)},
+    )
+    folder = local_folder(source.pretrained)
+    with without_progress_bars(), model_errors(source, folder):
+        tokenizer = load_tokenizer(source, folder)
+    return ChatTemplate(
+        tokenizer=tokenizer,
+        model=source.pretrained,
+        apply=tokenizer.apply_chat_template,
+        template=arguments.get("chat_template"),
+        variables=template_variables(arguments.get("chat_template_args"), arguments.get("enable_thinking")),
+    )
+
+
+def load_bundled_chat(arguments: Mapping[str, Any]) -> ChatTemplate:
+    """The chat template of the bundled model, which has been converted."""
+    return load_chat({"pretrained": str(converted_folder()), **arguments})
+
+
 def _load_weights(
-    source: Source, folder: Path | None, dtype: torch.dtype | str, device: torch.device, auto: Any, method: str | None
+    source: Source,
+    folder: Path | None,
+    dtype: torch.dtype | str,
+    device: torch.device,
+    auto_class: Any,
+    quantized_by: str | None,
 ) -> PreTrainedModel:
     options = file_options(source, folder)
-    placed = source.device_map or ("auto" if source.parallelize else None)
-    if quantized := quantization_config(source.loading):
-        options["quantization_config"] = quantized
-    if (quantized or method) and not placed:
+    device_map = source.device_map or ("auto" if source.parallelize else None)
+    if quantization := quantization_config(source.weights):
+        options["quantization_config"] = quantization
+    if (quantization or quantized_by) and not device_map:
         # Quantized weights cannot be moved once they are loaded.
-        placed = {"": str(device)}
-    options |= placement(source.loading, placed)
+        device_map = {"": str(device)}
+    options |= placement(source.weights, device_map)
     if source.attn_implementation:
         options["attn_implementation"] = source.attn_implementation
     try:
-        model, report = auto.from_pretrained(
+        model, report = auto_class.from_pretrained(
             folder or source.pretrained, dtype=dtype, output_loading_info=True, **options
         )
     except ImportError as error:
-        if not method:
+        if not quantized_by:
             raise
         raise ModelError(
-            f"the checkpoint is quantized ('{method}'), and a package for that is missing: {first_line(error)}",
+            f"the checkpoint is quantized ('{quantized_by}'), and a package for that is missing: {first_line(error)}",
             where=source.pretrained,
             hint="install the package, or name a checkpoint that is not quantized",
         ) from error
@@ -143,15 +176,15 @@ def _load_weights(
             where=source.pretrained,
             hint="check that the weights belong to config.json",
         )
-    return model if placed else model.to(device)
+    return model if device_map else model.to(device)
 
 
-def _method(config: transformers.PretrainedConfig, source: Source) -> str | None:
-    """How the weights of a checkpoint are quantized; None where they are not, or not any more once they are read."""
-    found = getattr(config, "quantization_config", None)
-    if not found or source.gguf_file:
+def _quantization_method(config: transformers.PretrainedConfig, source: Source) -> str | None:
+    """How the weights of a checkpoint are quantized; None where they are not, or where loading dequantizes them."""
+    quantization = getattr(config, "quantization_config", None)
+    if not quantization or source.gguf_file:
         return None
-    settings = found if isinstance(found, dict) else found.to_dict()
+    settings = quantization if isinstance(quantization, dict) else quantization.to_dict()
     method = settings.get("quant_method", "unknown method")
     return str(getattr(method, "value", method))
 
@@ -172,7 +205,7 @@ def _with_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, so
             where=source.peft,
             hint="use an adapter that changes weights, such as LoRA",
         )
-    # The layers are adapted in place: the inner model is a plain one, and answers as the wrapper does.
+    # The layers are adapted in place: the inner model is a plain one with the wrapper's outputs.
     return wrapped.get_base_model()
 
 
@@ -181,14 +214,14 @@ def _sha(source: Source, folder: Path | None, config: transformers.PretrainedCon
     parts = [fingerprint(folder / source.subfolder) if folder else revision]
     for other in (source.tokenizer, source.peft):
         if other:
-            place = local_folder(other)
-            parts.append(fingerprint(place) if place else other)
+            other_folder = local_folder(other)
+            parts.append(fingerprint(other_folder) if other_folder else other)
     return "+".join(parts)
 
 
 @contextmanager
 def without_progress_bars() -> Iterator[None]:
-    """No progress bars of transformers; ours is the one that a user sees."""
+    """Hide the progress bars of transformers; Multiform shows its own."""
     shown = transformers.utils.logging.is_progress_bar_enabled()
     transformers.utils.logging.disable_progress_bar()
     try:

@@ -1,53 +1,82 @@
-"""HFModel: a language model that transformers loads and this machine runs."""
+"""HFModel: a language model that transformers loads and that runs on this machine."""
 
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from multiform.errors import ModelError, UsageError, nearest
-from multiform.models.base import Answer, Model
-from multiform.models.hf import generate as generation
-from multiform.models.hf.accepted import check_others
-from multiform.models.hf.backend import Backend
-from multiform.models.hf.causal import CausalBackend
-from multiform.models.hf.chat import Chat, chat_variables
-from multiform.models.hf.counters import Counters
-from multiform.models.hf.head import Head
+from multiform.errors import UsageError, nearest
+from multiform.inference.counters import Counters
+from multiform.inference.device import hold_memory
+from multiform.inference.generation_options import generation_options
+from multiform.inference.limits import fixed_rows, generation_limits, parse_budget, scoring_limits
+from multiform.inference.lm_head import LMHead
+from multiform.inference.plan import Tokens
+from multiform.inference.planner import Planner
+from multiform.inference.sampling import random_numbers, sampling
+from multiform.inference.sequences import Generation, Pair
+from multiform.models.arguments import ArgumentRules, Refusal, argument_names
+from multiform.models.base import Model
+from multiform.models.chat import ChatTemplate, template_variables
+from multiform.models.hf.backend import Backend, CausalBackend
 from multiform.models.hf.identity import identity
-from multiform.models.hf.limits import budget_parts, fixed_rows, generation_limits, scoring_limits
 from multiform.models.hf.load import Loaded, load
-from multiform.models.hf.load import max_length as longest_input
-from multiform.models.hf.loading import NAMES as LOADING
-from multiform.models.hf.loading import Loading
-from multiform.models.hf.memory import hold_memory
-from multiform.models.hf.options import generation_options
-from multiform.models.hf.planner import Planner
-from multiform.models.hf.sampling import random_numbers, sampling
-from multiform.models.hf.seq2seq import Seq2SeqBackend
+from multiform.models.hf.load import max_length as context_length
 from multiform.models.hf.source import Source
-from multiform.models.hf.tokens import Encoder, Pair, rolling_windows
-from multiform.plan import Tokens
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
+from multiform.models.hf.weights import NAMES as WEIGHT_OPTIONS
+from multiform.models.hf.weights import WeightOptions
+from multiform.models.rolling import rolling_windows, score_rolling
+from multiform.models.seq2seq.backend import Seq2SeqBackend
+from multiform.models.tokenizer import Encoder, first_token
+from multiform.requests import (
+    Completion,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Request,
+    Response,
+    RollingRequest,
+)
 
 logger = logging.getLogger("multiform")
 
 #: Kinds of models, with lm-eval's names; by default a model's configuration tells.
 BACKENDS = ("default", "causal", "seq2seq")
+#: Arguments of lm-eval's `hf` model for loaders of quantized checkpoints, which transformers loads as all others.
+_LOADERS = ("autogptq", "gptqmodel")
+_LOADER_HINT = "name a folder whose config.json says how its weights are quantized"
+#: Other arguments of lm-eval's `hf` model.
+_RULES = ArgumentRules(
+    without_effect={
+        "logits_cache": "prompts that begin alike are always computed once",
+        "softmax_dtype": "probabilities are taken as precisely as lm-eval takes them",
+        "low_cpu_mem_usage": "weights are always loaded that way",
+        "use_fast_tokenizer": "the tokenizer is the one that transformers gives",
+        **dict.fromkeys(_LOADERS, "the checkpoint says how it is quantized"),
+    },
+    refused={
+        "mixed_precision_dtype": Refusal(hint="set dtype, the number type of the weights"),
+        "tp_plan": Refusal(hint="give parallelize=True or a device_map"),
+        "delta": Refusal(hint="add the delta to the weights, save them, and name that folder"),
+        "quantization_config": Refusal(
+            hint="give load_in_8bit or load_in_4bit, or name a checkpoint that was saved quantized"
+        ),
+        **dict.fromkeys(_LOADERS, Refusal(hint=_LOADER_HINT, when=lambda value: bool(value) and value is not True)),
+    },
+)
 
 
 class HFModel(Model):
     """A model from a folder or the hub, decoder-only or encoder-decoder; the arguments have lm-eval's names.
 
-    `batch_size` is how many texts are written at a time, or "auto" for as many as fit; scoring packs its
-    passes by tokens, and takes batches of that many rows only for models that cannot do so. `max_length` is how many
-    tokens the model reads; by default what its configuration says. `prefix_budget` is how much may
-    be kept for requests that begin alike, in tokens or as memory ("2GB"). `chat_template` names one of the
-    tokenizer's, `chat_template_args` and `enable_thinking` are variables of it. What a model writes up to
-    `think_end_token`, a text or the number of a token, is left out of its answers.
+    `batch_size` is the number of completions that are decoded at a time, or "auto" for as many as fit; scoring
+    fills forward passes by tokens, and uses batches of that many rows only for models that cannot share prefixes.
+    `max_length` is the context length; by default that of the model's configuration. `prefix_budget` is how much
+    of shared prefixes may stay cached, in tokens or as memory ("2GB"). `chat_template` names one of the tokenizer's
+    templates, `chat_template_args` and `enable_thinking` are variables of it. What a completion has up to
+    `think_end_token`, a string or a token id, is removed.
     """
 
     stored = True
@@ -81,15 +110,15 @@ class HFModel(Model):
         think_end_token: str | int | None = None,
         **others: Any,
     ) -> None:
-        check_others({name: value for name, value in others.items() if name not in known()}, known())
+        weight_options = _RULES.resolve(others, WEIGHT_OPTIONS, suggestions=argument_names(type(self)))
         if backend not in (None, *BACKENDS):
             raise UsageError(f"unknown backend '{backend}'", hint=nearest(str(backend), BACKENDS, listed="backends"))
         if not pretrained:
             hint = "give a folder or a hub name: --model_args pretrained=DIR"
             raise UsageError("the model 'hf' needs the argument 'pretrained'", hint=hint)
-        fixed_rows(batch_size)  # a wrong value shows before anything is loaded
+        fixed_rows(batch_size)  # wrong values are refused before anything is loaded
         if prefix_budget is not None:
-            budget_parts(prefix_budget)
+            parse_budget(prefix_budget)
         source = Source(
             pretrained=str(pretrained),
             revision=str(revision or "main"),
@@ -104,7 +133,7 @@ class HFModel(Model):
             device_map=device_map,
             attn_implementation=attn_implementation,
             backend=backend or "default",
-            loading=Loading(**{name: others[name] for name in LOADING if name in others}),
+            weights=WeightOptions(**weight_options),
         )
         loaded = self._load(source)
         if loaded.device.type == "cpu":
@@ -115,23 +144,23 @@ class HFModel(Model):
         self.name = loaded.name
         self.sha = loaded.sha
         self.truncation = truncation
-        self.max_length = int(max_length or longest_input(self.model, self.tokenizer))
-        self.chat = Chat(
+        self.max_length = int(max_length or context_length(self.model, self.tokenizer))
+        self.chat = ChatTemplate(
             tokenizer=self.tokenizer,
             model=self.name,
-            write=self._write_chat,
+            apply=self._apply_template,
             template=chat_template,
-            variables=chat_variables(chat_template_args, enable_thinking),
+            variables=template_variables(chat_template_args, enable_thinking),
         )
-        if chat_template is not None:  # a wrong name shows now
+        if chat_template is not None:
             self.chat.check_name()
-        self.think_end = self._text_of(think_end_token)
+        self.think_end = self._token_text(think_end_token)
         self.counters = Counters()
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length, loaded.device)
         self.encoder = Encoder(
             tokenizer=self.tokenizer,
-            prefix_token_id=self._prefix_token_id(prefix_token_id),
+            prefix_token_id=first_token(self.tokenizer, prefix_token_id, where=self.name),
             add_bos_token=add_bos_token,
         )
         self.backend = self._make_backend(prefix_budget)
@@ -145,49 +174,35 @@ class HFModel(Model):
             prefix_token_id=self.encoder.prefix_token_id,
             truncation=truncation,
             **({"think_end_token": self.think_end} if self.think_end else {}),
-            **source.loading.quantization,
+            **source.weights.quantization,
             **({"backend": "seq2seq"} if self.model.config.is_encoder_decoder else {}),
         )
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         yield from self.backend.score(self._pairs(requests))
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Answer[LLOutput]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
         encoded = self.encoder.encode(request.text for request in requests)
-        windows: list[Pair] = []
-        owners: list[int] = []
-        for index, request in enumerate(requests):
-            tokens = encoded[request.text]
-            windows += self._windows(tokens)
-            owners += [index] * (len(windows) - len(owners))
-            if not tokens:
-                yield index, LLOutput(0.0, tokens=0)
-        missing = Counter(owners)
-        totals = dict.fromkeys(missing, 0.0)
-        for position, output in self.backend.score(windows):
-            owner = owners[position]
-            totals[owner] += output.loglikelihood
-            missing[owner] -= 1
-            if not missing[owner]:
-                yield owner, LLOutput(totals[owner], tokens=len(encoded[requests[owner].text]))
+        texts = [encoded[request.text] for request in requests]
+        return score_rolling(texts, self._windows, self.backend.score)
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Answer[Completion]]:
-        for position, output in self.backend.write(self._rows(requests)):
-            yield position, replace(output, text=after(output.text, self.think_end))
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
+        for position, output in self.backend.generate(self._generations(requests)):
+            yield position, replace(output, text=after_thinking(output.text, self.think_end))
 
     def plan(self, requests: Sequence[Request]) -> str | None:
-        """What scoring the requests and reading their prompts costs, in words."""
+        """The cost of scoring the requests and of prefilling their prompts, in words."""
         if self.media:
             return None
         scored = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
         rolling = [request for request in requests if isinstance(request, RollingRequest)]
-        written = [request for request in requests if isinstance(request, GenerationRequest)]
+        generated = [request for request in requests if isinstance(request, GenerationRequest)]
         encoded = self.encoder.encode(request.text for request in rolling)
         windows = [window for request in rolling for window in self._windows(encoded[request.text])]
         costs = {
-            "continuations": self.backend.score_cost(self._pairs(scored)),
-            "whole texts": self.backend.score_cost(windows),
-            "prompts": self.backend.read_cost(self._rows(written)),
+            "continuations": self.backend.describe_scoring(self._pairs(scored)),
+            "whole texts": self.backend.describe_scoring(windows),
+            "prompts": self.backend.describe_prefill(self._generations(generated)),
         }
         parts = [f"{name}: {cost}" for name, cost in costs.items() if cost]
         return "\n".join(parts) or None
@@ -235,83 +250,67 @@ class HFModel(Model):
         }
         if self.model.config.is_encoder_decoder:
             return Seq2SeqBackend(model=self.model, **options)
-        self.head = Head(self.model)
+        self.head = LMHead(self.model)
         self.planner = Planner(self.head, budget=prefix_budget)
         return CausalBackend(planner=self.planner, **options)
-
-    def _prefix_token_id(self, given: int | None) -> int:
-        for token in (given, self.tokenizer.bos_token_id, self.tokenizer.eos_token_id):
-            if token is not None:
-                return int(token)
-        raise ModelError(
-            "the tokenizer has no token for the beginning or the end of a text",
-            where=self.name,
-            hint="name one with prefix_token_id",
-        )
 
     def _pairs(self, requests: Sequence[LoglikelihoodRequest]) -> list[Pair]:
         texts = [(request.context, request.continuation) for request in requests]
         whole = list(self.backend.pairs(texts))
         pairs = [self.backend.fit(pair, text) for pair, (_, text) in zip(whole, texts, strict=True)]
-        self._warn_about(whole, pairs)
+        self._warn_about_truncation(sum(a is not b for a, b in zip(whole, pairs, strict=True)))
+        empty = sum(pair.start == len(pair.tokens) for pair in pairs)
+        if empty:
+            logger.warning("%d continuations are empty; their log-likelihood is 0", empty)
         return pairs
 
     def _windows(self, tokens: Tokens) -> Iterator[Pair]:
         return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length)
 
-    def _rows(self, requests: Sequence[GenerationRequest]) -> list[generation.Row]:
+    def _generations(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         prompts = self.backend.prompts((request.context for request in requests), truncation=self.truncation)
-        rows = [self._row(index, request, prompts[request.context].tolist()) for index, request in enumerate(requests)]
-        whole = (len(prompts[request.context]) for request in requests)
-        self._warn_about_cuts(sum(len(row.prompt) < length for row, length in zip(rows, whole, strict=True)))
-        return rows
+        generations = [
+            self._generation(index, request, prompts[request.context].tolist())
+            for index, request in enumerate(requests)
+        ]
+        lengths = (len(prompts[request.context]) for request in requests)
+        self._warn_about_truncation(sum(len(g.prompt) < length for g, length in zip(generations, lengths, strict=True)))
+        return generations
 
-    def _row(self, index: int, request: GenerationRequest, prompt: list[int]) -> generation.Row:
+    def _generation(self, index: int, request: GenerationRequest, prompt: list[int]) -> Generation:
         options = generation_options(request.gen_kwargs)
-        room = self.backend.room(options.max_gen_toks)
-        if room < 1:
+        max_prompt_length = self.backend.max_prompt_length(options.max_gen_toks)
+        if max_prompt_length < 1:
             raise UsageError(
                 f"max_gen_toks is {options.max_gen_toks} and the model reads {self.max_length} tokens in all",
                 where=self.name,
                 hint="set a smaller max_gen_toks",
             )
         end = self.tokenizer.eos_token
-        return generation.Row(
+        return Generation(
             index=index,
-            prompt=prompt[-room:],
+            prompt=prompt[-max_prompt_length:],
             limit=options.max_gen_toks,
             stops=(*options.until, end) if isinstance(end, str) and end else options.until,
             sampling=sampling(options, self.model.generation_config),
-            numbers=random_numbers(request),
+            rng=random_numbers(request),
         )
 
-    def _write_chat(self, messages: list[dict[str, Any]], **options: Any) -> str:
+    def _apply_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
         return str(self.tokenizer.apply_chat_template(messages, **options))
 
-    def _text_of(self, token: str | int | None) -> str | None:
+    def _token_text(self, token: str | int | None) -> str | None:
         return self.tokenizer.decode([token]) if isinstance(token, int) else token
 
-    def _warn_about_cuts(self, count: int) -> None:
+    def _warn_about_truncation(self, count: int) -> None:
         if count:
             logger.warning("%d contexts lose their beginning: the model reads %d tokens", count, self.max_length)
 
-    def _warn_about(self, whole: Sequence[Pair], pairs: Sequence[Pair]) -> None:
-        self._warn_about_cuts(sum(a is not b for a, b in zip(whole, pairs, strict=True)))
-        empty = sum(pair.start == len(pair.tokens) for pair in pairs)
-        if empty:
-            logger.warning("%d continuations are empty; their log-likelihood is 0", empty)
 
+def after_thinking(text: str, think_end: str | None) -> str:
+    """The text after the last end of a thought, or all of it where there is none.
 
-def after(text: str, end: str | None) -> str:
-    """What comes after the end of a thought, if there was one.
-
-    >>> after("<think>so</think> yes", "</think>")
+    >>> after_thinking("<think>so</think> yes", "</think>")
     'yes'
     """
-    return text if end is None else text.rpartition(end)[2].lstrip()
-
-
-def known() -> list[str]:
-    """The names of all arguments."""
-    named = [name for name in HFModel.__init__.__annotations__ if name not in ("others", "return")]
-    return [*named, *LOADING]
+    return text if think_end is None else text.rpartition(think_end)[2].lstrip()

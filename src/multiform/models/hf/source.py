@@ -11,12 +11,12 @@ from typing import Any
 import transformers
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.hf.loading import Loading
+from multiform.models.hf.weights import WeightOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Which model to load, and how; the names are those of lm-eval's `hf` model."""
+    """Which model to load, and how; the fields have the names of lm-eval's `hf` model."""
 
     pretrained: str
     revision: str = "main"
@@ -31,11 +31,11 @@ class Source:
     device_map: str | dict[str, Any] | None = None
     attn_implementation: str | None = None
     backend: str = "default"
-    loading: Loading = field(default_factory=Loading)
+    weights: WeightOptions = field(default_factory=WeightOptions)
 
 
 def local_folder(pretrained: str) -> Path | None:
-    """The folder that the name means, or None where it is a name on the hub."""
+    """The folder of that name, or None where it is a name on the hub."""
     path = Path(pretrained).expanduser()
     if path.is_dir():
         return path.resolve()
@@ -50,7 +50,7 @@ def local_folder(pretrained: str) -> Path | None:
 
 
 def file_options(source: Source, folder: Path | None) -> dict[str, Any]:
-    """What loaders of transformers want to know about the files of a source."""
+    """The options for the files of a source that all loaders of transformers take."""
     options: dict[str, Any] = {"trust_remote_code": source.trust_remote_code, "subfolder": source.subfolder}
     if folder:
         options["local_files_only"] = True
@@ -63,7 +63,7 @@ def file_options(source: Source, folder: Path | None) -> dict[str, Any]:
 
 @contextmanager
 def model_errors(source: Source, folder: Path | None) -> Iterator[None]:
-    """Any failure of a loader as a ModelError that says what was tried."""
+    """Turn any failure of a loader into a ModelError that says what was tried."""
     try:
         yield
     except (ModelError, UsageError):
@@ -81,5 +81,5 @@ def model_errors(source: Source, folder: Path | None) -> Iterator[None]:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of what an error says, or its kind where it says nothing."""
+    """The first line of an error's message, or its type where it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

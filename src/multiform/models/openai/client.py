@@ -1,4 +1,4 @@
-"""Sends requests to a model server: several at a time, each a bounded number of times."""
+"""The client of a model server: sends several requests at a time, each a bounded number of times."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ logger = logging.getLogger("multiform")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-#: Seconds before the second attempt, where the server does not name any; doubled with each further one.
+#: Seconds before the second attempt, where the server does not name any; doubled with each further attempt.
 FIRST_WAIT = 0.5
 #: The longest wait between two attempts, whatever the server asks for.
 LONGEST_WAIT = 60.0
-_AGAIN = (408, 409, 425, 429)
+_RETRY = (408, 409, 425, 429)
 _HINTS = {
     401: "set $OPENAI_API_KEY, or give api_key",
     403: "check what the key may do",
@@ -34,8 +34,8 @@ _HINTS = {
 }
 
 
-class _AgainError(Exception):
-    """An attempt that is worth another one; `wait` is how long the server wants to be left alone."""
+class _RetryError(Exception):
+    """A failed attempt that is worth retrying; `wait` is the number of seconds that the server asks for."""
 
     def __init__(self, what: str, wait: float | None = None) -> None:
         super().__init__(what)
@@ -56,9 +56,9 @@ class Client:
     def ask(
         self, items: Sequence[Item], payload: Callable[[Item], dict[str, Any]], read: Callable[[Item, Any], Result]
     ) -> Iterator[tuple[int, Result]]:
-        """What `read` makes of the answer to each item, in the order in which the answers come.
+        """The result of `read` for the server's response to each item, in the order in which the responses come.
 
-        The first failure ends it; requests that are on their way are then left to themselves.
+        The first failure ends the iteration; requests that have been sent are not waited for.
         """
         waiting: SimpleQueue[int] = SimpleQueue()
         done: SimpleQueue[tuple[int, Result | Exception]] = SimpleQueue()
@@ -75,14 +75,14 @@ class Client:
                         return
                     try:
                         done.put((index, read(items[index], self._answer(http, payload(items[index]), stop))))
-                    except Exception as error:  # noqa: BLE001 - it is raised where the answers are read
+                    except Exception as error:  # noqa: BLE001 - it is raised where the results are read
                         done.put((index, error))
 
         certificates = httpx.create_ssl_context()
         try:
             for _ in range(min(self.num_concurrent, len(items))):
                 http = httpx.Client(headers=self._all_headers(), timeout=self.timeout, verify=certificates)
-                # Daemons, so that nobody who interrupts a run has to wait for a slow server.
+                # Daemons, so that interrupting a run does not wait for a slow server.
                 threading.Thread(target=work, args=(http,), daemon=True).start()
             for _ in items:
                 index, result = done.get()
@@ -97,7 +97,7 @@ class Client:
         for attempt in range(1, self.max_retries + 2):
             try:
                 return self._attempt(http, content)
-            except _AgainError as failure:
+            except _RetryError as failure:
                 wait = FIRST_WAIT * 2 ** (attempt - 1) if failure.wait is None else failure.wait
                 wait = min(wait, LONGEST_WAIT)
                 last = attempt > self.max_retries
@@ -119,34 +119,34 @@ class Client:
                     if time.monotonic() > deadline:  # httpx only bounds the time between two chunks
                         raise httpx.ReadTimeout("the answer drips in")
         except httpx.TimeoutException as error:
-            raise _AgainError(f"no answer within {self.timeout:g} s") from error
+            raise _RetryError(f"no answer within {self.timeout:g} s") from error
         except httpx.DecodingError as error:
-            raise _AgainError(f"the answer cannot be decoded: {error}") from error
+            raise _RetryError(f"the answer cannot be decoded: {error}") from error
         except httpx.TransportError as error:
-            raise _AgainError(f"no connection: {error or type(error).__name__}") from error
+            raise _RetryError(f"no connection: {error or type(error).__name__}") from error
         if response.status_code >= 400:
             self._refused(response, bytes(body))
         try:
             return json.loads(body)
         except ValueError as error:
-            raise _AgainError(f"the answer is not JSON: {shorten(self._clean(body), 120)}") from error
+            raise _RetryError(f"the answer is not JSON: {shorten(self._clean(body), 120)}") from error
 
     def _refused(self, response: httpx.Response, body: bytes) -> None:
         status = response.status_code
         what = f"HTTP {status}: {self._clean(_message(body) or response.reason_phrase)}"
-        if status >= 500 or status in _AGAIN:
-            raise _AgainError(what, retry_after(response.headers.get("retry-after")))
+        if status >= 500 or status in _RETRY:
+            raise _RetryError(what, retry_after(response.headers.get("retry-after")))
         raise ModelError(what, where=self.url, hint=_HINTS.get(status, "check the model's arguments and the prompt"))
 
     def _clean(self, text: str | bytes | bytearray) -> str:
-        """A server's words, without the key and not too long."""
+        """A message of the server, without the key and not too long."""
         shown = text if isinstance(text, str) else bytes(text).decode("utf-8", "replace")
         shown = shown.replace(self.key, "***") if self.key else shown
         return shown if len(shown) <= 500 else shown[:499] + "…"
 
     def _all_headers(self) -> dict[str, str]:
-        own = {"Content-Type": "application/json", **({"Authorization": f"Bearer {self.key}"} if self.key else {})}
-        return {**own, **self.headers}
+        defaults = {"Content-Type": "application/json", **({"Authorization": f"Bearer {self.key}"} if self.key else {})}
+        return {**defaults, **self.headers}
 
 
 def retry_after(value: str | None) -> float | None:
@@ -170,12 +170,12 @@ def retry_after(value: str | None) -> float | None:
 
 
 def _message(body: bytes) -> str:
-    """What an error's body says: the protocol's `error.message`, or what stands in its place."""
+    """The message in the body of an error: the protocol's `error.message`, or what stands in its place."""
     try:
-        said = json.loads(body)
+        content = json.loads(body)
     except ValueError:
         return body.decode("utf-8", "replace").strip()
-    error = said.get("error", said) if isinstance(said, dict) else said
+    error = content.get("error", content) if isinstance(content, dict) else content
     if isinstance(error, dict):
         error = error.get("message") or error.get("detail") or json.dumps(error)
     return str(error)

@@ -1,4 +1,4 @@
-"""Log-likelihoods out of the log-probabilities of an echoed prompt."""
+"""Log-likelihoods from the log-probabilities of an echoed prompt."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def score_tokens(choice: Mapping[str, Any], start: int, end: int, where: str) ->
     """The log-likelihood of the tokens from `start` up to `end` of the prompt."""
     logprobs = _logprobs(choice, where)
     values, tops = logprobs["token_logprobs"], logprobs.get("top_logprobs") or ()
-    if len(values) not in (end, end + 1):  # one more is the token that the server wrote
+    if len(values) not in (end, end + 1):  # one more is the token that the server generated
         what = f"the server scored {len(values)} tokens of a prompt of {end}"
         raise ModelError(what, where=where, hint=_ECHO_HINT if len(values) < end else "check the tokenizer")
     scored = values[start:end]
@@ -58,8 +58,8 @@ def _offsets(logprobs: Mapping[str, Any], prompt: str, where: str) -> list[int]:
         raise ModelError("the answer has no tokens", where=where, hint=_ECHO_HINT)
     partial = any(token.startswith("bytes:") or "\ufffd" in token for token in tokens)  # pieces of a character
     added = len(tokens) > 1 and not partial and (not tokens[0] or not prompt.startswith(tokens[0]))
-    given = logprobs.get("text_offset")
-    offsets = given if isinstance(given, list) and len(given) == len(tokens) else None
+    text_offset = logprobs.get("text_offset")
+    offsets = text_offset if isinstance(text_offset, list) and len(text_offset) == len(tokens) else None
     if (partial and offsets is None) or not (partial or "".join(tokens[added:]).startswith(prompt)):
         what = "the tokens of the answer do not spell the prompt"
         raise ModelError(what, where=where, hint="name the model's tokenizer, so that its tokens are sent")

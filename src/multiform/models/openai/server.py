@@ -1,19 +1,44 @@
-"""What models on a server share: their arguments, their identity and the client that asks."""
+"""What models on a server share: arguments, identity and the client."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 import httpx
 
-from multiform.errors import UsageError, nearest, shorten
-from multiform.models.base import Model
+from multiform.errors import UsageError, shorten
+from multiform.models.arguments import ArgumentRules, Refusal, argument_names
+from multiform.models.base import LOCAL_ARGUMENTS, Model
 from multiform.models.openai.client import Client
 
 OPENAI = "https://api.openai.com/v1"
 _SECRET = ("authorization", "key", "token", "secret", "cookie")
+_CERTIFICATES = "set SSL_CERT_FILE to the certificate of the server's authority"
+#: Arguments of lm-eval's server models.
+_RULES = ArgumentRules(
+    renamed={
+        "pretrained": "model",
+        "header": "headers",
+        "auth_token": "api_key",
+        "custom_prefix_token_id": "prefix_token_id",
+    },
+    without_effect={
+        "tokenizer_backend": "a tokenizer that is named is one of transformers",
+        "truncate": "prompts that are too long are cut at the left where a tokenizer is named",
+        "revision": "the tokenizer is the newest one",
+        "use_fast_tokenizer": "the tokenizer is the one that transformers gives",
+        "eos_string": "the server ends texts",
+        "max_images": "all images of a prompt are sent",
+        "max_gen_toks": "the task or --gen_kwargs says it",
+    },
+    ignored=LOCAL_ARGUMENTS,
+    refused={
+        "ca_cert_path": Refusal(hint=_CERTIFICATES, when=lambda value: True),
+        "verify_certificate": Refusal(hint=_CERTIFICATES, when=lambda value: value is False),
+    },
+)
 
 
 class ServerModel(Model):
@@ -21,9 +46,9 @@ class ServerModel(Model):
 
     `base_url` is the server's ``.../v1`` or the endpoint itself; by default $OPENAI_BASE_URL, or
     OpenAI's own. The key comes from the environment variable `api_key_env` unless `api_key` is
-    given. `seed` goes along with every request; ``seed=none`` leaves it out. `batch_size` and
-    `device` are the server's business and change nothing here: `num_concurrent` is how many
-    requests are on their way at a time. lm-eval's names of arguments are understood, too.
+    given. `seed` is sent with every request; ``seed=none`` leaves it out. `batch_size` and
+    `device` have no effect: `num_concurrent` is the number of requests that are sent at a time.
+    lm-eval's names of arguments are accepted, too.
     """
 
     kind: ClassVar[str]
@@ -43,12 +68,7 @@ class ServerModel(Model):
         tokenizer: str | None = None,
         headers: Mapping[str, str] | None = None,
         seed: int | None = 1234,
-        **unknown: Any,
     ) -> None:
-        for argument in unknown:
-            known = [name for name in ServerModel.__init__.__annotations__ if name not in ("unknown", "return")]
-            hint = nearest(argument, known, listed="arguments")
-            raise UsageError(f"unknown model argument '{argument}'", where=self.kind, hint=hint)
         if not model:
             hint = f"name it: --model_args model=NAME,base_url={base_url or 'http://localhost:8000/v1'}"
             raise UsageError(f"the model '{self.kind}' needs the argument 'model'", hint=hint)
@@ -79,16 +99,30 @@ class ServerModel(Model):
         }
 
     def settings(self) -> dict[str, Any]:
-        """The arguments that change answers, beside the server and the model."""
+        """The arguments that change outputs, beside the server and the model."""
         return {"seed": self.seed}
 
     def info(self) -> dict[str, Any]:
-        """The arguments without what is secret, in place of those that were given."""
+        """The arguments without secrets, in place of the original ones."""
         return {"model_args": dict(self._arguments)}
 
 
+def resolve_arguments(
+    cls: type[ServerModel], arguments: Mapping[str, Any], more: Collection[str] = ()
+) -> dict[str, Any]:
+    """The arguments under the names of the constructor, without those that have no effect.
+
+    `tokenized_requests=False` sends text instead of tokens, as without a tokenizer.
+    """
+    accepted = [*argument_names(cls), *more, "tokenized_requests"]
+    resolved = _RULES.resolve(arguments, accepted, where=cls.kind)
+    if resolved.pop("tokenized_requests", None) is False:
+        resolved.pop("tokenizer", None)
+    return resolved
+
+
 def endpoint(base_url: str, path: str) -> httpx.URL:
-    """The URL to send to, whether the server's or the endpoint's own was given.
+    """The URL of the endpoint, from the server's URL or that of the endpoint itself.
 
     >>> str(endpoint("http://localhost:8000/v1/", "completions"))
     'http://localhost:8000/v1/completions'

@@ -11,7 +11,7 @@ from multiform.compat.kinds import also
 from multiform.compat.lm_eval.api import metrics as functions
 from multiform.compat.lm_eval.api.filter import Filter
 from multiform.compat.lm_eval.api.model import LM
-from multiform.models.base import Model, models
+from multiform.models import Model, ModelEntry, models
 from multiform.scoring.aggregations import aggregations
 from multiform.scoring.aggregations import register_aggregation as register_plain
 from multiform.scoring.build import DEFAULT_METRICS
@@ -42,7 +42,7 @@ def register_model(*names: str) -> Callable[[type[LM]], type[LM]]:
             made.identity = made.identity if made.stored else _identity(kind, arguments)
             return made
 
-        models.register(*names)(load)  # type: ignore[arg-type]
+        models.register(*names)(ModelEntry(factory=load))
         MODEL_REGISTRY.update(dict.fromkeys(names, kind))
         return kind
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multiform.errors import UsageError, nearest
-from multiform.models.base import models
+from multiform.models import models
 
 if TYPE_CHECKING:
     from multiform.compat.lm_eval.api.model import LM

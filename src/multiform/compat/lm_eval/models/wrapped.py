@@ -7,8 +7,8 @@ from typing import Any, ClassVar, TypeVar
 
 from multiform.compat.lm_eval.api.instance import Instance
 from multiform.compat.lm_eval.api.model import LM
-from multiform.models.base import Answer, Model, models
-from multiform.requests import GenerationRequest, LoglikelihoodRequest, RollingRequest
+from multiform.models import Model, models
+from multiform.requests import GenerationRequest, LoglikelihoodRequest, Response, RollingRequest
 
 T = TypeVar("T")
 _QUESTIONS = ("loglikelihood", "loglikelihood_rolling", "generate_until")
@@ -60,7 +60,7 @@ class ModelLM(LM):
         return self.wrapped.info()
 
 
-def _ordered(answers: Iterable[Answer[T]], asked: Sequence[Any]) -> list[T]:
+def _ordered(answers: Iterable[Response[T]], asked: Sequence[Any]) -> list[T]:
     """The answers in the order of what was asked."""
     found = dict(answers)
     return [found[position] for position in range(len(asked))]

@@ -1,0 +1,15 @@
+"""The torch engine: forward passes, scoring and decoding on a causal language model, however it was loaded.
+
+plan/        which tokens each forward pass computes, from the prefix tree of all sequences (pure, without torch)
+sequences    the token sequences that are scored and decoded
+forward      runs the forward passes of a plan
+attention    attention in which every token sees its own prefix only
+kv_cache     keys and values of past tokens
+layers       the layers of common models, computed in place
+lm_head      logits at chosen positions
+scoring/     log-likelihoods of continuations: by plan, or in padded batches
+decode/      completions: continuous batching, with or without shared prefixes
+sampling     the choice of the next token
+planner      the size of passes and of the cached prefix, and which models can share prefixes (compatibility)
+limits       the size of batches, and what happens when memory runs out
+"""

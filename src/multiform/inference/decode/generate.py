@@ -1,0 +1,144 @@
+"""Completions by continuous batching: a sequence leaves the batch when it is finished, and the next takes its place."""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from multiform.inference.batching import halved, run_in_memory
+from multiform.inference.counters import Counters
+from multiform.inference.decode.batch import DecodeBatch, decode_batch, has_plain_cache
+from multiform.inference.decode.shared import SharedPrefixBatch
+from multiform.inference.limits import PREFILL_TOKENS, Limits
+from multiform.inference.plan import Cost, plan, shared_prefixes
+from multiform.inference.planner import Planner
+from multiform.inference.sampling import next_token
+from multiform.inference.sequences import Generation, end_tokens
+from multiform.requests import Completion, Response
+
+
+def generate(
+    planner: Planner,
+    tokenizer: PreTrainedTokenizerBase,
+    generations: Sequence[Generation],
+    limits: Limits,
+    counters: Counters,
+) -> Iterator[Response[Completion]]:
+    """The completion of each sequence, as soon as it is finished."""
+    scheduler = _Scheduler(planner, tokenizer, generations, limits, counters)
+    while scheduler.waiting or scheduler.running:
+        if not run_in_memory(scheduler.step):
+            scheduler.shrink()
+        while scheduler.finished:
+            generation = scheduler.finished.popleft()
+            yield generation.index, generation.completion(tokenizer)
+
+
+def prefill_cost(planner: Planner, generations: Sequence[Generation]) -> Cost | None:
+    """The cost of prefilling the prompts; None where they cannot share prefixes."""
+    if not planner.can_plan_decoding(_longest(generations)):
+        return None
+    prompts = [array("i", generation.prompt) for generation in generations]
+    last = [len(prompt) - 1 for prompt in prompts]
+    return plan(prompts, last, size=planner.pass_size, budget=planner.budget).cost
+
+
+def _grouped_by_prefix(generations: Sequence[Generation], budget: int) -> list[Generation]:
+    """The sequences sorted so that those with a common prefix are together, each with the prefix's length."""
+    ordered = sorted(generations, key=lambda generation: generation.prompt)
+    prefixes = shared_prefixes([array("i", generation.prompt) for generation in ordered])
+    return [
+        replace(generation, prefix=min(prefix, budget)) for generation, prefix in zip(ordered, prefixes, strict=True)
+    ]
+
+
+class _Scheduler:
+    """The sequences that are running, those that are waiting and those that are finished."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        tokenizer: PreTrainedTokenizerBase,
+        generations: Sequence[Generation],
+        limits: Limits,
+        counters: Counters,
+    ) -> None:
+        model = planner.head.model
+        self.tokenizer = tokenizer
+        self.end_tokens = end_tokens(model, tokenizer)
+        self.running: list[Generation] = []
+        self.finished: deque[Generation] = deque()
+        self.new_batch: Callable[[], DecodeBatch]
+        if planner.can_plan_decoding(_longest(generations)):
+            self.limits = replace(limits, tokens=min(limits.tokens, planner.decode_tokens))
+            self.waiting = deque(_grouped_by_prefix(generations, planner.budget))
+            self.new_batch = partial(SharedPrefixBatch, planner.forward, counters, size=planner.pass_size)
+        else:
+            self.limits = limits if has_plain_cache(model) else Limits(1, limits.tokens)
+            # The longest first: if memory is short, that shows at once.
+            self.waiting = deque(
+                sorted(generations, key=lambda generation: (-len(generation.prompt), generation.prompt))
+            )
+            self.new_batch = partial(decode_batch, model, counters)
+        self.batch = self.new_batch()
+
+    @torch.inference_mode()
+    def step(self) -> bool:
+        """Decode one token of every running sequence, and prefill waiting ones where there is room."""
+        if self.running:
+            last_tokens = [generation.tokens[-1] for generation in self.running]
+            self._append(self.running, self.batch.decode(last_tokens))
+        if admitted := self._admit():
+            # They are running before they are prefilled: if memory runs out, none is lost.
+            self.running += admitted
+            prompts = [generation.prompt + generation.tokens for generation in admitted]
+            self._append(admitted, self.batch.prefill(prompts, [generation.prefix for generation in admitted]))
+        return True
+
+    def shrink(self) -> None:
+        """Put all running sequences back with the tokens they have, to go on with half as many at a time."""
+        longest = max(generation.max_own_tokens for generation in self.running)
+        self.limits = halved(self.limits, len(self.running), longest)
+        self.waiting.extendleft(reversed(self.running))
+        self.running = []
+        self.batch = self.new_batch()
+
+    def _admit(self) -> list[Generation]:
+        """Waiting sequences for the free rows, once there are enough of these to be worth a forward pass."""
+        if not self.waiting:
+            return []
+        longest = max(generation.max_own_tokens for generation in [self.waiting[0], *self.running])
+        rows = self.limits.fit(longest)
+        free = rows - len(self.running)
+        if self.running and free < max(1, rows // 4):
+            return []
+        prefillable = max(1, PREFILL_TOKENS // self.waiting[0].max_own_tokens)
+        return [self.waiting.popleft() for _ in range(min(free, prefillable, len(self.waiting)))]
+
+    def _append(self, generations: Sequence[Generation], logits: Tensor) -> None:
+        likeliest = logits.argmax(-1).tolist()
+        for generation, line, token in zip(generations, logits, likeliest, strict=True):
+            if not generation.sampling.is_argmax:
+                previous = torch.tensor(generation.prompt + generation.tokens, device=line.device)
+                token = next_token(line, previous, generation.sampling, generation.rng)
+            generation.append(token, self.tokenizer, self.end_tokens)
+        self._remove_finished()
+
+    def _remove_finished(self) -> None:
+        finished = [generation for generation in self.running if generation.finished]
+        if finished:
+            rows = [row for row, generation in enumerate(self.running) if not generation.finished]
+            self.batch.keep(rows)
+            self.running = [self.running[row] for row in rows]
+            self.finished.extend(finished)
+
+
+def _longest(generations: Sequence[Generation]) -> int:
+    return max((len(generation.prompt) + generation.limit for generation in generations), default=0)

@@ -1,0 +1,51 @@
+"""Sampling and stopping for sequences whose decoding loop is `generate` of transformers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from multiform.inference.sampling import next_token
+from multiform.inference.sequences import Generation
+
+
+class SamplingProcessor:
+    """A logits processor that leaves only the token that a sequence's own sampling chooses.
+
+    The previous tokens are those of the completion, after those of its prompt where the model has both in
+    one sequence. With an encoder, the prompt is not among them, but the decoder's first token is.
+    """
+
+    def __init__(self, generations: Sequence[Generation], *, with_prompts: bool = True) -> None:
+        self.generations = generations
+        self.with_prompts = with_prompts
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        for ids, logits, generation in zip(input_ids, scores, self.generations, strict=True):
+            if generation.finished or generation.sampling.is_argmax:
+                continue
+            previous = ids
+            if self.with_prompts:
+                previous = torch.tensor(generation.prompt + generation.tokens, device=logits.device)
+            token = next_token(logits.float(), previous, generation.sampling, generation.rng)
+            logits.fill_(-torch.inf)
+            logits[token] = 0
+        return scores
+
+
+class StoppingCriterion:
+    """A stopping criterion that appends each sequence's newest token, and tells which sequences are finished."""
+
+    def __init__(self, generations: Sequence[Generation], tokenizer: Any, end_tokens: frozenset[int]) -> None:
+        self.generations = generations
+        self.tokenizer = tokenizer
+        self.end_tokens = end_tokens
+
+    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
+        for generation, token in zip(self.generations, input_ids[:, -1].tolist(), strict=True):
+            if not generation.finished:
+                generation.append(token, self.tokenizer, self.end_tokens)
+        return torch.tensor([generation.finished for generation in self.generations], device=input_ids.device)

@@ -1,0 +1,94 @@
+"""Token sequences: those that are scored, and those that are being decoded."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from multiform.inference.plan import Tokens
+from multiform.requests import Completion
+
+if TYPE_CHECKING:  # tokenizing needs neither torch nor transformers
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from multiform.inference.sampling import Sampling
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A context and its continuation as one token sequence; the continuation begins at `start`, which is above 0."""
+
+    tokens: Tokens
+    start: int
+
+    @property
+    def context(self) -> list[int]:
+        return self.tokens[: self.start].tolist()
+
+    @property
+    def continuation(self) -> list[int]:
+        return self.tokens[self.start :].tolist()
+
+
+@dataclass(slots=True, kw_only=True)
+class Generation:
+    """A sequence being decoded: the prompt, the limits and the tokens generated so far.
+
+    `index` is the position of its request, `limit` the most tokens that are generated, `stops` the strings
+    at which it ends, and `rng` its own random numbers. The first `prefix` tokens of the prompt are shared
+    with other sequences.
+    """
+
+    index: int
+    prompt: list[int]
+    limit: int
+    stops: tuple[str, ...]
+    sampling: Sampling
+    rng: random.Random
+    prefix: int = 0
+    tokens: list[int] = field(default_factory=list)
+    finished: bool = False
+
+    @property
+    def max_own_tokens(self) -> int:
+        """The most tokens that the sequence can have beyond the shared prefix."""
+        return len(self.prompt) - self.prefix + self.limit
+
+    @property
+    def stop_window(self) -> int:
+        """How many of the last tokens can hold a stop string that ends in the newest one.
+
+        A token has at least one byte; a few more make up for characters cut at the window's edge.
+        """
+        return max((len(stop.encode()) for stop in self.stops), default=0) + 4
+
+    def append(self, token: int, tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int]) -> None:
+        """Add the next token; the sequence is finished at an end token, a stop string or its limit."""
+        if token in end_tokens:
+            self.finished = True
+            return
+        self.tokens.append(token)
+        self.finished = len(self.tokens) >= self.limit or self._has_stop(tokenizer)
+
+    def completion(self, tokenizer: PreTrainedTokenizerBase) -> Completion:
+        """The generated text up to its first stop string."""
+        text = str(tokenizer.decode(self.tokens, skip_special_tokens=True))
+        with_special_tokens = str(tokenizer.decode(self.tokens))
+        stopped = any(stop in with_special_tokens or stop in text for stop in self.stops)
+        ends = [text.find(stop) for stop in self.stops if stop in text]
+        at_limit = len(self.tokens) >= self.limit
+        return Completion(text[: min(ends)] if ends else text, truncated=at_limit and not stopped)
+
+    def _has_stop(self, tokenizer: PreTrainedTokenizerBase) -> bool:
+        if not self.stops:
+            return False
+        tail = str(tokenizer.decode(self.tokens[-self.stop_window :]))
+        return any(stop in tail for stop in self.stops)
+
+
+def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """The tokens that end a completion: the tokenizer's, and those of the model's generation config."""
+    configured = getattr(model.generation_config, "eos_token_id", None)
+    listed = configured if isinstance(configured, list) else [configured]
+    return frozenset(token for token in [tokenizer.eos_token_id, *listed] if isinstance(token, int))

@@ -1,0 +1,99 @@
+"""Encoder-decoder models: the encoder gets the context, and the decoder the continuation."""
+
+from __future__ import annotations
+
+import logging
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from transformers import PreTrainedModel
+
+from multiform.inference.counters import Counters
+from multiform.inference.limits import Limits
+from multiform.inference.plan import Tokens
+from multiform.inference.sequences import Generation, Pair
+from multiform.models.seq2seq.generation import generate
+from multiform.models.seq2seq.scoring import score
+from multiform.models.tokenizer import Encoder, after_prefix, check_length, encode_texts, move_whitespace
+from multiform.requests import Completion, LLOutput, Response
+
+logger = logging.getLogger("multiform")
+
+
+@dataclass(slots=True, kw_only=True)
+class Seq2SeqBackend:
+    """Encoder-decoder models: a context is encoded as a whole, so contexts with a common prefix share nothing."""
+
+    model: PreTrainedModel
+    encoder: Encoder
+    max_length: int
+    limits: Limits
+    generation_limits: Limits
+    counters: Counters
+    _has_warned: bool = field(default=False, init=False)
+
+    def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
+        """The pair of each (context, continuation), which are tokenized separately.
+
+        The context has the tokenizer's special tokens and the continuation has none. White space between them
+        belongs to the continuation, as with decoder-only models.
+        """
+        prefix = self.encoder.prefix_token_id
+        moved = [move_whitespace(*pair) for pair in texts]
+        nonempty = (context for (original, _), (context, _) in zip(texts, moved, strict=True) if original)
+        contexts = self.encoder.encode(nonempty)
+        distinct = dict.fromkeys(continuation for _, continuation in moved)
+        continuations = encode_texts(self.encoder.tokenizer, distinct, special=False)
+        for (original, _), (context, continuation) in zip(texts, moved, strict=True):
+            if not original:
+                yield after_prefix(continuations[continuation], prefix)
+                continue
+            encoder_tokens = contexts[context] or array("i", [prefix])
+            yield Pair(encoder_tokens + continuations[continuation], len(encoder_tokens))
+
+    def fit(self, pair: Pair, text: str) -> Pair:
+        """The pair with its context truncated at the left to the encoder's context length."""
+        check_length(len(pair.tokens) - pair.start, self.max_length, text)
+        surplus = pair.start - self.max_length
+        return Pair(pair.tokens[surplus:], self.max_length) if surplus > 0 else pair
+
+    def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
+        self._warn()
+        return score(self.model, pairs, self.limits, self.counters)
+
+    def prompts(self, texts: Iterable[str], *, truncation: bool) -> dict[str, Tokens]:
+        """The tokens of each text with the tokenizer's default special tokens, whatever `add_bos_token` says."""
+        encoded = encode_texts(self.encoder.tokenizer, dict.fromkeys(texts), special=None, truncation=truncation)
+        return {text: tokens or array("i", [self.encoder.prefix_token_id]) for text, tokens in encoded.items()}
+
+    def max_prompt_length(self, max_gen_toks: int) -> int:
+        """The encoder's context length, of which the completion takes nothing.
+
+        A decoder with learned positions cannot generate more tokens than it has positions.
+        """
+        positions = getattr(self.model.config, "max_position_embeddings", None)
+        return self.max_length if positions is None or max_gen_toks <= positions else 0
+
+    def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
+        self._warn()
+        return generate(self.model, self.encoder.tokenizer, generations, self.generation_limits, self.counters)
+
+    def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
+        if not pairs:
+            return None
+        contexts = {pair.tokens[: pair.start].tobytes(): pair.start for pair in pairs}
+        scored = sum(len(pair.tokens) - pair.start for pair in pairs)
+        encoded = f"{len(contexts):,} contexts of {sum(contexts.values()):,} tokens"
+        return f"{len(pairs):,} sequences in batches: {encoded} for the encoder, {scored:,} tokens for the decoder"
+
+    def describe_prefill(self, generations: Sequence[Generation]) -> str | None:
+        if not generations:
+            return None
+        tokens = sum(len(generation.prompt) for generation in generations)
+        return f"{len(generations):,} sequences in batches: {tokens:,} tokens for the encoder"
+
+    def _warn(self) -> None:
+        if not self._has_warned:
+            logger.warning("prefixes are not shared, which takes longer: the model is an encoder-decoder")
+            self._has_warned = True

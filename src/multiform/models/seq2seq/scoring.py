@@ -1,0 +1,123 @@
+"""Log-likelihoods of an encoder-decoder model, in batches in which each context is encoded once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import accumulate
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from multiform.inference.batching import run_batches
+from multiform.inference.counters import Counters
+from multiform.inference.device import device_of
+from multiform.inference.limits import Limits
+from multiform.inference.scoring.loglikelihood import LoglikelihoodSums, token_logprobs
+from multiform.inference.sequences import Pair
+from multiform.requests import LLOutput, Response
+
+#: Logits that are held at a time: 1 GiB in float32.
+ELEMENTS = 2**28
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A context, the decoder's input, and the continuations that are scored with it.
+
+    Each target is the index of its pair and the continuation's tokens. `max_tokens` is the most tokens that this
+    row, or any after it, has.
+    """
+
+    context: tuple[int, ...]
+    decoder_input: tuple[int, ...]
+    targets: list[tuple[int, list[int]]] = field(default_factory=list)
+    max_tokens: int = 0
+
+
+def score(
+    model: PreTrainedModel, pairs: Sequence[Pair], limits: Limits, counters: Counters
+) -> Iterator[Response[LLOutput]]:
+    """The response of each pair, batch by batch."""
+    sums = LoglikelihoodSums(pairs)
+    yield from sums.empty()
+    vocabulary = int(model.config.get_text_config(decoder=True).vocab_size)
+    limits = replace(limits, tokens=min(limits.tokens, max(1, ELEMENTS // vocabulary)))
+
+    def run(batch: Sequence[Row]) -> list[Response[LLOutput]]:
+        return _score_batch(model, batch, sums, counters)
+
+    for responses in run_batches(_rows(model, pairs), lambda row: row.max_tokens, limits, run):
+        yield from responses
+
+
+def _rows(model: PreTrainedModel, pairs: Sequence[Pair]) -> list[Row]:
+    """The distinct inputs, with the longest contexts first and equal ones together.
+
+    The last token of a continuation is not an input, so the one-token labels of one question are a single row.
+    """
+    rows: dict[object, Row] = {}
+    for index, pair in enumerate(pairs):
+        continuation = pair.continuation
+        if continuation:
+            row = Row(tuple(pair.context), tuple(decoder_tokens(model, continuation)))
+            rows.setdefault((row.context, row.decoder_input), row).targets.append((index, continuation))
+    ordered = sorted(rows.values(), key=lambda row: (-len(row.context), row.context, row.decoder_input))
+    longest = [*accumulate((len(row.decoder_input) for row in reversed(ordered)), max)][::-1]
+    return [replace(row, max_tokens=len(row.context) + length) for row, length in zip(ordered, longest, strict=True)]
+
+
+def decoder_tokens(model: PreTrainedModel, continuation: Sequence[int]) -> list[int]:
+    """The decoder's input for a continuation: its start token, and the continuation without its last token."""
+    prepare = getattr(model, "prepare_decoder_input_ids_from_labels", None)
+    if prepare is not None:  # some begin with another token than that of the configuration
+        prepared: list[int] = prepare(labels=torch.tensor([continuation]))[0].tolist()
+        return prepared
+    config = model.config.get_text_config(decoder=True)
+    start_token = next(
+        token
+        for token in (model.config.decoder_start_token_id, config.bos_token_id, config.pad_token_id, 0)
+        if token is not None
+    )
+    return [start_token, *continuation[:-1]]
+
+
+@torch.inference_mode()
+def _score_batch(
+    model: PreTrainedModel, rows: Sequence[Row], sums: LoglikelihoodSums, counters: Counters
+) -> list[Response[LLOutput]]:
+    contexts = list(dict.fromkeys(row.context for row in rows))
+    index_of = {context: index for index, context in enumerate(contexts)}
+    ids, mask = (tensor.to(device_of(model)) for tensor in right_padded(contexts))
+    decoder_ids, _ = right_padded([row.decoder_input for row in rows])
+    encoded = model.get_encoder()(input_ids=ids, attention_mask=mask)
+    context_rows = torch.tensor([index_of[row.context] for row in rows], device=device_of(model))
+    # Padding stands to the right of every token that the decoder looks at, so it needs no mask.
+    logits = model(
+        encoder_outputs=type(encoded)(last_hidden_state=encoded.last_hidden_state[context_rows]),
+        attention_mask=mask[context_rows],
+        decoder_input_ids=decoder_ids.to(device_of(model)),
+        use_cache=False,
+    ).logits
+    counters.count_prefill(ids.numel() + decoder_ids.numel())
+    targets = [
+        (number * decoder_ids.shape[1] + position, owner, token)
+        for number, row in enumerate(rows)
+        for owner, continuation in row.targets
+        for position, token in enumerate(continuation)
+    ]
+    lines, owners, tokens = zip(*targets, strict=True)
+    distinct, inverse = np.unique(np.array(lines, dtype=np.int64), return_inverse=True)
+    needed = logits.flatten(0, 1)[torch.from_numpy(distinct).to(logits.device)].float()
+    scores = token_logprobs([(0, needed)], inverse, tokens)
+    return list(sums.add(np.array(owners, dtype=np.int64), *scores))
+
+
+def right_padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """The rows as one tensor, padded at the right, and the mask that is 1 where a row has a token."""
+    width = max(map(len, rows))
+    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
+    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
+    return ids, mask

@@ -1,0 +1,215 @@
+"""Text to token ids: pairs of context and continuation, prompts, and windows over long texts.
+
+The rules are those of lm-eval 0.4.13, so that scores agree token for token. Where lm-eval fails with an
+assertion, this module goes on; `split` and `Encoder.pairs` say how.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from multiform.errors import ModelError, shorten
+from multiform.inference.plan import Tokens
+from multiform.inference.sequences import Pair
+
+if TYPE_CHECKING:  # transformers is imported when a tokenizer is loaded
+    from transformers import PreTrainedTokenizerBase
+
+T = TypeVar("T")
+
+#: The number of texts that are tokenized at a time.
+CHUNK = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Encoder:
+    """A tokenizer with its settings for the first token.
+
+    `prefix_token_id` takes the place of an empty context. `add_bos_token` says whether the tokenizer
+    adds its special tokens; None leaves that to the tokenizer. Text that already begins with the
+    first token gets no second one.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    prefix_token_id: int
+    add_bos_token: bool | None = None
+
+    def encode(self, texts: Iterable[str]) -> dict[str, Tokens]:
+        """The tokens of each text, with special tokens according to the settings."""
+        return self._encode(texts, str(self.tokenizer.decode([self.prefix_token_id])))
+
+    def prompts(self, texts: Iterable[str], *, truncation: bool = False) -> dict[str, Tokens]:
+        """The tokens of each text as a prompt for generation."""
+        bos = self.tokenizer.bos_token
+        encoded = self._encode(texts, bos if isinstance(bos, str) else "", truncation=truncation)
+        return {text: tokens or array("i", [self.prefix_token_id]) for text, tokens in encoded.items()}
+
+    def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
+        """The tokenized pair of each (context, continuation).
+
+        White space at the end of a context is moved to the continuation, where tokenizers expect
+        it. A continuation without any token (an empty string, or characters that the vocabulary
+        lacks) gives a pair with nothing to score.
+        """
+        texts_alone = {text for context, text in texts if not context}
+        without_context = encode_texts(self.tokenizer, texts_alone, special=False)
+        moved = [move_whitespace(*pair) for pair in texts]
+        contexts = self.encode(context for context, _ in moved)
+        for chunk in _chunks(zip(texts, moved, strict=True)):
+            wholes = self.encode(context + text for (original, _), (context, text) in chunk if original)
+            for (original, text), (context, moved_text) in chunk:
+                if original:
+                    yield split(contexts[context], wholes[context + moved_text], self.prefix_token_id)
+                else:
+                    yield after_prefix(without_context[text], self.prefix_token_id)
+
+    def _encode(self, texts: Iterable[str], first: str, *, truncation: bool = False) -> dict[str, Tokens]:
+        unique = dict.fromkeys(texts)
+        begun = {text for text in unique if first and text.startswith(first)}
+        plain = [text for text in unique if text not in begun]
+        return encode_texts(self.tokenizer, begun, special=False, truncation=truncation) | encode_texts(
+            self.tokenizer, plain, special=self.add_bos_token, truncation=truncation
+        )
+
+
+def load_encoder(name: str, prefix_token_id: int | None, add_bos_token: bool) -> Encoder:
+    """The encoder of a tokenizer from a folder or the hub, without its model."""
+    tokenizer = _load_tokenizer(name)
+    prefix = first_token(tokenizer, prefix_token_id, where=name)
+    return Encoder(tokenizer=tokenizer, prefix_token_id=prefix, add_bos_token=add_bos_token)
+
+
+def first_token(tokenizer: PreTrainedTokenizerBase, prefix_token_id: int | None, *, where: str) -> int:
+    """The token that takes the place of an empty context: the argument, or the tokenizer's first or last token."""
+    for token in (prefix_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id):
+        if token is not None:
+            return int(token)
+    what = "the tokenizer has no token for the beginning or the end of a text"
+    raise ModelError(what, where=where, hint="name one with prefix_token_id")
+
+
+def _load_tokenizer(name: str) -> PreTrainedTokenizerBase:
+    from transformers import AutoTokenizer
+
+    import multiform.models.hf  # noqa: F401 - says which package is missing
+
+    folder = Path(name).expanduser()
+    try:
+        return AutoTokenizer.from_pretrained(folder if folder.is_dir() else name, local_files_only=folder.is_dir())
+    except Exception as error:  # the loader raises almost every kind
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        hint = "give a folder or a hub name: tokenizer=NAME"
+        raise ModelError(f"cannot load the tokenizer: {reason}", where=name, hint=hint) from error
+
+
+def move_whitespace(context: str, continuation: str) -> tuple[str, str]:
+    """Move trailing white space of the context to the beginning of the continuation.
+
+    >>> move_whitespace("Answer: ", "yes")
+    ('Answer:', ' yes')
+    """
+    stripped = context.rstrip()
+    return stripped, context[len(stripped) :] + continuation
+
+
+def split(context: Tokens, whole: Tokens, prefix: int) -> Pair:
+    """The pair of a whole text's tokens, split where its context's tokens end.
+
+    A token may span the boundary: "do" and "g" are the one token "dog". Where that leaves nothing to
+    score, the split moves back to the first token in which the whole differs from its context, so
+    that every token with a part of the continuation is scored. A context without tokens becomes the
+    prefix token.
+
+    >>> from array import array
+    >>> split(array("i", [5, 6]), array("i", [5, 9]), prefix=0)
+    Pair(tokens=array('i', [5, 9]), start=1)
+    """
+    start = len(context)
+    if start < len(whole):
+        # Where a token spans the boundary, this is not the whole text any more; lm-eval scores it like this.
+        whole = context + whole[start:]
+    elif whole != context:
+        pairs = zip(context, whole, strict=False)
+        start = next((index for index, (a, b) in enumerate(pairs) if a != b), len(whole) - 1)
+    if start > 0:
+        return Pair(whole, start)
+    return Pair(array("i", [prefix]) + whole, 1)
+
+
+def after_prefix(continuation: Tokens, prefix: int) -> Pair:
+    """The pair of a continuation without context, which follows the prefix token.
+
+    A continuation that begins with the prefix token does not get a second one.
+    """
+    if len(continuation) > 1 and continuation[0] == prefix:
+        return Pair(continuation, 1)
+    return Pair(array("i", [prefix]) + continuation, 1)
+
+
+def fit(pair: Pair, max_length: int, text: str) -> Pair:
+    """The pair truncated at the left to the context length; the last token is not an input of the model."""
+    check_length(len(pair.tokens) - pair.start, max_length, text)
+    surplus = len(pair.tokens) - (max_length + 1)
+    return Pair(pair.tokens[surplus:], pair.start - surplus) if surplus > 0 else pair
+
+
+def check_length(scored: int, max_length: int, text: str) -> None:
+    """Refuse a continuation that is longer than the model's context."""
+    if scored > max_length:
+        raise ModelError(
+            f"the continuation has {scored} tokens and the model reads at most {max_length}",
+            where=shorten(text),
+            hint="shorten the text, or raise max_length if the model allows it",
+        )
+
+
+def encode_texts(
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Iterable[str],
+    *,
+    special: bool | None,
+    truncation: bool = False,
+) -> dict[str, Tokens]:
+    """The tokens of each text; `special` says whether special tokens are added, None leaves that to the tokenizer."""
+    options: dict[str, bool] = {} if special is None else {"add_special_tokens": special}
+    tokens: dict[str, Tokens] = {}
+    for chunk in _chunks(texts):
+        try:
+            encoded = tokenizer(
+                chunk,
+                truncation=truncation,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+                verbose=False,
+                **options,
+            )
+        except (UnicodeEncodeError, TypeError) as error:
+            invalid = next((text for text in chunk if not _is_unicode(text)), None)
+            if invalid is None:
+                raise
+            raise ModelError(
+                "the text has half of a surrogate pair, which is no character",
+                where=shorten(invalid),
+                hint="repair the data",
+            ) from error
+        tokens.update(zip(chunk, (array("i", ids) for ids in encoded["input_ids"]), strict=True))
+    return tokens
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _chunks(items: Iterable[T]) -> Iterator[list[T]]:
+    iterator = iter(items)
+    while chunk := list(islice(iterator, CHUNK)):
+        yield chunk
