@@ -49,7 +49,7 @@ def build(job: dict[str, Any]) -> dict[str, Any]:
 
     mirror = Path(job["mirror"])
     if job["side"] == "multiform":
-        from multiform.tasks import Task
+        from multiform.forms import Task
 
         tasks = [Task.from_config(config, dataset_mirror=mirror) for config in job["configs"]]
         for task in tasks:
@@ -73,7 +73,7 @@ def build(job: dict[str, Any]) -> dict[str, Any]:
 
 def stream(job: dict[str, Any]) -> dict[str, Any]:
     """Make Multiform's requests of many tasks one after the other, none of which is kept."""
-    from multiform.tasks import Task
+    from multiform.forms import Task
 
     number = 0
     for config in job["configs"]:

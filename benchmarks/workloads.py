@@ -74,8 +74,8 @@ WORKLOADS = (
 
 def multiform_requests(config: dict[str, Any], mirror: Path, limit: int | None) -> list[list[Any]]:
     """The requests that Multiform makes: a context with a continuation or with generation arguments."""
+    from multiform.forms import Task
     from multiform.requests import GenerationRequest, LoglikelihoodRequest
-    from multiform.tasks import Task
 
     task = Task.from_config(dict(config), dataset_mirror=mirror)
     made: list[list[Any]] = []

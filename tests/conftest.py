@@ -28,7 +28,7 @@ def _new_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 @pytest.fixture(autouse=True)
 def _own_task_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test finds the Python tasks that another one defined."""
-    from multiform.tasks import task_classes
+    from multiform.catalog import task_classes
 
     monkeypatch.setattr(task_classes, "_entries", dict(task_classes._entries))
 

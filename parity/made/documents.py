@@ -8,10 +8,10 @@ from typing import Any
 
 from multiform import Task, TaskConfig
 from multiform.config import FewshotConfig
+from multiform.datasets.dataset import Dataset
 from multiform.errors import MultiformError
 from multiform.jinja import has_markup
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, RollingRequest
-from multiform.tasks.dataset import Dataset
 from parity.made import shapes
 from parity.made.code import read_function
 from parity.made.shapes import Rows, Shape, Taste

@@ -4,10 +4,14 @@ A name is imported when it is first used, so that `multiform --help` reads no mo
 """
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from multiform.imports.answers import answer_from
 
 if TYPE_CHECKING:
     from multiform import compat
+    from multiform.catalog import BaseTask, Group, TaskManager
     from multiform.config import (
         FewshotConfig,
         FilterPipeline,
@@ -45,42 +49,87 @@ if TYPE_CHECKING:
         register_format,
         shuffle_correct_with_distractors,
     )
+    from multiform.forms import (
+        Form,
+        GenerateTask,
+        LoglikelihoodTask,
+        MultipleChoiceTask,
+        RollingTask,
+        RunSettings,
+        Sample,
+        Sampler,
+        ScoredSample,
+        Task,
+        register_sampler,
+    )
     from multiform.models import Model, register_model
-    from multiform.results import FormResult, Results
+    from multiform.requests import (
+        Completion,
+        GenerationRequest,
+        Instance,
+        LLOutput,
+        LoglikelihoodRequest,
+        RollingRequest,
+    )
+    from multiform.results import FormResult, GroupResult, Results
     from multiform.scoring.filters import register_filter
-    from multiform.scoring.metrics import register_metric
-    from multiform.scoring.scorers import register_scorer
-    from multiform.tasks import BaseTask, Task, TaskManager, register_sampler
+    from multiform.scoring.metrics import Metric, register_metric
+    from multiform.scoring.outcome import ChoiceOutcome, LikelihoodOutcome, TextOutcome
+    from multiform.scoring.scorers import ReadingScorer, Scorer, register_scorer
+    from multiform.scoring.statistics import Estimate
 
 __all__ = [
     "BPBFormat",
     "BPBStyle",
     "BaseTask",
     "COTGenFormat",
+    "ChoiceOutcome",
     "ClozeFormat",
     "ClozeStyle",
     "ClozeTemplateConfig",
+    "Completion",
     "ConfigError",
     "DataError",
+    "Estimate",
     "FewshotConfig",
     "FilterPipeline",
     "FilterStep",
+    "Form",
     "FormResult",
     "FormatConfig",
     "GenerateFormat",
+    "GenerateTask",
+    "GenerationRequest",
+    "Group",
     "GroupConfig",
+    "GroupResult",
     "HybridFormat",
+    "Instance",
+    "LLOutput",
     "Language",
+    "LikelihoodOutcome",
+    "LoglikelihoodRequest",
+    "LoglikelihoodTask",
     "MCCompletionStyle",
     "MCQAFormat",
     "MCQTemplateConfig",
     "MCStyle",
+    "Metric",
     "MetricConfig",
     "Model",
     "ModelError",
     "MultiformError",
+    "MultipleChoiceTask",
+    "ReadingScorer",
     "ResponseType",
     "Results",
+    "RollingRequest",
+    "RollingTask",
+    "RunSettings",
+    "Sample",
+    "Sampler",
+    "ScoredSample",
+    "Scorer",
     "ScorerConfig",
     "Task",
     "TaskConfig",
@@ -89,6 +138,7 @@ __all__ = [
     "TaskStyler",
     "TemplateConfig",
     "TemplateFactory",
+    "TextOutcome",
     "UsageError",
     "answer_key_to_index",
     "compat",
@@ -104,17 +154,24 @@ __all__ = [
     "shuffle_correct_with_distractors",
 ]
 
+# A task's file may import `lm_eval` or `eval_framework`; the modules of `compat` answer.
+answer_from("multiform.compat", Path(__file__).parent / "compat")
+
 #: Where the names come from; each of these modules imports those before it that it builds on.
 _HOMES = (
     "multiform.errors",
+    "multiform.requests",
     "multiform.fields",
     "multiform.formats",
     "multiform.config",
     "multiform.scoring.filters",
+    "multiform.scoring.statistics",
+    "multiform.scoring.outcome",
     "multiform.scoring.metrics",
     "multiform.scoring.scorers",
     "multiform.models",
-    "multiform.tasks",
+    "multiform.forms",
+    "multiform.catalog",
     "multiform.results",
     "multiform.evaluation",
 )

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from multiform.arguments import parse_arguments
+from multiform.catalog import BaseTask, Group
 from multiform.config import TaskConfig
 from multiform.config.serialize import plain
 from multiform.engine.checks import check_model_fits, check_settings, generation_arguments
 from multiform.engine.display import chosen_progress
-from multiform.engine.forms import (
+from multiform.engine.progress import Progress
+from multiform.engine.run import (
     PendingSample,
     RequestCaching,
     pending_samples,
@@ -22,7 +24,6 @@ from multiform.engine.forms import (
     run_samples,
     written_out,
 )
-from multiform.engine.progress import Progress
 from multiform.engine.seeds import set_seeds
 from multiform.engine.setup import (
     DEFAULT_MODEL,
@@ -36,6 +37,8 @@ from multiform.engine.setup import (
 )
 from multiform.engine.store import chosen_store
 from multiform.errors import UsageError, shorten
+from multiform.forms import RunSettings, ScoredSample, Task
+from multiform.forms.request_cache import delete_requests
 from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, summary
 from multiform.models import Model, models
 from multiform.results import FormResult, Results
@@ -45,8 +48,6 @@ from multiform.results.groups import group_results
 from multiform.results.provenance import provenance
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
-from multiform.tasks import BaseTask, Group, RunSettings, ScoredSample, Task
-from multiform.tasks.cache import delete_requests
 
 logger = logging.getLogger("multiform")
 

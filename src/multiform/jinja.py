@@ -13,8 +13,8 @@ from jinja2 import StrictUndefined, TemplateSyntaxError, Undefined, UndefinedErr
 from jinja2.exceptions import SecurityError, TemplateError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from multiform.answers import gold_index, gold_label, gold_text, index_among, join_words, label_list
 from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, nearest, reason, shorten
+from multiform.labels import gold_index, gold_label, gold_text, index_among, join_words, label_list
 
 Doc = Mapping[str, Any]
 

@@ -12,11 +12,6 @@ from typing import Any
 
 import pytest
 
-try:
-    from multiform.tasks.unsupported import _LATER as NOT_YET
-except ImportError:  # everything is supported
-    NOT_YET = {}
-
 RUN = ("run", "--model", "dummy", "--tasks")
 ROW = {"question": "Which?", "choices": ["x", "y", "z"], "answer": 0}
 
@@ -200,15 +195,6 @@ KEYS = [
             ("temperature", "-1", "give a number of 0 or more"),
             ("do_sample", "maybe", "give true or false"),
         ]
-    ),
-    *(
-        task(
-            f"not_supported_yet_{name}",
-            f"{name}: {'true' if name in ('unsafe_code', 'multiple_inputs') else 'x'} # here\n",
-            f"{name}: '{name}' is not supported yet",
-            "remove it",
-        )
-        for name in NOT_YET
     ),
 ]
 

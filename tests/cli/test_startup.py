@@ -41,7 +41,7 @@ def test_a_light_command_loads_nothing_heavy(command: str) -> None:
 
 
 def test_help_reads_neither_tasks_nor_templates() -> None:
-    assert loaded("--help") & {"jinja2", "yaml", "multiform.config", "multiform.tasks"} == set()
+    assert loaded("--help") & {"jinja2", "yaml", "multiform.config", "multiform.forms"} == set()
 
 
 def test_help_takes_a_quarter_of_a_second_at_most() -> None:

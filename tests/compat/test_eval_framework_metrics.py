@@ -18,7 +18,7 @@ from multiform.compat.eval_framework.metrics.completion.minerva_math_utils impor
     strip_string_hendrycks,
 )
 from multiform.compat.eval_framework.metrics.completion.symbolic import reads_latex
-from multiform.formats.measures import (
+from multiform.formats.dialects.metric_classes import (
     AccuracyLoglikelihood,
     AccuracyNormLoglikelihood,
     BitsPerByteLoglikelihood,
@@ -27,7 +27,7 @@ from multiform.formats.measures import (
     ProbabilityMass,
     TernaryScore,
 )
-from multiform.samples import Completion, Loglikelihood
+from multiform.formats.dialects.samples import Completion, Loglikelihood
 
 needs_latex = pytest.mark.skipif(not reads_latex(), reason="sympy cannot read LaTeX here")
 

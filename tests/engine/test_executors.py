@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from multiform.engine.executors import LocalExecutor, Unit
-from multiform.engine.run import answers, units
+from multiform.engine.responses import answers, units
 from multiform.errors import ModelError
 from multiform.models.dummy import DummyModel
 from multiform.requests import (

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from multiform import BaseTask, FormatConfig, TaskConfig
 from multiform.fields import Field
-from multiform.formats import dialects, formats, template_of
-from multiform.formats.convert import written
-from multiform.formats.factory import template_from
-from multiform.formats.styles import style_from
+from multiform.formats import dialect_names, formats, template_of
+from multiform.formats.dialects.builtin_stylers import style_from
+from multiform.formats.dialects.convert import written
+from multiform.formats.dialects.template_factory import template_from
 
 DOC = {"question": "What is the capital of France?", "choices": ["Berlin", "Paris", "London"], "answer": 1}
 #: Texts of every kind but Jinja, whose braces a format would read.
@@ -115,7 +115,7 @@ def test_a_format_comes_back_from_every_dialect_and_renders_the_same(form):
         assert styler.get_instruction_text(question, choices) + styler.get_cue_text() == expected["doc_to_text"]
 
 
-@pytest.mark.parametrize("name", [*formats, *dialects])
+@pytest.mark.parametrize("name", [*formats, *dialect_names])
 def test_every_name_comes_back(name):
     form = FormatConfig.named(name)
     assert template_from(form)[0].to_format() == form

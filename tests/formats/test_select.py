@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import pytest
 
 from multiform import ConfigError, FormatConfig, MCQAFormat, TaskConfig, TaskManager, register_format
-from multiform.answers import LabelSpec
 from multiform.formats import FieldMapping, formats, select_format, supported_formats
 from multiform.formats.select import format_table
+from multiform.labels import LabelSpec
 
 FULL = FieldMapping("question", "choices", "answer")
 NO_CHOICES = FieldMapping("question", None, "answer")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from multiform import ConfigError, DataError, FormatConfig, Task, TaskConfig
-from multiform.formats.shots import asked_statement, written_answer
-from multiform.tasks import RunSettings
+from multiform.formats.fewshot_answer import asked_statement, written_answer
+from multiform.forms import RunSettings
 
 DOC = {"question": "2 + 2?", "choices": ["3", "4"], "answer": 1}
 SHOT = {"question": "1 + 2?", "choices": ["3", "4"], "answer": 0, "why": "One and two make three."}

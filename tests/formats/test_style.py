@@ -21,13 +21,13 @@ from multiform import (
     format_mc_prompt,
     shuffle_correct_with_distractors,
 )
-from multiform.formats.language import LITERALS
-from multiform.formats.measures import (
+from multiform.formats.dialects.metric_classes import (
     AccuracyCompletion,
     AccuracyLoglikelihood,
     AccuracyNormLoglikelihood,
     BitsPerByteLoglikelihood,
 )
+from multiform.formats.language import LITERALS
 
 QUESTION, CHOICES = "What is the capital of France?", ["Berlin", "Paris", "London"]
 

@@ -14,10 +14,10 @@ from eval_framework_rows import write_rows
 
 import multiform
 from multiform import compat
-from multiform.compat.packages import packages, real_folder
+from multiform.catalog import task_classes
+from multiform.catalog.python_tasks import task_classes_in
 from multiform.errors import MultiformError
-from multiform.tasks import task_classes
-from multiform.tasks.python import task_classes_in
+from multiform.imports.eval_framework import packages, real_folder
 
 #: Why some modules are not scored, by what the error says.
 REFUSED = {

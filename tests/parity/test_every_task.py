@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from multiform.compat import removed
+from multiform.imports import removed
 from parity.found import task_files
 from parity.made.every import Outcome, broken_groups, outcomes
 

@@ -14,8 +14,8 @@ import pytest
 import reference
 
 from multiform import evaluate
+from multiform.forms import ScoredSample
 from multiform.requests import LLOutput, Request, RollingRequest
-from multiform.tasks import ScoredSample
 
 pytestmark = [pytest.mark.parity, pytest.mark.bundled, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiform.answers import label_list
+from multiform.labels import label_list
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.metrics import build_metric
 from multiform.scoring.outcome import TextOutcome

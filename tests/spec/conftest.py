@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from multiform.forms import Task
 from multiform.models import Model
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
-from multiform.tasks import Task
 
 
 def _row(question: str, answer: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import fields as dataclass_fields
 import pytest
 
 from multiform import ConfigError, DataError, FewshotConfig, TaskConfig, evaluate
-from multiform.tasks import Task
+from multiform.forms import Task
 
 
 def fails(*args, **kwargs):

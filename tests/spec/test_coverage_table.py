@@ -9,7 +9,7 @@ from dataclasses import fields
 import pytest
 
 from multiform import FewshotConfig, FilterPipeline, FilterStep, GroupConfig, MetricConfig, ScorerConfig, TaskConfig
-from multiform.tasks import MultipleChoiceTask, Task
+from multiform.forms import MultipleChoiceTask, Task
 
 
 def test_every_name_has_a_test_and_the_page_is_up_to_date(coverage):

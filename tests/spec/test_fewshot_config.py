@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from multiform import ConfigError, DataError, FewshotConfig, evaluate, register_sampler
-from multiform.tasks.fewshot import FirstNSampler, Sampler, samplers
+from multiform.forms.samplers import FirstNSampler, Sampler, samplers
 
 EXAMPLES = [
     {"question": "Is gold heavy?", "choices": ["no", "yes"], "answer": 1},

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from multiform.forms import Task
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
-from multiform.tasks import Task
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
 

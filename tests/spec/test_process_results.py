@@ -11,8 +11,8 @@ from typing import ClassVar
 import pytest
 
 from multiform import ConfigError, DataError, evaluate, register_scorer
+from multiform.forms import MultipleChoiceTask
 from multiform.scoring.scorers import Scorer, scorers
-from multiform.tasks import MultipleChoiceTask
 
 
 def score(task, model, key, **options):

@@ -8,9 +8,9 @@ import math
 import pytest
 
 from multiform import ConfigError, DataError, TaskConfig, TaskManager, evaluate
+from multiform.forms import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, Responses, RollingTask, Task
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
 from multiform.results.export import sample_lines
-from multiform.tasks import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, Responses, RollingTask, Task
 
 
 def contexts(task, **options) -> list[str]:
@@ -62,7 +62,7 @@ def test_a_subclass_for_an_output_type_does_not_replace_the_usual_one(fields):
 @pytest.mark.covers("Task.from_config")
 def test_a_task_file_names_a_class(write):
     own = """\
-from multiform.tasks import MultipleChoiceTask
+from multiform.forms import MultipleChoiceTask
 
 class Shouting(MultipleChoiceTask):
     def doc_to_text(self, doc, doc_to_text=None):

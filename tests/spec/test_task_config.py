@@ -9,10 +9,10 @@ import math
 import pytest
 
 from multiform import ConfigError, MCQAFormat, TaskConfig, TaskManager, UsageError, evaluate
+from multiform.forms import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask, Task
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, RollingRequest
 from multiform.results.export import to_json, write_results
 from multiform.results.table import results_table
-from multiform.tasks import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask, Task
 
 ROWS = """\
 {"question": "Is tea hot?", "choices": ["no", "yes"], "answer": 1}

@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 
 from multiform import ConfigError, DataError, Task, TaskConfig, UsageError, evaluate, register_scorer
+from multiform.forms import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask
 from multiform.requests import (
     Completion,
     GenerationRequest,
@@ -17,7 +18,6 @@ from multiform.requests import (
     RollingRequest,
 )
 from multiform.scoring.scorers import Scorer, scorers
-from multiform.tasks import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask
 
 
 def chat(messages, add_generation_prompt=True) -> str:

@@ -16,13 +16,13 @@ from multiform import (
     register_sampler,
     register_scorer,
 )
+from multiform.forms import MultipleChoiceTask, samplers
+from multiform.forms.samplers import Sampler
 from multiform.scoring.aggregations import register_aggregation
 from multiform.scoring.filters import filters
 from multiform.scoring.metrics import metrics
 from multiform.scoring.reductions import reductions, register_reduction
 from multiform.scoring.scorers import Scorer, scorers
-from multiform.tasks import MultipleChoiceTask, samplers
-from multiform.tasks.fewshot import Sampler
 
 
 @pytest.fixture(autouse=True)

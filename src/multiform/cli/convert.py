@@ -52,12 +52,12 @@ def add_parser(commands: Any) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print each in the other dialect, and what differs to standard error."""
-    from multiform.formats import FormatConfig, dialects, formats
-    from multiform.formats.convert import written
+    from multiform.formats import FormatConfig, dialect_names, formats
+    from multiform.formats.dialects.convert import written
 
     made = []
     for name in options.names:
-        if name in formats or name in dialects:
+        if name in formats or name in dialect_names:
             one = written(FormatConfig.named(name), options.to)
             text = one.python() if options.language == "python" else yaml_text({one.key: one.value})
             made.append((name, text.rstrip("\n"), list(one.differences)))
@@ -71,22 +71,22 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
-    from multiform.formats import dialects, formats
-    from multiform.tasks import TaskManager
+    from multiform.catalog import TaskManager
+    from multiform.formats import dialect_names, formats
 
     try:
         return TaskManager(options.include_path).load(name)
     except UsageError as error:
         if error.where != name or "@" in name or "." in name:
             raise
-        hint = f"{error.hint}; formats: {', '.join([*formats, *dialects])}"
+        hint = f"{error.hint}; formats: {', '.join([*formats, *dialect_names])}"
         raise UsageError("no task or format of that name", where=name, hint=hint) from error
 
 
 def _task(config: TaskConfig, options: argparse.Namespace) -> tuple[str, list[str]]:
     """The task in the other dialect, and what differs."""
-    from multiform.formats.convert import written
-    from multiform.tasks.translate import class_text, config_text, task_fields
+    from multiform.catalog.translate import class_text, config_text, task_fields
+    from multiform.formats.dialects.convert import written
 
     if config.format is None:
         what = "its prompts are not made by a format" if config.template_config is None else "its template is code"

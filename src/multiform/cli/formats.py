@@ -64,7 +64,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _explained(name: str, form: FormatConfig) -> dict[str, Any]:
-    from multiform.formats.convert import DIALECTS, written
+    from multiform.formats.dialects.convert import DIALECTS, written
 
     ways = {dialect: written(form, dialect) for dialect in DIALECTS}
     prompt, scored, target = _example(form)
@@ -83,7 +83,7 @@ def _explained(name: str, form: FormatConfig) -> dict[str, Any]:
 def _example(form: FormatConfig) -> tuple[str, list[str], Any]:
     """The prompt of the example, what is scored after it, and what is right."""
     from multiform.config import TaskConfig
-    from multiform.tasks import Task
+    from multiform.forms import Task
 
     config = TaskConfig(
         task="example",

@@ -21,7 +21,7 @@ _HOW = {
 
 def print_inferred(names: Sequence[str], include_path: Any, *, as_json: bool) -> int:
     """Print what was found, once for all tasks of which the same was found."""
-    from multiform.tasks import TaskManager
+    from multiform.catalog import TaskManager
 
     found: dict[str, dict[str, Any]] = {}
     bare = [name.rpartition("@")[0] if "@" in name else name for name in names]

@@ -59,9 +59,9 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _indexed(options: argparse.Namespace) -> list[dict[str, Any]]:
+    from multiform.catalog import TaskManager
+    from multiform.catalog.index import warn_of
     from multiform.config.source import display
-    from multiform.tasks import TaskManager
-    from multiform.tasks.index import warn_of
 
     index = TaskManager(options.include_path).index
     warn_of(sorted({str(error) for error in index.broken.values()}))
@@ -83,17 +83,17 @@ def _registered(kind: str) -> list[dict[str, Any]]:
 
 def _dialects() -> list[dict[str, Any]]:
     """The names of templates and styles, which are formats as well."""
-    from multiform.formats import dialects
+    from multiform.formats import dialect_names
 
-    return [{"name": name, "about": _first_line(dialects.get(name))} for name in dialects]
+    return [{"name": name, "about": _first_line(dialect_names.get(name))} for name in dialect_names]
 
 
 def _registry(kind: str) -> Any:
     from multiform.formats import formats
+    from multiform.forms import samplers
     from multiform.scoring.filters import filters
     from multiform.scoring.metrics import metrics
     from multiform.scoring.scorers import scorers
-    from multiform.tasks import samplers
 
     table: dict[str, Any] = {
         "formats": formats,

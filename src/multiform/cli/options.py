@@ -14,7 +14,7 @@ from multiform.cli.parser import one_of
 from multiform.errors import ConfigError, UsageError, shorten
 
 if TYPE_CHECKING:
-    from multiform.tasks import RunSettings
+    from multiform.forms import RunSettings
 
 
 def add_sources(parser: argparse.ArgumentParser) -> None:
@@ -188,7 +188,7 @@ def _template(text: str) -> bool | str:
 
 def prompt_settings(options: argparse.Namespace) -> RunSettings:
     """The settings of the prompt flags."""
-    from multiform.tasks import RunSettings
+    from multiform.forms import RunSettings
 
     return RunSettings(
         num_fewshot=options.num_fewshot,

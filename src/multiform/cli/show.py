@@ -11,8 +11,8 @@ from multiform.cli import options as flags
 from multiform.errors import UsageError, shorten
 
 if TYPE_CHECKING:
+    from multiform.forms import Sample, Task
     from multiform.requests import Instance
-    from multiform.tasks import Sample, Task
 
 _EXAMPLES = """\
 examples:

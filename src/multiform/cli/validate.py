@@ -12,9 +12,10 @@ from multiform.cli import values
 from multiform.errors import MultiformError, UsageError
 
 if TYPE_CHECKING:
+    from multiform.catalog import TaskManager
     from multiform.config import TaskConfig
+    from multiform.forms import RunSettings
     from multiform.lint import Finding
-    from multiform.tasks import RunSettings, TaskManager
 
 logger = logging.getLogger("multiform")
 
@@ -50,8 +51,8 @@ def add_parser(commands: Any) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Check every form, and say all that is wrong before failing."""
+    from multiform.catalog import TaskManager
     from multiform.results.export import plain_json
-    from multiform.tasks import TaskManager
 
     names = [name for spec in [*options.names, *options.tasks] for name in spec.split(",") if name.strip()]
     if not names:
@@ -72,7 +73,7 @@ def _checked(
     name: str, manager: TaskManager, settings: RunSettings, options: argparse.Namespace, said: set[Finding]
 ) -> Iterator[dict[str, Any]]:
     """A row for each form that the name stands for; one that is broken does not hide the others."""
-    from multiform.tasks import Group
+    from multiform.catalog import Group
 
     try:
         targets = manager.targets(name)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
 from typing import Protocol
 
-from multiform.compat import finder, packages
+from multiform.config.functions import load_module
 from multiform.errors import UsageError, nearest
+from multiform.imports import eval_framework, lm_eval
 
 
 class _Answering(Protocol):
     """A module that answers the imports of a package."""
 
+    def install(self, *, load: Callable[[Path], ModuleType], instead: bool = False) -> bool: ...
+
     def uninstall(self) -> None: ...
 
 
-_ANSWERED: dict[str, _Answering] = {finder.PACKAGE: finder, packages.PACKAGE: packages}
+_ANSWERED: dict[str, _Answering] = {lm_eval.PACKAGE: lm_eval, eval_framework.PACKAGE: eval_framework}
 
 
 def install(package: str, *, instead: bool = False) -> bool:
@@ -28,20 +34,15 @@ def install(package: str, *, instead: bool = False) -> bool:
     >>> ClozeStyle().get_cue_text()
     'Answer:'
     """
-    if package == finder.PACKAGE:
-        from multiform.config.functions import load_module
-
-        return finder.install(load=load_module, instead=instead)
-    _module(package, "install")
-    return packages.install(instead=instead)
+    return _answering(package, "install").install(load=load_module, instead=instead)
 
 
 def uninstall(package: str) -> None:
     """Leave the package's name to whoever else answers it."""
-    _module(package, "uninstall").uninstall()
+    _answering(package, "uninstall").uninstall()
 
 
-def _module(package: str, where: str) -> _Answering:
+def _answering(package: str, where: str) -> _Answering:
     if package not in _ANSWERED:
         hint = nearest(package, list(_ANSWERED), listed="there are")
         raise UsageError(f"no names of '{package}' here", where=where, hint=hint)

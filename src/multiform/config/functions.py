@@ -15,10 +15,11 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from multiform.compat import removed
-from multiform.compat.finder import answers, real_folder
 from multiform.config.source import Position
 from multiform.errors import ConfigError, nearest, reason
+from multiform.imports import removed
+from multiform.imports.answers import original_name
+from multiform.imports.lm_eval import answers, real_folder
 
 _IMPORTS_LM_EVAL = re.compile(rb"^[ \t]*(?:from|import)[ \t]+lm_eval\b", re.MULTILINE)
 
@@ -121,7 +122,7 @@ def _run(file: Path, name: str) -> ModuleType:
 
 def _unanswered(error: BaseException) -> str:
     """What to do where a module asks lm_eval for something that is not there."""
-    name = (getattr(error, "name", None) or "").removeprefix("multiform.compat.")
+    name = original_name(getattr(error, "name", None) or "")
     if not isinstance(error, ImportError) or name.partition(".")[0] != "lm_eval":
         return ""
     return f"docs/lm-eval.md says what of {name} is answered; 'pip install lm-eval' adds the rest"

@@ -20,7 +20,7 @@ from multiform.config.functions import resolve_functions
 from multiform.config.yaml import read_text, read_yaml
 from multiform.errors import ConfigError, nearest
 from multiform.fields import Doc, Field
-from multiform.formats.jinja import BoundTemplate
+from multiform.formats.compile import BoundTemplate
 
 #: What an entry of a library may say; keys beyond these are errors.
 KEYS = ("doc_to_text", "doc_to_target", "doc_to_choice", "target_delimiter", "gen_prefix", "description")

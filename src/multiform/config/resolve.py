@@ -16,7 +16,7 @@ from multiform.config.generation import generation_defaults
 from multiform.config.keys import Unstated
 from multiform.config.prompts import load_prompt
 from multiform.config.recovered import recovered
-from multiform.config.wrapped import wrapped
+from multiform.config.template import wrapped
 from multiform.errors import ConfigError, MultiformError, shorten
 from multiform.fields import Field, FieldSpec
 from multiform.formats import FieldMapping, FormatConfig, compile_format, select_format

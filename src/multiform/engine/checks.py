@@ -12,8 +12,8 @@ from typing import Any
 from multiform.arguments import parse_arguments
 from multiform.config.generation import generation_overrides
 from multiform.errors import ConfigError, UsageError, shorten
+from multiform.forms import Task
 from multiform.models import models
-from multiform.tasks import Task
 
 logger = logging.getLogger("multiform")
 

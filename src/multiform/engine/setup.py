@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from multiform.compat.foreign import as_model
+from multiform.catalog import BaseTask, Group, Node, TaskManager, distinct, same_task
 from multiform.config import TaskConfig
-from multiform.engine.late import late_model
+from multiform.engine.lazy_model import late_model
+from multiform.engine.notes import format_notes
 from multiform.engine.progress import Progress
-from multiform.engine.recovered import format_notes
 from multiform.engine.store import Store
 from multiform.errors import ConfigError, UsageError, nearest, reason
+from multiform.forms import GenerateTask, RunSettings, Task
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
-from multiform.tasks import BaseTask, GenerateTask, Group, Node, RunSettings, Task, TaskManager, distinct, same_task
+from multiform.models.foreign import as_model
 
 DEFAULT_MODEL = "bundled"
 #: Seeds of python, numpy, torch and the few-shot sampler.

@@ -9,16 +9,20 @@ from multiform.formats.builtin import (
     HybridFormat,
     MCQAFormat,
 )
-from multiform.formats.choices import answer_key_to_index, format_mc_prompt, shuffle_correct_with_distractors
-from multiform.formats.dialects import dialects
-from multiform.formats.factory import TemplateFactory, template_of
-from multiform.formats.jinja import FieldMapping, bound, compile_format
+from multiform.formats.compile import FieldMapping, bound, compile_format
+from multiform.formats.dialects.builtin_stylers import BPBStyle, ClozeStyle, MCCompletionStyle, MCStyle
+from multiform.formats.dialects.builtin_templates import ClozeTemplateConfig, MCQTemplateConfig
+from multiform.formats.dialects.choice_helpers import (
+    answer_key_to_index,
+    format_mc_prompt,
+    shuffle_correct_with_distractors,
+)
+from multiform.formats.dialects.styler import ResponseType, TaskStyle, TaskStyler
+from multiform.formats.dialects.template import TemplateConfig
+from multiform.formats.dialects.template_factory import TemplateFactory, template_of
 from multiform.formats.language import Language
+from multiform.formats.names import dialect_names
 from multiform.formats.select import select_format, supported_formats
-from multiform.formats.style import ResponseType, TaskStyle, TaskStyler
-from multiform.formats.styles import BPBStyle, ClozeStyle, MCCompletionStyle, MCStyle
-from multiform.formats.template import TemplateConfig
-from multiform.formats.templates import ClozeTemplateConfig, MCQTemplateConfig
 
 __all__ = [
     "BPBFormat",
@@ -46,7 +50,7 @@ __all__ = [
     "answer_key_to_index",
     "bound",
     "compile_format",
-    "dialects",
+    "dialect_names",
     "format_mc_prompt",
     "formats",
     "register_format",

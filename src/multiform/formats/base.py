@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Literal, TypeVar, get_args
 
-from multiform.answers import LabelSpec
 from multiform.errors import ConfigError, nearest, shorten
-from multiform.formats.dialects import dialects
-from multiform.formats.shots import asked_statement
+from multiform.formats.fewshot_answer import asked_statement
+from multiform.formats.names import dialect_names
 from multiform.jinja import compile_template, has_markup
+from multiform.labels import LabelSpec
 from multiform.registry import Registry
 
 OutputType = Literal["multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"]
@@ -248,14 +248,16 @@ class FormatConfig:
     def named(cls, name: str, overrides: Mapping[str, Any] | None = None) -> FormatConfig:
         """The format of that name, registered or of another dialect, with fields changed."""
         overrides = dict(overrides or {})
-        if name not in formats and name in dialects:
-            return dialects.get(name)(overrides)
+        if name not in formats and name in dialect_names:
+            return dialect_names.get(name)(overrides)
         broken = formats.unfinished(name)
         if name not in formats and broken is not None:
             what = f"format '{name}' is not registered: {broken.__name__} is no finished dataclass"
             raise ConfigError(what, hint="decorate it with @dataclass(frozen=True, kw_only=True)")
         if name not in formats:
-            raise ConfigError(f"unknown format '{name}'", hint=nearest(name, [*formats, *dialects], listed="formats"))
+            raise ConfigError(
+                f"unknown format '{name}'", hint=nearest(name, [*formats, *dialect_names], listed="formats")
+            )
         kind: Any = formats.get(name)
         base = None if isinstance(kind, type) else kind()
         known = {field.name for field in fields(kind if base is None else base)}

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from multiform.answers import LabelSpec
 from multiform.formats.base import FormatConfig, Scored
 from multiform.jinja import has_markup
+from multiform.labels import LabelSpec
 
 
 @dataclass(frozen=True, kw_only=True)

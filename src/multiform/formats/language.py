@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from multiform.answers import LabelSpec
 from multiform.errors import ConfigError, nearest
+from multiform.labels import LabelSpec
 
 
 class Language(Enum):

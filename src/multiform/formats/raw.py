@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from multiform.answers import label_list
 from multiform.errors import ConfigError
 from multiform.formats.base import FormatConfig
-from multiform.formats.jinja import FieldMapping
+from multiform.formats.compile import FieldMapping
 from multiform.jinja import has_markup, literal_text
+from multiform.labels import label_list
 
 _OPENING = re.compile(r"^\s*(question|q|problem)\s*:", re.IGNORECASE)
 _CUE = re.compile(r"(^|\n)\s*(the\s+)?(best\s+|final\s+|correct\s+)?(answer|a|response|output)(\s+is)?\s*:?\s*$", re.I)

@@ -8,8 +8,8 @@ from typing import Any
 
 from multiform.errors import ConfigError, nearest, shorten
 from multiform.formats.base import FormatConfig, formats
-from multiform.formats.dialects import dialects
-from multiform.formats.jinja import FieldMapping
+from multiform.formats.compile import FieldMapping
+from multiform.formats.names import dialect_names
 
 FormatSpec = str | Mapping[str, Any] | FormatConfig | None
 
@@ -44,8 +44,8 @@ def select_format(spec: FormatSpec, selection: str | None = None) -> Selected | 
         selection = next(iter(table))
     if selection in table:
         return Selected(selection, _placed_entry(spec, selection, table[selection]))
-    if selection not in formats and selection not in dialects:
-        known = [*table, *formats, *dialects]
+    if selection not in formats and selection not in dialect_names:
+        known = [*table, *formats, *dialect_names]
         raise UnknownFormatError(f"unknown format '{selection}'", hint=nearest(selection, known, listed="formats"))
     return Selected(selection, FormatConfig.named(selection))
 
@@ -103,7 +103,7 @@ def _entry(label: str, value: Any) -> FormatConfig:
         )
     overrides = dict(value)
     name = overrides.pop("type", label)
-    if not isinstance(name, str) or (name not in formats and name not in dialects):
-        hint = nearest(str(name), [*formats, *dialects], listed="give it a 'type', one of")
+    if not isinstance(name, str) or (name not in formats and name not in dialect_names):
+        hint = nearest(str(name), [*formats, *dialect_names], listed="give it a 'type', one of")
         raise ConfigError(f"unknown format type '{name}'", where="type" if "type" in value else None, hint=hint)
     return FormatConfig.named(name, overrides)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from multiform.config import FewshotConfig
+from multiform.forms import RollingTask, Task
 from multiform.lint.finding import Finding
 from multiform.models import Model
-from multiform.tasks import RollingTask, Task
 
 
 def fewshot_findings(task: Task) -> list[Finding]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from multiform.fields import Doc
+from multiform.forms import Task
 from multiform.lint.documents import DocumentFields, document_findings
 from multiform.lint.finding import Finding
 from multiform.lint.settings import fewshot_findings
-from multiform.tasks import Task
 
 
 def task_findings(task: Task, docs: Iterable[tuple[int, Doc]]) -> list[Finding]:

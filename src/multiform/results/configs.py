@@ -10,7 +10,7 @@ from typing import Any
 from multiform.config.fewshot import FewshotConfig
 from multiform.config.serialize import plain
 from multiform.config.source import display
-from multiform.tasks import Task
+from multiform.forms import Task
 
 _ORDER = (
     *("task", "task_alias", "tag", "custom_dataset", "dataset_path", "dataset_name", "dataset_kwargs"),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from multiform.catalog import Group, node_name
 from multiform.results.results import FormResult, GroupResult
 from multiform.scoring.groups import group_scores
-from multiform.tasks import Group, node_name
 
 
 def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0) -> list[GroupResult]:

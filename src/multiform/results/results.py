@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from multiform.forms import ScoredSample
 from multiform.results.scores import Scores, no_such_form
 from multiform.scoring.statistics import Estimate
-from multiform.tasks import ScoredSample
 
 if TYPE_CHECKING:
     from pandas import DataFrame

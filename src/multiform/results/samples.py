@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
+from multiform.forms import ScoredSample
 from multiform.media import Media, named
 from multiform.requests import (
     Completion,
@@ -19,7 +20,6 @@ from multiform.requests import (
 )
 from multiform.results.names import sha256
 from multiform.results.results import FormResult
-from multiform.tasks import ScoredSample
 
 
 def sample_lines(form: FormResult) -> Iterator[dict[str, Any]]:

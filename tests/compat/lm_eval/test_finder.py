@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from multiform import ConfigError, TaskManager, compat
-from multiform.compat import finder
 from multiform.config.functions import FunctionRef, load_module
 from multiform.config.source import Position
+from multiform.imports import lm_eval as finder
 
 
 @pytest.fixture(autouse=True)

@@ -7,12 +7,12 @@ from types import SimpleNamespace
 import pytest
 
 from multiform import ModelError, UsageError, evaluate
-from multiform.compat.foreign import ForeignModel, as_model
 from multiform.compat.lm_eval.api.instance import Instance
 from multiform.compat.lm_eval.api.model import LM, TemplateLM
 from multiform.compat.lm_eval.api.registry import get_model, register_model
 from multiform.models import models
 from multiform.models.dummy import DummyModel
+from multiform.models.foreign import ForeignModel, as_model
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
 
 from .conftest import needs_lm_eval

@@ -11,7 +11,7 @@ from types import ModuleType
 import pytest
 
 from multiform import ConfigError, DataError, Task, TaskManager, evaluate
-from multiform.compat import finder
+from multiform.imports import lm_eval as finder
 from multiform.requests import GenerationRequest, Instance, LoglikelihoodRequest
 
 from .conftest import needs_lm_eval

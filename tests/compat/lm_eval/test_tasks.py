@@ -21,8 +21,8 @@ from multiform.compat.lm_eval.api.registry import (
 from multiform.compat.lm_eval.api.task import ConfigurableTask, MultipleChoiceTask, PerplexityTask, Task
 from multiform.compat.lm_eval.evaluator import simple_evaluate
 from multiform.compat.lm_eval.tasks import TaskManager, get_task_dict, get_task_name_from_object
-from multiform.tasks import MultipleChoiceTask as OurMultipleChoice
-from multiform.tasks import Task as OurTask
+from multiform.forms import MultipleChoiceTask as OurMultipleChoice
+from multiform.forms import Task as OurTask
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from multiform.compat import finder
 from multiform.compat.lm_eval import evaluator
 from multiform.compat.lm_eval.api.model import LM
 from multiform.compat.lm_eval.tasks import TaskManager
+from multiform.imports import lm_eval as finder
 
 from .conftest import needs_lm_eval
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from multiform.engine.forms import works_of
+from multiform.engine.run import works_of
 from multiform.engine.setup import load_tasks
+from multiform.forms import RunSettings
 from multiform.inference.plan import Cost
 from multiform.requests import LoglikelihoodRequest
-from multiform.tasks import RunSettings
 
 SUBJECT = "high_school_biology"
 DOCS = 200

@@ -16,6 +16,7 @@ import torch
 import transformers
 
 import multiform
+from multiform.datasets.media_files import media_from
 from multiform.engine.executors import LocalExecutor
 from multiform.errors import ModelError, UsageError
 from multiform.media import Media
@@ -24,7 +25,6 @@ from multiform.models.hf.model import HFModel
 from multiform.models.multimodal.inputs import ImageOptions, resized
 from multiform.models.multimodal.model import HFMultimodalModel
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest
-from multiform.tasks.media_files import media_from
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from multiform.datasets.media_files import media_from
 from multiform.errors import ModelError
 from multiform.media.audio import decode_wav
 from multiform.models.openai import OpenAIChat, OpenAICompletions
 from multiform.models.openai.messages import with_media
 from multiform.requests import GenerationRequest
-from multiform.tasks.media_files import media_from
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from multiform.cli.main import main
-from multiform.compat.finder import real_folder
+from multiform.imports.lm_eval import real_folder
 
 _NO_TASKS = ("-h", "--help", "--version", "--include_path", "--config", "-C")
 

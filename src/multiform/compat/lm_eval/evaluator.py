@@ -14,8 +14,8 @@ from multiform.compat.lm_eval.results import whole_results, without_run
 from multiform.compat.lm_eval.tasks.manager import TaskDict, TaskManager
 from multiform.errors import UsageError
 from multiform.evaluation import evaluate as run
+from multiform.forms import Task
 from multiform.results import Results
-from multiform.tasks import Task
 
 
 @also(ValueError)

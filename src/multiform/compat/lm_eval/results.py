@@ -8,10 +8,10 @@ from itertools import groupby
 from typing import Any
 
 from multiform.compat.lm_eval.utils import handle_non_serializable, hash_string
+from multiform.forms import ScoredSample
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, LoglikelihoodRequest, Request
 from multiform.results import FormResult, Results
 from multiform.results.export import to_json
-from multiform.tasks import ScoredSample
 
 _SCORES = ("results", "groups", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better", "n-samples")
 _RUN = ("config", "git_hash", "date", "pretty_env_info", "transformers_version", "lm_eval_version", "upper_git_hash",

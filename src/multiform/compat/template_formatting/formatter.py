@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from multiform.samples import Message, Property, Role
+from multiform.formats.dialects.samples import Message, Property, Role
 
 __all__ = ["BaseFormatter", "ConcatFormatter", "IdentityFormatter", "Message", "Property", "Role"]
 

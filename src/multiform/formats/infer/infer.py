@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from multiform.answers import label_list
 from multiform.fields import Field, FieldSpec
+from multiform.formats.compile import FieldMapping
 from multiform.formats.infer.document import PromptAnswer, PromptChoices, PromptQuestion
 from multiform.formats.infer.layout import Layout, Unclear, read_layout
 from multiform.formats.infer.options import Options, indexed_list
 from multiform.formats.infer.parts import Text, Value, template_parts
 from multiform.formats.infer.result import ADD, ADD_CHOICES, Recovered, Refused
-from multiform.formats.jinja import FieldMapping
 from multiform.jinja import has_markup
+from multiform.labels import label_list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

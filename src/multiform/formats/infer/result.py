@@ -8,8 +8,8 @@ from typing import Literal
 
 from multiform.errors import ConfigError
 from multiform.fields import FieldSpec
+from multiform.formats.compile import FieldMapping
 from multiform.formats.infer.spread import SpreadAnswer, SpreadChoices
-from multiform.formats.jinja import FieldMapping
 
 #: What to do where nothing can be recovered.
 ADD = "write a file that includes this one and gives formats: (say mcqa), doc_to_text: the bare question"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from multiform.errors import DataError
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.formats.choices import shuffle_correct_with_distractors
+from multiform.formats.dialects.choice_helpers import shuffle_correct_with_distractors
 from multiform.jinja import choice_list
 
 

@@ -7,9 +7,9 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from multiform.answers import label_list
 from multiform.errors import DataError, shorten
 from multiform.fields import Doc
+from multiform.labels import label_list
 from multiform.scoring.filters.base import Filter, register_filter
 from multiform.scoring.filters.text import each
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from multiform.answers import label_list
 from multiform.errors import ConfigError, shorten
+from multiform.labels import label_list
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers.base import ReadingScorer, register_scorer
 

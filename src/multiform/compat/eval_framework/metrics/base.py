@@ -1,9 +1,9 @@
 """The base of all metrics, and what they give."""
 
-from multiform.formats.measures import (
+from multiform.formats.dialects.metric_classes import (
     BaseMetric,
 )
-from multiform.samples import (
+from multiform.formats.dialects.samples import (
     MetricResult,
 )
 

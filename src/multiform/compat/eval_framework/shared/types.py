@@ -1,6 +1,6 @@
 """Samples and responses as metrics see them."""
 
-from multiform.samples import (
+from multiform.formats.dialects.samples import (
     BaseMetricContext,
     Completion,
     ConcatCompression,

@@ -1,22 +1,22 @@
 """Tasks as classes, and their samples."""
 
+from multiform.catalog.base_task import (
+    BaseTask,
+    SubjectType,
+)
+from multiform.catalog.sampling import (
+    RANDOM_SEED,
+)
+from multiform.catalog.styling import (
+    NO_SUBJECT,
+)
 from multiform.formats import (
     Language,
     ResponseType,
     TaskStyle,
 )
-from multiform.samples import (
+from multiform.formats.dialects.samples import (
     Sample,
-)
-from multiform.tasks.sampling import (
-    RANDOM_SEED,
-)
-from multiform.tasks.styled import (
-    BaseTask,
-    SubjectType,
-)
-from multiform.tasks.styling import (
-    NO_SUBJECT,
 )
 
 __all__ = [

@@ -5,8 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any, TypeVar
 
+from multiform.catalog.base_task import BaseTask
 from multiform.formats.perturbation import Perturbation as PerturbationConfig
-from multiform.tasks.styled import BaseTask
 
 __all__ = ["PerturbationConfig", "PerturbationType", "create_perturbation_class"]
 

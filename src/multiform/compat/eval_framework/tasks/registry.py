@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from multiform.catalog.base_task import BaseTask
 from multiform.compat.eval_framework.tasks.perturbation import PerturbationConfig, create_perturbation_class
 from multiform.errors import UsageError, nearest
 from multiform.formats import ResponseType
-from multiform.tasks.styled import BaseTask
 
 __all__ = [
     "EvalFactory",

@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
-from multiform.answers import label_list
+from multiform.catalog.sampling import RANDOM_SEED
 from multiform.errors import UsageError
-from multiform.tasks.sampling import RANDOM_SEED
+from multiform.labels import label_list
 
 __all__ = [
     "BIG_CODE_BENCH_PACKAGE_MAPPING",

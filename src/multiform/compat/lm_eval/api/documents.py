@@ -7,9 +7,9 @@ from typing import Any
 
 from multiform.compat.lm_eval.api.building import OWN_CODE
 from multiform.config import FewshotConfig
+from multiform.datasets.documents import Docs
 from multiform.errors import DataError, running
-from multiform.tasks import Task as OurTask
-from multiform.tasks.docs import Docs
+from multiform.forms import Task as OurTask
 
 _SPLITS = ("training", "validation", "test")
 

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from multiform.catalog import Group as OurGroup
 from multiform.compat.kinds import also
 from multiform.compat.lm_eval.config.group import AggMetricConfig, GroupConfig
 from multiform.config import GroupConfig as OurGroupConfig
 from multiform.errors import UsageError
+from multiform.forms import Task
 from multiform.scoring.groups import group_scores
 from multiform.scoring.statistics import Estimate
-from multiform.tasks import Group as OurGroup
-from multiform.tasks import Task
 
 __all__ = ["AggMetricConfig", "ConfigurableGroup", "Group", "GroupConfig"]
 

@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from multiform.compat.foreign import as_model
 from multiform.compat.kinds import also
 from multiform.compat.lm_eval.api import metrics as functions
 from multiform.compat.lm_eval.api.filter import Filter
 from multiform.compat.lm_eval.api.model import LM
 from multiform.models import Model, ModelEntry, models
+from multiform.models.foreign import as_model
 from multiform.scoring.aggregations import aggregations
 from multiform.scoring.aggregations import register_aggregation as register_plain
 from multiform.scoring.build import DEFAULT_METRICS

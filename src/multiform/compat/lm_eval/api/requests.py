@@ -10,9 +10,9 @@ from multiform.compat.lm_eval.api import translate
 from multiform.compat.lm_eval.api.documents import TaskDocs
 from multiform.errors import DataError, running
 from multiform.fields import Doc
+from multiform.forms import ChatTemplate
+from multiform.forms.renderer import Hooks
 from multiform.requests import Instance as Ours
-from multiform.tasks import ChatTemplate
-from multiform.tasks.renderer import Hooks
 
 T = TypeVar("T")
 

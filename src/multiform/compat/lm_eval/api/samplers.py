@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any, TypeVar
 
-from multiform.tasks.fewshot import Sampler, samplers
+from multiform.forms.samplers import Sampler, samplers
 
 __all__ = ["SAMPLER_REGISTRY", "ContextSampler", "FirstNSampler", "get_sampler"]
 

@@ -8,11 +8,11 @@ from typing import Any
 from multiform.compat.lm_eval.api.requests import TaskRequests
 from multiform.errors import DataError
 from multiform.fields import Doc
+from multiform.forms import Sample
+from multiform.forms.renderer import Hooks
 from multiform.requests import Completion, LLOutput, Output, RollingRequest
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.statistics import Estimate
-from multiform.tasks import Sample
-from multiform.tasks.renderer import Hooks
 
 
 class TaskScores(TaskRequests):

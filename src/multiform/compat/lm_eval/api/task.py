@@ -15,9 +15,9 @@ from multiform.compat.lm_eval.utils import apply_template
 from multiform.config import TaskConfig as OurConfig
 from multiform.errors import ConfigError, running
 from multiform.fields import Doc
-from multiform.tasks import RunSettings
-from multiform.tasks import Task as OurTask
-from multiform.tasks.renderer import Hooks
+from multiform.forms import RunSettings
+from multiform.forms import Task as OurTask
+from multiform.forms.renderer import Hooks
 
 ALL_OUTPUT_TYPES = ["loglikelihood", "multiple_choice", "loglikelihood_rolling", "generate_until"]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from multiform.compat.lm_eval.tasks.manager import TaskDict, TaskManager
-from multiform.tasks import Task
+from multiform.forms import Task
 
 __all__ = ["TaskDict", "TaskManager", "get_task_dict", "get_task_name_from_config", "get_task_name_from_object"]
 

@@ -9,10 +9,10 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
+from multiform.catalog.index import Entry as OurEntry
+from multiform.catalog.index import Index
 from multiform.compat.lm_eval.tasks._yaml_loader import load_yaml
 from multiform.errors import MultiformError
-from multiform.tasks.index import Entry as OurEntry
-from multiform.tasks.index import Index
 
 log = logging.getLogger(__name__)
 _IGNORED = ("__pycache__", ".ipynb_checkpoints")

@@ -9,7 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict
 
-from multiform.compat.finder import real_folder
+from multiform.catalog import Group as OurGroup
+from multiform.catalog import Node, distinct, node_name
+from multiform.catalog import TaskManager as OurManager
 from multiform.compat.kinds import also
 from multiform.compat.lm_eval.api.building import current
 from multiform.compat.lm_eval.api.group import ConfigurableGroup, Group, child_name
@@ -19,9 +21,8 @@ from multiform.compat.lm_eval.api.task import Task as AnyTask
 from multiform.compat.lm_eval.tasks._index import Entry, KnownNames
 from multiform.config import TaskConfig
 from multiform.errors import UsageError, shorten
-from multiform.tasks import Group as OurGroup
-from multiform.tasks import Node, Task, distinct, node_name
-from multiform.tasks import TaskManager as OurManager
+from multiform.forms import Task
+from multiform.imports.lm_eval import real_folder
 
 Spec = str | Mapping[str, Any] | Task | Group
 Item = Task | Group

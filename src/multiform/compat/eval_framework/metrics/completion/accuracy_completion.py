@@ -6,10 +6,10 @@ import re
 import string
 from typing import TYPE_CHECKING
 
-from multiform.formats.measures import AccuracyCompletion
+from multiform.formats.dialects.metric_classes import AccuracyCompletion
 
 if TYPE_CHECKING:
-    from multiform.samples import Completion, MetricResult
+    from multiform.formats.dialects.samples import Completion, MetricResult
 
 __all__ = ["AccuracyCompletion", "AccuracyCompletionOLMES", "AccuracyCompletionWithEvaluate"]
 

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from multiform.compat.eval_framework.tasks.utils import NO_CONTAINER
 from multiform.errors import UsageError
-from multiform.formats.measures import BaseMetric
+from multiform.formats.dialects.metric_classes import BaseMetric
 
 
 class RunsCode(BaseMetric[Any]):

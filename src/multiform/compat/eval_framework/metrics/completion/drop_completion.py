@@ -7,11 +7,11 @@ import string
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from multiform.formats.measures import BaseMetric
-from multiform.samples import BaseMetricContext, extract_context_metric
+from multiform.formats.dialects.metric_classes import BaseMetric
+from multiform.formats.dialects.samples import BaseMetricContext, extract_context_metric
 
 if TYPE_CHECKING:
-    from multiform.samples import Completion, MetricResult
+    from multiform.formats.dialects.samples import Completion, MetricResult
 
 
 class DropMetricContext(BaseMetricContext):
@@ -27,7 +27,7 @@ class DropF1ExactMatch(BaseMetric["Completion"]):
     KEYS = ["f1", "exact_match"]  # noqa: RUF012 - as metrics have it
 
     def calculate(self, response: Completion) -> list[MetricResult]:
-        from multiform.samples import MetricResult
+        from multiform.formats.dialects.samples import MetricResult
 
         values: dict[str, float | None] = dict.fromkeys(self.NAMES)
         if response.error is None:

@@ -8,10 +8,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from multiform.formats.measures import BaseMetric
+from multiform.formats.dialects.metric_classes import BaseMetric
 
 if TYPE_CHECKING:
-    from multiform.samples import Completion, MetricResult
+    from multiform.formats.dialects.samples import Completion, MetricResult
 
 
 class F1(BaseMetric["Completion"]):

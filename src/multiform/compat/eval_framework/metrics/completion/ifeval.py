@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from multiform.compat.finder import real_folder
 from multiform.config.functions import load_module
-from multiform.formats.measures import BaseMetric
-from multiform.samples import BaseMetricContext, MetricResult, extract_context_metric
+from multiform.formats.dialects.metric_classes import BaseMetric
+from multiform.formats.dialects.samples import BaseMetricContext, MetricResult, extract_context_metric
+from multiform.imports.lm_eval import real_folder
 
 if TYPE_CHECKING:
-    from multiform.samples import Completion
+    from multiform.formats.dialects.samples import Completion
 
 _PER_PROMPT = ("prompt_level_strict_acc", "prompt_level_loose_acc")
 _PER_INSTRUCTION = ("inst_level_strict_acc", "inst_level_loose_acc")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from multiform.compat.eval_framework.exceptions import LogicError
-from multiform.formats.measures import BaseMetric
-from multiform.samples import AVAILABLE_LANGUAGES, detects_languages
+from multiform.formats.dialects.metric_classes import BaseMetric
+from multiform.formats.dialects.samples import AVAILABLE_LANGUAGES, detects_languages
 
 if TYPE_CHECKING:
-    from multiform.samples import Completion, MetricResult
+    from multiform.formats.dialects.samples import Completion, MetricResult
 
 
 class _OfLanguage(BaseMetric["Completion"]):

@@ -11,11 +11,11 @@ from multiform.compat.eval_framework.metrics.completion.minerva_math_utils impor
     is_equiv_minerva,
 )
 from multiform.compat.eval_framework.metrics.completion.symbolic import REASON, reads_latex
-from multiform.formats.measures import BaseMetric
-from multiform.samples import Error, MetricResult
+from multiform.formats.dialects.metric_classes import BaseMetric
+from multiform.formats.dialects.samples import Error, MetricResult
 
 if TYPE_CHECKING:
-    from multiform.samples import Completion
+    from multiform.formats.dialects.samples import Completion
 
 
 class MathMinervaCompletion(BaseMetric["Completion"]):

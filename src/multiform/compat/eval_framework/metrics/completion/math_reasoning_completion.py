@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.compat.eval_framework.metrics.completion.minerva_math_utils import MARKUP, UNITS, plain_latex
 from multiform.compat.eval_framework.metrics.completion.symbolic import REASON, limited, parse, reads_latex
-from multiform.formats.measures import BaseMetric
+from multiform.formats.dialects.metric_classes import BaseMetric
 
 if TYPE_CHECKING:
-    from multiform.samples import Completion, MetricResult
+    from multiform.formats.dialects.samples import Completion, MetricResult
 
 _SECONDS = 10
 #: How close to 0 the difference of two equal expressions is.

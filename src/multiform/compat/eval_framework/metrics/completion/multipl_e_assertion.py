@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from multiform.compat.eval_framework.metrics.completion.code_assertion import RunsCode
-from multiform.samples import BaseMetricContext
+from multiform.formats.dialects.samples import BaseMetricContext
 
 
 class MultiPLEMetricContext(BaseMetricContext):

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from multiform.compat.eval_framework.exceptions import LogicError
 from multiform.compat.eval_framework.metrics.completion.f1 import calculate_f1
-from multiform.formats.measures import BaseMetric
+from multiform.formats.dialects.metric_classes import BaseMetric
 
 if TYPE_CHECKING:
-    from multiform.samples import Completion, MetricResult
+    from multiform.formats.dialects.samples import Completion, MetricResult
 
 
 class _Rouge(BaseMetric["Completion"]):

@@ -1,6 +1,6 @@
 """Whether the most likely completion is right."""
 
-from multiform.formats.measures import (
+from multiform.formats.dialects.metric_classes import (
     AccuracyLoglikelihood,
     AccuracyNormLoglikelihood,
     PartialEvalAccuracy,

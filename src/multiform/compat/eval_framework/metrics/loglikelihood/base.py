@@ -1,6 +1,6 @@
 """The base of metrics of probabilities."""
 
-from multiform.formats.measures import (
+from multiform.formats.dialects.metric_classes import (
     BaseLoglikelihoodMetric,
 )
 

@@ -1,6 +1,6 @@
 """Bits per byte of the right completion."""
 
-from multiform.formats.measures import (
+from multiform.formats.dialects.metric_classes import (
     BitsPerByteLoglikelihood,
 )
 

@@ -1,6 +1,6 @@
 """Accuracy weighted by confidence."""
 
-from multiform.formats.measures import (
+from multiform.formats.dialects.metric_classes import (
     ConfidenceWeightedAccuracy,
 )
 

@@ -1,6 +1,6 @@
 """The distributional correctness score."""
 
-from multiform.formats.measures import (
+from multiform.formats.dialects.metric_classes import (
     DistributionalCorrectnessScore,
 )
 

@@ -1,6 +1,6 @@
 """The probability of the right completions."""
 
-from multiform.formats.measures import (
+from multiform.formats.dialects.metric_classes import (
     ProbabilityMass,
     ProbabilityMassNorm,
 )

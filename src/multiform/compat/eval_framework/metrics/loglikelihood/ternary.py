@@ -1,6 +1,6 @@
 """A score with points for saying that one does not know."""
 
-from multiform.formats.measures import (
+from multiform.formats.dialects.metric_classes import (
     TernaryScore,
 )
 

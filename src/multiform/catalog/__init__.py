@@ -1,0 +1,19 @@
+"""The catalog: which tasks and groups there are, and where they are defined."""
+
+from multiform.catalog.base_task import BaseTask, task_classes
+from multiform.catalog.distinct import distinct, same_task
+from multiform.catalog.group import Group, Node, node_name
+from multiform.catalog.manager import TaskManager
+from multiform.catalog.styling import NO_SUBJECT
+
+__all__ = [
+    "NO_SUBJECT",
+    "BaseTask",
+    "Group",
+    "Node",
+    "TaskManager",
+    "distinct",
+    "node_name",
+    "same_task",
+    "task_classes",
+]

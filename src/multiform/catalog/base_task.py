@@ -1,0 +1,168 @@
+"""BaseTask: a task as a Python class that says where its data is and carries a styler."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from multiform.catalog.group import Group, Node
+from multiform.catalog.hooks import DATA, LOADING, REFUSED, STYLED, HookedDataset, calculates, hook, hook_fields
+from multiform.catalog.sampling import SampleHooks
+from multiform.catalog.styling import NO_SUBJECT
+from multiform.config import GroupConfig, TaskConfig
+from multiform.errors import ConfigError
+from multiform.formats import FieldMapping, TaskStyler, supported_formats
+from multiform.registry import Registry
+from multiform.scoring.build import build_scoring
+
+SubjectType = TypeVar("SubjectType")
+
+#: Classes with a NAME, by that name.
+task_classes: Registry[type[BaseTask[Any]]] = Registry("task")
+
+
+class BaseTask(SampleHooks, Generic[SubjectType]):
+    """A task whose data three methods give, and whose prompts and scores a styler makes of them.
+
+    Every hook below may be overridden; what is not overridden is what the styler does. ``@`` and a format puts
+    another format in the place of styler and hooks.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        frame = sys._getframe(1)
+        cls._defined = (Path(frame.f_code.co_filename), frame.f_lineno)
+        if cls.__dict__.get("NAME"):
+            task_classes.register(cls.NAME)(cls)
+
+    def to_node(
+        self, label: str | None = None, overrides: Mapping[str, Any] | None = None, *, member: str | None = None
+    ) -> Node:
+        """The task's configuration; a group with a task for each subject where there are several.
+
+        `member` is the name of one of them, as results show it.
+        """
+        subjects = {self._member_name(subject): subject for subject in self.SUBJECTS or [NO_SUBJECT]}
+        if len(subjects) < len(self.SUBJECTS):
+            names = [self._member_name(subject) for subject in self.SUBJECTS]
+            twice = next(name for name in names if names.count(name) > 1)
+            what = f"two SUBJECTS make the same name '{twice}'"
+            raise ConfigError(what, where=self._place(), hint="rename one, as results are keyed by it")
+        if member is not None:
+            subjects = {member: subjects[member]}
+        members = [self._config(name, subject, label, overrides or {}) for name, subject in subjects.items()]
+        if len(members) == 1:
+            return members[0]
+        by_class = label is None and self._format() is None and calculates(self)
+        scorers = build_scoring(members[0], own_results=by_class).scorers
+        metrics = dict.fromkeys(metric.name for scorer in scorers for metric in scorer.metrics)
+        config = GroupConfig(
+            group=self.NAME,
+            task=[task.task for task in members],
+            # As eval-framework has it: every subject counts the same.
+            aggregate_metric_list=[{"metric": metric, "weight_by_size": False} for metric in metrics],
+            _source=self._source(),
+        )
+        return Group(config, tuple(members), label)
+
+    def member_names(self) -> list[str]:
+        """The names of the tasks that the class stands for, one for each subject where there are several."""
+        return [self._member_name(subject) for subject in self.SUBJECTS or [NO_SUBJECT]]
+
+    def _member_name(self, subject: Any) -> str:
+        """The class's name; with the subject where the class, or what is left of it, has several."""
+        several = max(len(type(self).SUBJECTS), len(self.SUBJECTS)) > 1
+        return f"{self.NAME}_{_slug(subject)}" if several else self.NAME
+
+    def _config(self, name: str, subject: Any, label: str | None, overrides: Mapping[str, Any]) -> TaskConfig:
+        self._check(label)
+        task = copy.copy(self)  # what a hook sets on the task is of this subject alone
+        words = self.PERTURBATION_UNMODIFIABLE_WORDS
+        common: dict[str, Any] = {
+            "task": name,
+            "dataset_path": self.DATASET_PATH,
+            "dataset_name": None if subject == NO_SUBJECT else str(subject),
+            "test_split": self.SAMPLE_SPLIT,
+            "fewshot_split": self.FEWSHOT_SPLIT or None,
+            "num_fewshot": self._wanted_fewshot(),
+            "perturbation_unmodifiable_words": None if words is None else list(words),
+            "doc_to_text": hook(task, "_get_raw_question", subject),
+            "doc_to_choice": hook(task, "_get_choices", subject),
+            "doc_to_target": hook(task, "_get_correct_index", subject),
+        }
+        if self.hf_revision is not None:
+            common["dataset_kwargs"] = {"revision": self.hf_revision}
+        if any(getattr(type(self), name) is not getattr(BaseTask, name) for name in LOADING):
+            common |= {"custom_dataset": HookedDataset(task, subject), "dataset_kwargs": {}}
+        styled = self._format()
+        if label is None and styled is None:
+            common |= hook_fields(task, subject)
+        elif styled is not None:
+            common["formats"] = {type(self.TASK_STYLER).__name__: styled}
+        if label is not None:
+            common["_formats_selection"] = label
+        return TaskConfig.from_dict({**common, **self.CONFIG, **overrides}, source=self._source())
+
+    def _wanted_fewshot(self) -> int | None:
+        """The number of examples that the task asks for; none where 0 is just what its constructor has as default."""
+        default = inspect.signature(type(self)).parameters.get("num_fewshot")
+        return None if self.num_fewshot == 0 and default is not None and default.default == 0 else self.num_fewshot
+
+    def supported_formats(self) -> list[str]:
+        """The registered formats that the data-access methods suffice for, and the styler's."""
+        styled = self._format()
+        table = None if styled is None else {type(self.TASK_STYLER).__name__: styled}
+        choices = None if "_get_choices" in self._missing() else "choices"
+        return supported_formats(table, FieldMapping("question", choices, "answer"))
+
+    def _missing(self) -> list[str]:
+        """The data-access methods that the class does not have."""
+        return [name for name in DATA if getattr(type(self), name) is getattr(BaseTask, name)]
+
+    def _format(self) -> Any:
+        """The styler's format, where no hook says otherwise."""
+        plain = all(getattr(type(self), name) is getattr(BaseTask, name) for name in STYLED)
+        return self.TASK_STYLER.to_format() if plain and hasattr(self, "TASK_STYLER") else None
+
+    def _check(self, label: str | None) -> None:
+        """Refuse a class that does not say what it needs to."""
+        place = self._place()
+        for name in ("NAME", "DATASET_PATH", "SAMPLE_SPLIT"):
+            if not getattr(self, name, None):
+                raise ConfigError(f"no {name}", where=place, hint=f'write {name} = "..." in the class')
+        for name in REFUSED:
+            if getattr(type(self), name) is not getattr(BaseTask, name):
+                hint = "override _load_dataset, _create_samples or post_process_generated_completion"
+                raise ConfigError(f"a run never calls {name}, which the class overrides", where=place, hint=hint)
+        styler = getattr(self, "TASK_STYLER", None)
+        if styler is not None and not isinstance(styler, TaskStyler):
+            hint = "give an object, e.g. TASK_STYLER = MCStyle()"
+            raise ConfigError(f"TASK_STYLER is {styler!r}, not a styler", where=place, hint=hint)
+        missing = self._missing()
+        if missing and (label is not None or (styler is not None and not self._hooked())):
+            what = "a format" if label is not None else "a TASK_STYLER"
+            hint = f"define {missing[0]}(self, item)"
+            raise ConfigError(f"{what} needs {missing[0]}, which the class does not have", where=place, hint=hint)
+        if styler is None and not self._hooked():
+            hint = "set TASK_STYLER, or define _get_instruction_text and _get_ground_truth"
+            raise ConfigError("neither a TASK_STYLER nor hooks of its own", where=place, hint=hint)
+
+    def _hooked(self) -> bool:
+        """Whether the class makes its prompts and answers itself."""
+        needed = ("_get_instruction_text", "_get_ground_truth")
+        if all(getattr(type(self), name) is not getattr(BaseTask, name) for name in needed):
+            return True
+        return type(self)._create_samples is not BaseTask._create_samples
+
+    def _place(self) -> str:
+        return f"{self._source().at()}: {type(self).__name__}"
+
+
+def _slug(subject: Any) -> str:
+    text = "_".join(map(str, subject)) if isinstance(subject, tuple) else str(subject)
+    return re.sub(r"[^\w.-]+", "_", text)

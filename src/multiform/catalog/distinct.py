@@ -1,0 +1,84 @@
+"""Distinct names: two groups that override a task differently run it as ``first::task`` and ``second::task``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from multiform.catalog.group import Group, Node, node_name
+from multiform.config import FewshotConfig, TaskConfig
+from multiform.errors import ConfigError, UsageError
+
+
+def distinct(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes, with ``group::member`` for each member of a group that shares its name with a different task or group.
+
+    What is named by itself keeps its name, and equal tasks stay one task. Two different tasks of one name within one
+    group cannot be told apart, and are refused.
+    """
+    clashing = _clashing(nodes)
+    renamed = [_renamed(node, clashing) for node in nodes] if clashing else list(nodes)
+    for name in sorted(_clashing(renamed)):
+        raise _refusal(renamed, name)
+    return renamed
+
+
+def same_task(first: TaskConfig, second: TaskConfig) -> bool:
+    """Whether two configurations say the same, wherever each of them is written."""
+    names = [field.name for field in fields(TaskConfig) if field.init and field.name != "_source"]
+    return all(_value(first, name) == _value(second, name) for name in names)
+
+
+def _value(config: TaskConfig, name: str) -> Any:
+    """What a field says; for a function that a template made of it, what was said before."""
+    value, given = getattr(config, name), config._given.get(name)
+    if isinstance(value, FewshotConfig):
+        return given, {key: item for key, item in vars(value).items() if not callable(item)}
+    return given if callable(value) else value
+
+
+def _same(first: Node, second: Node) -> bool:
+    if isinstance(first, Group) and isinstance(second, Group):
+        alike = first.config == second.config and len(first.members) == len(second.members)
+        return alike and all(map(_same, first.members, second.members))
+    return isinstance(first, TaskConfig) and isinstance(second, TaskConfig) and same_task(first, second)
+
+
+def _walk(nodes: Sequence[Node]) -> Iterator[Node]:
+    """Every task and group of the trees."""
+    for node in nodes:
+        yield node
+        if isinstance(node, Group):
+            yield from _walk(node.members)
+
+
+def _clashing(nodes: Sequence[Node]) -> set[str]:
+    """The names that two different tasks or groups have."""
+    first: dict[str, Node] = {}
+    return {node_name(node) for node in _walk(nodes) if not _same(first.setdefault(node_name(node), node), node)}
+
+
+def _renamed(node: Node, clashing: set[str], parent: str = "") -> Node:
+    """The node with the name of its group before its own where that is taken, and so for all that is in it."""
+    taken = bool(parent) and node_name(node) in clashing
+    if isinstance(node, TaskConfig):
+        return _called(node, f"{parent}::{node.form_name}") if taken else node
+    group = replace(node, outer=parent) if taken else node
+    return replace(group, members=tuple(_renamed(member, clashing, group.path) for member in node.members))
+
+
+def _called(config: TaskConfig, name: str) -> TaskConfig:
+    """A copy of the configuration whose results have this name."""
+    return config.changed(_qualified_name=name)
+
+
+def _refusal(nodes: Sequence[Node], name: str) -> UsageError | ConfigError:
+    """Why two different tasks or groups cannot both be called so."""
+    for group in _walk(nodes):
+        if isinstance(group, Group) and name in _clashing(group.members):
+            what = f"the group lists '{name.rpartition('::')[2]}' more than once, with different settings"
+            hint = "put each into a group of its own, with 'group:', 'task:' and the settings"
+            return ConfigError(what, where=group.config.where("task"), hint=hint)
+    what = f"two different tasks or groups are called '{name}'"
+    return UsageError(what, where="--tasks", hint="rename one of them, or run them one by one")

@@ -1,0 +1,49 @@
+"""The folders of task files: the library, and those that a user names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+from multiform.errors import UsageError, shorten
+
+logger = logging.getLogger("multiform")
+
+LIBRARY = Path(__file__).parent / "library"
+#: The name that stands for the tasks of the installed lm-eval.
+_LM_EVAL = "lm_eval"
+
+
+def task_folders(include_path: str | Path | Iterable[str | Path] | None, *, library: bool = True) -> list[Path]:
+    """The library, unless it is left out, and the folders that `include_path` names; later ones win."""
+    given = [include_path] if isinstance(include_path, str | Path) else list(include_path or ())
+    return [*([LIBRARY] if library else []), *map(_folder, given)]
+
+
+def _folder(name: str | Path) -> Path:
+    path = Path(name)
+    try:
+        if path.is_dir():
+            if str(name) == _LM_EVAL:
+                logger.warning("--include_path %s: the folder here is used, not the installed lm-eval", name)
+            return path
+        if path.is_file():
+            what, hint = f"{shorten(str(path))} is a file", "give the folder that it is in, or name the file as a task"
+            raise UsageError(what, where="--include_path", hint=hint)
+    except (OSError, ValueError):  # a name that no folder can have
+        pass
+    if str(name) == _LM_EVAL:
+        return _installed_tasks()
+    raise UsageError(f"no folder {shorten(str(path))}", where="--include_path", hint="check the path")
+
+
+def _installed_tasks() -> Path:
+    """The task files that come with lm-eval, which is found but not imported."""
+    from multiform.imports.lm_eval import real_folder
+
+    package = real_folder()
+    if package is not None and (package / "tasks").is_dir():
+        return package / "tasks"
+    what = "lm-eval is not installed, and there is no folder 'lm_eval'"
+    raise UsageError(what, where="--include_path lm_eval", hint="pip install lm-eval, or give the path of its tasks")

@@ -1,0 +1,399 @@
+"""Tasks whose prompts and scores come from the hooks of a Python class."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from multiform.catalog.hooks import DEFAULT_MAX_TOKENS, HookedPrompt, calculates, item_of
+from multiform.config import TaskConfig
+from multiform.datasets.documents import Docs, DocSource
+from multiform.errors import ConfigError, DataError, running, shorten
+from multiform.fields import Doc, FieldSpec
+from multiform.formats.dialects.metric_classes import result_keys
+from multiform.forms import prompt
+from multiform.forms.form import ChatTemplate, RunSettings
+from multiform.forms.renderer import Hooks
+from multiform.forms.sample import Sample as RenderedSample
+from multiform.forms.sample import ScoredSample
+from multiform.forms.task import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, Task
+from multiform.scoring.aggregations import DEFAULT_ITERATIONS
+from multiform.scoring.filters import Pipeline
+from multiform.scoring.statistics import Estimate, mean_estimate
+
+if TYPE_CHECKING:
+    from multiform.catalog.base_task import BaseTask
+    from multiform.formats.dialects.metric_classes import BaseMetric
+    from multiform.formats.dialects.samples import Message, MetricResult, Sample
+
+logger = logging.getLogger("multiform")
+
+#: The aggregators of metrics that are means here as well.
+AGGREGATED = ("Pass@1", "IdentifierMean", "Identity")
+#: The column that says which sample a document is.
+SAMPLE_ID = "sample_id"
+
+
+class HookedTask(Task):
+    """Asks for the samples of a Python task, and scores them by its metrics."""
+
+    def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
+        self._samples: dict[int, Sample] = {}
+        #: The row of each document and the document's number among those of its row.
+        self._rows: list[tuple[int, int]] = []
+        self._better: dict[str, bool] = {}
+        self._errors: dict[str, list[str]] = {}
+        for name in ("python_task", "_numbered", "_metric_objects"):
+            self.__dict__.pop(name, None)
+        self.config = config
+        if settings.num_fewshot is not None:
+            settings = replace(settings, num_fewshot=self._accepted_shots(settings.num_fewshot))
+        super()._configure(config, settings)
+        self.renderer.__dict__["several_inputs"] = False  # a sample has one prompt
+
+    def _accepted_shots(self, num_fewshot: int) -> int:
+        """The number of examples that the class makes of it; its constructor may refuse it or change it."""
+        kind, name = type(self._prompt.task), self.config.form_name
+        with running(f"{kind.__name__}(num_fewshot={num_fewshot})", kind=ConfigError, where=name):
+            number = kind(num_fewshot=num_fewshot).num_fewshot or 0
+        if number != num_fewshot:
+            logger.warning("%s: %s makes num_fewshot=%d of %d", name, kind.__name__, number, num_fewshot)
+        return number
+
+    def set_num_fewshot(self, num_fewshot: int) -> None:
+        """Override the number of examples; the class's constructor may refuse it or change it."""
+        super().set_num_fewshot(self._accepted_shots(num_fewshot))
+
+    def _hooks(self) -> Hooks:
+        hooks = {**super()._hooks()}
+        if self.config.process_results is not None or not calculates(self._prompt.task):
+            hooks.pop("process_results", None)
+        else:
+            hooks["values"] = dict  # the class's metrics give several values of a document, and all of them count
+        return hooks
+
+    @property
+    def _prompt(self) -> HookedPrompt:
+        spec = self.config.doc_to_text
+        if not isinstance(spec, HookedPrompt):
+            what = "a class that makes its prompts itself has no use for doc_to_text"
+            raise ConfigError(what, where=self.config.where("doc_to_text"), hint="override _get_instruction_text")
+        return spec
+
+    @cached_property
+    def python_task(self) -> BaseTask[Any]:
+        """The Python task of this run: it draws from the run's rows, by the run's few-shot sampler."""
+        rows = self.source.dataset  # a class's own _load_dataset may set more than the rows
+        task = self._prompt.noisy_task()
+        task.dataset = _Splits(self.source, rows)
+        task._draw = self._drawn
+        return task
+
+    # Documents and samples.
+
+    @property
+    def eval_docs(self) -> Docs:
+        return self._numbered
+
+    @cached_property
+    def _numbered(self) -> Docs:
+        """The evaluated rows, each as many times as the class makes samples of it."""
+        from multiform.catalog.base_task import BaseTask
+
+        rows = self.source.evaluated()
+        if type(self.python_task)._create_samples is BaseTask._create_samples:
+            self._rows = [(row, 0) for row in range(len(rows))]
+        else:
+            for row, doc in enumerate(rows):
+                samples = self._created(row, doc, len(self._rows))
+                self._samples |= {len(self._rows) + part: sample for part, sample in enumerate(samples)}
+                self._rows += [(row, part) for part in range(len(samples))]
+        return [{**rows[row], SAMPLE_ID: number} for number, (row, _) in enumerate(self._rows)]
+
+    def sample_of(self, doc: Doc) -> Sample:
+        """The sample of a document; made once, as making it draws examples."""
+        number = doc.get(SAMPLE_ID)
+        if number is None:  # a row that did not come from `eval_docs`
+            return self._created(0, doc, 0)[0]
+        if number not in self._samples:
+            row, _ = self._rows[number]
+            self._samples[number] = self._created(row, doc, number)[0]
+        return self._samples[number]
+
+    def _created(self, row: int, doc: Doc, number: int) -> list[Sample]:
+        from multiform.formats.dialects.samples import Sample
+
+        task = self.python_task
+        task.num_fewshot = self.num_fewshot
+        task.rnd = random.Random(f"{self.form.settings.fewshot_seed} {row}")
+        with self._running("_create_samples"):
+            samples = task._create_samples(self._item(doc), number, str(self._prompt.subject))
+        if not isinstance(samples, list) or not samples or not all(isinstance(one, Sample) for one in samples):
+            what = f"{type(task).__name__}._create_samples returned {shorten(samples)}, not a list of samples"
+            raise DataError(what, where=self.name, hint="return [Sample(...)]")
+        return samples
+
+    def _item(self, doc: Doc) -> dict[str, Any]:
+        return item_of({key: value for key, value in doc.items() if key != SAMPLE_ID}, self._prompt.subject)
+
+    def _drawn(self, item: dict[str, Any]) -> list[dict[str, Any]]:
+        """The few-shot examples of an item, drawn as those of every other task are."""
+        names = self.source.evaluated()[0]
+        doc = {key: value for key, value in item.items() if key in names}
+        return self.renderer.examples.docs(doc, self.num_fewshot)
+
+    # Prompts and requests.
+
+    def fewshot_context(
+        self,
+        doc: dict[str, Any],
+        num_fewshot: int,
+        system_instruction: str | None = None,
+        apply_chat_template: bool = False,
+        fewshot_as_multiturn: bool = False,
+        chat_template: ChatTemplate | None = None,
+        gen_prefix: str | None = None,
+    ) -> str:
+        """The sample's messages as one text, or as a chat that the last message of the assistant begins to answer."""
+        turns = _turns(self.sample_of(doc).messages, self.name)
+        if system_instruction:
+            said = [turns.pop(0).content] if turns[0].role == "system" else []
+            turns.insert(0, prompt.Message("system", "\n\n".join([system_instruction, *said]), "\n\n"))
+        if apply_chat_template and chat_template is not None:
+            chat = prompt.chat_messages(turns, multiturn=fewshot_as_multiturn)
+            return chat_template(chat, add_generation_prompt=turns[-1].role != "assistant")
+        return prompt.plain_text(turns)
+
+    def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> RenderedSample:
+        self._check_metrics()
+        return super().sample(doc_id, doc, chat_template)
+
+    def doc_to_target(self, doc: Doc, doc_to_target: FieldSpec = None) -> Any:
+        return self.sample_of(doc).ground_truth
+
+    # Scores.
+
+    @cached_property
+    def _metric_objects(self) -> list[BaseMetric[Any]]:
+        """The metrics whose `calculate` gives the values, each made once: some compare several samples."""
+        task = self._prompt.task
+        if not calculates(task):
+            return []
+        with self._running("METRICS"):
+            return [metric() for metric in task.get_metrics()]
+
+    @property
+    def _calculates(self) -> bool:
+        """Whether the class's own metrics give the values."""
+        return self.form.scores_itself and self.config.process_results is None
+
+    def _check_metrics(self) -> None:
+        """Refuse metrics that cannot be computed here before a model is asked."""
+        for metric in self._metric_objects if self._calculates else ():
+            others = [one.name for one in metric.AGGREGATORS if one.name not in AGGREGATED]
+            why = f"it is aggregated by {', '.join(others)}" if others else metric.unavailable()
+            if why is not None:
+                what = f"metric {type(metric).__name__} cannot be computed: {why}"
+                raise ConfigError(what, where=self.name, hint="give the class other METRICS, or use --predict_only")
+
+    def process_results(self, doc: Doc, results: Sequence[Any]) -> Mapping[str, Any] | None:
+        """The values that the metrics calculate; several where a metric gives several for one document."""
+        if self.config.process_results is not None:
+            return super().process_results(doc, results)
+        keys = result_keys([type(metric) for metric in self._metric_objects])
+        values: dict[str, list[float]] = {}
+        for response in self.metric_responses(doc, results):
+            for metric in self._metric_objects:
+                with self._running(f"{type(metric).__name__}.calculate"):
+                    calculated = metric.calculate(response)
+                for result in calculated:
+                    key = keys.get((type(metric), result.metric_name), result.metric_name)
+                    self._note(key, result)
+                    values.setdefault(key, []).extend([] if result.value is None else [float(result.value)])
+        return {key: given[0] if len(given) == 1 else given for key, given in values.items()}
+
+    def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
+        """What the model answered, as the metrics take it."""
+        raise NotImplementedError
+
+    def _note(self, key: str, result: MetricResult) -> None:
+        self._better[key] = result.higher_is_better
+        if result.value is None:
+            why = result.error.message if result.error is not None else "no value and no error"
+            self._errors.setdefault(key, []).append(why)
+
+    def estimates(
+        self, scored: Iterable[ScoredSample], bootstrap_iters: int = DEFAULT_ITERATIONS
+    ) -> dict[str, Estimate]:
+        """The mean of all values of each metric; documents without one are left out, and the log says so."""
+        docs = list(scored)
+        if not self._calculates:
+            return super().estimates(docs, bootstrap_iters)
+        found: dict[str, Estimate] = {}
+        for scorer in self.scoring.scorers:
+            values = [doc.values for doc in docs if doc.scorer == scorer.name]
+            for key in dict.fromkeys(key for value in values for key in value):
+                given = [value[key] for value in values if key in value]
+                every = [float(x) for item in given for x in (item if isinstance(item, list) else [item])]
+                found[f"{key},{scorer.name}"] = mean_estimate(every) if every else Estimate(value=float("nan"), n=0)
+        for key, errors in self._errors.items():
+            logger.warning("%s: %s has no value %d times; the first: %s", self.name, key, len(errors), errors[0])
+        self._errors = {}
+        return found
+
+    def higher_is_better(self) -> dict[str, bool]:
+        return {**super().higher_is_better(), **self._better}
+
+    def _running(self, name: str) -> running:
+        kind = type(self._prompt.task)
+        return running(f"{kind.__name__}: {name}", where=self.config.where(), hint="call it to debug it")
+
+
+class HookedGenerateTask(HookedTask, GenerateTask):
+    """The model writes, and the class picks the answer out of what it wrote."""
+
+    OUTPUT_TYPE = "generate_until"
+    _warned = False
+
+    def _hooks(self) -> Hooks:
+        return {**super()._hooks(), "filtered": self._post_processed_texts}
+
+    def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> RenderedSample:
+        limit = self.form.generation_kwargs.get("max_gen_toks")
+        if not self._warned and self._prompt.task.max_tokens is None and limit == DEFAULT_MAX_TOKENS:
+            self._warned = True
+            hint = "set self.max_tokens, or give --gen_kwargs max_gen_toks=N"
+            logger.warning(
+                "%s: answers end after %d tokens, as the class sets no max_tokens; %s", self.name, limit, hint
+            )
+        return super().sample(doc_id, doc, chat_template)
+
+    def _post_processed_texts(self, pipeline: Pipeline, sample: RenderedSample, outputs: Sequence[Any]) -> list[Any]:
+        with self._running("post_process_generated_completion"):
+            texts = [self._post_processed(output.text, self.sample_of(sample.doc)) for output in outputs]
+        if self._calculates:
+            return list(texts)
+        filtered = pipeline(texts, sample.doc)
+        return filtered if pipeline.single else [filtered]
+
+    def _post_processed(self, text: str, sample: Sample) -> PostProcessed:
+        made = PostProcessed(self.python_task.post_process_generated_completion(text, sample))
+        made.raw = text
+        return made
+
+    def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
+        from multiform.formats.dialects.samples import Completion, Message, Role
+
+        sample = self.sample_of(doc)
+        for text in results:
+            said, raw = list(sample.messages), text.raw
+            begun = said.pop().content if said and said[-1].role is Role.ASSISTANT else ""
+            yield Completion(
+                id=sample.id,
+                subject=sample.subject,
+                ground_truth=sample.ground_truth,
+                prompt=prompt.plain_text(_turns(sample.messages, self.name)),
+                prompt_sequence_positions=None,
+                messages=[*said, Message(role=Role.ASSISTANT, content=begun + raw)],
+                completion=str(text),
+                raw_completion=raw,
+                raw_completion_sequence_positions=None,
+                context=sample.context,
+            )
+
+
+class HookedChoiceTask(HookedTask, MultipleChoiceTask):
+    """One request for each completion of a sample."""
+
+    OUTPUT_TYPE = "multiple_choice"
+
+    def doc_to_choice(self, doc: Doc, doc_to_choice: FieldSpec = None) -> list[str]:
+        completions = self.sample_of(doc).possible_completions
+        if not completions:
+            what = f"a sample of {type(self._prompt.task).__name__} has no completions to score"
+            raise DataError(what, where=self.name, hint="return some from _get_possible_completions")
+        return completions
+
+    def doc_to_target(self, doc: Doc, doc_to_target: FieldSpec = None) -> Any:
+        """Where the right answers are among the completions; as they are, where the metrics want them so."""
+        truth = self.sample_of(doc).ground_truth
+        if self.form.scores_itself:
+            return truth
+        every = self.doc_to_choice(doc)
+        indexes = [every.index(one) for one in (truth if isinstance(truth, list) else [truth]) if one in every]
+        if not indexes:
+            what = f"the answer {shorten(truth)} is none of the completions {shorten(every, 120)}"
+            raise DataError(what, hint="check _get_ground_truth and _get_possible_completions")
+        return indexes if len(indexes) > 1 else indexes[0]
+
+    def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
+        from multiform.formats.dialects.samples import Loglikelihood
+
+        sample = self.sample_of(doc)
+        likelihoods = zip(self.doc_to_choice(doc), results, strict=True)
+        if sample.ground_truth is None:
+            raise DataError("there is no answer", where=self.name, hint="check _get_ground_truth")
+        yield Loglikelihood(
+            id=sample.id,
+            subject=sample.subject,
+            ground_truth=sample.ground_truth,
+            prompt=prompt.plain_text(_turns(sample.messages, self.name)),
+            prompt_sequence_positions=None,
+            loglikelihoods={completion: loglikelihood for completion, (loglikelihood, _) in likelihoods},
+            loglikelihoods_sequence_positions={},
+        )
+
+
+class HookedLoglikelihoodTask(HookedTask, LoglikelihoodTask):
+    """The right answer alone is scored."""
+
+    OUTPUT_TYPE = "loglikelihood"
+
+
+KINDS: Mapping[str, type[HookedTask]] = {
+    kind.OUTPUT_TYPE: kind for kind in (HookedGenerateTask, HookedChoiceTask, HookedLoglikelihoodTask)
+}
+
+
+class PostProcessed(str):
+    """The part of a completion that is scored; `raw` is all that the model wrote."""
+
+    raw: str
+
+
+class _Splits(Mapping[str, Docs]):
+    """The rows of a task by split, processed as the run's are."""
+
+    def __init__(self, source: DocSource, splits: Iterable[str]) -> None:
+        self.source, self.splits = source, list(splits)
+
+    def __getitem__(self, split: str) -> Docs:
+        if split not in self.splits:
+            raise KeyError(split)
+        return self.source.split(split)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.splits)
+
+    def __len__(self) -> int:
+        return len(self.splits)
+
+
+def _turns(messages: Sequence[Message], task: str) -> list[prompt.Message]:
+    """The messages of a prompt; white space around the last one goes, as it does in eval-framework."""
+    turns = []
+    for message in messages:
+        if message.role is None or message.property is not None:
+            what = "a message has no role" if message.role is None else f"a message has the property {message.property}"
+            raise DataError(what, where=task, hint="give messages of the system, the user and the assistant alone")
+        after = "" if message.role.value == "user" else "\n\n"
+        turns.append(prompt.Message(message.role.value, message.content, after))
+    if not turns:
+        raise DataError("a sample has no messages", where=task, hint="check _get_messages and _create_samples")
+    last = turns[-1]
+    turns[-1] = prompt.Message(last.role, last.content.strip())
+    return turns

@@ -1,0 +1,6 @@
+"""Which tasks, groups and tags the task folders define."""
+
+from multiform.catalog.index.build import build_index, warn_of
+from multiform.catalog.index.entry import Entry, Index
+
+__all__ = ["Entry", "Index", "build_index", "warn_of"]

@@ -1,0 +1,127 @@
+"""Reading what task files define: quickly where they are plain, else as they are read when they run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from multiform.catalog.index.entry import Kind
+from multiform.catalog.index.record import Fault, Name, Record
+from multiform.catalog.index.stamps import ABSENT, UNSURE, Stamp, stamp_of
+from multiform.catalog.python_tasks import task_classes_in
+from multiform.config import read_yaml
+from multiform.config.outline import NOTHING, Outline, outline
+from multiform.config.source import Source, paths_in_full
+from multiform.errors import ConfigError, shorten
+
+
+class Reader:
+    """Reads the files of a folder; what many of them include is read once."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root
+        #: The stamps of all included files, from before they were read; names below the folder are relative to it.
+        self.included: dict[str, Stamp] = {}
+        self._parts: dict[str, tuple[str, Outline]] = {}
+
+    def read(self, file: str, stamp: Stamp) -> Record:
+        """The record of a file, whose name is relative to the folder."""
+        path = os.path.join(self.root, file)
+        included: dict[str, None] = {}  # a set that keeps its order
+        try:
+            if file.endswith(".py"):
+                return Record(stamp if os.access(path, os.R_OK) else UNSURE, _classes(path))
+            return Record(stamp, self._names(path, included), tuple(included))
+        except ConfigError as error:
+            if isinstance(error.__cause__, OSError):  # rights may change, and leave the stamp as it is
+                stamp = UNSURE
+            return Record(stamp, (), tuple(included), Fault(error.what, error.where, error.hint))
+
+    def _names(self, path: str, included: dict[str, None]) -> tuple[Name, ...]:
+        real = os.path.realpath(path) if os.path.islink(path) else path
+        keys = self._keys(real, _outline(real), included, ())
+        names = None if keys is None else _names(keys)
+        return _names_strictly(path) if names is None else names
+
+    def _keys(
+        self, path: str, found: Outline, included: dict[str, None], chain: tuple[str, ...]
+    ) -> dict[str, Any] | None:
+        """The keys of a file over those of what it includes; None where one of these files is not plain."""
+        names = found.keys.get("include", [])
+        merged: dict[str, Any] | None = {} if found.plain else None
+        for name in names if isinstance(names, list) else [names]:
+            if not isinstance(name, str):
+                return None
+            target, part = self._part(os.path.join(os.path.dirname(path), name), included)
+            if target in (*chain, path):
+                return None
+            inner = self._keys(target, part, included, (*chain, path))
+            merged = None if merged is None or inner is None else merged | inner
+        return None if merged is None else merged | {key: found.keys[key] for key in found.keys if key != "include"}
+
+    def _part(self, path: str, included: dict[str, None]) -> tuple[str, Outline]:
+        """The real path and the outline of an included file."""
+        name = self._watch(path, included)
+        if self.included[name] == ABSENT:  # the message names the files that are there instead
+            self._watch(os.path.dirname(path), included)
+        if name not in self._parts:
+            try:
+                real = os.path.realpath(path)
+            except ValueError:  # no file can have that name, which reading it strictly says
+                real = path
+            self._parts[name] = real, _outline(real)
+        return self._parts[name]
+
+    def _watch(self, path: str, included: dict[str, None]) -> str:
+        name = path.removeprefix(self.root + os.sep)
+        included[name] = None
+        if name not in self.included:
+            self.included[name] = stamp_of(path)
+        return name
+
+
+def _outline(path: str) -> Outline:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return outline(file.read())
+    except (OSError, ValueError):
+        return NOTHING
+
+
+def _names(keys: Mapping[str, Any], source: Source | None = None) -> tuple[Name, ...] | None:
+    """What the keys define; a file that is only there to be included defines nothing.
+
+    Of what is wrong, an error is raised where the source is known, and None is returned where it is not.
+    """
+    kind: Kind = "group" if "group" in keys and "class" not in keys else "task"
+    name, tags = keys.get(kind), keys.get("tag") or ()
+    if name is None or name == "" or (kind == "task" and isinstance(name, list)):
+        return ()
+    if isinstance(name, str) and isinstance(tags, str | list | tuple):
+        words = (tags,) if isinstance(tags, str) else tuple(map(str, tags))
+        return (Name(name if kind == "group" else name.partition("@")[0], kind, words),)
+    if source is None:
+        return None
+    if not isinstance(name, str):
+        what = f"expected a name, got {shorten(name)}"
+        hint = f"write {kind}: '{name}' if it is one"
+        if isinstance(name, list):
+            hint = f"write tag: {shorten(name)} for what several tasks have in common"
+        raise ConfigError(what, where=f"{source.at(kind)}: {kind}", hint=hint)
+    what = f"expected a tag or a list of them, got {shorten(tags)}"
+    raise ConfigError(what, where=f"{source.at('tag')}: tag", hint="write e.g. tag: [science, english]")
+
+
+def _names_strictly(path: str) -> tuple[Name, ...]:
+    """The same by the reader that knows every position, and says what is wrong."""
+    with paths_in_full():
+        file = read_yaml(Path(path))
+        return _names(file.data, file.source) or ()
+
+
+def _classes(path: str) -> tuple[Name, ...]:
+    """The task classes of a Python file, which is read but not run."""
+    with paths_in_full():
+        return tuple(Name(one.name, "task", (), one.attribute, one.line) for one in task_classes_in(Path(path)))

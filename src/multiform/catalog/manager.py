@@ -1,0 +1,280 @@
+"""TaskManager: from what a user names to the configurations of the forms to run."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from multiform.catalog.base_task import BaseTask, task_classes
+from multiform.catalog.distinct import distinct
+from multiform.catalog.folders import task_folders
+from multiform.catalog.group import Group, Node, build_group
+from multiform.catalog.index import Entry, Index, build_index
+from multiform.catalog.python_tasks import TaskClass, task_classes_in, with_class
+from multiform.config import TaskConfig, YamlFile, read_yaml
+from multiform.config.source import Source, display
+from multiform.errors import ConfigError, MultiformError, UsageError, nearest, running, shorten
+from multiform.formats import FieldMapping, formats, supported_formats
+from multiform.imports.lm_eval import answers
+
+_ENDINGS = (".yaml", ".yml", ".py")
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A task file, and what follows the ``@``: the labels of formats, ``all``, or nothing.
+
+    Of a Python file it is one class, which is imported when it is used, or one of the class's subjects.
+    """
+
+    path: Path
+    selection: tuple[str, ...] = ()
+    task_class: TaskClass | type[BaseTask[Any]] | None = None
+    #: The name of one task of a class with several subjects.
+    member: str | None = None
+
+
+class TaskManager:
+    """Finds tasks by name, tag, glob or path, each with the formats that follow an ``@``."""
+
+    def __init__(self, include_path: str | Path | Iterable[str | Path] | None = None, *, library: bool = True) -> None:
+        """Know the tasks of the library, unless that is turned off, and of the folders that are named."""
+        self.folders = task_folders(include_path, library=library)
+        answers.folders.update(folder.resolve() for folder in self.folders)
+
+    @cached_property
+    def index(self) -> Index:
+        return build_index(self.folders)
+
+    def load(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[TaskConfig]:
+        """The configurations of all forms that the specifications name, each form once.
+
+        >>> [config.form_name for config in TaskManager().load("quiz@mcqa+cloze")]
+        ['quiz@mcqa', 'quiz@cloze']
+        """
+        return list(_by_name(self.tree(specs, overrides)).values())
+
+    def tree(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
+        """The tasks and groups that the specifications name, groups with their members, all with distinct names."""
+        return distinct(self.nodes(specs, overrides))
+
+    def nodes(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
+        """The same as `tree`, in which different tasks of different groups may still share a name."""
+        wanted = [(target, label) for target in self.targets(specs) for label in self.labels(target)]
+        nodes = [self.node(target, label, overrides) for target, label in wanted]
+        _by_name(nodes)  # two files that define one form are an error
+        return nodes
+
+    def targets(self, specs: str | Sequence[str]) -> list[Target]:
+        """The task files that the specifications stand for; none of them is read yet."""
+        names = [specs] if isinstance(specs, str) else list(specs)
+        names = [name.strip() for spec in names for name in spec.split(",") if name.strip()]
+        if not names:
+            raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
+        return [target for name in names for target in self._targets(name)]
+
+    def labels(self, target: Target) -> list[str | None]:
+        """The formats that the target asks for, or None for the task's own."""
+        labels: list[str | None] = []
+        for label in target.selection:
+            labels += self._supported(target) if label == "all" else [label]
+        return list(dict.fromkeys(labels)) or [None]
+
+    def node(
+        self,
+        target: Target,
+        label: str | None,
+        overrides: Mapping[str, Any] | None = None,
+        chain: tuple[str, ...] = (),
+    ) -> Node:
+        """The task or group of a file, under one format."""
+        if target.task_class is not None:
+            return _instance(target.task_class).to_node(label, overrides, member=target.member)
+        file = _read(target.path)
+        changes = {**(overrides or {}), **({} if label is None else {"_formats_selection": label})}
+        if _is_group(file):
+            return build_group(file, self._members, changes, chain)
+        data = {**file.data, **changes}
+        return TaskConfig.from_dict(with_class(data) if "class" in data else data, source=file.source)
+
+    def described_group(self, data: Mapping[str, Any]) -> Group:
+        """The group that a mapping describes as a file would, with the members that it names."""
+        return build_group(YamlFile(dict(data), Source(Path(str(data.get("group"))))), self._members, {})
+
+    def _members(self, name: str, overrides: Mapping[str, Any], chain: tuple[str, ...]) -> list[Node]:
+        """The nodes of a group's member."""
+        return [
+            self.node(target, label, overrides, chain)
+            for target in self._targets(name)
+            for label in self.labels(target)
+        ]
+
+    def _targets(self, spec: str) -> list[Target]:
+        """The files of ``name``, ``name@format``, ``name@a+b`` or ``name@all``."""
+        if "@" not in spec or _exists(Path(spec), Path.is_file):
+            return self._found(spec, spec)
+        base, _, selection = spec.rpartition("@")
+        if "@" in base and not _exists(Path(base), Path.is_file):
+            name, _, first = base.partition("@")
+            hint = f"join formats with '+': {name}@{first.replace('@', '+')}+{selection}"
+            raise UsageError("more than one '@'", where=_shown(spec), hint=hint)
+        labels = tuple(label.strip() for label in selection.split("+") if label.strip())
+        if not labels:
+            hint = f"name one: {', '.join(formats)}, or all"
+            raise UsageError("no format after the '@'", where=_shown(spec), hint=hint)
+        return [replace(target, selection=labels) for target in self._found(base, spec)]
+
+    def _supported(self, target: Target) -> list[str]:
+        """The formats that a task supports, or all tasks of a group do."""
+        if target.task_class is not None:
+            return _instance(target.task_class).supported_formats()
+        file = _read(target.path)
+        if not _is_group(file):
+            return _supported_by(file.data, file.source)
+        node = self.node(target, None)
+        assert isinstance(node, Group)
+        each = [supported_formats(task.formats, task.mapping) for task in node.tasks()]
+        return [label for label in each[0] if all(label in other for other in each)]
+
+    def _found(self, base: str, spec: str) -> list[Target]:
+        """The task files that a name, tag, glob or path stands for."""
+        if base.endswith(".py"):
+            return _in_python(Path(base))
+        if base.endswith(_ENDINGS):
+            return [Target(Path(base))]
+        entries = self.index.entries
+        if base in entries:
+            return [_target(entries[base])]
+        if base in task_classes:
+            return [Target(Path(base), task_class=task_classes.get(base))]
+        tags = self.index.tags()
+        if base in tags:
+            return [_target(entries[name]) for name in tags[base]]
+        matches = [name for name in sorted(entries) if fnmatch.fnmatchcase(name, base)]
+        if matches:
+            return [_target(entries[name]) for name in matches]
+        member = self._subject(base)
+        if member is not None:
+            return [member]
+        raise self._unknown(base, spec)
+
+    def _subject(self, base: str) -> Target | None:
+        """The task of one subject of a class, by the name that results show."""
+        entries = self.index.entries
+        for name in sorted({*entries, *task_classes}, key=len, reverse=True):
+            if not base.startswith(f"{name}_"):
+                continue
+            defined = entries.get(name)
+            target = _target(defined) if defined else Target(Path(name), task_class=task_classes.get(name))
+            if target.task_class is not None and base in _instance(target.task_class).member_names():
+                return replace(target, member=base)
+        return None
+
+    def _unknown(self, base: str, spec: str) -> UsageError:
+        """What a name that stands for nothing may have been meant to be."""
+        what = "no task, tag or file of that name" if base == spec else f"no task, tag or file {shorten(base)}"
+        if not base:
+            what, hint = "no task before the '@'", "write e.g. quiz@mcqa"
+        elif _exists(Path(base), Path.is_dir):
+            what, hint = "it is a folder", f"give it as --include_path {base} and name its tasks"
+        elif _exists(Path(base), Path.is_file):
+            what, hint = "it is not a task file", f"a task file ends in {' or '.join(_ENDINGS)}"
+        elif files := [name for ending in _ENDINGS if _exists(Path(name := base + ending), Path.is_file)]:
+            hint = f"there is a file of that name: write {files[0]}{spec.removeprefix(base)}"
+        elif broken := self._broken(base):
+            hint = f"its file cannot be read: {broken}"
+        else:
+            known = [*self.index.entries, *self.index.tags(), *task_classes]
+            hint = nearest(base, known, listed="tasks and tags")
+            if self.index.broken:
+                first = next(iter(self.index.broken.values()))
+                hint += f" (task files that cannot be read: {len(self.index.broken)}, the first: {first})"
+        return UsageError(what, where=_shown(spec), hint=hint)
+
+    def _broken(self, name: str) -> MultiformError | None:
+        """Why the file that seems to define the name cannot be read."""
+        defined = re.compile(rf"^task:\s*['\"]?{re.escape(name)}['\"]?\s*(#|$)", re.MULTILINE)
+        for path, error in self.index.broken.items():
+            if path.stem == name or defined.search(path.read_text(encoding="utf-8", errors="replace")):
+                return error
+        return None
+
+
+def _target(entry: Entry) -> Target:
+    return Target(entry.path, task_class=entry.task_class)
+
+
+def _in_python(path: Path) -> list[Target]:
+    """The tasks of a Python file."""
+    if not _exists(path, Path.is_file):
+        raise UsageError("no such file", where=display(path), hint="check the path")
+    found = [Target(path, task_class=one) for one in task_classes_in(path, named=True)]
+    if not found:
+        hint = "subclass BaseTask and give the class a NAME"
+        raise UsageError("it defines no task", where=display(path), hint=hint)
+    return found
+
+
+def _instance(kind: TaskClass | type[BaseTask[Any]]) -> BaseTask[Any]:
+    """A task of the class; whatever its own code raises is an error of that class."""
+    made = kind.load() if isinstance(kind, TaskClass) else kind
+    with running(f"{made.__name__}()", kind=ConfigError, where=made.NAME, hint="call it to debug it"):
+        return made()
+
+
+def _read(path: Path) -> YamlFile:
+    if _exists(path, Path.is_dir):
+        raise UsageError("it is a folder", where=display(path), hint="give it as --include_path and name its tasks")
+    file = read_yaml(path)
+    for key in file.data:
+        if str(key).startswith("_"):
+            place = f"{file.source.at(str(key))}: {key}"
+            raise ConfigError(f"unknown key '{key}' in a task", where=place, hint="remove it")
+    return file
+
+
+def _is_group(file: YamlFile) -> bool:
+    """Whether a file defines a group; one with a class is a task, whatever else it says."""
+    return "group" in file.data and "class" not in file.data
+
+
+def _shown(spec: str) -> str:
+    return spec if len(spec) < 100 else spec[:99] + "…"
+
+
+def _exists(path: Path, test: Any) -> bool:
+    """Whether there is such a file; a name that no file can have, such as one that is too long, is none."""
+    try:
+        return bool(test(path))
+    except (OSError, ValueError):
+        return False
+
+
+def _by_name(nodes: Iterable[Node]) -> dict[str, TaskConfig]:
+    """The tasks of the nodes by the names of their forms."""
+    found: dict[str, TaskConfig] = {}
+    for node in nodes:
+        for config in node.tasks() if isinstance(node, Group) else [node]:
+            _check_unique(config, found.setdefault(config.form_name, config))
+    return found
+
+
+def _check_unique(config: TaskConfig, first: TaskConfig) -> None:
+    """Refuse two files that define one form: the results of one would replace those of the other."""
+    files = [made._source.file for made in (first, config) if made._source is not None]
+    if len(set(files)) > 1:
+        what = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"
+        raise ConfigError(what, where=config.where("task"), hint="rename one of the two tasks, or run them one by one")
+
+
+def _supported_by(data: Mapping[str, Any], source: Source) -> list[str]:
+    mapping = FieldMapping(data.get("doc_to_text"), data.get("doc_to_choice"), data.get("doc_to_target"))
+    try:
+        return supported_formats(data.get("formats"), mapping)
+    except ConfigError as error:
+        raise ConfigError(error.what, where=f"{source.at('formats')}: formats", hint=error.hint) from error

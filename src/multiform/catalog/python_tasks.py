@@ -1,0 +1,120 @@
+"""Python task files: which classes they define is read off them, and they run only when one is used."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from multiform.catalog.base_task import BaseTask
+from multiform.config.functions import FunctionRef, load_module, resolve_functions
+from multiform.config.source import Position, display
+from multiform.config.yaml import read_text
+from multiform.errors import ConfigError
+from multiform.imports.eval_framework import packages
+
+#: Attributes that only a task has, where its base class is in another file.
+_TELLING = ("TASK_STYLER", "DATASET_PATH", "SAMPLE_SPLIT", "SUBJECTS")
+
+
+@dataclass(frozen=True, slots=True)
+class TaskClass:
+    """A task that a file defines, not yet imported."""
+
+    name: str
+    attribute: str
+    file: Path
+    line: int
+
+    def load(self) -> type[BaseTask[Any]]:
+        """Import the file and take the class out of it."""
+        named = FunctionRef(f"{self.file.stem}.{self.attribute}", self.file.parent, Position(self.file, self.line))
+        foreign = "eval_framework" in self.file.read_text(encoding="utf-8")
+        with packages.during(self.file, load_module) if foreign else nullcontext():
+            found: Any = named.resolve()
+        if not isinstance(found, type) or not issubclass(found, BaseTask):
+            place = f"{display(self.file)}:{self.line}"
+            raise ConfigError(f"{self.attribute} is not a task class", where=place, hint="subclass BaseTask")
+        return found
+
+
+def with_class(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a task that is a Python class: what else the file says is its configuration.
+
+    A class that says itself which keys it knows gets them all, and the configuration has those that name the task.
+    """
+    others = {key: value for key, value in data.items() if key != "class"}
+    kind = resolve_functions(data["class"])
+    if not getattr(kind, "any_keys", False):
+        others.pop("group", None)  # as with lm-eval, it has no say where there is a class
+        return {**others, "_task_class": kind}
+    for key, name in (("_formats_selection", "format"), ("perturbation", "perturbation")):
+        if others.get(key) is not None:
+            what = f"{kind.__name__} makes its prompts itself, so that no {name} can change them"
+            raise ConfigError(what, where=str(data.get("task")), hint=f"run it without a {name}")
+    naming = {key: value for key, value in others.items() if key in ("task", "task_alias", "tag")}
+    return {**naming, "_task_class": kind, "_class_keys": {**others, "class": kind}}
+
+
+def task_classes_in(file: Path, *, named: bool = False) -> list[TaskClass]:
+    """The task classes of a file: those with a NAME that come from BaseTask.
+
+    A file that cannot be read as Python is an error only if it seems to define tasks, or if a user has named it.
+    """
+    try:
+        source = read_text(file)
+    except ConfigError:
+        if named:
+            raise
+        return []
+    if "NAME" not in source and not named:
+        return []
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        if "BaseTask" not in source and not named:
+            return []
+        place = f"{display(file)}:{getattr(error, 'lineno', None) or 1}"
+        raise ConfigError(f"not valid Python: {error.args[0]}", where=place, hint="fix this line") from error
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    return list(_tasks(classes, file))
+
+
+def _tasks(classes: dict[str, ast.ClassDef], file: Path) -> Iterator[TaskClass]:
+    for node in classes.values():
+        values = _assigned(node)
+        name = values.get("NAME")
+        if not isinstance(name, ast.Constant) or not isinstance(name.value, str) or not name.value:
+            continue
+        if _is_task(node, classes) or any(key in values for key in _TELLING):
+            yield TaskClass(name.value, node.name, file, node.lineno)
+
+
+def _is_task(node: ast.ClassDef, classes: dict[str, ast.ClassDef], seen: tuple[str, ...] = ()) -> bool:
+    """Whether a class comes from BaseTask, directly or by other classes of its file."""
+    for base in map(_base_name, node.bases):
+        if base == "BaseTask":
+            return True
+        if base in classes and base not in seen and _is_task(classes[base], classes, (*seen, base)):
+            return True
+    return False
+
+
+def _base_name(node: ast.expr) -> str:
+    if isinstance(node, ast.Subscript):
+        return _base_name(node.value)
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def _assigned(node: ast.ClassDef) -> dict[str, ast.expr]:
+    """What the class's body assigns to names."""
+    found: dict[str, ast.expr] = {}
+    for statement in node.body:
+        if isinstance(statement, ast.Assign):
+            found |= {target.id: statement.value for target in statement.targets if isinstance(target, ast.Name)}
+        elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
+            found[statement.target.id] = statement.value
+    return found

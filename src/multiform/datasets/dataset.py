@@ -1,0 +1,61 @@
+"""Datasets: from a mirror folder, from local files, from a task's own function, or from the hub."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from multiform.config import TaskConfig
+from multiform.datasets.local import dataset_title, local_dataset, mirrored_dataset
+from multiform.datasets.splits import Dataset, listing, splits_of
+from multiform.errors import DataError, running
+
+__all__ = ["Dataset", "load_dataset"]
+
+
+def load_dataset(config: TaskConfig, mirror: Path | None = None, arguments: Mapping[str, Any] | None = None) -> Dataset:
+    """The dataset of a task. A mirror is asked first, then the local disk, then the hub.
+
+    `arguments` are those of the model, which a task's own `custom_dataset` gets beside its metadata.
+    """
+    if config.custom_dataset is not None:
+        return _custom(config, mirror, arguments or {})
+    if not config.dataset_path:
+        raise DataError(
+            "the task names no dataset", where=config.where(), hint="set dataset_path, e.g. to a .jsonl file"
+        )
+    try:
+        mirrored = mirrored_dataset(config, mirror) if mirror is not None else None
+        return mirrored or local_dataset(config) or _from_hub(config)
+    except DataError as error:
+        raise DataError(error.what, where=error.where or config.where("dataset_path"), hint=error.hint) from error
+
+
+def _custom(config: TaskConfig, mirror: Path | None, arguments: Mapping[str, Any]) -> Dataset:
+    assert config.custom_dataset is not None
+    place = config.where("custom_dataset")
+    if getattr(config.custom_dataset, "takes_mirror", False):  # it reads datasets, which the mirror may have
+        arguments = {**arguments, "dataset_mirror": mirror}
+    with running("custom_dataset", where=place, hint="call it with the task's metadata to debug it"):
+        made = config.custom_dataset(**{**config.dataset_kwargs, **config.metadata, **arguments})
+    if not isinstance(made, Mapping):
+        what = f"custom_dataset returned {type(made).__name__}, not a mapping of splits"
+        raise DataError(what, where=place, hint='return {"test": [...]} or a DatasetDict')
+    return Dataset(config.task, {str(split): listing(docs, place) for split, docs in made.items()})
+
+
+def _from_hub(config: TaskConfig) -> Dataset:
+    import datasets
+
+    datasets.disable_progress_bars()
+    kwargs = {key: value for key, value in config.dataset_kwargs.items() if key != "trust_remote_code"}
+    try:
+        loaded = datasets.load_dataset(path=config.dataset_path, name=config.dataset_name, **kwargs)
+    except Exception as error:  # the hub, its cache and its loaders raise nearly anything
+        reason = " ".join(str(error).split())[:200]
+        raise DataError(
+            f"dataset '{dataset_title(config)}' could not be loaded: {type(error).__name__}: {reason}",
+            hint="check the name and the network, or give --dataset_mirror DIR",
+        ) from error
+    return splits_of(loaded, dataset_title(config), config.where("dataset_path"))

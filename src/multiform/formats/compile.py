@@ -1,0 +1,291 @@
+"""A format and a field mapping become the Jinja templates of the prompt, the choices and the answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from multiform.errors import ConfigError
+from multiform.fields import Doc, Field, FieldSpec
+from multiform.formats.base import FormatConfig
+from multiform.jinja import Compiled, compile_template, has_markup, render
+from multiform.labels import gold_index, gold_label, gold_text, label_list
+
+#: What instructions can say of the labels of choices.
+_LABEL_NAMES = ("_choice_labels", "_choice_list_and", "_choice_list_or")
+
+
+@dataclass(frozen=True, slots=True)
+class FieldMapping:
+    """Where a task's question, choices and answer are, before any format."""
+
+    question: FieldSpec
+    choices: FieldSpec
+    answer: FieldSpec
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BoundTemplate:
+    """A template in which some names stand for fields that Jinja cannot spell, such as functions."""
+
+    source: str
+    fields: Mapping[str, Field] = field(default_factory=dict)
+
+    def __call__(self, doc: Doc) -> Any:
+        values = {name: part.read(doc) for name, part in self.fields.items()}
+        return render(compile_template(self.source), {**doc, **values})
+
+    def __str__(self) -> str:
+        return self.source
+
+
+def bound(spec: FieldSpec) -> BoundTemplate:
+    """A field as something to call with a document.
+
+    >>> bound("{{ choices.text }}")({"choices": {"text": ["a", "b"]}}), bound("{{q}}?")({"q": "Why"})
+    (['a', 'b'], 'Why?')
+    """
+    if isinstance(spec, BoundTemplate):
+        return spec
+    if isinstance(spec, str) and has_markup(spec):
+        return BoundTemplate(spec)
+    part = Field.of(spec)
+    expression = part.expression()
+    return (
+        BoundTemplate("{{ _field }}", {"_field": part})
+        if expression is None
+        else BoundTemplate(f"{{{{ {expression} }}}}")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FormatTemplates:
+    """What a format makes of a mapping: each a template, a bound template, or what the task gave."""
+
+    doc_to_text: FieldSpec
+    doc_to_choice: FieldSpec
+    doc_to_target: FieldSpec
+
+
+def compile_format(form: FormatConfig, mapping: FieldMapping) -> FormatTemplates:
+    """The three templates of a format over a mapping.
+
+    >>> from multiform.formats.builtin import MCQAFormat
+    >>> mapping = FieldMapping("question", "choices", "answer")
+    >>> templates = compile_format(MCQAFormat(), mapping)
+    >>> from multiform.fields import process_field
+    >>> doc = {"question": "2 + 2?", "choices": ["3", "4"], "answer": "B"}
+    >>> print(process_field(doc, templates.doc_to_text))
+    Question: 2 + 2?
+    A. 3
+    B. 4
+    Answer:
+    >>> process_field(doc, templates.doc_to_choice), process_field(doc, templates.doc_to_target)
+    (['A', 'B'], 1)
+    """
+    if form.needs_choices and mapping.choices is None:
+        raise ConfigError(
+            f"format '{form.format_name or type(form).__name__}' needs choices but the task has no doc_to_choice",
+            hint="set doc_to_choice to the column that holds them, or use a format without choices (cot, bpb)",
+        )
+    _check_label_names(form)
+    writer = _Writer(form, mapping)
+    return FormatTemplates(
+        doc_to_text=writer.bind(writer.text()),
+        doc_to_choice=writer.choice(),
+        doc_to_target=writer.target(),
+    )
+
+
+def _check_label_names(form: FormatConfig) -> None:
+    """Refuse texts that name the labels of choices without labels."""
+    if form.choice_labels is not None:
+        return
+    for name in ("instruction", "answer_instruction", "answer_prompt"):
+        text = getattr(form, name) or ""
+        used = next((label for label in _LABEL_NAMES if label in text), None)
+        if used is not None:
+            what = f"{name} uses {used}, and the choices have no labels"
+            raise ConfigError(what, where="choice_labels", hint=f"set choice_labels, or write another {name}")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledFormat:
+    """A format over a mapping, ready to render documents whose fields have been read.
+
+    It gives what the templates of `compile_format` give, but takes the values of the question, the choices and the
+    answer, so that each field of a document is evaluated only once.
+
+    >>> from multiform.formats.builtin import MCQAFormat
+    >>> compiled = CompiledFormat.of(MCQAFormat(), FieldMapping("question", "choices", "answer"))
+    >>> compiled.prompt({}, question="2 + 2?", choices=["3", "4"])
+    'Question: 2 + 2?\\nA. 3\\nB. 4\\nAnswer:'
+    >>> compiled.choices(["3", "4"]), compiled.target("B", ["3", "4"])
+    (['A', 'B'], 1)
+    """
+
+    format: FormatConfig
+    mapping: FieldMapping
+    template: Compiled
+
+    @classmethod
+    def of(cls, form: FormatConfig, mapping: FieldMapping) -> CompiledFormat:
+        return cls(form, mapping, compile_template(_Writer(form, mapping, values=True).text()))
+
+    @property
+    def needs_question(self) -> bool:
+        """Whether `prompt` needs the question's value; a question that is a longer template is part of its own."""
+        return "_question" in self.template.names
+
+    @property
+    def needs_choices(self) -> bool:
+        return "_choices" in self.template.names
+
+    def prompt(self, doc: Doc, *, question: Any = None, choices: Sequence[str] = ()) -> str:
+        """The prompt of a document without few-shot examples."""
+        return str(render(self.template, {**doc, "_question": question, "_choices": choices}))
+
+    def choices(self, choices: Sequence[str]) -> list[str]:
+        """What is ranked: the labels of the choices, or the choices themselves."""
+        if self.format.scored == "labels":
+            return label_list(len(choices), self.format.choice_labels or "letters")
+        return list(choices)
+
+    def target(self, answer: Any, choices: Sequence[str] | None) -> Any:
+        """The right answer in the terms of the format: an index, a label or a text."""
+        if choices is None:
+            return answer
+        labels = self.format.choice_labels
+        if self.format.scored in ("labels", "texts"):
+            return gold_index(answer, choices, labels or "letters")
+        if self.format.scored == "generation" and labels is not None and _answers_with_label(self.format):
+            return gold_label(answer, choices, labels)
+        return gold_text(answer, choices)
+
+
+class _Writer:
+    """Writes the templates of one format over one mapping.
+
+    With `values`, fields are not spelled out: the names `_question`, `_choices` and `_answer` stand for their values.
+    """
+
+    def __init__(self, form: FormatConfig, mapping: FieldMapping, *, values: bool = False) -> None:
+        self.form = form
+        self.mapping = mapping
+        self.values = values
+        self.bound: dict[str, Field] = {}
+        self.choices = self._expression("_choices", mapping.choices)
+        self.answer = self._expression("_answer", mapping.answer)
+
+    def text(self) -> str:
+        form = self.form
+        sections = [_closed(form.question_prefix) + self._question() + _closed(form.question_suffix)]
+        if form.shows_choices and self.choices:
+            sections.append(_closed(form.choices_prefix) + self._choice_lines())
+        if form.answer_instruction is not None or form.answer_prompt is not None:
+            lead = self._lead(form.answer_instruction) if form.answer_prompt else _closed(form.answer_instruction or "")
+            sections.append(lead + (form.answer_prompt or ""))
+        return self._preamble() + self._lead(form.instruction) + _closed(form.section_separator).join(sections)
+
+    def _lead(self, text: str | None) -> str:
+        """A text with the section separator after it, where it would touch what follows."""
+        separator = self.form.section_separator
+        if not text or not separator or text[-1].isspace() or text.endswith(separator):
+            return _closed(text or "")
+        if text.endswith(("}}", "%}", "#}")):  # only its value shows how it ends
+            return f"{{% filter lead({separator!r}) %}}{text}{{% endfilter %}}"
+        return _closed(text) + _closed(separator)
+
+    def choice(self) -> FieldSpec:
+        if self.form.scored == "labels":
+            return self.bind(f"{{{{ {self._labels()} }}}}")
+        return self.mapping.choices
+
+    def target(self) -> FieldSpec:
+        form = self.form
+        if not self.choices:
+            return self.mapping.answer
+        labels = f", {_label_argument(form)}" if form.choice_labels is not None else ""
+        if form.scored in ("labels", "texts"):
+            filter_call = f"gold_index({self.choices}{labels})"
+        elif form.scored == "generation" and form.choice_labels is not None and _answers_with_label(form):
+            filter_call = f"gold_label({self.choices}{labels})"
+        else:
+            filter_call = f"gold_text({self.choices})"
+        return self.bind(f"{{{{ {_operand(self.answer)}|{filter_call} }}}}")
+
+    def bind(self, source: str) -> FieldSpec:
+        """The template itself, or with the fields that it uses and Jinja cannot spell."""
+        names = compile_template(source).names
+        used = {name: part for name, part in self.bound.items() if name in names}
+        return BoundTemplate(source, used) if used else source
+
+    def _question(self) -> str:
+        spec = self.mapping.question
+        if isinstance(spec, str) and has_markup(spec) and not (self.values and compile_template(spec).expression):
+            return spec
+        return f"{{{{{self._expression('_question', spec)}}}}}"
+
+    def _choice_lines(self) -> str:
+        values = {"{choice}": "{{ choice }}", "{label}": "{{ _choice_labels[loop.index0] }}"}
+        bare = self.form.choice_labels is None and "{label}" in self.form.choice_format
+        pieces = re.split(r"(\{choice\}|\{label\})", "{choice}" if bare else self.form.choice_format)
+        line = "".join(values.get(piece) or _closed(piece) for piece in pieces)
+        between = f"{{% if not loop.last %}}{_closed(self.form.choice_delimiter)}{{% endif %}}"
+        return f"{{% for choice in {_operand(self.choices)}|choice_list %}}{line}{between}{{% endfor %}}"
+
+    def _preamble(self) -> str:
+        """The variables that instructions and choices may use; nothing where none is used."""
+        if not self.choices:
+            return ""
+        sets = {"_num_choices": f"{_operand(self.choices)}|choice_list|length"}
+        if self.form.choice_labels is not None:
+            sets["_choice_labels"] = self._labels()
+            sets["_choice_list_and"] = "_choice_labels|join_words('and')"
+            sets["_choice_list_or"] = "_choice_labels|join_words('or')"
+        form = self.form
+        texts = (form.instruction, form.choices_prefix, form.answer_instruction, form.answer_prompt)
+        body = "".join(text or "" for text in texts)
+        labelled = self.form.shows_choices and self.form.choice_labels is not None
+        shows_labels = labelled and "{label}" in self.form.choice_format
+        lists = [name for name in sets if name in body]
+        if shows_labels or any(name.startswith("_choice_list") for name in lists):
+            lists.append("_choice_labels")
+        return "".join(f"{{% set {name} = {value} %}}" for name, value in sets.items() if name in lists)
+
+    def _labels(self) -> str:
+        argument = _label_argument(self.form)
+        return f"{_operand(self.choices)}|choice_list|length|labels" + (
+            "" if argument == "'letters'" else f"({argument})"
+        )
+
+    def _expression(self, name: str, spec: FieldSpec) -> str:
+        if spec is None:
+            return ""
+        # White space around a single expression, as a YAML block leaves it, does not make its value text.
+        part = Field.of(spec.strip() if isinstance(spec, str) and has_markup(spec) else spec)
+        expression = None if self.values else part.expression()
+        if expression is None:
+            self.bound[name] = part
+            return name
+        return expression
+
+
+def _closed(text: str) -> str:
+    """The text with a brace at its end written so that it does not become markup with what follows."""
+    return text[:-1] + "{{ '{' }}" if text.endswith("{") and not has_markup(text) else text
+
+
+def _answers_with_label(form: FormatConfig) -> bool:
+    return form.shows_choices if form.answer_as is None else form.answer_as == "label"
+
+
+def _label_argument(form: FormatConfig) -> str:
+    labels = form.choice_labels
+    return repr(labels) if isinstance(labels, str) else repr(list(labels or ()))
+
+
+def _operand(expression: str) -> str:
+    return expression if expression.isidentifier() else f"({expression})"

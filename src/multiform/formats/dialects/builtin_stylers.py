@@ -1,0 +1,183 @@
+"""The stylers: multiple choice, cloze, bits per byte, and multiple choice with a written answer."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from multiform.errors import ConfigError, nearest
+from multiform.formats.base import FormatConfig
+from multiform.formats.dialects.metric_classes import (
+    AccuracyCompletion,
+    AccuracyLoglikelihood,
+    AccuracyNormLoglikelihood,
+    BitsPerByteLoglikelihood,
+)
+from multiform.formats.dialects.styler import FormatStyler, ResponseType, TaskStyle
+from multiform.formats.names import dialect_names
+from multiform.labels import LabelSpec
+
+_LABELLED = {False: "{label}. {choice}", True: " {label}. {choice}"}
+
+
+class MCStyle(FormatStyler):
+    r"""Choices shown with letters, the letters scored.
+
+    >>> style = MCStyle()
+    >>> style.get_instruction_text("What is the capital of France?", ["Berlin", "Paris", "London"])
+    'Question: What is the capital of France?\nA. Berlin\nB. Paris\nC. London\n'
+    >>> style.get_possible_completions(["Berlin", "Paris", "London"]), style.get_ground_truth(["Berlin", "Paris"], 1)
+    ([' A', ' B', ' C'], ' B')
+    """
+
+    metrics: Sequence[Any] = [AccuracyLoglikelihood, AccuracyNormLoglikelihood, BitsPerByteLoglikelihood]
+    task_style = TaskStyle.MULTIPLE_CHOICE
+
+    def __init__(
+        self,
+        question_prefix: str = "Question: ",
+        cue_text: str = "Answer:",
+        space_prefixed_labels: bool = False,
+        *,
+        format: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(question_prefix, cue_text, format)
+        self.space_prefixed_labels = space_prefixed_labels
+        self.as_format()
+
+    def own_fields(self) -> dict[str, Any]:
+        return {
+            "choice_labels": "letters",
+            "choice_format": _LABELLED[bool(self.space_prefixed_labels)],
+            "scored": "labels",
+        }
+
+    @classmethod
+    def words(cls, form: FormatConfig) -> dict[str, Any]:
+        return {"space_prefixed_labels": form.choice_format == _LABELLED[True]}
+
+    @classmethod
+    def _spelled(cls, labels: LabelSpec, space: str) -> dict[str, Any]:
+        more: dict[str, Any] = {} if labels == "letters" else {"choice_labels": list(labels)}
+        if not space:
+            more["target_delimiter"] = space
+        return {"format": more} if more else {}
+
+
+class MCCompletionStyle(MCStyle):
+    """The prompt of MCStyle; the model writes, and the text of the choice that it names is its answer."""
+
+    metrics: Sequence[Any] = [AccuracyCompletion]
+    response_type = ResponseType.COMPLETION
+
+    def own_fields(self) -> dict[str, Any]:
+        return {**super().own_fields(), "scored": "generation", "answer_as": "text", "scorer": "choice_text"}
+
+
+class ClozeStyle(FormatStyler):
+    r"""Choices not shown, their texts scored.
+
+    >>> ClozeStyle().get_instruction_text("What is the capital of France?", ["Berlin", "Paris"])
+    'Question: What is the capital of France?\n'
+    >>> ClozeStyle().get_possible_completions(["Berlin", "Paris"])
+    [' Berlin', ' Paris']
+    """
+
+    metrics: Sequence[Any] = [AccuracyLoglikelihood, AccuracyNormLoglikelihood, BitsPerByteLoglikelihood]
+    task_style = TaskStyle.CLOZE
+
+    def __init__(
+        self,
+        question_prefix: str = "Question: ",
+        cue_text: str = "Answer:",
+        trailing_newline: bool = True,
+        leading_space_continuations: bool = True,
+        *,
+        format: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(question_prefix, cue_text, format)
+        self.trailing_newline = trailing_newline
+        self.leading_space_continuations = leading_space_continuations
+        self.as_format()
+
+    def own_fields(self) -> dict[str, Any]:
+        return {
+            "section_separator": "\n" if self.trailing_newline else "",
+            "target_delimiter": " " if self.leading_space_continuations else "",
+            "scored": "texts",
+        }
+
+    @classmethod
+    def words(cls, form: FormatConfig) -> dict[str, Any]:
+        return {
+            "trailing_newline": form.section_separator != "",
+            "leading_space_continuations": form.target_delimiter != "",
+        }
+
+    @classmethod
+    def _spelled(cls, labels: LabelSpec, space: str) -> dict[str, Any]:
+        return {} if space else {"leading_space_continuations": False}
+
+
+class BPBStyle(ClozeStyle):
+    """The prompt of ClozeStyle; the right answer alone is scored: one pass a document."""
+
+    metrics: Sequence[Any] = [BitsPerByteLoglikelihood]
+    task_style = TaskStyle.BPB
+
+    def own_fields(self) -> dict[str, Any]:
+        return {**super().own_fields(), "scored": "gold"}
+
+
+STYLES: tuple[type[FormatStyler], ...] = (MCStyle, ClozeStyle, BPBStyle, MCCompletionStyle)
+_BY_SCORED: dict[str, type[FormatStyler]] = {
+    "labels": MCStyle,
+    "texts": ClozeStyle,
+    "gold": BPBStyle,
+    "generation": MCCompletionStyle,
+}
+
+
+def style_from(form: FormatConfig) -> tuple[FormatStyler, list[str]]:
+    """The styler that says what a format says, and what it has no words for."""
+    made, lost = _BY_SCORED[form.scored].from_format(form)
+    return made, lost
+
+
+def style_arguments(styler: FormatStyler) -> dict[str, Any]:
+    """The arguments that make a styler, without those that are the default anyway."""
+    made: dict[str, Any] = {}
+    for name, parameter in inspect.signature(type(styler)).parameters.items():
+        value = getattr(styler, "_cue_text" if name == "cue_text" else name)
+        if value != parameter.default and not (name == "format" and not value):
+            made[name] = value
+    return made
+
+
+def _dialect(kind: type[FormatStyler]) -> Callable[[Mapping[str, Any]], FormatConfig]:
+    def made(changes: Mapping[str, Any]) -> FormatConfig:
+        own = [name for name in inspect.signature(kind).parameters if name != "format"]
+        known = [*own, "format", "language", *(field.name for field in fields(FormatConfig))]
+        for key in changes:
+            if key not in known:
+                what = f"unknown key '{key}' in style '{kind.__name__}'"
+                raise ConfigError(what, where=str(key), hint=nearest(str(key), known))
+        arguments = {key: value for key, value in changes.items() if key in own}
+        more = {key: value for key, value in changes.items() if key not in (*own, "format", "language")}
+        more = {**(changes.get("format") or {}), **more}
+        styler = _in_language(kind, changes.get("language"), arguments)
+        styler.format.update(more)
+        return styler.as_format()
+
+    made.__doc__ = kind.__doc__
+    return made
+
+
+def _in_language(kind: type[FormatStyler], language: Any, arguments: Mapping[str, Any]) -> FormatStyler:
+    return kind(**arguments) if language is None else kind.for_language(language, **arguments)
+
+
+for _kind in STYLES:
+    dialect_names.register(_kind.__name__)(_dialect(_kind))

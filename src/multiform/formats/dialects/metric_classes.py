@@ -1,0 +1,309 @@
+"""The metrics that stylers and Python tasks name as classes.
+
+Each stands for registered metrics (`specs`), and can calculate the values of one response by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from multiform.errors import ConfigError, shorten
+
+if TYPE_CHECKING:
+    from multiform.formats.dialects.samples import Completion, Error, Loglikelihood, MetricResult
+
+Response = TypeVar("Response")
+
+
+class _Names:
+    """The names of a metric's values: its own, or one for each of its keys."""
+
+    def __get__(self, metric: object, cls: type[BaseMetric[Any]]) -> list[str]:
+        return [cls.NAME] if cls.KEYS is None else [f"{cls.NAME}/{key}" for key in cls.KEYS]
+
+
+class BaseMetric(ABC, Generic[Response]):
+    """A metric by its class; a subclass calculates values of a response, or names what `metric_list` would."""
+
+    NAME: ClassVar[str] = ""
+    #: What the values are called after the name and a slash, where there are several.
+    KEYS: ClassVar[list[str] | None] = None
+    NAMES = _Names()
+    #: How several attempts at one document become one value; their mean where there is none.
+    AGGREGATORS: ClassVar[Sequence[Any]] = ()
+    specs: ClassVar[Sequence[Mapping[str, Any]]] = ()
+    fail_on_error: bool = True
+
+    def calculate(self, response: Response) -> list[MetricResult]:
+        """The values of one response."""
+        raise NotImplementedError(f"write {type(self).__name__}.calculate")
+
+    def unavailable(self) -> str | None:
+        """Why it cannot be computed on this machine, if so; asked before a model is."""
+        return None
+
+    @classmethod
+    def has_calculate(cls) -> bool:
+        return cls.calculate is not BaseMetric.calculate
+
+    @classmethod
+    def is_registered(cls) -> bool:
+        """Whether registered metrics stand for it: it is one of ours, or says itself which they are."""
+        return bool(cls.specs) and (cls.__module__ == __name__ or "specs" in cls.__dict__)
+
+    def result(self, value: float | None, *, error: Error | None = None, better: bool = True) -> list[MetricResult]:
+        """A single value under the metric's name."""
+        from multiform.formats.dialects.samples import MetricResult
+
+        return [MetricResult(metric_name=self.NAME, value=value, higher_is_better=better, error=error)]
+
+
+class AccuracyLoglikelihood(BaseMetric["Loglikelihood"]):
+    """Whether the most likely completion is right."""
+
+    NAME = "Accuracy Loglikelihood"
+    specs = ({"metric": "acc"},)
+
+    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
+        if response.error is not None:
+            return self.result(None, error=response.error)
+        return self.result(float(_best(response.loglikelihoods) in response.ground_truth_list))
+
+
+class AccuracyNormLoglikelihood(BaseMetric["Loglikelihood"]):
+    """Whether the completion that is most likely per character, its leading space included, is right."""
+
+    NAME = "Accuracy Normalized Loglikelihood"
+    specs = ({"metric": "acc_norm_full"},)
+
+    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
+        if response.error is not None:
+            return self.result(None, error=response.error)
+        return self.result(float(_best(_per_character(response.loglikelihoods)) in response.ground_truth_list))
+
+
+class PartialEvalAccuracy(BaseMetric["Loglikelihood"]):
+    """Whether the right one of two samples makes their shared completion more likely.
+
+    The samples of a pair have the ids 2n and 2n + 1, and say "True" or "False" as their right answer.
+    """
+
+    NAME = "Partial Evaluation Accuracy"
+
+    def __init__(self) -> None:
+        self._waiting: dict[int, tuple[float, bool]] = {}
+
+    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
+        if response.error is not None:
+            return self.result(None, error=response.error)
+        loglikelihood, right = next(iter(response.loglikelihoods.values())), response.ground_truth == "True"
+        pair = response.id // 2
+        if pair not in self._waiting:
+            self._waiting[pair] = (loglikelihood, right)
+            return []
+        other, other_right = self._waiting.pop(pair)
+        if right == other_right:
+            what = f"of the samples {2 * pair} and {2 * pair + 1}, {'both are' if right else 'none is'} right"
+            raise ConfigError(what, where=self.NAME, hint="give one of the two the ground_truth 'True'")
+        return self.result(float(right if loglikelihood > other else other_right))
+
+
+class BitsPerByteLoglikelihood(BaseMetric["Loglikelihood"]):
+    """Bits per byte of the right completion, averaged over documents."""
+
+    NAME = "BitsPerByte"
+    specs = ({"metric": "bits_per_byte_mean"},)
+
+    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
+        from multiform.formats.dialects.samples import Error
+
+        if response.error is not None:
+            return self.result(None, error=response.error, better=False)
+        scored = [text for text in response.ground_truth_list if text in response.loglikelihoods]
+        if not scored or not scored[0]:
+            what = "the right answer is empty" if scored else "the right answer is none of the completions"
+            error = Error(error_class="ValueError", message=what, traceback="")
+            return self.result(None, error=error, better=False)
+        bits = -response.loglikelihoods[scored[0]] / math.log(2)
+        return self.result(bits / len(scored[0].encode("utf-8")), better=False)
+
+
+class BaseLoglikelihoodMetric(BaseMetric["Loglikelihood"]):
+    """A metric of the probabilities of completions, by default from log-likelihoods per character."""
+
+    def __init__(self, *, len_normalised: bool = True) -> None:
+        self.len_normalised = len_normalised
+
+    def _normalise_text(self, text: str) -> str:
+        return text.strip().lower()
+
+    def _length_normalise_loglikelihoods(self, loglikelihoods: dict[str, float]) -> dict[str, float]:
+        return _per_character(loglikelihoods)
+
+    def _softmax(self, log_probs: dict[str, float]) -> dict[str, float]:
+        return _softmax(log_probs)
+
+    def _compute_probabilities(self, loglikelihoods: dict[str, float]) -> tuple[dict[str, float], dict[str, float]]:
+        """The log-likelihoods that completions are compared by, and their probabilities."""
+        scores = _per_character(loglikelihoods) if self.len_normalised else loglikelihoods
+        return scores, _softmax(scores)
+
+    def _gather_ground_truths(self, response: Loglikelihood) -> set[str]:
+        return {self._normalise_text(text) for text in response.ground_truth_list}
+
+
+class ConfidenceWeightedAccuracy(BaseLoglikelihoodMetric):
+    """The probability of the most likely completion where it is right, and nothing where it is not."""
+
+    NAME = "Confidence-weighted Accuracy"
+    specs = ({"metric": "confidence_weighted_acc"},)
+
+    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
+        if response.error is not None:
+            return self.result(None, error=response.error)
+        scores, probabilities = self._compute_probabilities(response.loglikelihoods)
+        best = _best(scores)
+        right = self._normalise_text(best) in self._gather_ground_truths(response)
+        return self.result(probabilities[best] if right else 0.0)
+
+
+class _Abstaining(BaseLoglikelihoodMetric):
+    """A metric of completions of which the last means "I don't know"."""
+
+    def __init__(self, *, lc: float = 1.0, lw: float = 1.0, len_normalised: bool = True) -> None:
+        super().__init__(len_normalised=len_normalised)
+        if lc < 0 or lw < 0:
+            raise ValueError(f"lc={lc} and lw={lw} must not be negative")
+        self._lc, self._lw = float(lc), float(lw)
+
+
+class DistributionalCorrectnessScore(_Abstaining):
+    """Probability of right less that of wrong completions, both less where the model says it does not know."""
+
+    NAME = "Distributional Correctness Score"
+    specs = ({"metric": "dcs"},)
+
+    def __init__(self, *, lc: float = 1.0, lw: float = 1.0, len_normalised: bool = True) -> None:
+        super().__init__(lc=lc, lw=lw, len_normalised=len_normalised)
+        if lc < lw:
+            raise ValueError(f"lc={lc} must not be less than lw={lw}")
+
+    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
+        if response.error is not None:
+            return self.result(None, error=response.error)
+        _, probabilities = self._compute_probabilities(response.loglikelihoods)
+        truths, idk = self._gather_ground_truths(response), list(probabilities)[-1]
+        right = sum(p for text, p in probabilities.items() if self._normalise_text(text) in truths)
+        unsure = 0.0 if self._normalise_text(idk) in truths else probabilities[idk]
+        wrong = sum(probabilities.values()) - right - unsure
+        return self.result((self._lc * right - self._lw * wrong) * (1 - unsure))
+
+
+class TernaryScore(_Abstaining):
+    """A point for a right answer, none for "I don't know", minus one for a wrong answer."""
+
+    NAME = "Ternary Score"
+    specs = ({"metric": "ternary_score"},)
+
+    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
+        if response.error is not None:
+            return self.result(None, error=response.error)
+        scores, _ = self._compute_probabilities(response.loglikelihoods)
+        best = self._normalise_text(_best(scores))
+        if best in self._gather_ground_truths(response):
+            return self.result(self._lc)
+        return self.result(0.0 if best == self._normalise_text(list(scores)[-1]) else -self._lw)
+
+
+class ProbabilityMass(BaseMetric["Loglikelihood"]):
+    """The probability of the right completions among all."""
+
+    NAME = "Probability Mass"
+    specs = ({"metric": "probability_mass"},)
+
+    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
+        if response.error is not None:
+            return self.result(None, error=response.error)
+        probabilities = _softmax(self._scores(response.loglikelihoods))
+        return self.result(sum(p for text, p in probabilities.items() if text in response.ground_truth_list))
+
+    def _scores(self, loglikelihoods: dict[str, float]) -> dict[str, float]:
+        return loglikelihoods
+
+
+class ProbabilityMassNorm(ProbabilityMass):
+    """The same from log-likelihoods per character."""
+
+    NAME = "Probability Mass Normalized"
+    specs = ({"metric": "probability_mass_norm"},)
+
+    def _scores(self, loglikelihoods: dict[str, float]) -> dict[str, float]:
+        return _per_character(loglikelihoods)
+
+
+class AccuracyCompletion(BaseMetric["Completion"]):
+    """Whether the text that the model wrote is the right answer."""
+
+    NAME = "Accuracy Completion"
+    specs = ({"metric": "exact_match"}, {"metric": "invalid"}, {"metric": "truncated"})
+
+    def calculate(self, response: Completion) -> list[MetricResult]:
+        if response.error is not None:
+            return self.result(None, error=response.error)
+        return self.result(float(response.completion in response.ground_truth_list))
+
+
+def metric_specs(measures: Sequence[Any], *, where: str) -> list[dict[str, Any]]:
+    """Metrics given as classes, names or mappings, as `metric_list` has them.
+
+    >>> metric_specs([AccuracyLoglikelihood, "brier_score"], where="METRICS")
+    [{'metric': 'acc'}, {'metric': 'brier_score'}]
+    """
+    made: list[dict[str, Any]] = []
+    for one in measures:
+        if isinstance(one, str):
+            made.append({"metric": one})
+        elif isinstance(one, Mapping):
+            made.append(dict(one))
+        elif isinstance(one, type) and issubclass(one, BaseMetric) and one.is_registered():
+            made += [dict(spec) for spec in one.specs]
+        elif isinstance(one, type) and issubclass(one, BaseMetric) and one.has_calculate():
+            what = f"{one.__name__} calculates its values itself, which a format has no place for"
+            raise ConfigError(what, where=where, hint="give METRICS to a class that overrides a hook, or name a metric")
+        else:
+            what = f"expected a metric's name or class, got {shorten(one)}"
+            raise ConfigError(what, where=where, hint="see multiform ls metrics")
+    return made
+
+
+def result_keys(measures: Sequence[type[BaseMetric[Any]]]) -> dict[tuple[type[BaseMetric[Any]], str], str]:
+    """What the results call each value of metrics that calculate: as the registered metric, or by its name.
+
+    >>> list(result_keys([AccuracyCompletion, PartialEvalAccuracy]).values())
+    ['exact_match', 'Partial Evaluation Accuracy']
+    """
+    keys: dict[tuple[type[BaseMetric[Any]], str], str] = {}
+    for cls in measures:
+        for name in cls.NAMES:
+            keys[cls, name] = str(cls.specs[0]["metric"]) if cls.is_registered() else name.replace(",", ";")
+    shared = Counter(keys.values())
+    return {at: f"{at[0].__name__}/{key}" if shared[key] > 1 else key for at, key in keys.items()}
+
+
+def _best(scores: Mapping[str, float]) -> str:
+    return max(scores, key=lambda text: scores[text])
+
+
+def _per_character(loglikelihoods: Mapping[str, float]) -> dict[str, float]:
+    return {text: value / (len(text) or 1) for text, value in loglikelihoods.items()}
+
+
+def _softmax(scores: Mapping[str, float]) -> dict[str, float]:
+    most = max(scores.values(), default=0.0)
+    weights = {text: math.exp(score - most) for text, score in scores.items()}
+    total = math.fsum(weights.values())
+    return {text: weight / total for text, weight in weights.items()}

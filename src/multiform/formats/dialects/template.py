@@ -1,0 +1,197 @@
+"""`template:`: what all templates have, and those among them that a format can say as well."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar
+
+from typing_extensions import Self
+
+from multiform.errors import ConfigError, shorten
+from multiform.fields import Doc, FieldSpec, process_field
+from multiform.formats.base import FormatConfig, variant
+from multiform.formats.compile import FieldMapping, bound, compile_format
+from multiform.formats.names import overlaid, unsaid
+from multiform.jinja import has_markup
+from multiform.labels import label_list
+from multiform.registry import Registry
+
+#: Templates by the first part of their `template_type`.
+templates: Registry[type[TemplateConfig]] = Registry("template")
+#: Lists of labels that go on by themselves where a document has more choices.
+_ENDLESS = {"letters": ["A", "B", "C", "D"], "numbers": ["1", "2", "3", "4"]}
+#: Letters in brackets, which have no end of their own in a format, go on to Z.
+_BRACKETED = tuple(f"({letter})" for letter in label_list(26))
+
+
+@dataclass
+class TemplateConfig(ABC):
+    """How a prompt is put together from a question and its choices.
+
+    A subclass with a `template_type` is what ``template: {template_type: ...}`` finds; its `format_prompt`
+    writes the prompts.
+    """
+
+    template_type: ClassVar[str] = ""
+
+    prefix: str = ""
+    suffix: str = "Answer:"
+    question_choice_delimiter: str = "\n"
+    choice_delimiter: str = "\n"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if cls.__dict__.get("template_type"):
+            templates.register(cls.template_type)(cls)
+
+    @abstractmethod
+    def format_prompt(self, question: str, choices: list[str] | None = None) -> str:
+        """The prompt of one question."""
+
+    @abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """The template as `template:` has it."""
+
+    def to_format(self) -> FormatConfig | None:
+        """The format that says the same, or None where only this class's code can say it."""
+        return None
+
+    def wrap_doc_to_text(self, doc_to_text: FieldSpec, doc_to_choice: FieldSpec = None) -> Callable[[Doc], str]:
+        """A function that reads question and choices from a document and gives the prompt."""
+
+        def wrapped(doc: Doc) -> str:
+            shown = process_field(doc, doc_to_choice) if self._should_show_choices() else None
+            return self.format_prompt(process_field(doc, doc_to_text, ""), shown)
+
+        return wrapped
+
+    def _should_show_choices(self) -> bool:
+        """Whether `format_prompt` gets the choices; override it to have them left out of prompts."""
+        return True
+
+    def wrap_doc_to_choice(self, doc_to_choice: FieldSpec) -> Callable[[Doc], list[str]]:
+        """A function that gives what is scored of a document: the labels, or the choices where there are none."""
+
+        def wrapped(doc: Doc) -> list[str]:
+            choices = process_field(doc, doc_to_choice, [])
+            labels = getattr(self, "choice_labels", None)
+            return label_list(len(choices), label_spec(labels)) if labels else [str(choice) for choice in choices]
+
+        return wrapped
+
+
+@dataclass
+class FormatTemplate(TemplateConfig):
+    """A template that a format can say as well; `format` holds what only a format has words for."""
+
+    format: dict[str, Any] = field(default_factory=dict, kw_only=True)
+
+    @abstractmethod
+    def own_fields(self) -> dict[str, Any]:
+        """The fields of the format that this template's words say."""
+
+    @classmethod
+    @abstractmethod
+    def words(cls, form: FormatConfig) -> dict[str, Any]:
+        """This template's words for a format, as far as they go."""
+
+    def __post_init__(self) -> None:
+        for one in fields(self):
+            _check(one.name, one.type, getattr(self, one.name))
+        self.as_format()
+
+    def as_format(self) -> FormatConfig:
+        """What the fields say, as a format."""
+        return overlaid(self.own_fields(), self.format, name=f"template '{self.template_type}'")
+
+    def to_format(self) -> FormatConfig | None:
+        """The same prompts as a format; None where a subclass writes them itself."""
+        return None if _writes_itself(type(self)) else self._shown(self._should_show_choices())
+
+    def _shown(self, choices: bool) -> FormatConfig:
+        """The format with or without choices in its prompts."""
+        form = self.as_format()
+        return form if form.shows_choices == choices else variant(form, show_choices=choices)
+
+    def _should_show_choices(self) -> bool:
+        return self.as_format().shows_choices
+
+    @classmethod
+    def from_format(cls, form: FormatConfig) -> tuple[Self, list[str]]:
+        """The template that says what a format says, and what it has no words for."""
+        words = cls.words(form)
+        more, lost = unsaid(form, cls(**words).own_fields(), name=f"template '{cls.template_type}'")
+        return cls(**words, format=more), lost
+
+    def format_prompt(self, question: str, choices: list[str] | None = None) -> str:
+        """The prompt of one question; without choices, the prompt without them."""
+        doc = {"question": question, "choices": list(choices or ())}
+        return str(self._prompt("question", "choices" if choices else None)(doc))
+
+    def wrap_doc_to_text(self, doc_to_text: FieldSpec, doc_to_choice: FieldSpec = None) -> Callable[[Doc], str]:
+        if _writes_itself(type(self)):
+            return super().wrap_doc_to_text(doc_to_text, doc_to_choice)
+        return self._prompt(doc_to_text, doc_to_choice)
+
+    def _prompt(self, doc_to_text: FieldSpec, doc_to_choice: FieldSpec) -> Callable[[Doc], str]:
+        form = self._shown(doc_to_choice is not None and self._should_show_choices())
+        return bound(compile_format(form, _mapping(doc_to_text, doc_to_choice)).doc_to_text)
+
+    def wrap_doc_to_choice(self, doc_to_choice: FieldSpec) -> Callable[[Doc], list[str]]:
+        if isinstance(doc_to_choice, str) and has_markup(doc_to_choice):
+            doc_to_choice = doc_to_choice.strip()  # white space around an expression does not make it text
+        return bound(compile_format(self.as_format(), _mapping("question", doc_to_choice)).doc_to_choice)
+
+    def to_dict(self) -> dict[str, Any]:
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return {"template_type": self.template_type, **{k: v for k, v in values.items() if k != "format" or v}}
+
+    def brief(self) -> dict[str, Any]:
+        """The template as `template:` has it, without what is the default anyway."""
+        changed = {one.name: getattr(self, one.name) for one in fields(self)}
+        changed = {one.name: changed[one.name] for one in fields(self) if changed[one.name] != _default(one)}
+        return {"template_type": self.template_type, **changed}
+
+
+def label_spec(labels: Any) -> Any:
+    """A list of labels as a format has it: the usual lists go on by themselves."""
+    given = list(labels or ())
+    if given == list(_BRACKETED[:4]):
+        return _BRACKETED
+    return next((name for name, usual in _ENDLESS.items() if given == usual), labels)
+
+
+def label_words(labels: Any) -> Any:
+    """The labels of a format as a list."""
+    if isinstance(labels, str):
+        return list(_ENDLESS[labels]) if labels in _ENDLESS else labels
+    if labels == _BRACKETED:
+        return list(_BRACKETED[:4])
+    return labels if labels is None or not isinstance(labels, list | tuple) else [str(label) for label in labels]
+
+
+def _mapping(question: FieldSpec, choices: FieldSpec) -> FieldMapping:
+    return FieldMapping("" if question is None else question, [] if choices is None else choices, 0)
+
+
+def _check(name: str, kind: Any, value: Any) -> None:
+    """Refuse a value that is not of its field's type, in the template's own words."""
+    types = {"str": str, "bool": bool, "list[str]": list, "dict[str, Any]": Mapping}
+    words = {"str": "a string", "bool": "true or false", "list[str]": "a list of labels"}
+    if not isinstance(value, types.get(str(kind), object)):
+        what = f"expected {words.get(str(kind), 'a mapping of format fields')}, got {shorten(value)}"
+        raise ConfigError(what, where=name, hint="see docs/templates.md")
+
+
+def _default(one: Any) -> Any:
+    return one.default_factory() if one.default is MISSING else one.default
+
+
+def _writes_itself(cls: type) -> bool:
+    """Whether a subclass has a `format_prompt` of its own, after what makes its format."""
+    order = list(cls.__mro__)
+    prompt = next(i for i, kind in enumerate(order) if "format_prompt" in kind.__dict__)
+    made = next(i for i, kind in enumerate(order) if "own_fields" in kind.__dict__)
+    return prompt < made

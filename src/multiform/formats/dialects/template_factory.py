@@ -1,0 +1,136 @@
+"""Templates by name: the factory of `template:`, and the names by which formats know templates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields
+from typing import Any, Literal
+
+from multiform.errors import ConfigError, nearest, shorten
+from multiform.formats.base import FormatConfig
+from multiform.formats.dialects.builtin_templates import ClozeTemplateConfig, MCQTemplateConfig
+from multiform.formats.dialects.template import FormatTemplate, TemplateConfig, templates
+from multiform.formats.names import dialect_names
+
+
+class TemplateFactory:
+    """Makes templates from what `template:` says, and turns one kind into the other."""
+
+    @staticmethod
+    def from_dict(config: Mapping[str, Any]) -> TemplateConfig:
+        """The template of a mapping; `template_type` is ``mcq``, ``cloze``, or one with a style, ``mcq::gpqa``."""
+        given = {key: value for key, value in config.items() if key != "template_type"}
+        name = config.get("template_type", "mcq")
+        if name in _STYLES:
+            make = _STYLES[name]
+            base = make(given.pop("num_choices")) if "num_choices" in given and name == "mcq::numbered" else make()
+            return _made(type(base), {**_without_type(base.to_dict()), **given}, name)
+        if not isinstance(name, str) or name not in templates:
+            hint = nearest(str(name), [*templates, *_STYLES], listed="templates")
+            raise ConfigError(f"unknown template '{shorten(name, 40)[1:-1]}'", where="template_type", hint=hint)
+        return _made(templates.get(name), given, name)
+
+    @staticmethod
+    def from_name(name: str) -> TemplateConfig:
+        """The template that ``template: name`` stands for; the usual style of a type without one."""
+        usual = {"mcq": "mcq::mmlu", "cloze": "cloze::with_options"}
+        return TemplateFactory.from_dict({"template_type": usual.get(name, name)})
+
+    @staticmethod
+    def create_mmlu_style() -> MCQTemplateConfig:
+        """Question, choices as ``A. choice`` one below the other, ``Answer:``."""
+        return MCQTemplateConfig()
+
+    @staticmethod
+    def create_gpqa_style() -> MCQTemplateConfig:
+        """As lm-eval asks GPQA: choices as ``(A) choice`` below ``Choices:``, and ``(A)`` is scored."""
+        return MCQTemplateConfig(
+            prefix="What is the correct answer to this question:",
+            choice_labels=["(A)", "(B)", "(C)", "(D)"],
+            choice_format="{label} {choice}",
+            format={"choices_prefix": "Choices:\n"},
+        )
+
+    @staticmethod
+    def create_numbered_style(num_choices: int = 4) -> MCQTemplateConfig:
+        """Choices as ``1. choice``."""
+        return MCQTemplateConfig(choice_labels=[str(number) for number in range(1, num_choices + 1)])
+
+    @staticmethod
+    def create_cloze_with_options() -> ClozeTemplateConfig:
+        """A blank after the question, the choices with letters in one line below."""
+        return ClozeTemplateConfig(choice_labels=["A", "B", "C", "D"], choice_delimiter=" ")
+
+    @staticmethod
+    def create_pure_cloze() -> ClozeTemplateConfig:
+        """A blank after the question, no choices; their texts are scored."""
+        return ClozeTemplateConfig(show_choices=False)
+
+    @staticmethod
+    def convert_template(
+        template: TemplateConfig, target_type: Literal["mcq", "cloze"], **kwargs: Any
+    ) -> TemplateConfig:
+        """The template as the other kind, or itself where it is of that kind already."""
+        if target_type == template.template_type:
+            return template
+        if target_type == "cloze" and isinstance(template, MCQTemplateConfig):
+            return template.to_cloze(**kwargs)
+        if target_type == "mcq" and isinstance(template, ClozeTemplateConfig):
+            return template.to_mcq(**kwargs)
+        what = f"{type(template).__name__} cannot be converted to '{target_type}'"
+        raise ConfigError(what, where="template", hint="convert from and to mcq or cloze")
+
+
+_STYLES: dict[Any, Callable[..., FormatTemplate]] = {
+    "mcq::mmlu": TemplateFactory.create_mmlu_style,
+    "mcq::gpqa": TemplateFactory.create_gpqa_style,
+    "mcq::numbered": TemplateFactory.create_numbered_style,
+    "cloze::with_options": TemplateFactory.create_cloze_with_options,
+    "cloze::pure": TemplateFactory.create_pure_cloze,
+}
+
+
+def template_of(spec: str | Mapping[str, Any] | TemplateConfig) -> TemplateConfig:
+    """The template that the `template:` of a task says."""
+    if isinstance(spec, TemplateConfig):
+        return spec
+    return TemplateFactory.from_name(spec) if isinstance(spec, str) else TemplateFactory.from_dict(spec)
+
+
+def template_from(form: FormatConfig) -> tuple[FormatTemplate, list[str]]:
+    """The template that says what a format says, and what it has no words for."""
+    labelled = form.choice_labels is not None and form.scored in ("labels", "generation")
+    kind: type[FormatTemplate] = MCQTemplateConfig if labelled else ClozeTemplateConfig
+    return kind.from_format(form)
+
+
+def _made(kind: type[TemplateConfig], given: Mapping[str, Any], name: str) -> TemplateConfig:
+    known = [one.name for one in fields(kind)]
+    for key in given:
+        if key not in known:
+            hint = nearest(str(key), known, listed="its keys are")
+            raise ConfigError(f"unknown key '{key}' in template '{name}'", where=str(key), hint=hint)
+    return kind(**given)
+
+
+def _without_type(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key != "template_type"}
+
+
+def _dialect(name: str) -> Callable[[Mapping[str, Any]], FormatConfig]:
+    def made(changes: Mapping[str, Any]) -> FormatConfig:
+        base = TemplateFactory.from_name(name)
+        own = {key: value for key, value in changes.items() if key in {one.name for one in fields(base)}}
+        more = {key: value for key, value in changes.items() if key not in own}
+        values = {**base.to_dict(), **own}
+        values["format"] = {**values.get("format", {}), **more}
+        form = TemplateFactory.from_dict(values).to_format()
+        assert form is not None
+        return form
+
+    made.__doc__ = _STYLES.get(name, TemplateFactory.create_mmlu_style).__doc__
+    return made
+
+
+for _name in ("mcq", *_STYLES):
+    dialect_names.register(str(_name))(_dialect(str(_name)))

@@ -1,0 +1,66 @@
+"""How the answer of a few-shot example is written, so that it shows what the prompt asks for."""
+
+from __future__ import annotations
+
+import re
+
+from multiform.jinja import has_markup
+from multiform.labels import split_solution
+
+_QUOTED = re.compile(r"""[“„]([^“”„\n]*)[“”]|«([^«»\n]*)»|"([^"\n]*)\"""")
+_NAME = re.compile(r"\[[^][\n]+\]")
+_PLACEHOLDER = re.compile(r"\{(answer|rationale)\}")
+
+
+def asked_statement(*texts: str | None) -> str:
+    """The last statement that a prompt quotes and asks for, with ``{answer}`` in its place; the bare answer otherwise.
+
+    >>> asked_statement('Your response should end with "The final answer is [answer]" where [answer] is a number.')
+    'The final answer is {answer}'
+    >>> asked_statement("Answer with the letter alone.", None)
+    '{answer}'
+    """
+    for text in reversed(texts):
+        quoted = ["".join(groups) for groups in _QUOTED.findall(text or "")]
+        asked = [one for one in quoted if _NAME.search(one) and not has_markup(one)]
+        if asked:
+            return _NAME.sub("{answer}", asked[-1], count=1)
+    return "{answer}"
+
+
+def written_answer(template: str, answer: str, rationale: str = "") -> str:
+    r"""The answer of an example, with its rationale where the template has a place for one.
+
+    >>> written_answer("{rationale}\nThe final answer is {answer}", "4", "Two and two are four.")
+    'Two and two are four.\nThe final answer is 4'
+    >>> written_answer("{rationale}\nThe final answer is {answer}", "4")
+    'The final answer is 4'
+
+    A solution that ends in its result is taken apart, and one that ends as the template does is left alone:
+
+    >>> written_answer("{rationale}\nThe final answer is {answer}", "2 + 2 = 4\n#### 4")
+    '2 + 2 = 4\nThe final answer is 4'
+    >>> written_answer("{rationale}\nThe final answer is {answer}", "2 + 2 = 4. The final answer is 4.")
+    '2 + 2 = 4. The final answer is 4.'
+    """
+    if template == "{answer}":
+        return answer
+    statement = _PLACEHOLDER.sub("\0", template).rpartition("\0")[0].rpartition("\0")[2].strip().casefold()
+    for text in (answer, rationale if "{rationale}" in template else ""):
+        if statement and statement in text.casefold():
+            return text.strip()
+    solution, result = split_solution(answer)
+    reasons = split_solution(rationale)[0] or rationale.strip() or solution
+    if not reasons:
+        template = re.sub(r"\{rationale\}\s*", "", template)
+    values = {"answer": result, "rationale": reasons}
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], template)
+
+
+def after_prefix(answer: str, prefix: str) -> str:
+    """What is left of an answer after a beginning that the prompt gives already.
+
+    >>> after_prefix("The best answer is C", "The best answer is"), after_prefix("C", "The best answer is")
+    (' C', 'C')
+    """
+    return answer.removeprefix(prefix.rstrip()) if prefix.strip() else answer

@@ -1,0 +1,25 @@
+"""Forms: one task under one format with the settings of a run, from documents to samples to scores."""
+
+from multiform.forms.form import ChatTemplate, Form, RunSettings
+from multiform.forms.prompt import PromptOptions
+from multiform.forms.sample import Responses, Sample, ScoredSample
+from multiform.forms.samplers import Sampler, register_sampler, samplers
+from multiform.forms.task import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask, Task
+
+__all__ = [
+    "ChatTemplate",
+    "Form",
+    "GenerateTask",
+    "LoglikelihoodTask",
+    "MultipleChoiceTask",
+    "PromptOptions",
+    "Responses",
+    "RollingTask",
+    "RunSettings",
+    "Sample",
+    "Sampler",
+    "ScoredSample",
+    "Task",
+    "register_sampler",
+    "samplers",
+]

@@ -1,0 +1,271 @@
+"""Reads the fields of documents, with errors that name the field, the file and the line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from multiform.config import TaskConfig
+from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, shorten
+from multiform.fields import Doc, Field, FieldSpec
+from multiform.formats import FormatConfig
+from multiform.formats.infer import problem
+from multiform.forms.form import FieldSet
+from multiform.jinja import choice_list, has_markup, parse_literal_list
+from multiform.labels import label_list
+
+#: So many documents are checked for prompts among the questions that were recovered from a task.
+_CHECKED = 16
+#: The texts of a format that may be templates, in the order in which a prompt has them.
+_FORMAT_TEXTS = ("instruction", "question_prefix", "question_suffix", "choices_prefix", "answer_instruction",
+                 "answer_prompt")  # fmt: skip
+
+#: Methods of a task that users overrode, by name; each gives a field of a document.
+Overrides = Mapping[str, Callable[[Doc], Any]]
+
+
+class FieldReader:
+    """Reads the fields of a task's documents; each field is compiled when it is first read."""
+
+    def __init__(self, config: TaskConfig) -> None:
+        self.config = config
+        self._compiled: dict[int, Field] = {}
+        self._checked = 0
+
+    def read(self, spec: FieldSpec, doc: Doc, key: str) -> Any:
+        """The value of a field; `key` is what the task file calls it."""
+        if spec is None:
+            raise ConfigError(f"the task has no {key}", where=self.config.where(), hint=f"set {key}")
+        compiled = self._compiled.get(id(spec))
+        if compiled is None:
+            compiled = self._compiled[id(spec)] = Field.of(spec)
+        try:
+            return compiled.read(doc)
+        except MultiformError as error:
+            raise self.blamed(error, doc, key) from error
+
+    def text(self, spec: FieldSpec, doc: Doc, key: str) -> str:
+        """A text that may be a template; empty where it is not set."""
+        if spec is None or spec == "":
+            return ""
+        try:
+            return str(Field.text(spec).read(doc))
+        except MultiformError as error:
+            raise error.moved(self.config.where(key)) from error
+
+    def question(self, spec: FieldSpec, doc: Doc) -> Any:
+        """The question as text. Without a format, it may be a list of inputs, or the index of the right one."""
+        value = self.read(spec, doc, "doc_to_text")
+        if value is None:
+            raise self.null_question()
+        if self.config.format is not None or not isinstance(value, list | int | str) or isinstance(value, bool):
+            return str(value)
+        if (
+            isinstance(value, str)
+            and value.isdigit()
+            and has_markup(str(spec))
+            and self.config.doc_to_choice is not None
+        ):
+            return int(value)
+        return value
+
+    def target(self, spec: FieldSpec, doc: Doc, choices: Callable[[], list[str]]) -> Any:
+        """The answer. Without a format, a template may spell out an index or a list; columns and code give values."""
+        if self._is_literal(spec, doc):
+            return spec
+        value = self.read(spec, doc, "doc_to_target")
+        if not isinstance(value, str) or self.config.format is not None:
+            return value
+        if isinstance(spec, str) and spec not in doc:
+            listed = parse_literal_list(value)
+            return int(value) if self._is_index(value) else value if listed is None else listed
+        return int(value) if self._is_index(value) and value not in choices() else value
+
+    def _is_literal(self, spec: FieldSpec, doc: Doc) -> bool:
+        """Whether a word that is no column can only be meant as itself: a choice, or an answer that nothing reads."""
+        if not isinstance(spec, str) or spec in doc or has_markup(spec) or self.config.format is not None:
+            return False
+        choices = self.config.doc_to_choice
+        return self.config.process_results is not None or (isinstance(choices, list) and spec in choices)
+
+    def _is_index(self, value: str) -> bool:
+        return self.config.doc_to_choice is not None and value.strip().isdigit()
+
+    def choices(self, spec: FieldSpec, doc: Doc) -> list[str]:
+        """The choices as a list of texts; anything else is an error."""
+        try:
+            value = choice_list(self.read(spec, doc, "doc_to_choice"))
+        except DataError as error:
+            raise error if error.where else self._bad_choices(error.what) from error
+        if not isinstance(value, list | tuple):
+            raise self._bad_choices(f"expected a list of choices, got {shorten(value)}")
+        if not value:
+            raise self._bad_choices("the list of choices is empty")
+        for choice in value:
+            if not isinstance(choice, str | int | float):
+                raise self._bad_choices(f"a choice is {shorten(choice)}, not text or a number")
+        return [choice if isinstance(choice, str) else str(choice) for choice in value]
+
+    def check_recovered(self, question: Callable[[], Any], choices: list[str]) -> None:
+        """Refuse a recovered question that turns out to be a prompt, or an index, once a document is there."""
+        if self.config.recovered is None or self._checked >= _CHECKED:
+            return
+        self._checked += 1
+        value = question()
+        hint = (
+            "run the task without a format, or give formats:, doc_to_text and doc_to_choice in a file that includes it"
+        )
+        what = None
+        if isinstance(value, list | int | float):
+            what = f"doc_to_text gives {shorten(value, 40)}, not a question"
+        elif (found := problem(str(value), choices)) is not None:
+            what = f"a format would wrap a prompt twice: {found}"
+        if what is not None:
+            raise ConfigError(what, where=self.config.where("doc_to_text"), hint=hint)
+
+    def null_question(self) -> DataError:
+        hint = "drop the document in process_docs, or name another column"
+        return DataError("the question is null", where=self.config.where("doc_to_text"), hint=hint)
+
+    def _bad_choices(self, what: str) -> DataError:
+        hint = "name the column that holds the list, e.g. doc_to_choice: choices"
+        return DataError(what, where=self.config.where("doc_to_choice"), hint=hint)
+
+    def blamed(self, error: MultiformError, doc: Doc, key: str) -> MultiformError:
+        """The error at the field of the task that causes it, where a format's template holds several."""
+        mapping = self.config.mapping
+        parts = {"doc_to_text": mapping.question, "doc_to_choice": mapping.choices, "doc_to_target": mapping.answer}
+        if self.config.format is not None:
+            for name, spec in parts.items():
+                try:
+                    Field.of(spec).read(doc)
+                except MultiformError as cause:
+                    return self._at(cause, name)
+            choices = [] if mapping.choices is None else self.choices(mapping.choices, doc)
+            fault = _format_fault(self.config.format, doc, choices)
+            if fault is not None:
+                return self._at(fault[1], *self.config.format_key(fault[0]))
+        return self._at(error, key)
+
+    def _at(self, error: MultiformError, *key: str) -> MultiformError:
+        what = error.what
+        if isinstance(error, MissingColumnError) and self.config.dataset_path:
+            what = f"{what} in {self.config.dataset_path}"
+        return error.moved(self.config.where(*key), what=what)
+
+
+class DocFields:
+    """The fields of one document. Each is evaluated when it is first needed, and only once.
+
+    `overrides` are methods of a task that users wrote to give a field themselves.
+    """
+
+    def __init__(
+        self,
+        doc: Doc,
+        reader: FieldReader,
+        fields: FieldSet,
+        *,
+        overrides: Overrides | None = None,
+        several_inputs: bool = False,
+    ) -> None:
+        self.doc = doc
+        self.reader = reader
+        #: Whether the document has several prompts that share one continuation.
+        self.several_inputs = several_inputs
+        self._fields = fields
+        self._overrides = overrides or {}
+
+    @cached_property
+    def question(self) -> Any:
+        """The question as the prompt has it, laid out by the format; or several inputs, or the index of one."""
+        if "doc_to_text" in self._overrides:
+            return self._overrides["doc_to_text"](self.doc)
+        compiled = self._fields.format
+        if self._fields.doc_to_text is None:
+            return None
+        if compiled is None:
+            return self.reader.question(self._fields.doc_to_text, self.doc)
+        question = self.raw_question if compiled.needs_question else None
+        choices = self.raw_choices or ()
+        self.reader.check_recovered(lambda: self.raw_question, list(choices))
+        try:
+            return compiled.prompt(self.doc, question=question, choices=choices)
+        except MultiformError as error:
+            raise self.reader.blamed(error, self.doc, "doc_to_text") from error
+
+    @cached_property
+    def choices(self) -> list[str] | None:
+        """What is ranked, or None where the task has no choices."""
+        if "doc_to_choice" in self._overrides:
+            choices: list[str] | None = self._overrides["doc_to_choice"](self.doc)
+            return choices
+        compiled, spec = self._fields.format, self._fields.doc_to_choice
+        if spec is None:
+            return None
+        if compiled is None:
+            return self.reader.choices(spec, self.doc)
+        try:
+            return compiled.choices(self.raw_choices or ())
+        except MultiformError as error:
+            raise self.reader.blamed(error, self.doc, "doc_to_choice") from error
+
+    @cached_property
+    def target(self) -> Any:
+        """The answer as the task gives it, or as the format wants it; None where the task has none."""
+        if "doc_to_target" in self._overrides:
+            return self._overrides["doc_to_target"](self.doc)
+        compiled, spec = self._fields.format, self._fields.doc_to_target
+        if spec is None:
+            return None
+        if compiled is None:
+            return self.reader.target(spec, self.doc, lambda: self.choices or [])
+        answer = self.reader.read(compiled.mapping.answer, self.doc, "doc_to_target")
+        try:
+            return compiled.target(answer, self.raw_choices)
+        except MultiformError as error:
+            raise self.reader.blamed(error, self.doc, "doc_to_target") from error
+
+    @cached_property
+    def gold(self) -> tuple[int, ...] | None:
+        """The indexes of the right choices where a method of the task gives them."""
+        return tuple(self._overrides["gold"](self.doc)) if "gold" in self._overrides else None
+
+    @cached_property
+    def gen_prefix(self) -> str:
+        """The beginning of the answer that the prompt gives."""
+        return self.reader.text(self._fields.gen_prefix, self.doc, "gen_prefix")
+
+    @cached_property
+    def raw_question(self) -> Any:
+        """The question as the task's own field gives it, before a format lays it out."""
+        question = self.reader.read(self.reader.config.mapping.question, self.doc, "doc_to_text")
+        if question is None:
+            raise self.reader.null_question()
+        return question
+
+    @cached_property
+    def raw_choices(self) -> list[str] | None:
+        """The choices as the task's own field gives them, before a format labels them."""
+        spec = self.reader.config.mapping.choices
+        return None if spec is None else self.reader.choices(spec, self.doc)
+
+
+def _format_fault(form: FormatConfig, doc: Doc, choices: list[str]) -> tuple[str, MultiformError] | None:
+    """The first field of a format that fails by itself on a document, with its error; None where none does."""
+    labels: list[str] = []
+    if form.choice_labels is not None and choices:
+        try:
+            labels = label_list(len(choices), form.choice_labels)
+        except MultiformError as error:
+            return "choice_labels", error
+    known = {"_num_choices": len(choices), "_choice_labels": labels, "_choice_list_and": "", "_choice_list_or": ""}
+    for name in _FORMAT_TEXTS:
+        text = getattr(form, name, None)
+        if isinstance(text, str) and has_markup(text):
+            try:
+                Field.text(text).read({**doc, **known})
+            except MultiformError as error:
+                return name, error
+    return None

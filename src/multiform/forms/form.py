@@ -1,0 +1,196 @@
+"""Form: one task under one format with the settings of a run. It is the unit that is run, cached and reported."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, TypeAlias
+
+from multiform.config import FewshotConfig, TaskConfig
+from multiform.config.serialize import plain
+from multiform.formats.compile import CompiledFormat
+from multiform.forms.samplers import DEFAULT_SEED
+from multiform.hashing import short_hash
+from multiform.scoring.build import Scoring, build_scoring
+
+#: Turns messages into one string; called with the messages and `add_generation_prompt`.
+ChatTemplate: TypeAlias = Callable[..., str]
+
+#: Keys that change neither a prompt nor a score; the resolved format counts instead of the way it was written.
+_NOT_IDENTITY = ("task", "task_alias", "tag", "metadata", "formats", "template", "keep_description")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSettings:
+    """What a run decides about its forms, beside what their tasks say."""
+
+    #: Number of few-shot examples; a task that sets 0 keeps it.
+    num_fewshot: int | None = None
+    fewshot_seed: int | None = DEFAULT_SEED
+    system_instruction: str | None = None
+    #: Whether prompts are written as chats, and with which of the model's templates where it has several.
+    apply_chat_template: bool | str = False
+    #: Whether examples are turns of a chat; None means: wherever there is a chat.
+    fewshot_as_multiturn: bool | None = None
+    #: Generation arguments over those of tasks and formats.
+    gen_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    #: Noise in the questions, as a task's `perturbation` says it.
+    perturbation: Mapping[str, Any] | None = None
+    #: Whether descriptions keep what they say of choices, under formats that show none.
+    keep_description: bool = False
+    #: The only metric to compute, instead of all that tasks and formats name.
+    metric: str | None = None
+    #: Added to the metadata of every task.
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    #: Arguments of the model, which a task's `custom_dataset` gets.
+    model_args: Mapping[str, Any] = field(default_factory=dict)
+    #: How many documents are evaluated: a number, or a fraction below 1.
+    limit: float | None = None
+    #: The documents to evaluate, by the name of the form or task.
+    samples: Mapping[str, Sequence[int]] | None = None
+
+    @property
+    def overrides(self) -> dict[str, Any]:
+        """The keys that the run changes in every task."""
+        noise = {} if self.perturbation is None else {"perturbation": dict(self.perturbation)}
+        return {**noise, "keep_description": True} if self.keep_description else noise
+
+    @property
+    def multiturn(self) -> bool:
+        """Examples are turns of their own in a chat, unless that is turned off."""
+        return bool(self.apply_chat_template) if self.fewshot_as_multiturn is None else self.fewshot_as_multiturn
+
+
+@dataclass(frozen=True, eq=False)
+class FieldSet:
+    """Where the prompt, the choices and the target of a document come from."""
+
+    doc_to_text: Any
+    doc_to_choice: Any
+    doc_to_target: Any
+    #: The beginning of the answer.
+    gen_prefix: Any = None
+    #: The format that lays them out, where there is one.
+    format: CompiledFormat | None = None
+
+
+def count_bytes(text: str) -> int:
+    """The length of a text in UTF-8."""
+    return len(text.encode("utf-8"))
+
+
+def count_words(text: str) -> int:
+    """The number of words of a text, as lm-eval counts them: the parts between white space."""
+    return len(re.split(r"\s+", text))
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A task's configuration, resolved under its format, with the settings of a run. Immutable.
+
+    >>> config = TaskConfig(task="t", doc_to_text="q", doc_to_choice="options", doc_to_target="key", formats="mcqa")
+    >>> form = Form(config, RunSettings(num_fewshot=3))
+    >>> form.name, form.num_fewshot, form.output_type
+    ('t', 3, 'multiple_choice')
+    """
+
+    config: TaskConfig
+    settings: RunSettings = field(default_factory=RunSettings)
+    #: Whether code of the task computes its scores from the responses, instead of the metrics.
+    scores_itself: bool = False
+    #: How long a text is, for perplexity per word and per byte.
+    count_words: Callable[[str], int] = count_words
+    count_bytes: Callable[[str], int] = count_bytes
+
+    @property
+    def name(self) -> str:
+        """``task@format`` where a format was asked for, the task's name otherwise."""
+        return self.config.form_name
+
+    @property
+    def output_type(self) -> str:
+        return self.config.output_type
+
+    @property
+    def num_fewshot(self) -> int:
+        asked, own = self.settings.num_fewshot, self.config.num_fewshot
+        return (own or 0) if asked is None or own == 0 else asked
+
+    @property
+    def fewshot(self) -> FewshotConfig:
+        config = self.config.fewshot_config
+        assert isinstance(config, FewshotConfig)
+        return config
+
+    @cached_property
+    def generation_kwargs(self) -> dict[str, Any]:
+        kwargs = dict(self.config.generation_kwargs)
+        return {**kwargs, **self.settings.gen_kwargs} if self.output_type == "generate_until" else kwargs
+
+    @cached_property
+    def metadata(self) -> dict[str, Any]:
+        return {**self.config.metadata, **self.settings.metadata}
+
+    @cached_property
+    def scoring(self) -> Scoring:
+        """The scorers of the form, and what the task names that does not fit it."""
+        return build_scoring(self.config, own_results=self.scores_itself, metric=self.settings.metric)
+
+    @property
+    def bypassed(self) -> bool:
+        """Whether nothing is computed, as with `predict_only`."""
+        return self.settings.metric == "bypass"
+
+    @property
+    def compares(self) -> bool:
+        """Whether metrics compare the responses with what is right."""
+        return not self.scores_itself and not self.bypassed
+
+    @property
+    def overridden(self) -> tuple[str, ...]:
+        """What the task says and its format overrides."""
+        return (*self.config.overridden, *self.scoring.overridden)
+
+    @cached_property
+    def fields(self) -> FieldSet:
+        """The fields of evaluated documents."""
+        config = self.config
+        compiled = None if config.format is None else CompiledFormat.of(config.format, config.mapping)
+        return FieldSet(*_specs(config), compiled)
+
+    @cached_property
+    def fewshot_fields(self) -> FieldSet:
+        """The fields of few-shot examples: those of evaluated documents, unless `fewshot_config` has its own."""
+        shots = _specs(self.fewshot)
+        same = all(shot is own for shot, own in zip(shots, _specs(self.config), strict=True))
+        return self.fields if same else FieldSet(*shots)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The configuration as the run uses it, as plain data."""
+        run = {"num_fewshot": self.num_fewshot, "metadata": plain(self.metadata)}
+        if self.output_type == "generate_until":
+            run["generation_kwargs"] = plain(self.generation_kwargs)
+        if self.settings.metric is not None:
+            run["metric_list"] = [{"metric": self.settings.metric}]
+        return {**self.config.to_dict(), **run}
+
+    def identity(self, chat_template: str | None = None) -> str:
+        """A short hash of all that decides the form's prompts and scores; `chat_template` names the model's."""
+        described = {**self.to_dict(), **self.config.templates()}
+        format, settings = self.config.format, self.settings
+        return short_hash(
+            {
+                "config": {key: value for key, value in described.items() if key not in _NOT_IDENTITY},
+                "format": None if format is None else format.to_dict(),
+                "seed": settings.fewshot_seed if self.num_fewshot else None,
+                "system_instruction": settings.system_instruction,
+                "chat": chat_template if settings.apply_chat_template else None,
+                "multiturn": settings.multiturn,
+            }
+        )
+
+
+def _specs(config: TaskConfig | FewshotConfig) -> tuple[Any, Any, Any, Any]:
+    return config.doc_to_text, config.doc_to_choice, config.doc_to_target, config.gen_prefix

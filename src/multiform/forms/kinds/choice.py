@@ -1,0 +1,186 @@
+"""multiple_choice: one log-likelihood request for each choice.
+
+With several inputs it is the other way round: the inputs are prompts that share one continuation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from multiform.errors import ConfigError, DataError, shorten
+from multiform.fields import Doc
+from multiform.forms.fields import DocFields
+from multiform.forms.form import Form
+from multiform.forms.kinds.common import answer_delimiter, missing, one_question, shot_answer
+from multiform.forms.sample import Context, Sample
+from multiform.labels import gold_index
+from multiform.media import media_of
+from multiform.requests import LLOutput, LoglikelihoodRequest, Output, Request
+from multiform.scoring.filters import Pipeline
+from multiform.scoring.outcome import ChoiceOutcome, Outcome
+
+
+def inputs(form: Form, fields: DocFields) -> list[str]:
+    if not fields.several_inputs:
+        return one_question(form, fields)
+    if not form.config.multiple_inputs:
+        return fields.choices or []
+    if not isinstance(fields.question, list) or not fields.question:
+        what = f"multiple_inputs needs a list of inputs, got {shorten(fields.question)}"
+        raise DataError(what, where=form.config.where("doc_to_text"), hint="return one text for each choice")
+    return [str(text) for text in fields.question]
+
+
+def shot(form: Form, fields: DocFields) -> tuple[str, str]:
+    if not fields.several_inputs:
+        return str(fields.question), shot_answer(form, fields)
+    if form.config.multiple_inputs:
+        return inputs(form, fields)[gold(form, fields)[0]], continuation(form, fields)
+    return (fields.choices or [])[fields.question], continuation(form, fields)
+
+
+def continuation(form: Form, fields: DocFields) -> str:
+    """What all inputs share: the task's only choice, or its target where the choices are the inputs."""
+    return (fields.choices or [""])[0] if form.config.multiple_inputs else str(fields.target)
+
+
+def answer_key(form: Form, fields: DocFields) -> dict[str, Any]:
+    labels = form.config.format is not None and form.config.format.scored == "labels"
+    return {
+        "target": fields.target,
+        "choices": tuple(ranked(form, fields)),
+        "gold": known_gold(form, fields),
+        "texts": tuple(fields.raw_choices or ()) if labels else (),
+    }
+
+
+def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+    delimiter = answer_delimiter(form.config, chat)
+    if isinstance(context, list):
+        pairs = [(one, delimiter + continuation(form, fields)) for one in context]
+    else:
+        pairs = [(context, delimiter + choice) for choice in fields.choices or ()]
+    if _wants_mutual_info(form, fields):
+        pairs += [("", continuation) for _, continuation in pairs]
+    return [LoglikelihoodRequest(str(context), text, media_of(context)) for context, text in pairs]
+
+
+def _wants_mutual_info(form: Form, fields: DocFields) -> bool:
+    wanted = any(metric.name == "acc_mutual_info" for scorer in form.scoring.scorers for metric in scorer.metrics)
+    if wanted and fields.several_inputs:
+        what = "acc_mutual_info is not defined for several inputs"
+        raise ConfigError(what, where=form.config.where("metric_list"), hint="use acc")
+    return wanted
+
+
+def filtered(pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
+    # A task's own `construct_requests` may ask for completions as well.
+    return [
+        (output.loglikelihood, output.is_greedy) if isinstance(output, LLOutput) else pipeline([output.text], doc)[0]
+        for output in outputs
+    ]
+
+
+def outcomes(
+    form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, whole: bool = False
+) -> list[Outcome]:
+    number = len(sample.choices)
+    lengths = [output.tokens for output in outputs[:number] if isinstance(output, LLOutput)]
+    asked = [instance.request for instance in sample.instances[:number]]
+    return [
+        ChoiceOutcome(
+            loglikelihoods=tuple(ll for ll, _ in results[:number]),
+            greedy=tuple(greedy for _, greedy in results[:number]),
+            choices=sample.choices,
+            gold=sample.gold,
+            tokens=tuple(n for n in lengths if n is not None) if None not in lengths else (),
+            unconditional=tuple(ll for ll, _ in results[number:]),
+            scored=tuple(request.continuation for request in asked if isinstance(request, LoglikelihoodRequest)),
+            texts=sample.texts,
+        )
+    ]
+
+
+def check_requests(form: Form, sample: Sample) -> None:
+    number = len(sample.choices)
+    requests = [instance.request for instance in sample.instances[:number]]
+    likelihoods = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
+    if len(likelihoods) < number:
+        what = f"construct_requests made {len(likelihoods)} log-likelihood requests for {number} choices"
+        raise DataError(what, where=form.name, hint="make one for each choice, or give process_results")
+
+
+def ranked(form: Form, fields: DocFields) -> Sequence[str]:
+    """What is ranked: the choices, or the inputs of a document that has several."""
+    if fields.several_inputs:
+        return inputs(form, fields)
+    if fields.choices is None and form.compares:
+        raise missing(form, "doc_to_choice")
+    return fields.choices or ()
+
+
+def gold(form: Form, fields: DocFields) -> tuple[int, ...]:
+    """The indexes of the right choices; an answer that is none of them is an error."""
+    if fields.gold is not None:
+        return fields.gold
+    choices = ranked(form, fields)
+    by_question = fields.several_inputs and not form.config.multiple_inputs
+    target = fields.question if by_question else fields.target
+    if target is None:
+        raise missing(form, "doc_to_target")
+    if isinstance(target, str) and target in choices:
+        return (choices.index(target),)
+    try:
+        index = gold_index(target, choices)
+    except DataError as error:
+        if not by_question:
+            raise error.moved(form.config.where("doc_to_target")) from error
+        what = f"the question is the whole number {shorten(target)}, so it is the index of the right choice, "
+        what += f"and there are {len(choices)} choices"
+        hint = 'where it is meant as text, write more than the number, e.g. doc_to_text: "Question: {{question}}"'
+        raise DataError(what, where=form.config.where("doc_to_text"), hint=hint) from error
+    return tuple(index) if isinstance(index, list) else (index,)
+
+
+def known_gold(form: Form, fields: DocFields) -> tuple[int, ...]:
+    """The indexes of the right choices. Without a format, answers that are none of them are left out."""
+    if not form.compares and fields.target is None and fields.gold is None:
+        return ()
+    try:
+        return gold(form, fields)
+    except DataError:
+        if form.config.format is not None and form.compares:
+            raise
+        target = fields.target
+        return known_indexes(target, ranked(form, fields)) if isinstance(target, list | tuple) else ()
+
+
+def known_indexes(answers: Sequence[Any], choices: Sequence[str]) -> tuple[int, ...]:
+    """The indexes of those answers that are among the choices.
+
+    >>> known_indexes([1, 7, "C"], ["x", "y", "z"])
+    (1, 2)
+    """
+    indexes: list[int] = []
+    for answer in answers:
+        try:
+            index = gold_index(answer, choices)
+        except DataError:
+            continue
+        indexes += index if isinstance(index, list) else [index]
+    return tuple(indexes)
+
+
+def doubt(form: Form, fields: DocFields) -> DataError | None:
+    """Why a document counts as wrong whatever the model says: its answer is none of the choices.
+
+    lm-eval scores such documents as wrong without a word, so that a task without a format has to as well.
+    """
+    if form.config.format is not None or not form.compares:
+        return None
+    try:
+        gold(form, fields)
+    except DataError as error:
+        return error
+    return None

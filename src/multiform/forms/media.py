@@ -1,0 +1,106 @@
+"""The images and sounds of a task's documents: from columns, files or functions into its prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from multiform.config import TaskConfig
+from multiform.datasets.media_files import Finder, file_finder, media_from
+from multiform.errors import ConfigError, DataError, MultiformError, nearest
+from multiform.fields import Doc
+from multiform.forms.fields import FieldReader
+from multiform.forms.placeholders import FIELDS, MediaField, check_marks, place
+from multiform.forms.prompt import Message, plain_text
+from multiform.jinja import has_markup, parse_literal_list
+from multiform.media import Kind, Media, MediaText, media_of
+
+
+class MediaReader:
+    """Reads what `doc_to_image` and `doc_to_audio` name, and puts it into texts.
+
+    `overrides` are methods of a task that users wrote to give the images or sounds of a document.
+    """
+
+    def __init__(
+        self,
+        config: TaskConfig,
+        reader: FieldReader,
+        *,
+        mirror: Path | None = None,
+        overrides: Mapping[str, Callable[[Doc], Any]] | None = None,
+    ) -> None:
+        check_media(config)
+        self.config = config
+        self.reader = reader
+        self.mirror = mirror
+        self._overrides = overrides or {}
+
+    @cached_property
+    def kinds(self) -> list[Kind]:
+        """What the task's prompts have beside text."""
+        return [kind for kind, field in FIELDS.items() if getattr(self.config, field) or field in self._overrides]
+
+    def value(self, field: MediaField, spec: Any, doc: Doc) -> Any:
+        """The images or sounds as the document has them: a value, or a list without empty ones."""
+        value = self._field_value(getattr(self.config, field) if spec is None else spec, doc, field)
+        return [item for item in value if item is not None] if isinstance(value, list) else value
+
+    def place(self, text: str, doc: Doc) -> str:
+        """The text with the images and sounds of its document; as it is where the task has none."""
+        if not self.kinds or isinstance(text, MediaText):
+            return text
+        return place(text, {kind: self._of(doc, kind) for kind in self.kinds}, self.config)
+
+    def in_turns(self, turns: Sequence[Message]) -> tuple[Media, ...]:
+        """What the marks in a prompt stand for: the media of its few-shot examples, then those of its question."""
+        if not self.kinds:
+            return ()
+        media = tuple(one for turn in turns for one in media_of(turn.content))
+        if media:
+            check_marks(plain_text(turns), media, self.config)
+        return media
+
+    def read(self, value: Any, kind: Kind) -> list[Media | None]:
+        """The media that a field's value holds: one value, or a list of them."""
+        values = list(value) if isinstance(value, list | tuple) else [value]
+        flat = [one for item in values for one in (item if isinstance(item, list | tuple) else [item])]
+        try:
+            return [None if one is None else media_from(one, kind, self._find) for one in flat]
+        except MultiformError as error:
+            raise error.moved(self.config.where(FIELDS[kind])) from error
+
+    def _of(self, doc: Doc, kind: Kind) -> list[Media | None]:
+        field = FIELDS[kind]
+        if field in self._overrides:
+            return self.read(self._overrides[field](doc), kind)
+        return self.read(self._field_value(getattr(self.config, field), doc, field), kind)
+
+    def _field_value(self, spec: Any, doc: Doc, field: MediaField) -> Any:
+        """What a document has for a media field: the values of columns, None for empty or missing ones of a list."""
+        if spec is None:
+            return None
+        if not isinstance(spec, list):
+            value = self.reader.read(spec, doc, field)
+            listed = parse_literal_list(value) if isinstance(value, str) and has_markup(str(spec)) else None
+            return value if listed is None else listed
+        if spec and not any(item in doc or has_markup(item) for item in spec):
+            what = f"none of the columns {', '.join(spec)} is there"
+            hint = nearest(spec[0], doc, listed="the columns are")
+            raise DataError(what, where=self.config.where(field), hint=hint)
+        return [self.reader.read(item, doc, field) if item in doc or has_markup(item) else None for item in spec]
+
+    @cached_property
+    def _find(self) -> Finder:
+        return file_finder(self.config, self.mirror)
+
+
+def check_media(config: TaskConfig) -> None:
+    """Refuse images and sounds where no prompt is there to hold them."""
+    for field in FIELDS.values():
+        if getattr(config, field) is not None and config.output_type == "loglikelihood_rolling":
+            what = f"{field} does not go with loglikelihood_rolling, which scores a text without a prompt"
+            hint = f"remove {field}, or use output_type: loglikelihood"
+            raise ConfigError(what, where=config.where(field), hint=hint)

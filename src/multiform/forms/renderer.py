@@ -1,0 +1,188 @@
+"""Renderer: from a document of a form to its sample, with the prompt, the answer key and the requests."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from multiform.calls import accepted
+from multiform.datasets.documents import Docs
+from multiform.errors import ConfigError, DataError, locating, running
+from multiform.fields import Doc
+from multiform.formats.fewshot_answer import after_prefix, written_answer
+from multiform.forms import prompt
+from multiform.forms.contexts import constructed
+from multiform.forms.examples import FewshotExamples
+from multiform.forms.fields import DocFields, FieldReader
+from multiform.forms.form import ChatTemplate, Form
+from multiform.forms.kinds import KINDS, Kind, choice
+from multiform.forms.media import MediaReader
+from multiform.forms.prompt import Message, PromptOptions
+from multiform.forms.sample import Context, Sample
+from multiform.requests import Instance
+
+logger = logging.getLogger("multiform")
+
+#: Methods of a task that users overrode, by name. `fewshot_doc_to_text` and so on read few-shot examples.
+Hooks = Mapping[str, Callable[..., Any]]
+
+_FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target", "gold")
+
+
+class Renderer:
+    """Renders the documents of a form, each field evaluated once.
+
+    `eval_docs` and `fewshot_docs` give the documents; `hooks` are called in the place of what the form says.
+    """
+
+    def __init__(
+        self,
+        form: Form,
+        *,
+        eval_docs: Callable[[], Docs],
+        fewshot_docs: Callable[[], Docs],
+        mirror: Path | None = None,
+        hooks: Hooks | None = None,
+    ) -> None:
+        self.form = form
+        self.hooks = hooks or {}
+        self.reader = FieldReader(form.config)
+        self.media = MediaReader(form.config, self.reader, mirror=mirror, overrides=self.hooks)
+        self.examples = FewshotExamples(
+            form, pool=fewshot_docs, render=self._shot, label_of=lambda doc: self._shot_fields(doc).target
+        )
+        #: Documents that count as wrong whatever a model says, each as the error that says why.
+        self.doubts: list[DataError] = []
+        self._eval_docs = eval_docs
+
+    @property
+    def kind(self) -> Kind:
+        """What is asked about documents and how the responses are scored, by output type."""
+        return KINDS[self.form.config.output_type]
+
+    def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
+        """One document, rendered. Errors name the document."""
+        with locating(f"doc {doc_id}"):
+            fields = self.fields(doc)
+            self._note_doubt(doc_id, fields)
+            answer_key = self.kind.answer_key(self.form, fields)
+            options = PromptOptions.of(self.form.settings, chat_template)
+            instances = self._requests(doc_id, fields, options)
+            sample = Sample(doc_id=doc_id, doc=doc, instances=tuple(instances), **answer_key)
+            if instances and "construct_requests" in self.hooks and self.form.compares:
+                self.kind.check_requests(self.form, sample)
+            return sample
+
+    def answered(self, doc_id: int, doc: Doc, instances: Sequence[Instance]) -> Sample:
+        """The sample of a document whose requests are known; its prompt is not made again."""
+        with locating(f"doc {doc_id}"):
+            answer_key = self.kind.answer_key(self.form, self.fields(doc))
+            return Sample(doc_id=doc_id, doc=doc, instances=tuple(instances), **answer_key)
+
+    def fields(self, doc: Doc, *, hooks: bool = True) -> DocFields:
+        """The fields of a document; without `hooks`, as the configuration has them."""
+        overrides = {name: self.hooks[name] for name in _FIELDS if name in self.hooks} if hooks else {}
+        several = self.several_inputs if hooks else False
+        return DocFields(doc, self.reader, self.form.fields, overrides=overrides, several_inputs=several)
+
+    def _shot_fields(self, doc: Doc) -> DocFields:
+        overrides = {name: self.hooks[f"fewshot_{name}"] for name in _FIELDS if f"fewshot_{name}" in self.hooks}
+        fields, several = self.form.fewshot_fields, self.several_inputs
+        return DocFields(doc, self.reader, fields, overrides=overrides, several_inputs=several)
+
+    @cached_property
+    def several_inputs(self) -> bool:
+        """Whether documents have several prompts that share one continuation.
+
+        Said so by the task, or found out as lm-eval does: the question of the first document is an index.
+        """
+        config = self.form.config
+        if config.output_type != "multiple_choice":
+            return False
+        if config.multiple_inputs and config.format is not None:
+            what, place = "a format lays out one question, not several", config.where("multiple_inputs")
+            raise ConfigError(what, where=place, hint="give the question and its choices, or run without a format")
+        if config.multiple_inputs or config.format is not None or config.doc_to_choice is None:
+            return config.multiple_inputs
+        overrides = {name: self.hooks[name] for name in _FIELDS if name in self.hooks}
+        if config.doc_to_text is None and "doc_to_text" not in overrides:
+            return False
+        first = DocFields(self._eval_docs()[0], self.reader, self.form.fields, overrides=overrides)
+        return isinstance(first.question, int)
+
+    def context(self, fields: DocFields, num_fewshot: int, options: PromptOptions, gen_prefix: str) -> Context:
+        """The whole prompt: system text, few-shot examples, question, beginning of the answer."""
+        if self.form.config.output_type == "loglikelihood_rolling":  # a text stands by itself
+            return ""
+        config, doc = self.form.config, fields.doc
+        layout = prompt.Layout(config.target_delimiter, config.fewshot_delimiter)
+        description = self.reader.text(config.description, doc, "description")
+        opening = prompt.system_message(options.system_instruction, description, layout)
+        opening += self.examples.messages(doc, num_fewshot)
+        contexts: list[str] = []
+        for question in self.kind.inputs(self.form, fields):
+            turns = opening + prompt.query(self.media.place(question, doc), gen_prefix, layout)
+            contexts.append(prompt.written(turns, options, self.media.in_turns(turns) if self.media.kinds else None))
+        return contexts if fields.several_inputs else contexts[0]
+
+    def _shot(self, doc: Doc) -> list[Message]:
+        """A few-shot example: a document with its answer."""
+        config, fields = self.form.fewshot, self._shot_fields(doc)
+        layout = prompt.Layout(config.target_delimiter or "", config.fewshot_delimiter or "")
+        question, answer = self.kind.shot(self.form, fields)
+        answer = after_prefix(self._shot_answer(fields, answer), fields.gen_prefix)
+        return prompt.shot(self.media.place(question, doc), answer, fields.gen_prefix, layout)
+
+    def _shot_answer(self, fields: DocFields, answer: str) -> str:
+        """The answer of an example as its format asks for it, after its rationale where both have one."""
+        if self.form.config.format is None:
+            return answer
+        template, rationale = self.form.config.format.shot_answer(), self.form.fewshot.doc_to_rationale
+        text = None
+        if "{rationale}" in template and rationale is not None:
+            text = self.reader.read(rationale, fields.doc, "doc_to_rationale")
+        return written_answer(template, answer, "" if text is None else str(text))
+
+    def _requests(self, doc_id: int, fields: DocFields, options: PromptOptions) -> Sequence[Instance]:
+        """The requests of a document; none where a task's own `construct_requests` leaves it out."""
+        chat = {"apply_chat_template": options.apply_chat_template, "chat_template": options.chat_template}
+        if "fewshot_context" in self.hooks:
+            context = self.hooks["fewshot_context"](
+                fields.doc,
+                num_fewshot=self.form.num_fewshot,
+                system_instruction=options.system_instruction,
+                fewshot_as_multiturn=options.fewshot_as_multiturn,
+                gen_prefix=fields.gen_prefix,
+                **chat,
+            )
+        else:
+            context = self.context(fields, self.form.num_fewshot, options, fields.gen_prefix)
+        if "construct_requests" in self.hooks:
+            construct, place = self.hooks["construct_requests"], self.form.config.where("class")
+            with running("construct_requests", where=place, hint="call it on this document to debug it"):
+                returned = construct(fields.doc, context, **accepted(construct, {"doc_id": doc_id, **chat}))
+            return constructed(returned, doc_id, where=place)
+        return self.instances(fields, context, doc_id=doc_id, chat=options.apply_chat_template)
+
+    def instances(
+        self, fields: DocFields, context: Context, *, doc_id: int, chat: bool, metadata: Any = None
+    ) -> list[Instance]:
+        """What a model is asked about a document after this context, tied to the document."""
+        texts = [self.media.place(text, fields.doc) for text in ([context] if isinstance(context, str) else context)]
+        requests = self.kind.requests(self.form, fields, texts[0] if isinstance(context, str) else texts, chat=chat)
+        return [Instance(doc_id, index, request, metadata) for index, request in enumerate(requests)]
+
+    def _note_doubt(self, doc_id: int, fields: DocFields) -> None:
+        """Refuse an odd document where it is the first one, as the task is wrong then; note the first of others."""
+        doubt = choice.doubt(self.form, fields) if self.form.output_type == "multiple_choice" else None
+        if doubt is None:
+            return
+        if doc_id == 0:
+            raise doubt
+        what, where = f"{doubt.what}; it counts as wrong", f"{doubt.where or self.form.name}: doc {doc_id}"
+        self.doubts.append(DataError(what, where=where, hint=doubt.hint))
+        if len(self.doubts) == 1:
+            logger.warning("%s", self.doubts[0])

@@ -1,0 +1,138 @@
+"""The request cache: the requests of a form on disk, under a name that says all that they depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import marshal
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from multiform.forms.form import Form
+from multiform.hashing import short_hash
+from multiform.paths import cache_root
+from multiform.requests import GenerationRequest, Instance, LoglikelihoodRequest, Request, RollingRequest
+
+_KINDS = {kind.__name__: kind for kind in (LoglikelihoodRequest, RollingRequest, GenerationRequest)}
+
+
+class RequestCache:
+    """Requests of one form with one setting; the key covers configuration, documents, shots and prompt options."""
+
+    def __init__(self, folder: Path, key: Any) -> None:
+        self.path = folder / f"requests-{short_hash(key)}.jsonl"
+
+    @classmethod
+    def of(
+        cls,
+        task_class: type,
+        form: Form,
+        docs: Sequence[Any],
+        shots: Sequence[Any],
+        *,
+        folder: Path,
+        template: str = "",
+    ) -> RequestCache:
+        """The cache of a form's requests for these documents, with examples drawn from `shots`.
+
+        `template` names the chat template that prompts are written with.
+        """
+        config, settings = form.config, form.settings
+        code = fingerprint([task_class, config.to_dict(keep_callable=True), settings.gen_kwargs])
+        drawn = [form.num_fewshot, settings.fewshot_seed, [*map(dict, shots)]] if form.num_fewshot else []
+        prompts = [settings.system_instruction, bool(settings.apply_chat_template), settings.multiturn, template]
+        return cls(folder, [[code, config.templates(), drawn, docs], prompts])
+
+    def read(self) -> list[Instance] | None:
+        """The requests, or None where there are none or the file is damaged."""
+        try:
+            lines = self.path.read_text(encoding="utf-8").split("\n")
+            return [_instance(json.loads(line)) for line in lines if line]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    def write(self, instances: Sequence[Instance]) -> None:
+        """Write beside the file and rename, so that no other process reads half of it."""
+        try:
+            lines = [json.dumps(_record(instance), ensure_ascii=True) + "\n" for instance in instances]
+        except TypeError:  # metadata that a file of text cannot hold
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        partial = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        with partial.open("w", encoding="utf-8") as file:
+            file.writelines(lines)
+        partial.replace(self.path)
+
+
+def delete_requests(folder: Path | None = None) -> int:
+    """Remove all requests that are kept, and say how many files these were."""
+    files = list((folder or requests_folder()).glob("requests-*.jsonl"))
+    for file in files:
+        file.unlink(missing_ok=True)
+    return len(files)
+
+
+def requests_folder() -> Path:
+    """Where requests are kept."""
+    return cache_root() / "requests"
+
+
+def fingerprint(value: Any, inside: tuple[Any, ...] = ()) -> Any:
+    """The value with functions and classes as what they do: their names alone do not tell two lambdas apart."""
+    if isinstance(value, Mapping):
+        return {str(key): fingerprint(item, inside) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [fingerprint(item, inside) for item in value]
+    if isinstance(value, type):
+        own = [kind for kind in value.__mro__ if not kind.__module__.startswith(("multiform.", "builtins", "abc"))]
+        held = [] if value in inside else [{k: v for k, v in vars(kind).items() if _is_code(v)} for kind in own]
+        return [value.__qualname__, fingerprint(held, (*inside, value))]
+    function = _function(value)
+    if not hasattr(function, "__code__") or function in inside:
+        return value
+    # Version 2 of the format does not depend on what else holds the parts.
+    code = hashlib.sha256(marshal.dumps(function.__code__, 2)).hexdigest()
+    held = [cell.cell_contents for cell in function.__closure__ or ()]
+    return [
+        function.__module__,
+        function.__qualname__,
+        code,
+        fingerprint([held, function.__defaults__], (*inside, function)),
+    ]
+
+
+def _function(value: Any) -> Any:
+    """The function in a static method, property and so on."""
+    return next((getattr(value, name) for name in ("__func__", "fget", "func") if hasattr(value, name)), value)
+
+
+def _is_code(value: Any) -> bool:
+    return hasattr(_function(value), "__code__") or isinstance(value, str | int | float | list | tuple | dict)
+
+
+def _record(instance: Instance) -> dict[str, Any]:
+    request = instance.request
+    return {
+        "doc_id": instance.doc_id,
+        "idx": instance.idx,
+        "metadata": instance.metadata,
+        "kind": type(request).__name__,
+        # Requests with media are not cached; see build_all_requests.
+        "request": {key: value for key, value in asdict(request).items() if key != "media"},
+    }
+
+
+def _instance(record: dict[str, Any]) -> Instance:
+    request = _request(record["kind"], record["request"])
+    return Instance(record["doc_id"], record["idx"], request, record["metadata"])
+
+
+def _request(kind: str, values: dict[str, Any]) -> Request:
+    if kind == "GenerationRequest":
+        options = dict(values["options"])
+        return GenerationRequest.of(values["context"], options, values["sample"])
+    made: Request = _KINDS[kind](**values)
+    return made

@@ -1,0 +1,477 @@
+"""Task: one benchmark under one format, with the methods that users call and override.
+
+A thin adapter: the values are in its `Form`, a `Renderer` makes samples of documents and a `FormScorer` scores them.
+A method that a subclass overrides is called in the place of what they would do.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+from multiform.config import TaskConfig
+from multiform.config.task import task_keys
+from multiform.datasets.documents import DocSource
+from multiform.errors import ConfigError, MultiformError, nearest
+from multiform.fields import Doc, FieldSpec
+from multiform.formats import OutputType
+from multiform.forms import form as lengths
+from multiform.forms.contexts import context_text, is_chat
+from multiform.forms.examples import check_fewshot
+from multiform.forms.form import ChatTemplate, Form, RunSettings
+from multiform.forms.kinds import choice
+from multiform.forms.prompt import PromptOptions
+from multiform.forms.renderer import Hooks, Renderer
+from multiform.forms.request_cache import RequestCache, requests_folder
+from multiform.forms.sample import Context, Responses, Sample, ScoredSample, grouped_responses
+from multiform.forms.samplers import Sampler
+from multiform.forms.scorer import FormScorer
+from multiform.forms.task_docs import TaskDocs
+from multiform.requests import Instance, Output, resolved_names
+from multiform.scoring.aggregations import DEFAULT_ITERATIONS
+from multiform.scoring.build import Scoring
+from multiform.scoring.statistics import Estimate
+
+_CLASSES: dict[str, type[Task]] = {}
+#: The methods that are called where a subclass overrides them.
+_HOOKS = ("doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_image", "doc_to_audio", "fewshot_context",
+          "construct_requests", "process_results", "aggregation")  # fmt: skip
+
+
+class Task(TaskDocs):
+    """A benchmark under one format. `from_config` gives the subclass that fits the output type."""
+
+    OUTPUT_TYPE: ClassVar[OutputType]
+    #: Whether the class gets all keys of a task file, and says itself which of them it knows.
+    any_keys: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        config: TaskConfig | dict[str, Any],
+        *,
+        dataset_mirror: Path | None = None,
+        settings: RunSettings | None = None,
+    ) -> None:
+        if not isinstance(config, TaskConfig):
+            config = TaskConfig.from_dict(self._with_output_type(config))
+        self._check_output_type(config)
+        self.dataset_mirror = dataset_mirror
+        self._instances: list[Instance] = []
+        self._configure(config, settings or RunSettings())
+
+    @classmethod
+    def _with_output_type(cls, config: dict[str, Any]) -> dict[str, Any]:
+        """The configuration with the output type of the class, where it names none and no format decides it."""
+        output_type = getattr(cls, "OUTPUT_TYPE", None)
+        decided = [config.get(key) for key in ("output_type", "formats", "template", "_formats_selection")]
+        if output_type is None or any(decided) or "@" in str(config.get("task", "")):
+            return config
+        return {**config, "output_type": output_type}
+
+    def _check_output_type(self, config: TaskConfig) -> None:
+        """Refuse a configuration of another output type than that of the class."""
+        own = getattr(self, "OUTPUT_TYPE", config.output_type)
+        if own != config.output_type:
+            name = type(self).__name__
+            what = f"{name} is a task of {own}, and the configuration says {config.output_type}"
+            hint = f"set output_type: {own}, or derive the class from {_CLASSES[config.output_type].__name__} or Task"
+            raise ConfigError(what, where=config.where("output_type"), hint=hint)
+
+    def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
+        """Compile the form, and make anew all that is derived from it."""
+        hooks = self._hooks()
+        self.config = config
+        self.form = Form(
+            config,
+            settings,
+            scores_itself=settings.metric is None
+            and ("process_results" in hooks or config.process_results is not None),
+            count_words=self.count_words,
+            count_bytes=self.count_bytes,
+        )
+        check_fewshot(self.form)
+        self.source = DocSource(
+            config,
+            self.dataset_mirror,
+            transform=self.process_doc if self._overrides("process_doc") else None,
+            arguments=settings.model_args,
+            metadata=self.form.metadata,
+        ).reusing(self.__dict__.get("source"))
+        self.renderer = Renderer(
+            self.form,
+            eval_docs=lambda: self.eval_docs,
+            fewshot_docs=self.fewshot_docs,
+            mirror=self.dataset_mirror,
+            hooks=hooks,
+        )
+        self.scorer = FormScorer(self.form, hooks)
+
+    def under(self, settings: RunSettings) -> Self:
+        """The same task with the settings of a run; this one stays as it is."""
+        settings = replace(settings, metric=settings.metric or self.form.settings.metric)
+        config = self.config.changed(**settings.overrides) if settings.overrides else self.config
+        task = copy.copy(self)
+        task._instances = []
+        task._configure(config, settings)
+        return task
+
+    def _overrides(self, name: str) -> bool:
+        """Whether a subclass has a method of its own for one of this class."""
+        return getattr(type(self), name) is not getattr(Task, name)
+
+    def _hooks(self) -> Hooks:
+        """The methods that a subclass overrides; for few-shot examples, they get the field of `fewshot_config`."""
+        hooks = {name: getattr(self, name) for name in _HOOKS if self._overrides(name)}
+        for name in _HOOKS[:3]:
+            if name in hooks:
+                hooks[f"fewshot_{name}"] = lambda doc, name=name: getattr(self, name)(
+                    doc, getattr(self.form.fewshot, name)
+                )
+        return hooks
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "OUTPUT_TYPE" in cls.__dict__:
+            _CLASSES.setdefault(cls.OUTPUT_TYPE, cls)
+
+    @classmethod
+    def from_config(cls, config: TaskConfig | dict[str, Any], *, dataset_mirror: Path | None = None) -> Task:
+        """The task of the right class for the configuration's output type."""
+        config = config if isinstance(config, TaskConfig) else TaskConfig.from_dict(config)
+        task_class = config._task_class or _CLASSES[config.output_type]
+        if not issubclass(task_class, Task):
+            what = f"{task_class.__name__} is not a subclass of multiform.Task"
+            raise ConfigError(what, where=config.where("class"), hint="subclass MultipleChoiceTask or GenerateTask")
+        return task_class.of_config(config, dataset_mirror=dataset_mirror)
+
+    @classmethod
+    def of_config(cls, config: TaskConfig, *, dataset_mirror: Path | None = None) -> Task:
+        """The task of this class; a class whose constructor takes other arguments overrides it."""
+        return cls(config, dataset_mirror=dataset_mirror)
+
+    @property
+    def name(self) -> str:
+        """The form's name, ``task@format`` where a format was asked for."""
+        return self.form.name
+
+    @property
+    def scoring(self) -> Scoring:
+        return self.form.scoring
+
+    @property
+    def notes(self) -> list[MultiformError]:
+        """What is odd about the task's files but no reason to refuse them."""
+        source = self.config._source
+        return [*(source.notes if source is not None else ()), *self.scoring.notes, *self.scorer.check()]
+
+    @staticmethod
+    def count_bytes(text: str) -> int:
+        """The length of a text, for perplexity per byte."""
+        return lengths.count_bytes(text)
+
+    @staticmethod
+    def count_words(text: str) -> int:
+        """The number of words, for perplexity per word; override it for other word boundaries."""
+        return lengths.count_words(text)
+
+    def doc_to_text(self, doc: Doc, doc_to_text: FieldSpec = None) -> Any:
+        """The question; the inputs, or the index of the right one, of a task with several inputs; None without any."""
+        if doc_to_text is not None:
+            return self.renderer.reader.question(doc_to_text, doc)
+        return None if self.config.doc_to_text is None else self.renderer.fields(doc, hooks=False).question
+
+    def doc_to_choice(self, doc: Doc, doc_to_choice: FieldSpec = None) -> list[str] | None:
+        """What is ranked, or None where the task has no choices."""
+        if doc_to_choice is not None:
+            return self.renderer.reader.choices(doc_to_choice, doc)
+        return self.renderer.fields(doc, hooks=False).choices
+
+    def doc_to_target(self, doc: Doc, doc_to_target: FieldSpec = None) -> Any:
+        """The answer as the task's fields give it; a spelled-out list is a list. None where the task has none."""
+        fields = self.renderer.fields(doc, hooks=False)
+        if doc_to_target is None:
+            return fields.target
+        return self.renderer.reader.target(doc_to_target, doc, lambda: fields.choices or [])
+
+    def doc_to_image(self, doc: Doc, doc_to_image: Any = None) -> Any:
+        """The images as the document has them: a value, or a list without empty ones; None where there are none."""
+        return self.renderer.media.value("doc_to_image", doc_to_image, doc)
+
+    def doc_to_audio(self, doc: Doc, doc_to_audio: Any = None) -> Any:
+        """The sounds as the document has them, like `doc_to_image`."""
+        return self.renderer.media.value("doc_to_audio", doc_to_audio, doc)
+
+    def doc_to_prefix(self, doc: Doc) -> str:
+        """The beginning of the answer that the prompt gives."""
+        return self.renderer.fields(doc, hooks=False).gen_prefix
+
+    def doc_to_decontamination_query(self, doc: Doc) -> str:
+        """The text that is looked up in a training corpus: the task's query, or the question."""
+        spec, key = self.config.doc_to_decontamination_query, "doc_to_decontamination_query"
+        return str(self.doc_to_text(doc)) if spec is None else self.renderer.reader.text(spec, doc, key)
+
+    def gold(self, doc: Doc) -> tuple[int, ...]:
+        """The indexes of the right choices; an answer that is none of them is an error."""
+        return choice.gold(self.form, self.renderer.fields(doc))
+
+    @property
+    def num_fewshot(self) -> int:
+        return self.form.num_fewshot
+
+    @property
+    def sampler(self) -> Sampler:
+        """Draws the few-shot examples; made on first use, when the dataset is read."""
+        return self.renderer.examples.sampler
+
+    def fewshot_context(
+        self,
+        doc: dict[str, Any],
+        num_fewshot: int,
+        system_instruction: str | None = None,
+        apply_chat_template: bool = False,
+        fewshot_as_multiturn: bool = False,
+        chat_template: ChatTemplate | None = None,
+        gen_prefix: str | None = None,
+    ) -> Context:
+        """The whole prompt of a document: system text, few-shot examples, question, beginning of the answer.
+
+        A list of prompts where the document has several inputs, one for each.
+        """
+        options = PromptOptions(
+            system_instruction=system_instruction,
+            apply_chat_template=apply_chat_template,
+            fewshot_as_multiturn=fewshot_as_multiturn,
+            chat_template=chat_template,
+        )
+        return self.renderer.context(self.renderer.fields(doc), num_fewshot, options, gen_prefix or "")
+
+    def construct_requests(
+        self,
+        doc: dict[str, Any],
+        ctx: Context | Sequence[str] | list[dict[str, Any]],
+        *,
+        doc_id: int = 0,
+        metadata: dict[str, Any] | None = None,
+        apply_chat_template: bool = False,
+        chat_template: ChatTemplate | None = None,
+        **kwargs: Any,
+    ) -> list[Instance] | None:
+        """The requests of one document, tied to it; an override may return None to leave it out.
+
+        The prompt is a text, messages, or one of these for each of several inputs. Messages are written by the chat
+        template, or as plain text where there is none.
+        """
+        fields, template = self.renderer.fields(doc), chat_template
+        chat = apply_chat_template or (is_chat(ctx) and template is not None)
+        context = context_text(
+            ctx, self.form, several_inputs=fields.several_inputs, chat=apply_chat_template, chat_template=template
+        )
+        return self.renderer.instances(fields, context, doc_id=doc_id, metadata=metadata, chat=chat)
+
+    def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
+        """One document, rendered: its prompt, what is right, and what a model is asked.
+
+        >>> from multiform.catalog import TaskManager
+        >>> task = Task.from_config(TaskManager().load("quiz@mcqa")[0])
+        >>> sample = task.sample(0, task.eval_docs[0])
+        >>> sample.instances[0].request.continuation, sample.choices
+        (' A', ('A', 'B', 'C', 'D'))
+        """
+        return self.renderer.sample(doc_id, doc, chat_template)
+
+    def stream_requests(self, docs: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Instance]:
+        """The requests of documents, each made when it is asked for; none is kept."""
+        for doc_id, doc in docs:
+            yield from self.sample(doc_id, doc).instances
+
+    @property
+    def instances(self) -> list[Instance]:
+        """The requests that `build_all_requests` made."""
+        return self._instances
+
+    def build_all_requests(
+        self,
+        *,
+        limit: float | None = None,
+        samples: Sequence[int] | None = None,
+        rank: int = 0,
+        world_size: int = 1,
+        cache_requests: bool = False,
+        rewrite_requests_cache: bool = False,
+        system_instruction: str | None = None,
+        apply_chat_template: bool = False,
+        fewshot_as_multiturn: bool = False,
+        chat_template: ChatTemplate | None = None,
+        tokenizer_name: str = "",
+        cache_folder: Path | None = None,
+    ) -> list[Instance]:
+        """Make and keep the requests of all documents to evaluate, or read them from the request cache."""
+        settings = replace(
+            self.form.settings,
+            system_instruction=system_instruction,
+            apply_chat_template=apply_chat_template,
+            fewshot_as_multiturn=fewshot_as_multiturn,
+        )
+        self.scorer.check()
+        task = self.under(settings)
+        docs = list(task.doc_iterator(limit=limit, samples=samples, rank=rank, world_size=world_size))
+        cache = None
+        if cache_requests and not self.renderer.media.kinds:  # images and sounds are not for a file of text
+            shots = self.fewshot_docs() if self.num_fewshot else []
+            folder = cache_folder or requests_folder()
+            cache = RequestCache.of(type(self), task.form, docs, shots, folder=folder, template=tokenizer_name)
+        cached = cache.read() if cache is not None and not rewrite_requests_cache else None
+        if cached is None:
+            rendered = (task.sample(doc_id, doc, chat_template) for doc_id, doc in docs)
+            cached = [instance for sample in rendered for instance in sample.instances]
+            if cache is not None:
+                cache.write(cached)
+        self._instances = cached
+        return self._instances
+
+    def process_results(self, doc: Doc, results: Sequence[Any]) -> Mapping[str, Any] | None:
+        """The values of a document by the task's own code, or None to have the metrics compute them.
+
+        `results` are pairs of log-likelihood and greedy flag, log-likelihoods of whole texts, or completions.
+        """
+        function = self.config.process_results
+        return None if function is None else function(doc, results)
+
+    def score(self, sample: Sample, outputs: Sequence[Output]) -> list[ScoredSample]:
+        """Filter and score a sample, once for each scorer that does not wait for all of them."""
+        return self.scorer.score(sample, outputs)
+
+    def apply_filters(self, responses: Responses | None = None) -> dict[str, list[Any]] | None:
+        """What each scorer's filters leave of the responses to a document.
+
+        Without an argument, of all `instances`: it is kept in their `filtered_resps` and in the scorers'
+        `filtered_docs`.
+        """
+        if responses is not None:
+            return self.scorer.filtered(self._answered(responses), responses.outputs)
+        for given in self.responses():
+            self.scorer.keep_filtered(self._answered(given), given)
+        return None
+
+    def process_instances(self, responses: Responses | None = None) -> list[ScoredSample]:
+        """Filter and score one document, once for each scorer that does not wait for all documents.
+
+        Without an argument, all documents of `instances`, by all scorers, which keep the values for `aggregate`.
+        """
+        if responses is not None:
+            return self.score(self._answered(responses), responses.outputs)
+        samples = [(self._answered(given), given.outputs) for given in self.responses()]
+        scored = [one for sample, outputs in samples for one in self.score(sample, outputs)]
+        scored += self.scorer.score_together(samples)
+        self.scorer.keep_scored(scored)
+        return scored
+
+    def _answered(self, responses: Responses) -> Sample:
+        doc_id = responses.doc_id
+        return self.renderer.answered(doc_id, self.eval_docs[doc_id], responses.instances)
+
+    def responses(self) -> list[Responses]:
+        """What a model returned for `instances`, whose `resps` hold it, document by document."""
+        return grouped_responses(self._instances, where=self.name)
+
+    def aggregate(
+        self, scored: Iterable[ScoredSample] | None = None, bootstrap_iters: int = DEFAULT_ITERATIONS
+    ) -> tuple[dict[str, float], int]:
+        """All scores, keyed ``metric,scorer``, with standard errors, and the number of documents.
+
+        Without samples, of those that `process_instances()` scored and the scorers keep.
+        """
+        samples = None if scored is None else list(scored)
+        if samples is None:
+            estimates, number = self.scorer.kept_estimates(bootstrap_iters)
+        else:
+            estimates, number = self.estimates(samples, bootstrap_iters), len({sample.doc_id for sample in samples})
+        scores: dict[str, float] = {}
+        for key, estimate in estimates.items():
+            metric, _, scorer = key.partition(",")
+            scores[key] = estimate.value
+            if estimate.stderr is not None:
+                scores[f"{metric}_stderr,{scorer}"] = estimate.stderr
+        return scores, number
+
+    def estimates(
+        self, scored: Iterable[ScoredSample], bootstrap_iters: int = DEFAULT_ITERATIONS
+    ) -> dict[str, Estimate]:
+        """All scores of the form with their uncertainty, keyed ``metric,scorer``."""
+        return self.scorer.estimates(list(scored), bootstrap_iters)
+
+    def aggregation(self) -> dict[str, Callable[[Sequence[Any]], float]]:
+        """The function that aggregates each metric."""
+        return {metric.name: metric.aggregate() for metric in self.scorer.metrics}
+
+    def higher_is_better(self) -> dict[str, bool]:
+        return {metric.name: metric.higher_is_better for metric in self.scorer.metrics}
+
+    def get_config(self, key: str) -> Any:
+        return getattr(self.config, key, None)
+
+    def set_config(self, key: str, value: Any, update: bool = False) -> None:
+        """Change a key of the configuration; with `update`, add to the mapping that is there."""
+        if key not in task_keys():
+            known = [name for name in task_keys() if not name.startswith("_")]
+            raise ConfigError(f"unknown key '{key}' in a task", where=self.name, hint=nearest(key, known))
+        if key == "generation_kwargs" and isinstance(value, Mapping):
+            value = resolved_names(value)
+        current = getattr(self.config, key)
+        if update:
+            if not isinstance(current, dict) or not isinstance(value, Mapping):
+                what = f"'{key}' is a {type(current).__name__}, not a mapping that can be updated"
+                raise ConfigError(what, where=self.name, hint="call it without update=True")
+            value = {**current, **value}
+        settings = self.form.settings
+        if key == "generation_kwargs" and self.config.format is not None:  # a run's arguments are over the format's
+            self._configure(self.config, replace(settings, gen_kwargs={**settings.gen_kwargs, **value}))
+        else:
+            self._configure(self.config.changed(**{key: value}), settings)
+
+    def dump_config(self) -> dict[str, Any]:
+        """The configuration as it is used, as plain data."""
+        return self.form.to_dict()
+
+    def override_metric(self, metric_name: str) -> None:
+        """Compute this metric instead of all others; the task's own code does not score any more."""
+        self._configure(self.config, replace(self.form.settings, metric=metric_name))
+
+    def set_repeats(self, repeats: int) -> None:
+        """Ask each generation so many times."""
+        self.set_config("repeats", repeats)
+
+    def set_num_fewshot(self, num_fewshot: int) -> None:
+        """Override the number of few-shot examples; a task that sets 0 keeps it."""
+        if self.config.num_fewshot != 0:
+            self.set_config("num_fewshot", num_fewshot)
+
+    def set_fewshot_seed(self, seed: int | None = None) -> None:
+        self._configure(self.config, replace(self.form.settings, fewshot_seed=seed))
+
+
+class MultipleChoiceTask(Task):
+    """Ranks choices by their log-likelihood after the prompt."""
+
+    OUTPUT_TYPE = "multiple_choice"
+
+
+class GenerateTask(Task):
+    """Has the model complete the prompt."""
+
+    OUTPUT_TYPE = "generate_until"
+
+
+class LoglikelihoodTask(Task):
+    """Scores how likely the right answer is after the prompt."""
+
+    OUTPUT_TYPE = "loglikelihood"
+
+
+class RollingTask(Task):
+    """Scores how likely the whole text of a document is."""
+
+    OUTPUT_TYPE = "loglikelihood_rolling"

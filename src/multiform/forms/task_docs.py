@@ -1,0 +1,84 @@
+"""TaskDocs: the methods of a task that give its documents, split by split."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from multiform.config import TaskConfig
+from multiform.datasets.documents import Docs, DocSource, selected
+from multiform.errors import ConfigError, DataError
+from multiform.fields import Doc
+
+
+class TaskDocs(ABC):
+    """The documents of a task, as its `source` reads them. Users override what comes from elsewhere."""
+
+    config: TaskConfig
+    source: DocSource
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name by which messages know the task."""
+
+    @abstractmethod
+    def set_config(self, key: str, value: Any, update: bool = False) -> None:
+        """Change a key of the configuration."""
+
+    def download(self, dataset_kwargs: Mapping[str, Any] | None = None) -> None:
+        """Open the dataset now instead of when it is first needed, with further arguments."""
+        if dataset_kwargs and not dataset_kwargs.items() <= self.config.dataset_kwargs.items():
+            self.set_config("dataset_kwargs", dict(dataset_kwargs), update=True)
+        self.source.open()
+
+    def has_training_docs(self) -> bool:
+        return self.config.training_split is not None
+
+    def has_validation_docs(self) -> bool:
+        return self.config.validation_split is not None
+
+    def has_test_docs(self) -> bool:
+        return self.config.test_split is not None
+
+    def training_docs(self) -> Docs:
+        return self._split("training_split")
+
+    def validation_docs(self) -> Docs:
+        return self._split("validation_split")
+
+    def test_docs(self) -> Docs:
+        return self._split("test_split")
+
+    def fewshot_docs(self) -> Docs:
+        """The documents that few-shot examples are drawn from."""
+        return self.source.fewshot()
+
+    def get_docs(self, split: str | None = None) -> Docs:
+        """The processed documents of a split, by default of the one that is evaluated."""
+        return self.source.split(split) if split is not None else self.eval_docs
+
+    @property
+    def eval_docs(self) -> Docs:
+        return self.source.evaluated()
+
+    def doc_iterator(
+        self, *, rank: int = 0, limit: float | None = None, world_size: int = 1, samples: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The documents to evaluate, with their index in the split."""
+        try:
+            yield from selected(self.eval_docs, rank=rank, limit=limit, world_size=world_size, samples=samples)
+        except DataError as error:
+            raise error.or_at(self.name) from error
+
+    @staticmethod
+    def process_doc(doc: Doc) -> Doc:
+        """Transform one document; override it to have every document of every split transformed."""
+        return doc
+
+    def _split(self, key: str) -> Docs:
+        name = getattr(self.config, key)
+        if name is None:
+            raise ConfigError(f"the task has no {key}", where=self.config.where(), hint=f"set {key}")
+        return self.source.split(name)

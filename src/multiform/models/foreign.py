@@ -1,0 +1,135 @@
+"""Models that were written for lm-eval: objects with `loglikelihood`, `loglikelihood_rolling` and `generate_until`.
+
+Duck typing, so that ours and those of the real package both do.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from multiform.errors import ModelError, UsageError
+from multiform.models.base import Model
+from multiform.models.lm_eval_instance import Instance, OutputType
+from multiform.requests import (
+    Completion,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Request,
+    Response,
+    RollingRequest,
+)
+
+_QUESTIONS = ("loglikelihood", "loglikelihood_rolling", "generate_until")
+
+
+def as_model(given: Any) -> Model:
+    """The model that an object is, wraps, or can be asked as."""
+    if isinstance(given, Model):
+        return given
+    inner = getattr(given, "as_multiform_model", None)
+    if callable(inner):
+        made = inner()
+        return made if isinstance(made, Model) else ForeignModel(given)
+    missing = [name for name in _QUESTIONS if not callable(getattr(given, name, None))]
+    if missing or isinstance(given, type):
+        what = f"expected a model's name or a model, got {_described(given)}"
+        if missing and len(missing) < len(_QUESTIONS):
+            what = f"{_described(given)} has no {' and no '.join(missing)}"
+        hint = "give a Model, an lm_eval LM, or HFLM(pretrained=...) for a model of transformers"
+        raise UsageError(what, where="model", hint=hint)
+    return ForeignModel(given)
+
+
+class ForeignModel(Model):
+    """Asks an lm-eval model; it gets each distinct request once, and never the document that it is about.
+
+    Its answers are stored only on request: nobody but the object knows what they depend on. It may say so
+    with an attribute `identity`, which is equal exactly when answers are equal.
+    """
+
+    def __init__(self, lm: Any, *, identity: str | None = None) -> None:
+        self.lm = lm
+        self.name = str(getattr(lm, "name", None) or type(lm).__name__)
+        own = identity or getattr(lm, "identity", None)
+        kind = f"{type(lm).__module__}.{type(lm).__qualname__}"
+        self.identity = f"{kind} {own if own else uuid.uuid4()}"
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+        for position, pair in enumerate(self._asked("loglikelihood", requests)):
+            loglikelihood, greedy = pair
+            yield position, LLOutput(float(loglikelihood), bool(greedy))
+
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
+        for position, value in enumerate(self._asked("loglikelihood_rolling", requests)):
+            yield position, LLOutput(float(value[0] if isinstance(value, tuple | list) else value))
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
+        for position, text in enumerate(self._asked("generate_until", requests)):
+            yield position, Completion(str(text))
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+        apply = getattr(self.lm, "apply_chat_template", None)
+        if apply is None:
+            return super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+        self.check_parts(messages)
+        history = [dict(message) for message in messages]
+        knows = "add_generation_prompt" in inspect.signature(apply).parameters
+        try:
+            return str(apply(history, add_generation_prompt=add_generation_prompt) if knows else apply(history))
+        except NotImplementedError as error:
+            hint = "write its apply_chat_template, or run without a chat template"
+            raise ModelError(f"model '{self.name}' has no chat template", hint=hint) from error
+
+    def chat_template_name(self) -> str:
+        try:
+            return str(self.lm.tokenizer_name)
+        except (AttributeError, NotImplementedError):
+            return self.name
+
+    def chat_template_text(self) -> str | None:
+        template = getattr(self.lm, "chat_template", None)
+        try:
+            return template(True) if callable(template) else None
+        except (AttributeError, NotImplementedError, TypeError):  # a model that was not written with one in mind
+            return None
+
+    def info(self) -> dict[str, Any]:
+        tell = getattr(self.lm, "get_model_info", None)
+        return dict(tell()) if callable(tell) else {}
+
+    def tokenizer_info(self) -> dict[str, Any]:
+        # One that is loaded when it is first asked for is left where it is.
+        tokenizer = getattr(self.lm, "__dict__", {}).get("tokenizer")
+        if not tokenizer:
+            return {}
+        names = ("pad_token", "eos_token", "bos_token")
+        tokens = {name: [getattr(tokenizer, name, None), str(getattr(tokenizer, f"{name}_id", None))] for name in names}
+        more = {name: getattr(self.lm, name, None) for name in ("eot_token_id", "max_length")}
+        return {**{f"tokenizer_{name}": token for name, token in tokens.items()}, **more}
+
+    def _asked(self, question: OutputType, requests: Sequence[Request]) -> list[Any]:
+        answered = getattr(self.lm, question)([_instance(question, request) for request in requests])
+        made = list(answered) if answered is not None else []
+        if len(made) != len(requests):
+            what = f"{type(self.lm).__name__}.{question} gave {len(made)} answers to {len(requests)} requests"
+            raise ModelError(what, hint="return a list with one answer for each request, in their order")
+        return made
+
+
+def _instance(question: OutputType, request: Request) -> Instance:
+    if isinstance(request, LoglikelihoodRequest):
+        arguments: tuple[Any, ...] = (request.context, request.continuation)
+    elif isinstance(request, GenerationRequest):
+        arguments = (request.context, copy.deepcopy(request.gen_kwargs))
+    else:
+        arguments = (request.text,)
+    return Instance(question, {}, arguments, 0, metadata=(None, None, 1))
+
+
+def _described(given: Any) -> str:
+    return f"the class {given.__name__}" if isinstance(given, type) else f"an object of {type(given).__name__}"

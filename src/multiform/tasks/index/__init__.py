@@ -1,6 +1,0 @@
-"""Which tasks, groups and tags the task folders define."""
-
-from multiform.tasks.index.build import build_index, warn_of
-from multiform.tasks.index.entry import Entry, Index
-
-__all__ = ["Entry", "Index", "build_index", "warn_of"]
