@@ -114,6 +114,15 @@ def test_a_question_with_its_answer_is_two_messages(config):
     assert task.resolve_field({}, None) is None
 
 
+def test_a_task_says_whether_it_has_several_prompts_or_answers(config):
+    task = ConfigurableTask(config=config)
+    assert (task.multiple_input, task.multiple_target) == (0, 0)
+    listed = {**config, "output_type": "generate_until", "doc_to_choice": None, "doc_to_target": "{{choices}}"}
+    assert ConfigurableTask(config=listed).multiple_target == 3
+    several = ConfigurableTask(config={**config, "doc_to_text": "answer", "doc_to_target": "question"})
+    assert several.multiple_input == 3
+
+
 def test_an_override_of_build_qa_turn_is_refused(config):
     class Own(ConfigurableTask):
         def build_qa_turn(self, **kwargs):

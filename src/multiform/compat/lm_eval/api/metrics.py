@@ -135,7 +135,7 @@ def bootstrap_stderr(f: Callable[[Sequence[Any]], float], xs: Sequence[Any], ite
     """The standard error of a function of all values, from so many resamples; the same each time.
 
     >>> round(bootstrap_stderr(mean, [0.0, 1.0, 1.0, 0.0], iters=1000), 2)
-    0.25
+    0.26
     """
     if f is mean:  # the resamples are the same, a thousand at a time
         return bootstrap_mean_stderr(lambda means: means, xs, iters)

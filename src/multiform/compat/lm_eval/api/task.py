@@ -99,6 +99,17 @@ class Task(TaskScores):
         return self.name
 
     @property
+    def multiple_input(self) -> int:
+        """How many prompts the first document has, where each choice makes one; 0 where there is one for all."""
+        return len(self.doc_to_choice(self.eval_docs[0])) if self.has_multiple_inputs else 0
+
+    @property
+    def multiple_target(self) -> int:
+        """How many right answers the first document has, where they are a list; else 0."""
+        target = self.doc_to_target(self.eval_docs[0])
+        return len(target) if isinstance(target, list) else 0
+
+    @property
     def fewshot_cfg(self) -> Any:
         return self.config.fewshot_config
 
@@ -131,14 +142,14 @@ class ConfigurableTask(Task):
 
         Prompts themselves are made elsewhere: an override does not change them, and is refused.
         """
-        assert isinstance(q, str), f"the question is not a text: {q!r}"
+        assert isinstance(q, str), f"the question is not a string: {q!r}"
         answered = a is not None and a != ""
         delimited = requires_delimiter(q, gen_prefix) if gen_prefix else answered
         messages = [Message("user", q, tgt_delim if delimited else "")]
         if answered:
             first = a[0] if isinstance(a, Sequence) and not isinstance(a, str) else a
             answer = c[a] if c and isinstance(a, int) else first
-            assert isinstance(answer, str), f"the answer is not a text: {a!r}"
+            assert isinstance(answer, str), f"the answer is not a string: {a!r}"
             messages.append(Message("assistant", maybe_delimit(gen_prefix, answer), few_delim))
         elif gen_prefix:
             messages.append(Message("assistant", gen_prefix))
