@@ -50,7 +50,7 @@ def test_a_plan_computes_hardly_more_than_the_nodes_of_the_tree(
 
 
 def test_a_small_budget_is_respected(requests: list[LoglikelihoodRequest], bundled_path: Path) -> None:
-    assert planned(requests, bundled_path, budget=100).kept <= 100
+    assert planned(requests, bundled_path, budget=100).cached <= 100
 
 
 def planned(requests: list[LoglikelihoodRequest], folder: Path, budget: int) -> Cost:
