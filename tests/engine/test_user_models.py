@@ -18,7 +18,6 @@ from multiform.requests import Completion, LLOutput
 def _own_models(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other test finds the models that are registered here."""
     monkeypatch.setattr(models, "_entries", dict(models._entries))
-    monkeypatch.setattr(models, "_builtin", set(models._builtin))
 
 
 def choosing(index: int, **attributes: Any) -> type[Model]:
@@ -89,4 +88,4 @@ def test_a_subclass_of_a_stored_model_is_not_stored() -> None:
 def test_a_model_in_the_place_of_a_built_in_one_is_asked_itself(tmp_path: Path) -> None:
     """What the store knows about the built-in `hf` says nothing about it."""
     register_model("hf")(choosing(3))
-    assert (picked(model="hf", model_args={"pretrained": str(tmp_path)}), models.is_builtin("hf")) == (3, False)
+    assert picked(model="hf", model_args={"pretrained": str(tmp_path)}) == 3
