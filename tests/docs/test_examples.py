@@ -78,6 +78,9 @@ ARC_ROWS = [
     {"question": f"Which {i}?", "choices": {"text": ["a", f"b{i}"], "label": ["A", "B"]}, "answerKey": "B"}
     for i in range(8)
 ]
+PROBLEM_ROWS = [
+    {"question": f"What is {i} + {i}?", "solution": f"Twice {i} is {2 * i}.", "answer": str(2 * i)} for i in range(8)
+]
 MMLU_ROWS = [{"question": f"Which {i}?", "choices": ["w", "x", "y", f"z{i}"], "answer": i % 4} for i in range(6)]
 BLIMP_ROWS = [{"sentence_good": "She sleeps.", "sentence_bad": "She sleep."}]
 TASK = {
@@ -155,7 +158,9 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MULTIFORM_DATASET_MIRROR", str(tmp_path / "mirror"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    _write_rows({"rows": ROWS, "my_questions": ROWS, "arc_rows": ARC_ROWS})
+    _write_rows({"rows": ROWS, "my_questions": ROWS, "arc_rows": ARC_ROWS, "problems": PROBLEM_ROWS})
+    Path("exports").mkdir()
+    Path("exports/part-1.csv").write_text("question;choices;answer\n2 + 2?;['3', '4'];1\n3 + 3?;['6', '7'];0\n")
     for split in ("train", "validation", "test"):
         _write_rows({f"mirror/allenai/ai2_arc/{name}/{split}": ARC_ROWS for name in ("ARC-Easy", "ARC-Challenge")})
     _write_rows({"mmmu_pro_sample/test": [_image_row(i) for i in range(5)]})
