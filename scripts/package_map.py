@@ -25,7 +25,7 @@ _LINES_A_BLOCK = 300
 
 #: What each package or module does, in a few words.
 PURPOSE = {
-    "compat": "import lm_eval and import eval_framework, answered by Multiform",
+    "compat": "import lm_eval and import eval_framework, provided by Multiform",
     "cli": "one module per sub-command",
     "evaluation": "evaluate(): a whole run",
     "results": "tables, data frames, lm-eval's files",
