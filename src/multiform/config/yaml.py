@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -54,12 +53,13 @@ def read_text(path: Path) -> str:
         raise ConfigError(what, where=display(path), hint="check its path and rights") from error
 
 
-#: Thousands of files include the same few, which are parsed once as long as their text is the same.
-_parse_included = lru_cache(maxsize=512)(parse_yaml)
+#: A run reads a file once for each format, and thousands of files include the same few: each is parsed once, as long
+#: as its text stays the same.
+_parse = lru_cache(maxsize=512)(parse_yaml)
 
 
-def _read(path: Path, chain: tuple[Path, ...], parse: Callable[[str, Path], Parsed] = parse_yaml) -> YamlFile:
-    parsed = parse(read_text(path), path)
+def _read(path: Path, chain: tuple[Path, ...]) -> YamlFile:
+    parsed = _parse(read_text(path), path)
     data = _mapping(parsed, path)
     source = Source(path, parsed.positions, parsed.notes)
     own = {key: value for key, value in data.items() if key != "include"}
@@ -105,7 +105,7 @@ def _included(name: str, place: str, path: Path, chain: tuple[Path, ...]) -> Yam
     if target in chain:
         loop = " -> ".join(p.name for p in (*chain[chain.index(target) :], target))
         raise ConfigError(f"include cycle: {loop}", where=place, hint="remove one of these includes")
-    return _read(target, chain, _parse_included)
+    return _read(target, chain)
 
 
 def _file_hint(path: Path, pattern: str) -> str:
