@@ -19,7 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from multiform import LoglikelihoodRequest, MCQAFormat, Task, TaskManager, evaluate
+from multiform import MCQAFormat, Task, TaskManager, evaluate
 
 TASK = Path(__file__).with_name("capitals.yaml")
 
@@ -37,9 +37,7 @@ class Brackets(MCQAFormat):
 
 if __name__ == "__main__":
     task = Task.from_config(TaskManager().load(f"{TASK}@brackets")[0])
-    request = task.sample(0, task.eval_docs[0]).instances[0].request
-    assert isinstance(request, LoglikelihoodRequest)
-    print(request.context)
+    print(task.sample(0, task.eval_docs[0]).prompt)
 
     results = evaluate(model="dummy", tasks=f"{TASK}@brackets+mcqa")
     brackets, mcqa = results["capitals@brackets"]["acc"], results["capitals@mcqa"]["acc"]

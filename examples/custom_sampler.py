@@ -19,7 +19,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from multiform import LoglikelihoodRequest, RunSettings, Sampler, Task, TaskManager, register_sampler
+from multiform import RunSettings, Sampler, Task, TaskManager, register_sampler
 
 TASK = Path(__file__).with_name("capitals.yaml")
 
@@ -38,6 +38,4 @@ if __name__ == "__main__":
     # In a task file: `fewshot_config: {sampler: shortest}`.
     (config,) = TaskManager().load(f"{TASK}@cloze", {"fewshot_config": {"sampler": "shortest"}})
     task = Task.from_config(config).under(RunSettings(num_fewshot=2))
-    request = task.sample(1, task.eval_docs[1]).instances[0].request
-    assert isinstance(request, LoglikelihoodRequest)
-    print(request.context)
+    print(task.sample(1, task.eval_docs[1]).prompt)

@@ -32,7 +32,7 @@ class Spelling(GenerateTask):
 
     def doc_to_target(self, doc: Doc, doc_to_target: FieldSpec = None) -> str:
         """What the model should write."""
-        return " " + doc["answer"][::-1]
+        return f" {doc['answer'][::-1]}"
 
     def process_results(self, doc: Doc, results: Sequence[Any]) -> Mapping[str, Any]:
         """The values of one document; `results` holds what the model wrote, once for each repeat."""

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import json
 import sys
 from pathlib import Path
 
 import pytest
 
-from multiform import MultiformError, Results, evaluate
+from multiform import MultiformError, Results, Task, evaluate
 from multiform.errors import UsageError
 
 WRITING = """\
@@ -142,7 +144,5 @@ def test_a_metric_of_that_name_stays_what_it_is(tmp_path: Path) -> None:
     assert results.samples("t")[0]["prediction"] == 0.5
 
 
-def _task(fields: dict[str, object]) -> object:
-    from multiform import Task
-
+def _task(fields: dict[str, Any]) -> Task:
     return Task.from_config(fields)

@@ -39,9 +39,17 @@ class Sample:
     gen_prefix: str = ""
     instances: tuple[Instance, ...] = ()
 
+    @property
+    def prompt(self) -> str:
+        """The prompt as a model gets it: the context of the first request, or the whole text of a rolling one."""
+        if not self.instances:
+            return ""
+        request = self.instances[0].request
+        return request.text if isinstance(request, RollingRequest) else request.context
+
     def __repr__(self) -> str:
         number = len(self.instances)
-        asked = f"{number} request{'' if number == 1 else 's'}" + (f" about {_end(self)}" if number else "")
+        asked = f"{number} request{'' if number == 1 else 's'}" + (f" about {_end(self.prompt)}" if number else "")
         return f"<Sample of doc {self.doc_id}: {asked}, gold {_told(self, _gold(self))}>"
 
 
@@ -108,10 +116,8 @@ def _told(sample: Sample, value: Any) -> str:
     return shorten(value, 40)
 
 
-def _end(sample: Sample) -> str:
-    """The last words of the prompt."""
-    request = sample.instances[0].request
-    text = request.text if isinstance(request, RollingRequest) else request.context
+def _end(text: str) -> str:
+    """The last words of a prompt."""
     return shorten(text if len(text) <= 50 else f"…{text[-49:]}", 80)
 
 

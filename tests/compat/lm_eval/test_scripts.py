@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -39,7 +39,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def arguments(folder: Path, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str | Path]]:
     """What each script is called with; files that it writes go to a new folder each time."""
 
-    def of(script: str) -> list[str | Path]:
+    def of(script: str) -> Sequence[str | Path]:
         config = folder / "run.config"
         config.write_text(
             f"model: hf\nmodel_args: {{pretrained: {model}, dtype: float32}}\ntasks: [animals]\nnum_fewshot: 1\n"
