@@ -123,7 +123,7 @@ def test_a_killed_run_goes_on_where_it_was(runs: Runs) -> None:
 def test_an_interrupted_run_says_how_to_go_on_and_loses_nothing(runs: Runs) -> None:
     code, err, before = runs.stopped(signal.SIGINT)
     assert code == 130
-    assert err.splitlines()[-1] == ("interrupted: answers so far are stored; run the same command again to go on")
+    assert err.splitlines()[-1] == ("interrupted: the responses so far are stored; run the same command again to go on")
     runs.finish()
     # The request that was being answered is asked again, and none that had its answer.
     assert len(set(before) & set(runs.asked())) <= 1

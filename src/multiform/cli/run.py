@@ -96,7 +96,7 @@ def add_parser(commands: Any) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Run it: progress to standard error, the table or the JSON to standard output."""
     from multiform.cli.configfile import merged
-    from multiform.engine.display import make_progress
+    from multiform.engine.progress import make_progress
     from multiform.errors import UsageError
     from multiform.evaluation import evaluate
 

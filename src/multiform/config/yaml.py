@@ -15,6 +15,10 @@ from multiform.errors import ConfigError, nearest, shorten
 _NOT_INCLUDED = ("task_list",)
 
 
+class IncludeCycleError(ConfigError):
+    """A file includes itself, directly or through others."""
+
+
 @dataclass(frozen=True, slots=True)
 class YamlFile:
     """The merged content of a task file and what it includes."""
@@ -104,7 +108,7 @@ def _included(name: str, place: str, path: Path, chain: tuple[Path, ...]) -> Yam
     chain = (*chain, path)
     if target in chain:
         loop = " -> ".join(p.name for p in (*chain[chain.index(target) :], target))
-        raise ConfigError(f"include cycle: {loop}", where=place, hint="remove one of these includes")
+        raise IncludeCycleError(f"include cycle: {loop}", where=place, hint="remove one of these includes")
     return _read(target, chain)
 
 

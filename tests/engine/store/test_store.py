@@ -19,10 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform import evaluate
-from multiform.engine import database
-from multiform.engine.content import output_line, read_output, request_key
-from multiform.engine.journal import PAUSE
-from multiform.engine.store import Store, chosen_store, default_path
+from multiform.engine.store import Store, chosen_store, database, default_path
+from multiform.engine.store.records import output_line, read_output, request_key
+from multiform.engine.store.writer import PAUSE
 from multiform.requests import (
     Completion,
     GenerationRequest,
