@@ -36,7 +36,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def arguments(folder: Path, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str | Path]]:
+def arguments(
+    folder: Path, model: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Sequence[str | Path]]:
     """What each script is called with; files that it writes go to a new folder each time."""
 
     def of(script: str) -> Sequence[str | Path]:
