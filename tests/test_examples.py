@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.process
+
 EXAMPLES = Path(__file__).parent.parent / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*.py"))
 

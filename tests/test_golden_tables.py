@@ -3,7 +3,7 @@
 The commands run in a folder with the files of `golden/tables/tasks`. Of JSON only the shape is kept: names, and the
 kinds of values. To write the outputs again, or those of a new file that holds a command alone::
 
-    python tests/test_golden_tables.py
+    make golden
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_command_prints_the_golden_text(name: str, printed: Path) -> None:
     text = (printed / f"{name}.txt").read_text(encoding="utf-8")
     golden = (GOLDEN / f"{name}.txt").read_text(encoding="utf-8")
-    assert text == golden, "if that is meant: python tests/test_golden_tables.py"
+    assert text == golden, "if that is meant: make golden"
 
 
 def write_outputs(destination: Path) -> None:

@@ -2,7 +2,7 @@
 
 A change of the text is a change that users see, and belongs in the changelog. To write it again::
 
-    python tests/test_public_api.py
+    make golden
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def public_api() -> str:
 
 
 def test_the_public_api_is_what_the_golden_file_says() -> None:
-    assert public_api() == GOLDEN.read_text(encoding="utf-8"), "if that is meant: python tests/test_public_api.py"
+    assert public_api() == GOLDEN.read_text(encoding="utf-8"), "if that is meant: make golden"
 
 
 def test_every_public_class_and_function_says_what_it_is() -> None:

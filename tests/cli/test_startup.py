@@ -10,6 +10,8 @@ import pytest
 
 import multiform
 
+pytestmark = pytest.mark.process
+
 HEAVY = {"torch", "transformers", "datasets", "pyarrow", "numpy", "scipy", "pandas"}
 CODE = "import sys; from multiform.cli.main import main; main(); print(*sys.modules, file=sys.stderr)"
 

@@ -35,6 +35,8 @@ import yaml
 
 from multiform.cli.main import main
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
