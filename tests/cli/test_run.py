@@ -103,9 +103,9 @@ def test_name_is_printed_as_it_is(folder, name):
     assert name in ran.out
 
 
-def test_what_a_format_sets_aside_is_said(folder):
+def test_what_a_format_overrides_is_said(folder):
     folder.task("metric_list: [{metric: acc}]\n")
-    assert "t@generate: the format sets aside metric acc" in folder.run(*RUN, "task.yaml@generate").out
+    assert "t@generate: the format overrides metric acc" in folder.run(*RUN, "task.yaml@generate").out
 
 
 def test_json_is_alone_on_standard_output(folder):

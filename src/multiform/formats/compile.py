@@ -132,7 +132,9 @@ class CompiledFormat:
 
     @classmethod
     def of(cls, form: FormatConfig, mapping: FieldMapping) -> CompiledFormat:
-        return cls(form, mapping, compile_template(_Writer(form, mapping, values=True).text()))
+        # White space around a single expression, as a YAML block leaves it, does not make its value text.
+        values = FieldMapping(mapping.question, _stripped(mapping.choices), _stripped(mapping.answer))
+        return cls(form, values, compile_template(_Writer(form, mapping, values=True).text()))
 
     @property
     def needs_question(self) -> bool:
@@ -264,13 +266,16 @@ class _Writer:
     def _expression(self, name: str, spec: FieldSpec) -> str:
         if spec is None:
             return ""
-        # White space around a single expression, as a YAML block leaves it, does not make its value text.
-        part = Field.of(spec.strip() if isinstance(spec, str) and has_markup(spec) else spec)
+        part = Field.of(_stripped(spec))
         expression = None if self.values else part.expression()
         if expression is None:
             self.bound[name] = part
             return name
         return expression
+
+
+def _stripped(spec: FieldSpec) -> FieldSpec:
+    return spec.strip() if isinstance(spec, str) and has_markup(spec) else spec
 
 
 def _closed(text: str) -> str:

@@ -112,11 +112,19 @@ class Task(TaskDocs):
     def under(self, settings: RunSettings) -> Self:
         """The same task with the settings of a run; this one stays as it is."""
         settings = replace(settings, metric=settings.metric or self.form.settings.metric)
+        if settings.perturbation is not None:
+            self._check_perturbation()
         config = self.config.changed(**settings.overrides) if settings.overrides else self.config
         task = copy.copy(self)
         task._instances = []
         task._configure(config, settings)
         return task
+
+    def _check_perturbation(self) -> None:
+        """Refuse a perturbation of prompts that code of the class makes."""
+        if self._overrides("doc_to_text") or self._overrides("fewshot_context"):
+            what = f"{type(self).__name__} makes its prompts itself, so that no perturbation can change them"
+            raise ConfigError(what, where=self.name, hint="run it without a perturbation")
 
     def _overrides(self, name: str) -> bool:
         """Whether a subclass has a method of its own for one of this class."""
