@@ -223,6 +223,7 @@ def test_generation_settings_and_lengths():
     assert resolve_max_length(Namespace(text_config=Namespace(n_ctx=99), n_positions=7)) == 99
 
 
+@pytest.mark.process
 def test_a_module_runs_with_our_names_and_task_helpers_are_found(tmp_path):
     (tmp_path / "my_tasks" / "sums").mkdir(parents=True)
     (tmp_path / "my_tasks" / "sums" / "utils.py").write_text("def double(x):\n    return 2 * x\n")
