@@ -36,6 +36,8 @@ import yaml
 
 from multiform.cli.main import main
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -173,7 +175,7 @@ def test_every_page_that_shows_something_to_run_is_read() -> None:
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random model of a few kilobytes."""
     pytest.importorskip("torch", reason="torch is not installed: pip install 'multiform[hf]'")
-    from tiny_model import save_tiny_model
+    from tests.parity.tiny_model import save_tiny_model
 
     return save_tiny_model(tmp_path_factory.mktemp("model"))
 

@@ -15,6 +15,8 @@ import pytest
 
 from multiform.engine.store import Store
 
+pytestmark = pytest.mark.process
+
 #: A command line whose model takes its time and notes every request that it is asked.
 SLOW = """
 import sys, time

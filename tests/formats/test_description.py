@@ -24,7 +24,8 @@ def config(name, **fields):
 
 
 def prompt_of(made):
-    return Task.from_config(made).build_all_requests()[0].request.context
+    task = Task.from_config(made)
+    return task.sample(0, task.eval_docs[0]).prompt
 
 
 @pytest.mark.parametrize("name", ["cloze", "bpb", "cot", "ClozeStyle", "cloze::pure"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,20 +19,18 @@ from multiform.models.dummy import DummyModel
 DOCS = [{"q": f"{n} + 1?", "options": [str(n), str(n + 1)], "key": "B"} for n in range(4)]
 
 
-def config_of(**keys: object) -> TaskConfig:
-    return TaskConfig(
-        **{
-            "task": "sums",
-            "doc_to_text": "q",
-            "doc_to_choice": "options",
-            "doc_to_target": "key",
-            "test_split": "test",
-            "fewshot_split": "shots",
-            "custom_dataset": lambda **_: {"test": DOCS, "shots": DOCS},
-            "metadata": {"version": 1.0},
-            **keys,
-        }
-    )
+def config_of(**keys: Any) -> TaskConfig:
+    fields: dict[str, Any] = {
+        "task": "sums",
+        "doc_to_text": "q",
+        "doc_to_choice": "options",
+        "doc_to_target": "key",
+        "test_split": "test",
+        "fewshot_split": "shots",
+        "custom_dataset": lambda **_: {"test": DOCS, "shots": DOCS},
+        "metadata": {"version": 1.0},
+    }
+    return TaskConfig(**{**fields, **keys})
 
 
 def state(value: object) -> dict[str, object]:
@@ -44,7 +43,7 @@ def test_two_runs_leave_a_configuration_a_task_and_a_model_as_they_are(format: s
     config, model = config_of(formats=format), DummyModel()
     task = Task.from_config(config)
     before = copy.deepcopy(config._given), config.to_dict(), state(task), task.dump_config(), state(model)
-    runs = [
+    runs: list[dict[str, Any]] = [
         {"num_fewshot": 2, "gen_kwargs": "max_gen_toks=3", "metadata": {"run": 1}, "limit": 2},
         {"num_fewshot": 1, "predict_only": True, "perturbation": "type=uppercase", "seeds": (1, 2, 3, 4)},
     ]
@@ -70,7 +69,7 @@ def test_each_field_of_a_document_is_evaluated_once(format: str, monkeypatch: py
 
         return read
 
-    def counted(*args: object) -> object:
+    def counted(*args: Any) -> object:
         calls["template"] += 1
         return render(*args)
 

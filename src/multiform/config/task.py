@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from multiform.config.keys import TaskKeys
 from multiform.config.resolve import format_key, resolve
 from multiform.config.serialize import plain
 from multiform.config.source import Source, where
-from multiform.errors import ConfigError
+from multiform.errors import ConfigError, shorten
 from multiform.formats import FieldMapping, FormatConfig, TemplateConfig
 from multiform.formats.infer import Recovered
 
@@ -37,27 +37,27 @@ class TaskConfig(TaskKeys):
 
     _formats_selection: str | None = None
     _qualified_name: str | None = None
-    _source: Source | None = field(default=None, repr=False, compare=False)
-    _task_class: type | None = field(default=None, repr=False, compare=False)
+    _source: Source | None = field(default=None, compare=False)
+    _task_class: type | None = field(default=None, compare=False)
     #: All that the file says, for a class that takes more keys than there are fields.
-    _class_keys: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    _class_keys: dict[str, Any] = field(default_factory=dict, compare=False)
 
-    _given: dict[str, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _given: dict[str, Any] = field(init=False, default_factory=dict, compare=False)
     #: The fields as the task gave them, and without noise.
-    prompt: FieldMapping = field(init=False, repr=False, compare=False)
+    prompt: FieldMapping = field(init=False, compare=False)
     #: The fields as a format sees them.
-    mapping: FieldMapping = field(init=False, repr=False, compare=False)
+    mapping: FieldMapping = field(init=False, compare=False)
     #: The format that the task runs under, and the label by which it was selected.
-    format: FormatConfig | None = field(init=False, default=None, repr=False)
-    format_label: str | None = field(init=False, default=None, repr=False)
+    format: FormatConfig | None = field(init=False, default=None)
+    format_label: str | None = field(init=False, default=None)
     #: How the mapping was found where the task was written as a finished prompt.
-    recovered: Recovered | None = field(init=False, default=None, repr=False, compare=False)
+    recovered: Recovered | None = field(init=False, default=None, compare=False)
     #: The template that the task runs under.
-    template_config: TemplateConfig | None = field(init=False, default=None, repr=False, compare=False)
+    template_config: TemplateConfig | None = field(init=False, default=None, compare=False)
     #: Whether the task says what is asked of a model, itself or by a format; otherwise it is generation by default.
-    output_type_stated: bool = field(init=False, default=True, repr=False, compare=False)
+    output_type_stated: bool = field(init=False, default=True, compare=False)
     #: What the task says and its format overrides.
-    overridden: tuple[str, ...] = field(init=False, default=(), repr=False, compare=False)
+    overridden: tuple[str, ...] = field(init=False, default=(), compare=False)
 
     def __post_init__(self) -> None:
         given = self._checked()
@@ -127,6 +127,13 @@ class TaskConfig(TaskKeys):
     def changed(self, **changes: Any) -> Self:
         """The same task with some of its keys changed, as if its file said so."""
         return type(self)(**{**self._given, **changes})
+
+    def __repr__(self) -> str:
+        """The keys that were set, as the task has them, without long values."""
+        defaults = {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(self)}
+        values = {key: value for key, value in self._given.items() if key[0] != "_" and value != defaults[key]}
+        keys = {**values, "task": self.form_name}
+        return f"{type(self).__name__}({', '.join(f'{key}={shorten(plain(keys[key]), 40)}' for key in keys)})"
 
     def _checked(self) -> dict[str, Any]:
         """The keys as they were given, each of the right type, empty ones as their defaults."""

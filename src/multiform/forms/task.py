@@ -165,6 +165,9 @@ class Task(TaskDocs):
         """The form's name, ``task@format`` where a format was asked for."""
         return self.form.name
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.form.summary()}>"
+
     @property
     def scoring(self) -> Scoring:
         return self.form.scoring

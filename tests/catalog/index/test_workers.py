@@ -12,6 +12,8 @@ import pytest
 from multiform.catalog.index import build_index, kept, workers
 from multiform.catalog.index.stamps import UNSURE, scan
 
+pytestmark = pytest.mark.process
+
 FILES = 1200
 
 
