@@ -51,7 +51,7 @@ def test_the_way_of_a_document_has_at_most_25_steps_that_each_name_a_function() 
 
 def test_a_run_calls_the_functions_of_the_steps_in_their_order(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is not installed: pip install 'multiform[hf]'")
-    from tiny_model import save_tiny_model
+    from tests.parity.tiny_model import save_tiny_model
 
     calls: dict[str, int] = {}
 
