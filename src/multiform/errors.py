@@ -14,8 +14,7 @@ code 2), a ModelError is a failed run (exit code 1).
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from types import TracebackType
 from typing import Self
 
@@ -135,8 +134,7 @@ class running:  # noqa: N801  (it reads as a verb: with running("process_docs"))
             raise self.kind(f"{self.what} failed: {reason(error)}", where=self.where, hint=self.hint) from error
 
 
-@contextmanager
-def locating(place: str) -> Iterator[None]:
+class locating:  # noqa: N801  (it reads as a verb: with locating("doc 3"))
     """Add a place, such as the number of a document, to the input errors of a block.
 
     >>> with locating("doc 3"):
@@ -144,7 +142,15 @@ def locating(place: str) -> Iterator[None]:
     Traceback (most recent call last):
     multiform.errors.DataError: quiz.yaml:7: doc 3: no answer
     """
-    try:
-        yield
-    except (DataError, ConfigError) as error:
-        raise error.moved(f"{error.where}: {place}" if error.where else place) from error
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: str) -> None:
+        self.place = place
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: TracebackType | None) -> None:
+        if isinstance(error, DataError | ConfigError):
+            raise error.moved(f"{error.where}: {self.place}" if error.where else self.place) from error

@@ -91,6 +91,9 @@ def _reader(spec: FieldSpec) -> Callable[[Doc], Any]:
         return _constant(spec)
     if has_markup(spec):
         compiled = compile_template(spec)
+        name = compiled.expression
+        if name is not None and name.isidentifier():  # a column, which needs no template
+            return lambda doc: doc[name] if name in doc else render(compiled, doc)
         return lambda doc: render(compiled, doc)
     return _column_or_text(spec)
 

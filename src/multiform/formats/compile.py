@@ -226,7 +226,7 @@ class _Writer:
 
     def _question(self) -> str:
         spec = self.mapping.question
-        if isinstance(spec, str) and has_markup(spec) and not (self.values and compile_template(spec).expression):
+        if isinstance(spec, str) and has_markup(spec) and not (self.values and _is_path(spec)):
             return spec
         return f"{{{{{self._expression('_question', spec)}}}}}"
 
@@ -272,6 +272,12 @@ class _Writer:
             self.bound[name] = part
             return name
         return expression
+
+
+def _is_path(spec: str) -> bool:
+    """Whether a template is a column or what is in one, which may be null; other expressions fail on null."""
+    expression = compile_template(spec).expression
+    return expression is not None and re.fullmatch(r"[\w.]+", expression) is not None
 
 
 def _stripped(spec: FieldSpec) -> FieldSpec:

@@ -40,9 +40,10 @@ class FewshotExamples:
         # Documents that are named are taken in order; everything else is up to the sampler.
         name = "first_n" if config.fewshot_indices is not None else config.sampler
         pool = self._pool()
-        with self._running_sampler():
+        with self._running_sampler:
             return samplers.get(name)(pool, seed=self.form.settings.fewshot_seed, label_of=self._label_of)
 
+    @cached_property
     def _running_sampler(self) -> running:
         name, place = self.form.fewshot.sampler, self.form.config.where("fewshot_config", "sampler")
         return running(f"sampler '{name}'", kind=ConfigError, where=place, hint="see docs/fewshot.md for what it gets")
@@ -62,9 +63,10 @@ class FewshotExamples:
         try:
             # lm-eval 0.4.13 leaves the document out only where these two are equal; see docs/fewshot.md.
             excluded = doc if self.form.fewshot.split == config.test_split else None
-            with self._running_sampler():
+            with self._running_sampler:
                 drawn = checked_draw(self.sampler.sample(number, exclude=excluded), number, self.sampler)
-                return checked_draw(self.sampler.replace(drawn, doc, seed=seed), number, self.sampler)
+                others = self.sampler.replace(drawn, doc, seed=seed)
+                return drawn if others is drawn else checked_draw(others, number, self.sampler)
         except DataError as error:
             asked = self.form.settings.num_fewshot is not None
             place = f"--num_fewshot: {self.form.name}" if asked else config.where("num_fewshot")

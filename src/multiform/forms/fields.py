@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cached_property
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from multiform.config import TaskConfig
 from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, shorten
@@ -14,6 +13,8 @@ from multiform.formats.infer import problem
 from multiform.forms.form import FieldSet
 from multiform.jinja import choice_list, has_markup, parse_literal_list
 from multiform.labels import label_list
+
+T = TypeVar("T")
 
 #: So many documents are checked for prompts among the questions that were recovered from a task.
 _CHECKED = 16
@@ -155,6 +156,21 @@ class FieldReader:
         return error.moved(self.config.where(*key), what=what)
 
 
+class _once(Generic[T]):  # noqa: N801  (it reads as a decorator)
+    """An attribute that is computed when it is first asked for: `cached_property` without its lock."""
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self.compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> T:
+        value = instance.__dict__[self.name] = self.compute(instance)
+        return value
+
+
 class DocFields:
     """The fields of one document. Each is evaluated when it is first needed, and only once.
 
@@ -177,7 +193,7 @@ class DocFields:
         self._fields = fields
         self._overrides = overrides or {}
 
-    @cached_property
+    @_once
     def question(self) -> Any:
         """The question as the prompt has it, laid out by the format; or several inputs, or the index of one."""
         if "doc_to_text" in self._overrides:
@@ -195,7 +211,7 @@ class DocFields:
         except MultiformError as error:
             raise self.reader.blamed(error, self.doc, "doc_to_text") from error
 
-    @cached_property
+    @_once
     def choices(self) -> list[str] | None:
         """What is ranked, or None where the task has no choices."""
         if "doc_to_choice" in self._overrides:
@@ -211,7 +227,7 @@ class DocFields:
         except MultiformError as error:
             raise self.reader.blamed(error, self.doc, "doc_to_choice") from error
 
-    @cached_property
+    @_once
     def target(self) -> Any:
         """The answer as the task gives it, or as the format wants it; None where the task has none."""
         if "doc_to_target" in self._overrides:
@@ -232,17 +248,17 @@ class DocFields:
         """Whether the task says what is right at all."""
         return self._fields.doc_to_target is not None or "doc_to_target" in self._overrides
 
-    @cached_property
+    @_once
     def gold(self) -> tuple[int, ...] | None:
         """The indexes of the right choices where a method of the task gives them."""
         return tuple(self._overrides["gold"](self.doc)) if "gold" in self._overrides else None
 
-    @cached_property
+    @_once
     def gen_prefix(self) -> str:
         """The beginning of the answer that the prompt gives."""
         return self.reader.text(self._fields.gen_prefix, self.doc, "gen_prefix")
 
-    @cached_property
+    @_once
     def raw_question(self) -> Any:
         """The question as the task's own field gives it, before a format lays it out."""
         question = self.reader.read(self.reader.config.mapping.question, self.doc, "doc_to_text")
@@ -250,7 +266,7 @@ class DocFields:
             raise self.reader.null_question()
         return question
 
-    @cached_property
+    @_once
     def raw_choices(self) -> list[str] | None:
         """The choices as the task's own field gives them, before a format labels them."""
         spec = self.reader.config.mapping.choices

@@ -18,7 +18,7 @@ from multiform.forms.contexts import constructed
 from multiform.forms.examples import FewshotExamples
 from multiform.forms.fields import DocFields, FieldReader
 from multiform.forms.form import ChatTemplate, Form
-from multiform.forms.kinds import KINDS, Kind, choice
+from multiform.forms.kinds import KINDS, Kind
 from multiform.forms.media import MediaReader
 from multiform.forms.prompt import Message, PromptOptions
 from multiform.forms.sample import Context, Sample
@@ -48,7 +48,13 @@ class Renderer:
         hooks: Hooks | None = None,
     ) -> None:
         self.form = form
+        #: What is asked about documents and how the responses are scored, by output type.
+        self.kind: Kind = KINDS[form.config.output_type]
         self.hooks = hooks or {}
+        self._overrides = {name: self.hooks[name] for name in _FIELDS if name in self.hooks}
+        self._fewshot_overrides = {
+            name: self.hooks[f"fewshot_{name}"] for name in _FIELDS if f"fewshot_{name}" in self.hooks
+        }
         self.reader = FieldReader(form.config)
         self.media = MediaReader(form.config, self.reader, mirror=mirror, overrides=self.hooks)
         self.examples = FewshotExamples(
@@ -57,20 +63,19 @@ class Renderer:
         #: Documents that count as wrong whatever a model says, each as the error that says why.
         self.doubts: list[DataError] = []
         self._eval_docs = eval_docs
-
-    @property
-    def kind(self) -> Kind:
-        """What is asked about documents and how the responses are scored, by output type."""
-        return KINDS[self.form.config.output_type]
+        self._layout = prompt.Layout(form.config.target_delimiter, form.config.fewshot_delimiter)
+        self._options = PromptOptions.of(form.settings)
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
         """One document, rendered. Errors name the document."""
         with locating(f"doc {doc_id}"):
             fields = self.fields(doc)
-            self._note_doubt(doc_id, fields)
             answer_key = self.kind.answer_key(self.form, fields)
-            options = PromptOptions.of(self.form.settings, chat_template)
-            instances = self._requests(doc_id, fields, options)
+            if answer_key.get("doubt") is not None:
+                self._note_doubt(doc_id, answer_key["doubt"])
+            if self._options.chat_template is not chat_template:
+                self._options = PromptOptions.of(self.form.settings, chat_template)
+            instances = self._requests(doc_id, fields, self._options)
             sample = Sample(doc_id=doc_id, doc=doc, instances=tuple(instances), **answer_key)
             if instances and "construct_requests" in self.hooks and self.form.compares:
                 self.kind.check_requests(self.form, sample)
@@ -84,14 +89,14 @@ class Renderer:
 
     def fields(self, doc: Doc, *, hooks: bool = True) -> DocFields:
         """The fields of a document; without `hooks`, as the configuration has them."""
-        overrides = {name: self.hooks[name] for name in _FIELDS if name in self.hooks} if hooks else {}
-        several = self.several_inputs if hooks else False
-        return DocFields(doc, self.reader, self.form.fields, overrides=overrides, several_inputs=several)
+        if not hooks:
+            return DocFields(doc, self.reader, self.form.fields)
+        fields, several = self.form.fields, self.several_inputs
+        return DocFields(doc, self.reader, fields, overrides=self._overrides, several_inputs=several)
 
     def _shot_fields(self, doc: Doc) -> DocFields:
-        overrides = {name: self.hooks[f"fewshot_{name}"] for name in _FIELDS if f"fewshot_{name}" in self.hooks}
         fields, several = self.form.fewshot_fields, self.several_inputs
-        return DocFields(doc, self.reader, fields, overrides=overrides, several_inputs=several)
+        return DocFields(doc, self.reader, fields, overrides=self._fewshot_overrides, several_inputs=several)
 
     @cached_property
     def several_inputs(self) -> bool:
@@ -107,19 +112,17 @@ class Renderer:
             raise ConfigError(what, where=place, hint="give the question and its choices, or run without a format")
         if config.multiple_inputs or config.format is not None or config.doc_to_choice is None:
             return config.multiple_inputs
-        overrides = {name: self.hooks[name] for name in _FIELDS if name in self.hooks}
-        if config.doc_to_text is None and "doc_to_text" not in overrides:
+        if config.doc_to_text is None and "doc_to_text" not in self.hooks:
             return False
-        first = DocFields(self._eval_docs()[0], self.reader, self.form.fields, overrides=overrides)
+        first = DocFields(self._eval_docs()[0], self.reader, self.form.fields, overrides=self._overrides)
         return isinstance(first.question, int)
 
     def context(self, fields: DocFields, num_fewshot: int, options: PromptOptions, gen_prefix: str) -> Context:
         """The whole prompt: system text, few-shot examples, question, beginning of the answer."""
         if self.form.config.output_type == "loglikelihood_rolling":  # a text stands by itself
             return ""
-        config, doc = self.form.config, fields.doc
-        layout = prompt.Layout(config.target_delimiter, config.fewshot_delimiter)
-        description = self.reader.text(config.description, doc, "description")
+        doc, layout = fields.doc, self._layout
+        description = self.reader.text(self.form.config.description, doc, "description")
         opening = prompt.system_message(options.system_instruction, description, layout)
         opening += self.examples.messages(doc, num_fewshot)
         contexts: list[str] = []
@@ -148,24 +151,26 @@ class Renderer:
 
     def _requests(self, doc_id: int, fields: DocFields, options: PromptOptions) -> Sequence[Instance]:
         """The requests of a document; none where a task's own `construct_requests` leaves it out."""
-        chat = {"apply_chat_template": options.apply_chat_template, "chat_template": options.chat_template}
-        if "fewshot_context" in self.hooks:
-            context = self.hooks["fewshot_context"](
+        hooks, chat = self.hooks, options.apply_chat_template
+        if "fewshot_context" in hooks:
+            context = hooks["fewshot_context"](
                 fields.doc,
                 num_fewshot=self.form.num_fewshot,
                 system_instruction=options.system_instruction,
+                apply_chat_template=chat,
                 fewshot_as_multiturn=options.fewshot_as_multiturn,
+                chat_template=options.chat_template,
                 gen_prefix=fields.gen_prefix,
-                **chat,
             )
         else:
             context = self.context(fields, self.form.num_fewshot, options, fields.gen_prefix)
-        if "construct_requests" in self.hooks:
-            construct, place = self.hooks["construct_requests"], self.form.config.where("class")
-            with running("construct_requests", where=place, hint="call it on this document to debug it"):
-                returned = construct(fields.doc, context, **accepted(construct, {"doc_id": doc_id, **chat}))
-            return constructed(returned, doc_id, where=place)
-        return self.instances(fields, context, doc_id=doc_id, chat=options.apply_chat_template)
+        if "construct_requests" not in hooks:
+            return self.instances(fields, context, doc_id=doc_id, chat=chat)
+        construct, place = hooks["construct_requests"], self.form.config.where("class")
+        given = {"doc_id": doc_id, "apply_chat_template": chat, "chat_template": options.chat_template}
+        with running("construct_requests", where=place, hint="call it on this document to debug it"):
+            returned = construct(fields.doc, context, **accepted(construct, given))
+        return constructed(returned, doc_id, where=place)
 
     def instances(
         self, fields: DocFields, context: Context, *, doc_id: int, chat: bool, metadata: Any = None
@@ -175,11 +180,8 @@ class Renderer:
         requests = self.kind.requests(self.form, fields, texts[0] if isinstance(context, str) else texts, chat=chat)
         return [Instance(doc_id, index, request, metadata) for index, request in enumerate(requests)]
 
-    def _note_doubt(self, doc_id: int, fields: DocFields) -> None:
-        """Refuse an odd document where it is the first one, as the task is wrong then; note the first of others."""
-        doubt = choice.doubt(self.form, fields) if self.form.output_type == "multiple_choice" else None
-        if doubt is None:
-            return
+    def _note_doubt(self, doc_id: int, doubt: DataError) -> None:
+        """Refuse an odd document that is the first one, as the task is wrong then; warn about the first of others."""
         if doc_id == 0:
             raise doubt
         what, where = f"{doubt.what}; it counts as wrong", f"{doubt.where or self.form.name}: doc {doc_id}"

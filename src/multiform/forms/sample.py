@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from multiform.errors import UsageError, shorten
+from multiform.errors import DataError, UsageError, shorten
 from multiform.fields import Doc
 from multiform.requests import Completion, Instance, LLOutput, Output, RollingRequest
 
@@ -30,6 +30,8 @@ class Sample:
     choices: tuple[str, ...] = ()
     #: The indexes of the right choices; none where the answer is not among them.
     gold: tuple[int, ...] = ()
+    #: Why the document counts as wrong whatever the model picks: its answer is none of the choices.
+    doubt: DataError | None = None
     #: What the choices say, and the labels that the prompt gives them, where a format has both.
     texts: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()

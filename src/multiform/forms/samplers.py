@@ -142,7 +142,7 @@ def check_sampler(name: str) -> None:
 def checked_draw(drawn: Any, number: int, sampler: Sampler) -> list[int]:
     """The indexes that a sampler drew: as many as asked for, each of a document that is there."""
     size = len(sampler.pool)
-    indexes = isinstance(drawn, list | tuple) and all(isinstance(index, Integral) for index in drawn)
+    indexes = isinstance(drawn, list | tuple) and all(type(i) is int or isinstance(i, Integral) for i in drawn)
     if indexes and len(drawn) == number and all(0 <= index < size for index in drawn):
         return [int(index) for index in drawn]
     what = f"{type(sampler).__name__} drew {shorten(drawn)} for {number} examples of {size} documents"

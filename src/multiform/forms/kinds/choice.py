@@ -47,10 +47,12 @@ def continuation(form: Form, fields: DocFields) -> str:
 
 def answer_key(form: Form, fields: DocFields) -> dict[str, Any]:
     labels = form.config.format is not None and form.config.format.scored == "labels"
+    indexes, doubt = known_gold(form, fields)
     return {
         "target": fields.target,
         "choices": tuple(ranked(form, fields)),
-        "gold": known_gold(form, fields),
+        "gold": indexes,
+        "doubt": doubt,
         "texts": tuple(fields.raw_choices or ()) if labels else (),
     }
 
@@ -143,17 +145,22 @@ def gold(form: Form, fields: DocFields) -> tuple[int, ...]:
     return tuple(index) if isinstance(index, list) else (index,)
 
 
-def known_gold(form: Form, fields: DocFields) -> tuple[int, ...]:
-    """The indexes of the right choices. Without a format, answers that are none of them are left out."""
+def known_gold(form: Form, fields: DocFields) -> tuple[tuple[int, ...], DataError | None]:
+    """The indexes of the right choices, and why a document counts as wrong whatever the model picks.
+
+    lm-eval scores a document as wrong without a word where its answer is none of the choices, so that a task without
+    a format has to as well; under a format that is an error.
+    """
     if not form.compares and fields.target is None and fields.gold is None:
-        return ()
+        return (), None
     try:
-        return gold(form, fields)
-    except DataError:
+        return gold(form, fields), None
+    except DataError as error:
         if form.config.format is not None and form.compares:
             raise
         target = fields.target
-        return known_indexes(target, ranked(form, fields)) if isinstance(target, list | tuple) else ()
+        known = known_indexes(target, ranked(form, fields)) if isinstance(target, list | tuple) else ()
+        return known, error if form.compares else None
 
 
 def known_indexes(answers: Sequence[Any], choices: Sequence[str]) -> tuple[int, ...]:
@@ -170,17 +177,3 @@ def known_indexes(answers: Sequence[Any], choices: Sequence[str]) -> tuple[int, 
             continue
         indexes += index if isinstance(index, list) else [index]
     return tuple(indexes)
-
-
-def doubt(form: Form, fields: DocFields) -> DataError | None:
-    """Why a document counts as wrong whatever the model says: its answer is none of the choices.
-
-    lm-eval scores such documents as wrong without a word, so that a task without a format has to as well.
-    """
-    if form.config.format is not None or not form.compares:
-        return None
-    try:
-        gold(form, fields)
-    except DataError as error:
-        return error
-    return None
