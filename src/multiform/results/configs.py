@@ -22,7 +22,7 @@ _ORDER = (
 )
 #: Left out where they are empty or false, as lm-eval leaves out what is not set.
 _ONLY_SET = ("tag", "dataset_kwargs", "generation_kwargs", "metric_list", "filter_list",
-             "multiple_inputs", "multiple_targets")  # fmt: skip
+             "multiple_inputs", "multiple_targets", "keep_description")  # fmt: skip
 
 
 def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -38,8 +38,9 @@ def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _fewshot(config: Any) -> dict[str, Any]:
-    """All of it, what is not set as well."""
-    return {f.name: plain(getattr(config, f.name, None)) for f in fields(FewshotConfig)}
+    """All keys that lm-eval has, also those that are not set, and ours where they are."""
+    values = {f.name: plain(getattr(config, f.name, None)) for f in fields(FewshotConfig)}
+    return {key: value for key, value in values.items() if value is not None or key != "doc_to_rationale"}
 
 
 def _source_code(function: Any) -> str:
