@@ -277,4 +277,4 @@ def _supported_by(data: Mapping[str, Any], source: Source) -> list[str]:
     try:
         return supported_formats(data.get("formats"), mapping)
     except ConfigError as error:
-        raise ConfigError(error.what, where=f"{source.at('formats')}: formats", hint=error.hint) from error
+        raise error.moved(f"{source.at('formats')}: formats") from error

@@ -17,7 +17,7 @@ from multiform.config.keys import Unstated
 from multiform.config.prompts import load_prompt
 from multiform.config.recovered import recovered
 from multiform.config.template import wrapped
-from multiform.errors import ConfigError, MultiformError, shorten
+from multiform.errors import ConfigError, shorten
 from multiform.fields import Field, FieldSpec
 from multiform.formats import FieldMapping, FormatConfig, compile_format, select_format
 from multiform.formats.infer import DescriptionWithoutChoices, Recovered, without_choices
@@ -99,7 +99,7 @@ def _compile_fields(values: Values, where: Where) -> None:
         try:
             Field.of(values[name])
         except ConfigError as error:
-            raise ConfigError(error.what, where=where(name), hint=error.hint) from error
+            raise error.moved(where(name)) from error
 
 
 def _format(values: Values, given: Mapping[str, Any], where: Where) -> Values:
@@ -116,8 +116,7 @@ def _format(values: Values, given: Mapping[str, Any], where: Where) -> Values:
     except UnknownFormatError as error:
         if selection is None:
             raise placed(error, "formats", where) from error
-        place = f"{values['task'].partition('@')[0]}@{selection}"
-        raise ConfigError(error.what, where=place, hint=error.hint) from error
+        raise error.moved(f"{values['task'].partition('@')[0]}@{selection}") from error
     except ConfigError as error:
         raise placed(error, "formats", where) from error
     if selected is None:
@@ -223,7 +222,7 @@ def _recovered(
             needs_choices=format.needs_choices,
         )
     except ConfigError as error:
-        raise ConfigError(error.what, where=where(str(error.where)), hint=error.hint) from error
+        raise error.moved(where(str(error.where))) from error
     return found.spread_out() if format.shows_choices and ranks and values["process_results"] is None else found
 
 
@@ -243,8 +242,7 @@ def _generation(values: Values, where: Where) -> Values:
     except ConfigError as error:
         if format is None or format.generation_kwargs is None:
             raise placed(error, "generation_kwargs", where) from error
-        place = where(*format_key(values["formats"], values["format_label"], "generation_kwargs"))
-        raise ConfigError(error.what, where=place, hint=error.hint) from error
+        raise error.moved(where(*format_key(values["formats"], values["format_label"], "generation_kwargs"))) from error
     return {"generation_kwargs": kwargs}
 
 
@@ -298,8 +296,8 @@ def format_key(formats: Any, label: str | None, name: str) -> tuple[str, ...]:
     return ("formats", name) if "type" in formats else ("formats", label, name)
 
 
-def placed(error: MultiformError, root: str, where: Where) -> ConfigError:
-    """An error whose place is a path of keys below `root`, with the file and line of the deepest key."""
+def placed(error: ConfigError, root: str, where: Where) -> ConfigError:
+    """The error, whose place is a path of keys below `root`, at the file and line of the deepest key."""
     inner = (error.where or "").removeprefix(root).split(".")
     keys = [int(part) if part.isdigit() else part for part in inner if part]
-    return ConfigError(error.what, where=where(root, *keys), hint=error.hint)
+    return error.moved(where(root, *keys))

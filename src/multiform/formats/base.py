@@ -182,7 +182,7 @@ class FormatConfig:
             try:
                 compile_template(text)
             except ConfigError as error:
-                raise ConfigError(error.what, where=name, hint=error.hint) from error
+                raise error.moved(name) from error
 
     def _check_labels(self) -> None:
         labels: Any = self.choice_labels

@@ -35,8 +35,9 @@ def overlaid(own: Mapping[str, Any], given: Mapping[str, Any], *, name: str) -> 
     try:
         return kind(**{**own, **changes})
     except ConfigError as error:
-        place = f"format.{error.where}" if error.where in changes else error.where
-        raise ConfigError(error.what, where=place, hint=error.hint) from error
+        if error.where not in changes:
+            raise
+        raise error.moved(f"format.{error.where}") from error
 
 
 def unsaid(form: FormatConfig, own: Mapping[str, Any], *, name: str) -> tuple[dict[str, Any], list[str]]:

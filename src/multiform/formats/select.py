@@ -86,7 +86,7 @@ def _placed_entry(spec: FormatSpec, label: str, value: Any) -> FormatConfig:
     except ConfigError as error:
         in_table = isinstance(spec, Mapping) and "type" not in spec
         path = [label] * in_table + [error.where] * bool(error.where)
-        raise ConfigError(error.what, where=".".join(map(str, path)) or None, hint=error.hint) from error
+        raise error.moved(".".join(map(str, path)) or None) from error
 
 
 def _entry(label: str, value: Any) -> FormatConfig:

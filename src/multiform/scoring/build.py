@@ -146,7 +146,7 @@ def _pipeline(
     try:
         return build_pipeline(name, steps) if steps else Pipeline(name, ())
     except MultiformError as error:
-        raise ConfigError(error.what, where=config.where(*path), hint=error.hint) from error
+        raise error.moved(config.where(*path)) from error
 
 
 def _scorer_class(config: TaskConfig) -> type[Scorer]:
@@ -199,9 +199,8 @@ def _metric(
     try:
         made = build_metric(spec, computed=not own_results, notes=ignored if spare else None)
     except MultiformError as error:
-        raise ConfigError(error.what, where=config.where(*path), hint=error.hint) from error
-    place = config.where(*path)
-    notes += [ConfigError(f"{note.what}, and it is ignored", where=place, hint=note.hint) for note in ignored]
+        raise error.moved(config.where(*path)) from error
+    notes += [note.moved(config.where(*path), what=f"{note.what}, and it is ignored") for note in ignored]
     return replace(made, fn=pair, output_types=frozenset([config.output_type])) if paired else made
 
 
