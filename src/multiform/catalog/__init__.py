@@ -4,7 +4,7 @@ from multiform.catalog.base_task import BaseTask, task_classes
 from multiform.catalog.distinct import distinct, same_task
 from multiform.catalog.group import Group, Node, node_name
 from multiform.catalog.manager import TaskManager
-from multiform.catalog.styling import NO_SUBJECT
+from multiform.catalog.styler_hooks import NO_SUBJECT
 
 __all__ = [
     "NO_SUBJECT",

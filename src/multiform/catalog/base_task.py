@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from multiform.catalog.group import Group, Node
-from multiform.catalog.hooks import DATA, LOADING, REFUSED, STYLED, HookedDataset, calculates, hook, hook_fields
-from multiform.catalog.sampling import SampleHooks
-from multiform.catalog.styling import NO_SUBJECT
+from multiform.catalog.hook_fields import DATA, LOADING, REFUSED, STYLED, HookedDataset, calculates, hook, hook_fields
+from multiform.catalog.sample_hooks import SampleHooks
+from multiform.catalog.styler_hooks import NO_SUBJECT
 from multiform.config import GroupConfig, TaskConfig
 from multiform.errors import ConfigError
 from multiform.formats import FieldMapping, TaskStyler, supported_formats

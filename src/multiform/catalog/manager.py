@@ -21,6 +21,7 @@ from multiform.config.source import Source, display
 from multiform.errors import ConfigError, MultiformError, UsageError, nearest, running, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
 from multiform.imports.lm_eval import answers
+from multiform.paths import is_dir, is_file
 
 _ENDINGS = (".yaml", ".yml", ".py")
 
@@ -116,10 +117,10 @@ class TaskManager:
 
     def _targets(self, spec: str) -> list[Target]:
         """The files of ``name``, ``name@format``, ``name@a+b`` or ``name@all``."""
-        if "@" not in spec or _exists(Path(spec), Path.is_file):
+        if "@" not in spec or is_file(Path(spec)):
             return self._found(spec, spec)
         base, _, selection = spec.rpartition("@")
-        if "@" in base and not _exists(Path(base), Path.is_file):
+        if "@" in base and not is_file(Path(base)):
             name, _, first = base.partition("@")
             hint = f"join formats with '+': {name}@{first.replace('@', '+')}+{selection}"
             raise UsageError("more than one '@'", where=_shown(spec), hint=hint)
@@ -180,11 +181,11 @@ class TaskManager:
         what = "no task, tag or file of that name" if base == spec else f"no task, tag or file {shorten(base)}"
         if not base:
             what, hint = "no task before the '@'", "write e.g. quiz@mcqa"
-        elif _exists(Path(base), Path.is_dir):
+        elif is_dir(Path(base)):
             what, hint = "it is a folder", f"give it as --include_path {base} and name its tasks"
-        elif _exists(Path(base), Path.is_file):
+        elif is_file(Path(base)):
             what, hint = "it is not a task file", f"a task file ends in {' or '.join(_ENDINGS)}"
-        elif files := [name for ending in _ENDINGS if _exists(Path(name := base + ending), Path.is_file)]:
+        elif files := [name for ending in _ENDINGS if is_file(Path(name := base + ending))]:
             hint = f"there is a file of that name: write {files[0]}{spec.removeprefix(base)}"
         elif broken := self._broken(base):
             hint = f"its file cannot be read: {broken}"
@@ -211,7 +212,7 @@ def _target(entry: Entry) -> Target:
 
 def _in_python(path: Path) -> list[Target]:
     """The tasks of a Python file."""
-    if not _exists(path, Path.is_file):
+    if not is_file(path):
         raise UsageError("no such file", where=display(path), hint="check the path")
     found = [Target(path, task_class=one) for one in task_classes_in(path, named=True)]
     if not found:
@@ -228,7 +229,7 @@ def _instance(kind: TaskClass | type[BaseTask[Any]]) -> BaseTask[Any]:
 
 
 def _read(path: Path) -> YamlFile:
-    if _exists(path, Path.is_dir):
+    if is_dir(path):
         raise UsageError("it is a folder", where=display(path), hint="give it as --include_path and name its tasks")
     file = read_yaml(path)
     for key in file.data:
@@ -245,14 +246,6 @@ def _is_group(file: YamlFile) -> bool:
 
 def _shown(spec: str) -> str:
     return spec if len(spec) < 100 else spec[:99] + "…"
-
-
-def _exists(path: Path, test: Any) -> bool:
-    """Whether there is such a file; a name that no file can have, such as one that is too long, is none."""
-    try:
-        return bool(test(path))
-    except (OSError, ValueError):
-        return False
 
 
 def _by_name(nodes: Iterable[Node]) -> dict[str, TaskConfig]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.arguments import parse_arguments
-from multiform.cli.actions import Arguments, Gather
+from multiform.cli.parser import Arguments, Gather
 from multiform.config.parse import parse_yaml
 from multiform.config.yaml import read_text
 from multiform.errors import ConfigError, UsageError, nearest, shorten

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 
-from multiform.cli.actions import Arguments
+from multiform.cli.parser import Arguments
 from multiform.errors import UsageError, nearest
 
 logger = logging.getLogger("multiform")

@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import lm_eval, values
-from multiform.cli.actions import Arguments, Folders
-from multiform.cli.parser import one_of
+from multiform.cli.parser import Arguments, Folders, one_of
 from multiform.errors import ConfigError, UsageError, shorten
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli import lm_eval, values
 from multiform.cli import options as flags
-from multiform.cli.actions import Arguments, Gather
+from multiform.cli.parser import Arguments, Gather
 
 if TYPE_CHECKING:
     from multiform.results import Results

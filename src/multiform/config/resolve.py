@@ -15,12 +15,11 @@ from multiform.config.fewshot import FewshotConfig
 from multiform.config.generation import generation_defaults
 from multiform.config.keys import Unstated
 from multiform.config.prompts import load_prompt
-from multiform.config.recovered import recovered
-from multiform.config.template import wrapped
 from multiform.errors import ConfigError, shorten
 from multiform.fields import Field, FieldSpec
 from multiform.formats import FieldMapping, FormatConfig, compile_format, select_format
-from multiform.formats.infer import DescriptionWithoutChoices, Recovered, without_choices
+from multiform.formats.dialects.template_factory import wrapped
+from multiform.formats.infer import DescriptionWithoutChoices, Prompt, Recovered, Refused, infer, without_choices
 from multiform.formats.perturbation import Perturbation, perturbed
 from multiform.formats.raw import check_raw
 from multiform.formats.select import UnknownFormatError
@@ -214,16 +213,19 @@ def _recovered(
 ) -> Recovered:
     """The raw mapping behind the fields of a task that was not written for formats."""
     ranks = given["output_type"] == "multiple_choice"
-    try:
-        found = recovered(
-            prompt,
-            output_type=given["output_type"],
+    result = infer(
+        Prompt(
+            text=prompt.question,
+            choices=prompt.choices,
+            target=prompt.answer,
+            ranks=ranks,
             processed=values["process_docs"] is not None,
             needs_choices=format.needs_choices,
         )
-    except ConfigError as error:
-        raise error.moved(where(str(error.where))) from error
-    return found.spread_out() if format.shows_choices and ranks and values["process_results"] is None else found
+    )
+    if isinstance(result, Refused):
+        raise result.error(where(result.key))
+    return result.spread_out() if format.shows_choices and ranks and values["process_results"] is None else result
 
 
 def _raw_mapping(prompt: FieldMapping, found: Recovered | None, values: Values, where: Where) -> FieldMapping:

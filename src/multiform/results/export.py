@@ -11,7 +11,7 @@ from typing import Any
 
 from multiform.errors import MultiformError, UsageError, shorten
 from multiform.media import named
-from multiform.results.names import sanitized
+from multiform.paths import sanitized
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.results.samples import sample_lines, task_hash
 from multiform.scoring.statistics import Estimate

@@ -13,8 +13,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from multiform.hashing import sha256
 from multiform.models import Model
-from multiform.results.names import sanitized, sha256
+from multiform.paths import sanitized
 
 #: The version of lm-eval whose prompts, scores and files these are.
 LM_EVAL_VERSION = "0.4.13"

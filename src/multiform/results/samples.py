@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from multiform.forms import ScoredSample
+from multiform.hashing import sha256
 from multiform.media import Media, named
 from multiform.requests import (
     Completion,
@@ -18,7 +19,6 @@ from multiform.requests import (
     Request,
     RollingRequest,
 )
-from multiform.results.names import sha256
 from multiform.results.results import FormResult
 
 

@@ -2,7 +2,7 @@
 
 from multiform.formats.infer.description import DescriptionWithoutChoices, without_choices
 from multiform.formats.infer.document import problem
-from multiform.formats.infer.infer import Prompt, infer
+from multiform.formats.infer.infer import Prompt, infer, infer_task
 from multiform.formats.infer.result import ADD_CHOICES, Recovered, Refused, shown
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Recovered",
     "Refused",
     "infer",
+    "infer_task",
     "problem",
     "shown",
     "without_choices",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -239,4 +240,17 @@ def _refused_inputs() -> Refused:
         reason="several inputs",
         what="doc_to_text gives several inputs or an index, not a question",
         hint="run it without a format, or " + ADD_CHOICES,
+    )
+
+
+def infer_task(keys: Mapping[str, Any]) -> Recovered | Refused:
+    """The raw mapping behind the prompt of a task, from the keys of its file; code that it names is not called."""
+    return infer(
+        Prompt(
+            text=keys.get("doc_to_text"),
+            choices=keys.get("doc_to_choice"),
+            target=keys.get("doc_to_target"),
+            ranks=keys.get("output_type") == "multiple_choice",
+            processed=keys.get("process_docs") is not None,
+        )
     )

@@ -6,10 +6,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from multiform.errors import ConfigError
-from multiform.fields import FieldSpec
+from multiform.errors import ConfigError, DataError
+from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.compile import FieldMapping
-from multiform.formats.infer.spread import SpreadAnswer, SpreadChoices
+from multiform.formats.dialects.choice_helpers import shuffle_correct_with_distractors
+from multiform.jinja import choice_list
 
 #: What to do where nothing can be recovered.
 ADD = "write a file that includes this one and gives formats: (say mcqa), doc_to_text: the bare question"
@@ -66,8 +67,9 @@ class Refused:
     what: str
     hint: str
 
-    def error(self) -> ConfigError:
-        return ConfigError(self.what, where=self.key, hint=self.hint)
+    def error(self, where: str | None) -> ConfigError:
+        """The refusal as an error at the place of the field."""
+        return ConfigError(self.what, where=where, hint=self.hint)
 
 
 def shown(spec: FieldSpec) -> str:
@@ -80,3 +82,38 @@ def shown(spec: FieldSpec) -> str:
 
 def _one_line(text: str) -> str:
     return text.replace("\n", "\\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """A question, its choices, and where the right one is in all documents."""
+
+    question: FieldSpec
+    choices: FieldSpec
+    index: int
+
+    def _order(self, doc: Doc) -> tuple[list[str], int]:
+        choices = [str(choice) for choice in choice_list(Field.of(self.choices).read(doc))]
+        if not 0 <= self.index < len(choices):
+            what = f"doc_to_target is {self.index}, and there are {len(choices)} choices"
+            raise DataError(what, hint="check doc_to_target")
+        others = [choice for place, choice in enumerate(choices) if place != self.index]
+        seed = str(Field.of(self.question).read(doc))
+        return shuffle_correct_with_distractors(choices[self.index], others, seed)
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self.choices}, {self.index})"
+
+
+class SpreadChoices(_Spread):
+    """The choices in their new order."""
+
+    def __call__(self, doc: Doc) -> list[str]:
+        return self._order(doc)[0]
+
+
+class SpreadAnswer(_Spread):
+    """Where the right choice is in the new order."""
+
+    def __call__(self, doc: Doc) -> int:
+        return self._order(doc)[1]

@@ -15,7 +15,7 @@ from multiform.requests import GenerationRequest
 from multiform.scoring.metrics import register_metric
 from multiform.scoring.outcome import Outcome, TextOutcome
 from multiform.scoring.scorers.base import Scorer, compiled, register_scorer
-from multiform.scoring.scorers.judges import ask, check_judge
+from multiform.scoring.scorers.judge_model import ask, check_judge
 from multiform.scoring.scorers.verdicts import DEFAULT_PATTERN, VERDICTS, Scale, read_verdict, words
 
 _TASK = """\

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multiform.catalog.styling import NO_SUBJECT
+from multiform.catalog.styler_hooks import NO_SUBJECT
 from multiform.errors import ConfigError, DataError
 from multiform.fields import Doc
 from multiform.formats import BPBStyle, OutputType, ResponseType
@@ -117,7 +117,7 @@ class HookedDataset:
 
 def hook_fields(task: BaseTask[Any], subject: Any) -> dict[str, Any]:
     """The configuration of a task whose own hooks make prompts and answers; their texts carry all delimiters."""
-    from multiform.catalog.hooked import KINDS
+    from multiform.catalog.hooked_task import KINDS
 
     output_type = _output_type(task)
     scored: dict[str, Any] = {"doc_to_choice": None, "doc_to_target": hook(task, "_get_ground_truth", subject)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
-from multiform.catalog.styling import NO_SUBJECT, StylerHooks
+from multiform.catalog.styler_hooks import NO_SUBJECT, StylerHooks
 from multiform.config import TaskConfig
 from multiform.datasets.dataset import load_dataset
 from multiform.errors import ConfigError, DataError, UsageError, nearest

@@ -1,7 +1,4 @@
-"""The models that judge: looked up by name, loaded when they are first asked.
-
-Models are a layer above scoring, so their registry is named here and not imported.
-"""
+"""The model of the scorer `ai_judge`: looked up by name when a task is read, loaded for the first request."""
 
 from __future__ import annotations
 
@@ -9,39 +6,24 @@ import json
 import logging
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any
 
 from multiform.errors import ConfigError, ModelError, MultiformError, UsageError, nearest, reason
-from multiform.registry import Registry
-from multiform.requests import Completion, GenerationRequest
+from multiform.models import Model, models
+from multiform.requests import GenerationRequest
 
 logger = logging.getLogger("multiform")
 
 #: Seconds between two lines that say how far the judge is.
 _PAUSE = 5.0
-#: The model that a name stands for which is not registered but served somewhere.
+#: The registered model that asks a server, for a name that is not registered.
 SERVED = "openai-chat"
-#: Arguments and headers that must not be written down.
+#: Arguments and headers that must not get into results files.
 _SECRETS = ("api_key", "api-key", "x-api-key", "authorization", "cookie")
 _WHERE = "scorer.kwargs"
-
-
-class Judge(Protocol):
-    """What is needed of a model that judges."""
-
-    name: str
-
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[tuple[int, Completion]]:
-        """The text that the model writes after each context."""
-
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
-        """The messages as one string."""
-
-
-_above: Registry[Registry[Callable[..., Judge]]] = Registry("registry", lazy={"models": "multiform.models:models"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,29 +35,29 @@ class JudgeSpec:
 
     @classmethod
     def of(cls, model: str, arguments: Mapping[str, Any]) -> JudgeSpec:
+        """The specification of a registered model with these arguments."""
         return cls(model, json.dumps(dict(arguments), sort_keys=True, default=str))
 
 
 def check_judge(name: str, arguments: Mapping[str, Any]) -> JudgeSpec:
-    """The model that a task means, before anything is loaded.
+    """Find the model that a task names, without loading it.
 
-    A task's arguments are written into its results, so a key is refused among them.
+    The arguments are part of the results file, so secrets among them are refused.
     """
     for given in (*arguments, *(arguments.get("headers") or ())):
         if given.lower() in _SECRETS:
             what = f"{given} would be written into the results"
             raise ConfigError(what, where=f"{_WHERE}.model_args", hint="set $OPENAI_API_KEY, or name an api_key_env")
-    registered = _above.get("models")
-    if name in registered:
+    if name in models:
         return JudgeSpec.of(name, arguments)
     if not arguments.get("base_url") and not os.environ.get("OPENAI_BASE_URL"):
-        hint = f"{nearest(str(name), registered, listed='models')}, or give the base_url of the server that runs it"
+        hint = f"{nearest(str(name), models, listed='models')}, or give the base_url of the server that runs it"
         raise ConfigError(f"unknown model '{name}'", where=f"{_WHERE}.judge_model", hint=hint)
     return JudgeSpec.of(SERVED, {**arguments, "model": name})
 
 
 def ask(spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[GenerationRequest, str]:
-    """What the judge writes to each request, each distinct one asked once."""
+    """The judge's response to each request; equal requests are sent once."""
     distinct = list(dict.fromkeys(requests))
     if not distinct:
         return {}
@@ -98,15 +80,15 @@ def ask(spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[Generati
         what = f"model '{judge.name}' failed: {reason(error)}"
         raise ModelError(what, where="judge") from error
     if len(found) < len(distinct):
-        what = f"model '{judge.name}' left {len(distinct) - len(found)} of {len(distinct)} requests without an answer"
+        what = f"model '{judge.name}' left {len(distinct) - len(found)} of {len(distinct)} requests without a response"
         raise ModelError(what, where="judge")
     return found
 
 
 @lru_cache(maxsize=1)  # several forms of a run have the same judge
-def _loaded(spec: JudgeSpec) -> Judge:
+def _loaded(spec: JudgeSpec) -> Model:
     try:
-        return _above.get("models").get(spec.model)(**json.loads(spec.arguments))
+        return models.get(spec.model)(**json.loads(spec.arguments))
     except ImportError as error:
         what = f"model '{spec.model}' needs a package that is not installed: {error}"
         raise UsageError(what, where=f"{_WHERE}.judge_model", hint="pip install 'multiform[hf]'") from error
@@ -114,8 +96,8 @@ def _loaded(spec: JudgeSpec) -> Judge:
         raise error.at("judge") from error
 
 
-def _chat(judge: Judge, text: str) -> str:
-    """The text as a user's message, where the model knows messages at all."""
+def _chat(judge: Model, text: str) -> str:
+    """The text as a user's message in the model's chat template, if it has one."""
     try:
         return judge.apply_chat_template([{"role": "user", "content": text}])
     except ModelError:  # a model without a chat template reads plain text

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from multiform.catalog.hooks import DEFAULT_MAX_TOKENS, HookedPrompt, calculates, item_of
+from multiform.catalog.hook_fields import DEFAULT_MAX_TOKENS, HookedPrompt, calculates, item_of
 from multiform.config import TaskConfig
 from multiform.datasets.documents import Docs, DocSource
 from multiform.errors import ConfigError, DataError, running, shorten
