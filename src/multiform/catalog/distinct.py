@@ -32,10 +32,10 @@ def same_task(first: TaskConfig, second: TaskConfig) -> bool:
 
 def _value(config: TaskConfig, name: str) -> Any:
     """What a field says; for a function that a template made of it, what was said before."""
-    value, given = getattr(config, name), config._given.get(name)
+    value, stated = getattr(config, name), config._given.get(name)
     if isinstance(value, FewshotConfig):
-        return given, {key: item for key, item in vars(value).items() if not callable(item)}
-    return given if callable(value) else value
+        return stated, {key: item for key, item in vars(value).items() if not callable(item)}
+    return stated if callable(value) else value
 
 
 def _same(first: Node, second: Node) -> bool:

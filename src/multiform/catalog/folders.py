@@ -17,8 +17,8 @@ _LM_EVAL = "lm_eval"
 
 def task_folders(include_path: str | Path | Iterable[str | Path] | None, *, library: bool = True) -> list[Path]:
     """The library, unless it is left out, and the folders that `include_path` names; later ones win."""
-    given = [include_path] if isinstance(include_path, str | Path) else list(include_path or ())
-    return [*([LIBRARY] if library else []), *map(_folder, given)]
+    names = [include_path] if isinstance(include_path, str | Path) else list(include_path or ())
+    return [*([LIBRARY] if library else []), *map(_folder, names)]
 
 
 def _folder(name: str | Path) -> Path:

@@ -87,10 +87,10 @@ class HookedPrompt:
         task = copy.copy(self.task)
         if self.noise is None:
             return task
-        own = type(task)._get_instruction_text is not BaseTask._get_instruction_text
-        name = "_get_instruction_text" if own else "_get_raw_question"
-        written, noise = getattr(self.task, name), self.noise
-        setattr(task, name, lambda item: noise(written(item)))
+        overridden = type(task)._get_instruction_text is not BaseTask._get_instruction_text
+        name = "_get_instruction_text" if overridden else "_get_raw_question"
+        method, noise = getattr(self.task, name), self.noise
+        setattr(task, name, lambda item: noise(method(item)))
         return task
 
 

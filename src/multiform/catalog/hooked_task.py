@@ -132,7 +132,7 @@ class HookedTask(Task):
         task.rnd = random.Random(f"{self.form.settings.fewshot_seed} {row}")
         with self._running("_create_samples"):
             samples = task._create_samples(self._item(doc), number, str(self._prompt.subject))
-        if not isinstance(samples, list) or not samples or not all(isinstance(one, Sample) for one in samples):
+        if not isinstance(samples, list) or not samples or not all(isinstance(sample, Sample) for sample in samples):
             what = f"{type(task).__name__}._create_samples returned {shorten(samples)}, not a list of samples"
             raise DataError(what, where=self.name, hint="return [Sample(...)]")
         return samples
@@ -161,8 +161,8 @@ class HookedTask(Task):
         """The sample's messages as one text, or as a chat that the last message of the assistant begins to answer."""
         turns = _turns(self.sample_of(doc).messages, self.name)
         if system_instruction:
-            said = [turns.pop(0).content] if turns[0].role == "system" else []
-            turns.insert(0, prompt.Message("system", "\n\n".join([system_instruction, *said]), "\n\n"))
+            own_system = [turns.pop(0).content] if turns[0].role == "system" else []
+            turns.insert(0, prompt.Message("system", "\n\n".join([system_instruction, *own_system]), "\n\n"))
         if apply_chat_template and chat_template is not None:
             chat = prompt.chat_messages(turns, multiturn=fewshot_as_multiturn)
             return chat_template(chat, add_generation_prompt=turns[-1].role != "assistant")
@@ -194,7 +194,7 @@ class HookedTask(Task):
     def _check_metrics(self) -> None:
         """Refuse metrics that cannot be computed here before a model is asked."""
         for metric in self._metric_objects if self._calculates else ():
-            others = [one.name for one in metric.AGGREGATORS if one.name not in AGGREGATED]
+            others = [aggregator.name for aggregator in metric.AGGREGATORS if aggregator.name not in AGGREGATED]
             why = f"it is aggregated by {', '.join(others)}" if others else metric.unavailable()
             if why is not None:
                 what = f"metric {type(metric).__name__} cannot be computed: {why}"
@@ -214,7 +214,7 @@ class HookedTask(Task):
                     key = keys.get((type(metric), result.metric_name), result.metric_name)
                     self._note(key, result)
                     values.setdefault(key, []).extend([] if result.value is None else [float(result.value)])
-        return {key: given[0] if len(given) == 1 else given for key, given in values.items()}
+        return {key: numbers[0] if len(numbers) == 1 else numbers for key, numbers in values.items()}
 
     def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
         """What the model answered, as the metrics take it."""
@@ -233,17 +233,18 @@ class HookedTask(Task):
         docs = list(scored)
         if not self._calculates:
             return super().estimates(docs, bootstrap_iters)
-        found: dict[str, Estimate] = {}
+        estimates: dict[str, Estimate] = {}
         for scorer in self.scoring.scorers:
             values = [doc.values for doc in docs if doc.scorer == scorer.name]
             for key in dict.fromkeys(key for value in values for key in value):
-                given = [value[key] for value in values if key in value]
-                every = [float(x) for item in given for x in (item if isinstance(item, list) else [item])]
-                found[f"{key},{scorer.name}"] = mean_estimate(every) if every else Estimate(value=float("nan"), n=0)
+                per_doc = [value[key] for value in values if key in value]
+                numbers = [float(x) for item in per_doc for x in (item if isinstance(item, list) else [item])]
+                estimate = mean_estimate(numbers) if numbers else Estimate(value=float("nan"), n=0)
+                estimates[f"{key},{scorer.name}"] = estimate
         for key, errors in self._errors.items():
             logger.warning("%s: %s has no value %d times; the first: %s", self.name, key, len(errors), errors[0])
         self._errors = {}
-        return found
+        return estimates
 
     def higher_is_better(self) -> dict[str, bool]:
         return {**super().higher_is_better(), **self._better}
@@ -281,24 +282,24 @@ class HookedGenerateTask(HookedTask, GenerateTask):
         return filtered if pipeline.single else [filtered]
 
     def _post_processed(self, text: str, sample: Sample) -> PostProcessed:
-        made = PostProcessed(self.python_task.post_process_generated_completion(text, sample))
-        made.raw = text
-        return made
+        scored = PostProcessed(self.python_task.post_process_generated_completion(text, sample))
+        scored.raw = text
+        return scored
 
     def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
         from multiform.formats.dialects.samples import Completion, Message, Role
 
         sample = self.sample_of(doc)
         for text in results:
-            said, raw = list(sample.messages), text.raw
-            begun = said.pop().content if said and said[-1].role is Role.ASSISTANT else ""
+            messages, raw = list(sample.messages), text.raw
+            begun = messages.pop().content if messages and messages[-1].role is Role.ASSISTANT else ""
             yield Completion(
                 id=sample.id,
                 subject=sample.subject,
                 ground_truth=sample.ground_truth,
                 prompt=prompt.plain_text(_turns(sample.messages, self.name)),
                 prompt_sequence_positions=None,
-                messages=[*said, Message(role=Role.ASSISTANT, content=begun + raw)],
+                messages=[*messages, Message(role=Role.ASSISTANT, content=begun + raw)],
                 completion=str(text),
                 raw_completion=raw,
                 raw_completion_sequence_positions=None,
@@ -323,10 +324,11 @@ class HookedChoiceTask(HookedTask, MultipleChoiceTask):
         truth = self.sample_of(doc).ground_truth
         if self.form.scores_itself:
             return truth
-        every = self.doc_to_choice(doc)
-        indexes = [every.index(one) for one in (truth if isinstance(truth, list) else [truth]) if one in every]
+        completions = self.doc_to_choice(doc)
+        golds = truth if isinstance(truth, list) else [truth]
+        indexes = [completions.index(gold) for gold in golds if gold in completions]
         if not indexes:
-            what = f"the answer {shorten(truth)} is none of the completions {shorten(every, 120)}"
+            what = f"the answer {shorten(truth)} is none of the completions {shorten(completions, 120)}"
             raise DataError(what, hint="check _get_ground_truth and _get_possible_completions")
         return indexes if len(indexes) > 1 else indexes[0]
 

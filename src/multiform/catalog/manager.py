@@ -26,6 +26,10 @@ from multiform.paths import is_dir, is_file
 _ENDINGS = (".yaml", ".yml", ".py")
 
 
+class UnknownNameError(UsageError):
+    """A name that stands for no task, group, tag or file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """A task file, and what follows the ``@``: the labels of formats, ``all``, or nothing.
@@ -176,8 +180,8 @@ class TaskManager:
                 return replace(target, member=base)
         return None
 
-    def _unknown(self, base: str, spec: str) -> UsageError:
-        """What a name that stands for nothing may have been meant to be."""
+    def _unknown(self, base: str, spec: str) -> UnknownNameError:
+        """The error for a name that stands for nothing, with what may have been meant."""
         what = "no task, tag or file of that name" if base == spec else f"no task, tag or file {shorten(base)}"
         if not base:
             what, hint = "no task before the '@'", "write e.g. quiz@mcqa"
@@ -195,7 +199,7 @@ class TaskManager:
             if self.index.broken:
                 first = next(iter(self.index.broken.values()))
                 hint += f" (task files that cannot be read: {len(self.index.broken)}, the first: {first})"
-        return UsageError(what, where=_shown(spec), hint=hint)
+        return UnknownNameError(what, where=_shown(spec), hint=hint)
 
     def _broken(self, name: str) -> MultiformError | None:
         """Why the file that seems to define the name cannot be read."""
@@ -214,18 +218,18 @@ def _in_python(path: Path) -> list[Target]:
     """The tasks of a Python file."""
     if not is_file(path):
         raise UsageError("no such file", where=display(path), hint="check the path")
-    found = [Target(path, task_class=one) for one in task_classes_in(path, named=True)]
-    if not found:
+    targets = [Target(path, task_class=task_class) for task_class in task_classes_in(path, named=True)]
+    if not targets:
         hint = "subclass BaseTask and give the class a NAME"
         raise UsageError("it defines no task", where=display(path), hint=hint)
-    return found
+    return targets
 
 
 def _instance(kind: TaskClass | type[BaseTask[Any]]) -> BaseTask[Any]:
     """A task of the class; whatever its own code raises is an error of that class."""
-    made = kind.load() if isinstance(kind, TaskClass) else kind
-    with running(f"{made.__name__}()", kind=ConfigError, where=made.NAME, hint="call it to debug it"):
-        return made()
+    cls = kind.load() if isinstance(kind, TaskClass) else kind
+    with running(f"{cls.__name__}()", kind=ConfigError, where=cls.NAME, hint="call it to debug it"):
+        return cls()
 
 
 def _read(path: Path) -> YamlFile:
@@ -250,16 +254,16 @@ def _shown(spec: str) -> str:
 
 def _by_name(nodes: Iterable[Node]) -> dict[str, TaskConfig]:
     """The tasks of the nodes by the names of their forms."""
-    found: dict[str, TaskConfig] = {}
+    configs: dict[str, TaskConfig] = {}
     for node in nodes:
         for config in node.tasks() if isinstance(node, Group) else [node]:
-            _check_unique(config, found.setdefault(config.form_name, config))
-    return found
+            _check_unique(config, configs.setdefault(config.form_name, config))
+    return configs
 
 
 def _check_unique(config: TaskConfig, first: TaskConfig) -> None:
     """Refuse two files that define one form: the results of one would replace those of the other."""
-    files = [made._source.file for made in (first, config) if made._source is not None]
+    files = [each._source.file for each in (first, config) if each._source is not None]
     if len(set(files)) > 1:
         what = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"
         raise ConfigError(what, where=config.where("task"), hint="rename one of the two tasks, or run them one by one")

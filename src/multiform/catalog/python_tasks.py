@@ -34,11 +34,11 @@ class TaskClass:
         named = FunctionRef(f"{self.file.stem}.{self.attribute}", self.file.parent, Position(self.file, self.line))
         foreign = "eval_framework" in self.file.read_text(encoding="utf-8")
         with packages.during(self.file, load_module) if foreign else nullcontext():
-            found: Any = named.resolve()
-        if not isinstance(found, type) or not issubclass(found, BaseTask):
+            cls: Any = named.resolve()
+        if not isinstance(cls, type) or not issubclass(cls, BaseTask):
             place = f"{display(self.file)}:{self.line}"
             raise ConfigError(f"{self.attribute} is not a task class", where=place, hint="subclass BaseTask")
-        return found
+        return cls
 
 
 def with_class(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,10 +111,10 @@ def _base_name(node: ast.expr) -> str:
 
 def _assigned(node: ast.ClassDef) -> dict[str, ast.expr]:
     """What the class's body assigns to names."""
-    found: dict[str, ast.expr] = {}
+    values: dict[str, ast.expr] = {}
     for statement in node.body:
         if isinstance(statement, ast.Assign):
-            found |= {target.id: statement.value for target in statement.targets if isinstance(target, ast.Name)}
+            values |= {target.id: statement.value for target in statement.targets if isinstance(target, ast.Name)}
         elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
-            found[statement.target.id] = statement.value
-    return found
+            values[statement.target.id] = statement.value
+    return values

@@ -71,9 +71,9 @@ class SampleHooks(StylerHooks):
 
     def _apply_hf_revision(self, custom_hf_revision: str | None = None) -> str | None:
         """The dataset's revision: the one that is given, the class's, or the one that its lock file has."""
-        given = custom_hf_revision or self.HF_REVISION
-        if given or self.REVISION_LOCKFILE is None:
-            return given
+        revision = custom_hf_revision or self.HF_REVISION
+        if revision or self.REVISION_LOCKFILE is None:
+            return revision
         if not self.REVISION_LOCKFILE.is_file():
             logger.debug("%s: no lock file %s; the newest revision is used", self.NAME, self.REVISION_LOCKFILE)
             return None
@@ -102,10 +102,11 @@ class SampleHooks(StylerHooks):
         """A dataset as `datasets.load_dataset` gives it, from the mirror, local files or the hub."""
         import datasets
 
-        given = dict(kwargs)
-        path, name, split = given.pop("path", self.DATASET_PATH), given.pop("name", None), given.pop("split", None)
+        options = dict(kwargs)
+        path = options.pop("path", self.DATASET_PATH)
+        name, split = options.pop("name", None), options.pop("split", None)
         ignored = ("cache_dir", "download_config", "revision", "trust_remote_code")
-        arguments = {key: value for key, value in given.items() if key not in ignored}
+        arguments = {key: value for key, value in options.items() if key not in ignored}
         if self.hf_revision is not None:
             arguments["revision"] = self.hf_revision
         config = TaskConfig.from_dict(

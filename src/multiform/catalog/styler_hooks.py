@@ -88,8 +88,8 @@ class StylerHooks:
 
     @classmethod
     def get_response_type(cls) -> ResponseType:
-        made: ResponseType = cls.RESPONSE_TYPE
-        return made
+        response_type: ResponseType = cls.RESPONSE_TYPE
+        return response_type
 
     @classmethod
     def get_metrics(cls) -> list[Any]:

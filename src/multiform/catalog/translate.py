@@ -22,33 +22,34 @@ _METHODS = ("index", "lower", "split", "strip", "title", "upper")
 
 def task_fields(config: TaskConfig) -> tuple[dict[str, Any], list[str]]:
     """What a task says beside its format, and the functions among it, which are left out unless they are simple."""
-    found: dict[str, Any] = {"task": config.base_name}
+    values: dict[str, Any] = {"task": config.base_name}
     lost: list[str] = []
-    for one in fields(config):
-        if not one.init or one.name.startswith("_") or one.name in ("task", "formats", "template"):
+    for field in fields(config):
+        if not field.init or field.name.startswith("_") or field.name in ("task", "formats", "template"):
             continue
-        value = config._given[one.name]
-        if value is None or value == (one.default_factory() if one.default_factory is not MISSING else one.default):
+        value = config._given[field.name]
+        default = field.default_factory() if field.default_factory is not MISSING else field.default
+        if value is None or value == default:
             continue
         simple = jinja_of(value) if callable(value) else plain(value)
         if simple is None:
-            lost.append(f"{one.name} is code ({plain(value)}) and left out: write it as !function module.name")
+            lost.append(f"{field.name} is code ({plain(value)}) and left out: write it as !function module.name")
         else:
-            found[one.name] = simple
-    return found, lost
+            values[field.name] = simple
+    return values, lost
 
 
-def config_text(one: Written, found: Mapping[str, Any]) -> str:
+def config_text(translation: Written, values: Mapping[str, Any]) -> str:
     """The task as a TaskConfig in Python."""
-    arguments = {**{key: repr(value) for key, value in found.items()}, one.key: one.python()}
-    if one.dialect == "style":
-        arguments[one.key] = repr(one.value)
+    arguments = {**{key: repr(value) for key, value in values.items()}, translation.key: translation.python()}
+    if translation.dialect == "style":
+        arguments[translation.key] = repr(translation.value)
     return "TaskConfig(\n" + "".join(f"    {key}={value},\n" for key, value in arguments.items()) + ")"
 
 
-def class_text(config: TaskConfig, one: Written, found: Mapping[str, Any]) -> str:
+def class_text(config: TaskConfig, translation: Written, values: Mapping[str, Any]) -> str:
     """The task as a Python class with a styler, and what else it says as CONFIG."""
-    rest = dict(found)
+    rest = dict(values)
     read = [python_of(rest.pop(f"doc_to_{name}", None)) for name in ("text", "choice", "target")]
     attributes = {
         "NAME": rest.pop("task"),
@@ -67,9 +68,10 @@ def class_text(config: TaskConfig, one: Written, found: Mapping[str, Any]) -> st
     written = (f"\n    def {name}(self, item):\n        return {code or '...'}\n" for name, code in methods.items())
     name = re.sub(r"\W+", "_", config.base_name).strip("_") or "Task"
     return (
-        f"from multiform import BaseTask, {one.kind}, process_field\nfrom multiform.labels import gold_index\n\n\n"
+        f"from multiform import BaseTask, {translation.kind}, process_field\n"
+        "from multiform.labels import gold_index\n\n\n"
         f"class {name if name[0].isalpha() else f'Task_{name}'}(BaseTask[str]):\n"
-        f"{named}    TASK_STYLER = {one.python()}\n{''.join(written)}"
+        f"{named}    TASK_STYLER = {translation.python()}\n{''.join(written)}"
     )
 
 
@@ -88,7 +90,9 @@ def jinja_of(function: Callable[..., Any]) -> str | None:
         return None
     if not isinstance(definition, ast.FunctionDef):
         return None
-    body = [one for one in definition.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
+    body = [
+        part for part in definition.body if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
+    ]
     if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
         return None
     expression = _expression(body[0].value, definition.args.args[-1].arg)

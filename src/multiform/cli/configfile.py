@@ -37,8 +37,8 @@ def merged(options: argparse.Namespace) -> argparse.Namespace:
             values[actions[key].dest] = _converted(actions[key], value, f"{place}: {key}")
     # What the file says takes the place of the defaults, which the command line overrides.
     options.parser.set_defaults(**values)
-    made: argparse.Namespace = options.parser.parse_args(options.arguments)
-    return made
+    merged_options: argparse.Namespace = options.parser.parse_args(options.arguments)
+    return merged_options
 
 
 def _actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:

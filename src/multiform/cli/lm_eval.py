@@ -43,8 +43,8 @@ def add_accepted(parser: argparse.ArgumentParser) -> None:
 
 def note_accepted(options: argparse.Namespace) -> None:
     """Say once for each reason why flags that were given do nothing."""
-    told = dict.fromkeys(note for name, note in NOTES.items() if getattr(options, name, None))
-    for note in told:
+    notes = dict.fromkeys(note for name, note in NOTES.items() if getattr(options, name, None))
+    for note in notes:
         logger.info("%s", note)
 
 

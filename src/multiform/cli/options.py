@@ -215,13 +215,13 @@ def perturbation(options: argparse.Namespace) -> dict[str, Any] | None:
 
     if options.perturbation is None:
         return None
-    given = parse_arguments(options.perturbation, where="--perturbation")
+    settings = parse_arguments(options.perturbation, where="--perturbation")
     try:
-        Perturbation.of(given)
+        Perturbation.of(settings)
     except ConfigError as error:
         what = f"{error.where}: {error.what}" if error.where else error.what
         raise UsageError(what, where="--perturbation", hint="write e.g. type=editor,probability=0.1,seed=42") from error
-    return given
+    return settings
 
 
 def model_name(options: argparse.Namespace) -> str:

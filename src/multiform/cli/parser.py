@@ -35,10 +35,10 @@ def one_of(names: Sequence[str], where: str) -> Callable[[str], str]:
     """A type of argument: one of the names, in any case, or an error with the nearest of them."""
 
     def parse(text: str) -> str:
-        found = [name for name in names if name.lower() == text.lower()]
-        if not found:
+        matches = [name for name in names if name.lower() == text.lower()]
+        if not matches:
             raise UsageError(f"no '{text}'", where=where, hint=nearest(text, names, listed="there are"))
-        return found[0]
+        return matches[0]
 
     return parse
 
@@ -56,8 +56,8 @@ class Gather(argparse.Action):
         seen: set[str] = vars(namespace).setdefault("given", set())
         before = getattr(namespace, self.dest) if self.dest in seen else None
         seen.add(self.dest)
-        given = [values] if isinstance(values, str) else list(values or ())
-        setattr(namespace, self.dest, self.gathered(before, given))
+        words = [values] if isinstance(values, str) else list(values or ())
+        setattr(namespace, self.dest, self.gathered(before, words))
 
     def gathered(self, before: Any, values: Sequence[str]) -> Any:
         return [*(before or ()), *values]
@@ -69,10 +69,10 @@ class Arguments(Gather):
     def gathered(self, before: Any, values: Sequence[str]) -> dict[str, Any]:
         from multiform.arguments import parse_arguments
 
-        made = dict(before or {})
+        arguments = dict(before or {})
         for value in values:
-            made |= parse_arguments(value, where=f"--{self.dest}")
-        return made
+            arguments |= parse_arguments(value, where=f"--{self.dest}")
+        return arguments
 
 
 class Folders(Gather):

@@ -15,20 +15,20 @@ DEFAULT_SEEDS = "0,1234,1234,1234"
 CACHE_REQUESTS = ("true", "refresh", "delete")
 
 
-def parse_samples(given: str | Mapping[str, Any] | None) -> dict[str, list[int]] | None:
+def parse_samples(spec: str | Mapping[str, Any] | None) -> dict[str, list[int]] | None:
     """``--samples``: a JSON object, or the path of one, of task names and document indexes."""
-    if given is None:
+    if spec is None:
         return None
     hint = "write e.g. --samples '{\"quiz\": [0, 5]}'"
-    made = _read_samples(given, hint) if isinstance(given, str) else given
-    if not isinstance(made, Mapping) or not made:
-        what = f"expected an object of task names and lists of indexes, got {shorten(made)}"
+    samples = _read_samples(spec, hint) if isinstance(spec, str) else spec
+    if not isinstance(samples, Mapping) or not samples:
+        what = f"expected an object of task names and lists of indexes, got {shorten(samples)}"
         raise UsageError(what, where="--samples", hint=hint)
-    for task, indexes in made.items():
+    for task, indexes in samples.items():
         if not _are_indexes(indexes):
             what = f"expected a list of indexes for '{task}', got {shorten(indexes)}"
             raise UsageError(what, where="--samples", hint=hint)
-    return {str(task): list(indexes) for task, indexes in made.items()}
+    return {str(task): list(indexes) for task, indexes in samples.items()}
 
 
 def _read_samples(text: str, hint: str) -> Any:

@@ -1,4 +1,4 @@
-"""Parsing one YAML document: its data, the position of every key, and what is odd about it."""
+"""Parsing one YAML document: its data, the position of every key, and errors that say what to change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Plain data, where each of its keys stands, and notes: errors that need not stop anybody."""
+    """The data of a YAML document, the position of each key, and notes about what is odd but accepted."""
 
     data: Any
     positions: dict[KeyPath, Position]
@@ -28,7 +28,7 @@ class Parsed:
 
 
 def parse_yaml(text: str, path: Path) -> Parsed:
-    """Parse the one document of a text."""
+    """Parse a text that holds one YAML document; errors and positions name `path`."""
     loader = None
     node = None
     try:
@@ -41,7 +41,7 @@ def parse_yaml(text: str, path: Path) -> Parsed:
         return Parsed(loader.construct_document(node), positions, tuple(loader.notes))
     except yaml.YAMLError as error:
         raise explained(error, text, path) from error
-    except (ValueError, AttributeError) as error:  # a date or number that there is not, such as 2024-13-45
+    except (ValueError, AttributeError) as error:  # an impossible date or number, such as 2024-13-45
         place = Position(path, _unreadable(_Loader(""), node) or 1)
         what = f"a value cannot be read: {' '.join(str(error).split())}"
         raise ConfigError(what, where=str(place), hint="quote it to make it a string") from error
@@ -53,7 +53,7 @@ def parse_yaml(text: str, path: Path) -> Parsed:
 
 
 class _Loader(_BASE):  # type: ignore[misc]
-    """A safe loader of one file: `!function` is relative to it, a repeated key is noted."""
+    """A safe loader that resolves `!function` relative to the file and notes repeated keys."""
 
     path: Path
     notes: list[ConfigError]
@@ -82,7 +82,7 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def _check_keys(loader: Any, node: Any) -> None:
-    """Refuse keys that are not plain words; note keys that are given twice, of which the last one counts."""
+    """Refuse keys that are not scalars; note keys that are given twice, of which the last one counts."""
     seen: dict[str, int] = {}
     for key, _ in node.value:
         line = key.start_mark.line + 1
@@ -135,7 +135,7 @@ _QUOTE = 'put the value in quotes, e.g. "{{question}}"'
 
 
 def explained(error: yaml.YAMLError, text: str, path: Path) -> ConfigError:
-    """The error of PyYAML as ours: the line at fault, and what to do about it.
+    """A ConfigError for an error of PyYAML, with the line at fault and what to do about it.
 
     >>> str(explained(yaml.MarkedYAMLError(problem="found undefined alias"), "a: *b", Path("t.yaml")))
     't.yaml:1: not valid YAML: found undefined alias; check indentation and quotes'
@@ -197,7 +197,7 @@ def _line(text: str, number: int) -> str:
 
 
 def _filled(text: str, number: int) -> int:
-    """The line, or the last one before it that is not empty: the file's end is not at fault."""
+    """The number of the line, or of the last non-empty line before it."""
     while number > 1 and not _line(text, number).strip():
         number -= 1
     return number

@@ -46,7 +46,7 @@ def summary(findings: Iterable[Finding]) -> list[tuple[Level, str]]:
     by_code: dict[Code, dict[str, Finding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, {}).setdefault(finding.task, finding)
-    return [_line(list(found.values())) for found in by_code.values()]
+    return [_line(list(by_task.values())) for by_task in by_code.values()]
 
 
 def _line(findings: list[Finding]) -> tuple[Level, str]:

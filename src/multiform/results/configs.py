@@ -32,9 +32,9 @@ def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]
     values |= {key: _source_code(getattr(config, key)) for key in values if isfunction(getattr(config, key, None))}
     values["fewshot_config"] = _fewshot(config.fewshot_config)
     values["metadata"] = plain({**task.form.metadata, **arguments, **_source(task)})
-    kept = {key: value for key, value in values.items() if value or key not in _ONLY_SET}
-    first = {key: kept.pop(key) for key in _ORDER if key in kept}
-    return {**first, **kept}
+    described = {key: value for key, value in values.items() if value or key not in _ONLY_SET}
+    first = {key: described.pop(key) for key in _ORDER if key in described}
+    return {**first, **described}
 
 
 def _fewshot(config: Any) -> dict[str, Any]:

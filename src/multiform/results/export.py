@@ -25,23 +25,23 @@ def to_json(results: Results) -> dict[str, Any]:
     forms, groups = results.forms, results.groups
     scored = [group for group in groups if group.estimates]
     both: list[FormResult | GroupResult] = [*forms, *groups]
-    every = sorted(both, key=lambda one: one.name)
+    by_name = sorted(both, key=lambda entry: entry.name)
     about = list(results.provenance.items())
     model = next((i for i, (key, _) in enumerate(about) if key == "model_source"), len(about))
     return {
-        "results": {one.name: one.scores() for one in both},
+        "results": {entry.name: entry.scores() for entry in both},
         **({"groups": {group.name: group.scores() for group in scored}} if scored else {}),
         "group_subtasks": {group.name: list(group.members) for group in groups},
         "configs": {form.name: dict(form.config) for form in sorted(forms, key=lambda form: form.name)},
-        "versions": {one.name: one.version for one in every},
-        "n-shot": {one.name: one.num_fewshot for one in every},
-        "higher_is_better": {one.name: dict(one.higher_is_better) for one in every},
+        "versions": {entry.name: entry.version for entry in by_name},
+        "n-shot": {entry.name: entry.num_fewshot for entry in by_name},
+        "higher_is_better": {entry.name: dict(entry.higher_is_better) for entry in by_name},
         "n-samples": {form.name: {"original": form.total_docs, "effective": form.n} for form in forms},
         "config": dict(results.run),
         **dict(about[:model]),
         "task_hashes": {form.name: task_hash(form) for form in forms},
         **dict(about[model:]),
-        "intervals": {one.name: _intervals(one.estimates) for one in both},
+        "intervals": {entry.name: _intervals(entry.estimates) for entry in both},
         "forms": {form.name: _form(form) for form in forms},
     }
 

@@ -36,12 +36,12 @@ def _tasks(results: Results) -> Iterator[Sequence[str]]:
     shown: set[str] = set()
 
     def below(name: str, depth: int) -> Iterator[Sequence[str]]:
-        one = by_name.get(name)
-        if one is None or name in shown:
+        entry = by_name.get(name)
+        if entry is None or name in shown:
             return
         shown.add(name)
-        yield from _rows(one, depth)
-        for member in sorted(one.members) if isinstance(one, GroupResult) else ():
+        yield from _rows(entry, depth)
+        for member in sorted(entry.members) if isinstance(entry, GroupResult) else ():
             yield from below(member, depth + 1)
 
     inside = {member for group in results.groups for member in group.members}
@@ -51,12 +51,12 @@ def _tasks(results: Results) -> Iterator[Sequence[str]]:
         yield from below(name, 0)
 
 
-def _rows(one: FormResult | GroupResult, depth: int) -> Iterator[Sequence[str]]:
-    name, version = f"{' ' * depth}- {one.alias}" if depth else one.alias, _number(one.version)
-    for key in sorted(one.estimates):
+def _rows(entry: FormResult | GroupResult, depth: int) -> Iterator[Sequence[str]]:
+    name, version = f"{' ' * depth}- {entry.alias}" if depth else entry.alias, _number(entry.version)
+    for key in sorted(entry.estimates):
         metric, _, scorer = key.partition(",")
-        arrow = _ARROWS[one.higher_is_better.get(metric)]
-        yield name, version, scorer, str(one.num_fewshot), metric, arrow, *_values(one.estimates[key])
+        arrow = _ARROWS[entry.higher_is_better.get(metric)]
+        yield name, version, scorer, str(entry.num_fewshot), metric, arrow, *_values(entry.estimates[key])
         name = version = ""
 
 

@@ -70,12 +70,12 @@ def package_version(name: str) -> str | None:
 
 def _environment() -> str:
     """The machine and the packages that numbers depend on, a line for each."""
-    found = {name: package_version(name) for name in _PACKAGES}
+    versions = {name: package_version(name) for name in _PACKAGES}
     lines = [
         f"Python {sys.version.split()[0]}",
         f"OS {platform.platform()}",
         f"CPU {platform.processor() or platform.machine()}, {os.cpu_count()} logical",
-        *(f"{name} {version}" for name, version in found.items() if version),
+        *(f"{name} {version}" for name, version in versions.items() if version),
     ]
     return "\n".join(lines)
 

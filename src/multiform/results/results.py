@@ -174,7 +174,7 @@ def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0)
     inside = [forms[task.form_name] for task in group.tasks() if task.form_name in forms]
     shots = {form.num_fewshot for form in inside}
     config = group.config
-    made = GroupResult(
+    result = GroupResult(
         name=group.name,
         alias=config.group_alias or group.name,
         depth=depth,
@@ -186,6 +186,9 @@ def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0)
         n=sum(form.n for form in inside),
     )
     below = [
-        one for member in group.members if isinstance(member, Group) for one in group_results(member, forms, depth + 1)
+        inner
+        for member in group.members
+        if isinstance(member, Group)
+        for inner in group_results(member, forms, depth + 1)
     ]
-    return [made, *below]
+    return [result, *below]

@@ -40,14 +40,14 @@ def _in_order(form: FormResult) -> list[ScoredSample]:
 
 
 def _asked(sample: ScoredSample) -> dict[str, Any]:
-    answers = list(zip(sample.instances, sample.outputs, strict=True))
-    asked = [list(some) for _, some in groupby(answers, key=lambda pair: _once(pair[0]))]
+    pairs = list(zip(sample.instances, sample.outputs, strict=True))
+    by_request = [list(repeats) for _, repeats in groupby(pairs, key=lambda pair: _once(pair[0]))]
     return {
         "doc_id": sample.doc_id,
         "doc": dict(sample.doc),
         "target": str(sample.target),
-        "arguments": {f"gen_args_{i}": _argument(some[0][0].request) for i, some in enumerate(asked)},
-        "resps": [[_response(output, instance.request) for instance, output in some] for some in asked],
+        "arguments": {f"gen_args_{i}": _argument(repeats[0][0].request) for i, repeats in enumerate(by_request)},
+        "resps": [[_response(output, instance.request) for instance, output in repeats] for repeats in by_request],
         "filtered_resps": [_response(output) for output in sample.filtered],
         "filter": sample.scorer,
         "metrics": [name for name, value in sample.values.items() if not isinstance(value, str)],
@@ -90,8 +90,8 @@ def _argument(request: Request) -> dict[str, Any]:
 def _media(media: Sequence[Media]) -> dict[str, Any]:
     """The third argument that lm-eval has for images and sounds, where there are any."""
     kinds = {"visual": "image", "audio": "audio"}
-    found = {name: [one.summary() for one in media if one.kind == kind] for name, kind in kinds.items()}
-    return {"arg_2": {name: some for name, some in found.items() if some}} if media else {}
+    summaries = {name: [item.summary() for item in media if item.kind == kind] for name, kind in kinds.items()}
+    return {"arg_2": {name: listed for name, listed in summaries.items() if listed}} if media else {}
 
 
 def _response(output: Any, request: Request | None = None) -> Any:

@@ -54,20 +54,20 @@ def _table(first: str) -> Table:
     return table
 
 
-def row(one: FormResult | GroupResult) -> Sequence[str]:
+def row(entry: FormResult | GroupResult) -> Sequence[str]:
     """The cells of a form or group, under `COLUMNS`."""
-    first, *others = one.estimates
-    primary = one.estimates[first]
-    arrow = "↑" if one.higher_is_better.get(first.partition(",")[0], True) else "↓"
+    first, *others = entry.estimates
+    primary = entry.estimates[first]
+    arrow = "↑" if entry.higher_is_better.get(first.partition(",")[0], True) else "↓"
     return (
-        one.alias,
+        entry.alias,
         str(primary.n),
-        str(one.num_fewshot),
+        str(entry.num_fewshot),
         f"{_name(first)} {arrow}",
         f"{primary.value:.4f}",
         "" if primary.stderr is None else f"{primary.stderr:.4f}",
         _interval(primary),
-        ", ".join(f"{_name(key)} {one.estimates[key].value:.3f}" for key in others),
+        ", ".join(f"{_name(key)} {entry.estimates[key].value:.3f}" for key in others),
     )
 
 

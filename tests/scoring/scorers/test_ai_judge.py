@@ -245,5 +245,5 @@ def test_a_judge_that_leaves_requests_out(recording: type[Recording], monkeypatc
 
 def test_a_form_without_text_cannot_be_judged() -> None:
     fields = {"output_type": "multiple_choice", "doc_to_choice": ["Paris", "Rome", "Madrid"]}
-    with pytest.raises(ConfigError, match="ai_judge judges what a model writes"):
+    with pytest.raises(ConfigError, match="ai_judge scores generated completions"):
         run("x", kwargs={"judge_model": "dummy"}, **fields)

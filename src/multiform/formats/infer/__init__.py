@@ -1,4 +1,4 @@
-"""The raw question, choices and answer of a task that was written as a finished prompt."""
+"""Infer the raw question, choices and answer of a task whose `doc_to_text` is a finished prompt."""
 
 from multiform.formats.infer.description import DescriptionWithoutChoices, without_choices
 from multiform.formats.infer.document import problem

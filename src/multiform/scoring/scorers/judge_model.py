@@ -44,9 +44,9 @@ def check_judge(name: str, arguments: Mapping[str, Any]) -> JudgeSpec:
 
     The arguments are part of the results file, so secrets among them are refused.
     """
-    for given in (*arguments, *(arguments.get("headers") or ())):
-        if given.lower() in _SECRETS:
-            what = f"{given} would be written into the results"
+    for key in (*arguments, *(arguments.get("headers") or ())):
+        if key.lower() in _SECRETS:
+            what = f"{key} would be written into the results"
             raise ConfigError(what, where=f"{_WHERE}.model_args", hint="set $OPENAI_API_KEY, or name an api_key_env")
     if name in models:
         return JudgeSpec.of(name, arguments)
@@ -62,27 +62,29 @@ def ask(spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[Generati
     if not distinct:
         return {}
     judge = _loaded(spec)
-    sent = [GenerationRequest(_chat(judge, one.context), one.options, one.sample) for one in distinct]
-    found: dict[GenerationRequest, str] = {}
-    started = told = time.monotonic()
+    sent = [GenerationRequest(_chat(judge, request.context), request.options, request.sample) for request in distinct]
+    responses: dict[GenerationRequest, str] = {}
+    started = logged = time.monotonic()
     logger.info("the judge '%s' is asked %d requests", judge.name, len(sent))
     try:
         for position, completion in judge.generate(sent):
-            found[distinct[position]] = completion.text
+            responses[distinct[position]] = completion.text
             now = time.monotonic()
-            if now - told >= _PAUSE or len(found) == len(sent):
-                told, spent = now, now - started
-                left = spent / len(found) * (len(sent) - len(found))
-                logger.info("judged %d of %d, %.0f s, about %.0f s left", len(found), len(sent), spent, left)
+            if now - logged >= _PAUSE or len(responses) == len(sent):
+                logged, spent = now, now - started
+                left = spent / len(responses) * (len(sent) - len(responses))
+                logger.info("judged %d of %d, %.0f s, about %.0f s left", len(responses), len(sent), spent, left)
     except MultiformError as error:
         raise error.at("judge") from error
     except Exception as error:  # a model may fail in any way
         what = f"model '{judge.name}' failed: {reason(error)}"
         raise ModelError(what, where="judge") from error
-    if len(found) < len(distinct):
-        what = f"model '{judge.name}' left {len(distinct) - len(found)} of {len(distinct)} requests without a response"
+    if len(responses) < len(distinct):
+        what = (
+            f"model '{judge.name}' left {len(distinct) - len(responses)} of {len(distinct)} requests without a response"
+        )
         raise ModelError(what, where="judge")
-    return found
+    return responses
 
 
 @lru_cache(maxsize=1)  # several forms of a run have the same judge
