@@ -1,4 +1,4 @@
-"""The catalog: which tasks and groups there are, and where they are defined."""
+"""The catalog: finding tasks and groups in YAML files and Python classes."""
 
 from multiform.catalog.base_task import BaseTask, task_classes
 from multiform.catalog.distinct import distinct, same_task

@@ -1,4 +1,4 @@
-"""TaskManager: from what a user names to the configurations of the forms to run."""
+"""TaskManager: from the names of tasks, groups, tags and files to task configurations."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ class UnknownNameError(UsageError):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A task file, and what follows the ``@``: the labels of formats, ``all``, or nothing.
+    """A task file, or a class in a Python file, with the formats that were selected for it.
 
-    Of a Python file it is one class, which is imported when it is used, or one of the class's subjects.
+    `selection` has the labels after the ``@``, which may be ``all``. A class is imported when it is used.
     """
 
     path: Path
@@ -48,16 +48,17 @@ class TaskManager:
     """Finds tasks by name, tag, glob or path, each with the formats that follow an ``@``."""
 
     def __init__(self, include_path: str | Path | Iterable[str | Path] | None = None, *, library: bool = True) -> None:
-        """Know the tasks of the library, unless that is turned off, and of the folders that are named."""
+        """Search the folders of `include_path` and, unless `library` is false, the bundled library."""
         self.folders = task_folders(include_path, library=library)
         answers.folders.update(folder.resolve() for folder in self.folders)
 
     @cached_property
     def index(self) -> Index:
+        """The tasks, groups and tags of all folders, read when they are first needed."""
         return build_index(self.folders)
 
     def load(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[TaskConfig]:
-        """The configurations of all forms that the specifications name, each form once.
+        """The configurations of all forms that `specs` name, each form once; `overrides` replace keys of all of them.
 
         >>> [config.form_name for config in TaskManager().load("quiz@mcqa+cloze")]
         ['quiz@mcqa', 'quiz@cloze']
@@ -65,18 +66,18 @@ class TaskManager:
         return list(_by_name(self.tree(specs, overrides)).values())
 
     def tree(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
-        """The tasks and groups that the specifications name, groups with their members, all with distinct names."""
+        """The tasks and groups that `specs` name, groups with their members, all with distinct names."""
         return distinct(self.nodes(specs, overrides))
 
     def nodes(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
-        """The same as `tree`, in which different tasks of different groups may still share a name."""
+        """The same as `tree`, except that different tasks of different groups may have the same name."""
         wanted = [(target, label) for target in self.targets(specs) for label in self.labels(target)]
         nodes = [self.node(target, label, overrides) for target, label in wanted]
         _by_name(nodes)  # two files that define one form are an error
         return nodes
 
     def targets(self, specs: str | Sequence[str]) -> list[Target]:
-        """The task files that the specifications stand for; none of them is read yet."""
+        """The task files that `specs` name, without reading them."""
         names = [specs] if isinstance(specs, str) else list(specs)
         names = [name.strip() for spec in names for name in spec.split(",") if name.strip()]
         if not names:
@@ -84,7 +85,7 @@ class TaskManager:
         return [target for name in names for target in self._targets(name)]
 
     def labels(self, target: Target) -> list[str | None]:
-        """The formats that the target asks for, or None for the task's own."""
+        """The selected formats of a target; a list of None where none is selected."""
         labels: list[str | None] = []
         for label in target.selection:
             labels += self._supported(target) if label == "all" else [label]
@@ -97,7 +98,10 @@ class TaskManager:
         overrides: Mapping[str, Any] | None = None,
         chain: tuple[str, ...] = (),
     ) -> Node:
-        """The task or group of a file, under one format."""
+        """The task or group of a target under one format.
+
+        `chain` has the names of the groups around it, to find groups that contain themselves.
+        """
         if target.task_class is not None:
             return _instance(target.task_class).to_node(label, overrides, member=target.member)
         file = _read(target.path)
@@ -108,7 +112,7 @@ class TaskManager:
         return TaskConfig.from_dict(with_class(data) if "class" in data else data, source=file.source)
 
     def described_group(self, data: Mapping[str, Any]) -> Group:
-        """The group that a mapping describes as a file would, with the members that it names."""
+        """The group of a mapping with the keys of a group file."""
         return build_group(YamlFile(dict(data), Source(Path(str(data.get("group"))))), self._members, {})
 
     def _members(self, name: str, overrides: Mapping[str, Any], chain: tuple[str, ...]) -> list[Node]:
@@ -135,7 +139,7 @@ class TaskManager:
         return [replace(target, selection=labels) for target in self._found(base, spec)]
 
     def _supported(self, target: Target) -> list[str]:
-        """The formats that a task supports, or all tasks of a group do."""
+        """The formats that a task, or every task of a group, supports."""
         if target.task_class is not None:
             return _instance(target.task_class).supported_formats()
         file = _read(target.path)
@@ -147,7 +151,7 @@ class TaskManager:
         return [label for label in each[0] if all(label in other for other in each)]
 
     def _found(self, base: str, spec: str) -> list[Target]:
-        """The task files that a name, tag, glob or path stands for."""
+        """The targets of a name, tag, glob or path."""
         if base.endswith(".py"):
             return _in_python(Path(base))
         if base.endswith(_ENDINGS):
@@ -169,7 +173,7 @@ class TaskManager:
         raise self._unknown(base, spec)
 
     def _subject(self, base: str) -> Target | None:
-        """The task of one subject of a class, by the name that results show."""
+        """The target of one subject of a Python task, by the name that results show."""
         entries = self.index.entries
         for name in sorted({*entries, *task_classes}, key=len, reverse=True):
             if not base.startswith(f"{name}_"):
@@ -202,7 +206,7 @@ class TaskManager:
         return UnknownNameError(what, where=_shown(spec), hint=hint)
 
     def _broken(self, name: str) -> MultiformError | None:
-        """Why the file that seems to define the name cannot be read."""
+        """The error of the file that seems to define the name, if it cannot be read."""
         defined = re.compile(rf"^task:\s*['\"]?{re.escape(name)}['\"]?\s*(#|$)", re.MULTILINE)
         for path, error in self.index.broken.items():
             if path.stem == name or defined.search(path.read_text(encoding="utf-8", errors="replace")):
@@ -226,7 +230,7 @@ def _in_python(path: Path) -> list[Target]:
 
 
 def _instance(kind: TaskClass | type[BaseTask[Any]]) -> BaseTask[Any]:
-    """A task of the class; whatever its own code raises is an error of that class."""
+    """An instance of the task class; errors in its constructor name the class."""
     cls = kind.load() if isinstance(kind, TaskClass) else kind
     with running(f"{cls.__name__}()", kind=ConfigError, where=cls.NAME, hint="call it to debug it"):
         return cls()
@@ -244,7 +248,7 @@ def _read(path: Path) -> YamlFile:
 
 
 def _is_group(file: YamlFile) -> bool:
-    """Whether a file defines a group; one with a class is a task, whatever else it says."""
+    """Whether a file defines a group; a file with a `class` is a task."""
     return "group" in file.data and "class" not in file.data
 
 
@@ -262,7 +266,7 @@ def _by_name(nodes: Iterable[Node]) -> dict[str, TaskConfig]:
 
 
 def _check_unique(config: TaskConfig, first: TaskConfig) -> None:
-    """Refuse two files that define one form: the results of one would replace those of the other."""
+    """Raise a ConfigError for two files that define the same form, whose results would have the same key."""
     files = [each._source.file for each in (first, config) if each._source is not None]
     if len(set(files)) > 1:
         what = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"

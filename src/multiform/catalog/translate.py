@@ -1,4 +1,4 @@
-"""Tasks in another dialect: a field mapping as methods of a class, and simple methods as a field mapping."""
+"""Write tasks in another dialect: field mappings as methods of a class, and simple methods as field mappings."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from multiform.fields import FieldSpec
 from multiform.formats.dialects.convert import Written
 from multiform.jinja import has_markup
 
-#: Methods of texts and lists that Jinja has as well.
+#: Methods of strings and lists that Jinja expressions may call.
 _METHODS = ("index", "lower", "split", "strip", "title", "upper")
 
 
 def task_fields(config: TaskConfig) -> tuple[dict[str, Any], list[str]]:
-    """What a task says beside its format, and the functions among it, which are left out unless they are simple."""
+    """The keys of a task beside its format, and messages about functions that are left out.
+
+    Simple functions become Jinja expressions.
+    """
     values: dict[str, Any] = {"task": config.base_name}
     lost: list[str] = []
     for field in fields(config):
@@ -40,7 +43,7 @@ def task_fields(config: TaskConfig) -> tuple[dict[str, Any], list[str]]:
 
 
 def config_text(translation: Written, values: Mapping[str, Any]) -> str:
-    """The task as a TaskConfig in Python."""
+    """The task as a Python expression for a TaskConfig."""
     arguments = {**{key: repr(value) for key, value in values.items()}, translation.key: translation.python()}
     if translation.dialect == "style":
         arguments[translation.key] = repr(translation.value)
@@ -48,7 +51,7 @@ def config_text(translation: Written, values: Mapping[str, Any]) -> str:
 
 
 def class_text(config: TaskConfig, translation: Written, values: Mapping[str, Any]) -> str:
-    """The task as a Python class with a styler, and what else it says as CONFIG."""
+    """The task as a Python class with a styler; its other keys are in CONFIG."""
     rest = dict(values)
     read = [python_of(rest.pop(f"doc_to_{name}", None)) for name in ("text", "choice", "target")]
     attributes = {
@@ -76,7 +79,7 @@ def class_text(config: TaskConfig, translation: Written, values: Mapping[str, An
 
 
 def jinja_of(function: Callable[..., Any]) -> str | None:
-    """The field that reads what a method of one line returns, or None where it does more than that.
+    """The field that gives the same as a function with a single return statement, or None where there is none.
 
     >>> class Task:
     ...     def choices(self, item): return item["choices"]["text"]
@@ -102,7 +105,7 @@ def jinja_of(function: Callable[..., Any]) -> str | None:
 
 
 def python_of(spec: FieldSpec) -> str | None:
-    """The Python expression that reads a field from `item`, or None where there is none.
+    """The Python expression that reads a field from `item`, or None for a function.
 
     >>> python_of("question"), python_of("{{choices.text}}")
     ("item['question']", "process_field(item, '{{choices.text}}')")
@@ -115,7 +118,7 @@ def python_of(spec: FieldSpec) -> str | None:
 
 
 def _expression(node: ast.expr, item: str) -> str | None:
-    """The Jinja expression of a Python one: columns of the item, what is in them, and a few methods."""
+    """The Jinja expression for a Python expression of columns, subscripts and a few methods; None for others."""
     if isinstance(node, ast.Constant):
         return repr(node.value)
     if isinstance(node, ast.Subscript):

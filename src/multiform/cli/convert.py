@@ -1,4 +1,4 @@
-"""`multiform convert`: a task or format in the words of another dialect."""
+"""`multiform convert`: write a task or format in another dialect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ examples:
   multiform convert my_task.yaml --to style         a task as a Python class with a styler
   multiform convert my_tasks.py --to formats        Python tasks as YAML
 
-What cannot be said in the other dialect is named on standard error.
+What the other dialect cannot express is named on standard error.
 """
 
 
@@ -51,7 +51,7 @@ def add_parser(commands: Any) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print each in the other dialect, and what differs to standard error."""
+    """Print each task or format in the other dialect, and the differences to standard error."""
     from multiform.formats import FormatConfig, dialect_names, formats
     from multiform.formats.dialects.convert import written
 
@@ -86,7 +86,7 @@ def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
 
 
 def _task(config: TaskConfig, options: argparse.Namespace) -> tuple[str, list[str]]:
-    """The task in the other dialect, and what differs."""
+    """The task in the other dialect, and the differences."""
     from multiform.catalog.translate import class_text, config_text, task_fields
     from multiform.formats.dialects.convert import written
 
@@ -104,7 +104,7 @@ def _task(config: TaskConfig, options: argparse.Namespace) -> tuple[str, list[st
 
 
 def yaml_text(data: Mapping[str, Any]) -> str:
-    """Data as YAML, in its own order; texts with line breaks in double quotes, where they can be seen."""
+    """Data as YAML in its own order, with texts of several lines in double quotes."""
     import yaml
 
     class Dumper(yaml.SafeDumper):

@@ -1,4 +1,8 @@
-"""An argument parser whose errors are ours: one message, with the flag and the nearest name."""
+"""The argument parser, whose errors are a UsageError, and flags that may be repeated.
+
+Each repetition of such a flag, and each further value, adds to the values before. Values of a `--config` file are
+defaults: the first value on the command line replaces them.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def one_of(names: Sequence[str], where: str) -> Callable[[str], str]:
-    """A type of argument: one of the names, in any case, or an error with the nearest of them."""
+    """The type of an argument that is one of several names, in upper or lower case."""
 
     def parse(text: str) -> str:
         matches = [name for name in names if name.lower() == text.lower()]
@@ -44,7 +48,7 @@ def one_of(names: Sequence[str], where: str) -> Callable[[str], str]:
 
 
 class Gather(argparse.Action):
-    """Collects what the flag was given on the command line."""
+    """Collects all values of a flag on the command line in a list."""
 
     def __call__(
         self,
@@ -60,11 +64,12 @@ class Gather(argparse.Action):
         setattr(namespace, self.dest, self.gathered(before, words))
 
     def gathered(self, before: Any, values: Sequence[str]) -> Any:
+        """The values so far, with those of another occurrence of the flag."""
         return [*(before or ()), *values]
 
 
 class Arguments(Gather):
-    """``key=value,key=value``, several of these, or a JSON object: a dict."""
+    """Collects ``key=value,key=value`` texts or JSON objects in a dict."""
 
     def gathered(self, before: Any, values: Sequence[str]) -> dict[str, Any]:
         from multiform.arguments import parse_arguments
@@ -76,12 +81,12 @@ class Arguments(Gather):
 
 
 class Folders(Gather):
-    """Folders, also several in one value as the variable PATH has them."""
+    """Collects folders; a value may hold several, separated as in the variable PATH."""
 
     def gathered(self, before: Any, values: Sequence[str]) -> list[str]:
         return [*(before or ()), *(folder for value in values for folder in split_folders(value))]
 
 
 def split_folders(value: str) -> list[str]:
-    """The folders of a value like ``a:b``; a folder whose name has a colon in it stays whole."""
+    """The folders of a value like ``a:b``; the path of an existing folder is not split."""
     return [value] if Path(value).exists() else [part for part in value.split(os.pathsep) if part] or [value]

@@ -1,4 +1,4 @@
-"""`multiform show`: what exactly a model gets."""
+"""`multiform show`: print the exact prompts of a task."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def execute(options: argparse.Namespace) -> int:
             _print_templates(form, as_json=options.json)
             continue
         wanted = _range(options.doc, len(form.eval_docs))
-        # Shots are drawn for every document in order, so that a document shows the shots that a run gives it.
+        # Few-shot examples are drawn for every document in order, so that a document has the same ones as in a run.
         for doc_id, doc in form.doc_iterator(limit=max(wanted) + 1):
             sample = form.sample(doc_id, doc, template)
             if doc_id in wanted:
@@ -108,7 +108,7 @@ def _print_sample(form: Task, sample: Sample, *, as_json: bool) -> None:
 
 
 def _described(form: Task, sample: Sample) -> dict[str, Any]:
-    """What the JSON line of a document says."""
+    """The JSON line of a document."""
     return {
         "form": form.name,
         "task": form.config.base_name,

@@ -1,4 +1,4 @@
-"""`multiform validate`: what is wrong with a task, and where."""
+"""`multiform validate`: check the configuration, data and prompts of tasks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def add_parser(commands: Any) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Check every form, and say all that is wrong before failing."""
+    """Check every form and print all errors; the exit code is 2 if there are any."""
     from multiform.catalog import TaskManager
     from multiform.results.export import plain_json
 
@@ -72,7 +72,7 @@ def execute(options: argparse.Namespace) -> int:
 def _checked(
     name: str, manager: TaskManager, settings: RunSettings, options: argparse.Namespace, logged: set[Finding]
 ) -> Iterator[dict[str, Any]]:
-    """A row for each form that the name stands for; one that is broken does not hide the others."""
+    """A row for each form of a task or group; an error in one does not hide the others."""
     from multiform.catalog import Group
 
     try:
@@ -100,7 +100,7 @@ def _checked(
 def _rendered(
     config: TaskConfig, settings: RunSettings, options: argparse.Namespace, logged: set[Finding]
 ) -> dict[str, Any]:
-    """The row of a form whose configuration is right: are its data and its prompts, too?"""
+    """The row of a form whose configuration is valid, after rendering its documents."""
     from multiform.engine.setup import check_output_types, load_tasks
     from multiform.lint import lint_tasks
 

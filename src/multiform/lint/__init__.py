@@ -1,4 +1,4 @@
-"""Lint: what is odd about tasks and their documents but no reason to refuse them."""
+"""Lint: warnings about tasks and their documents that are no errors."""
 
 from multiform.lint.documents import DocumentFields, document_findings
 from multiform.lint.finding import Code, Finding, summary

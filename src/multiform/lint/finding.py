@@ -1,4 +1,4 @@
-"""Finding: one thing that is odd about a task, its documents or its run."""
+"""Finding: one warning about a task, its documents or its run."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Level = Literal["warning", "info"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What is odd, where, an example of it, and what to do about it.
+    """A warning: what is odd, where, an example, and what to do about it.
 
     >>> print(Finding(code="empty_question", where="t.yaml", what="no question", example="doc 4", hint="add it"))
     t.yaml: no question (doc 4); add it [empty_question]
     """
 
     code: Code
-    #: The task, without a format; empty for what concerns the whole run.
+    #: The task, without a format; empty for a finding about the whole run.
     task: str = ""
     where: str | None
     what: str

@@ -1,4 +1,4 @@
-"""Checks of whole tasks: their documents and their few-shot examples."""
+"""Checks of tasks and of what a run does with them: few-shot examples, chat template, decontamination."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from multiform.models import Model
 
 
 def task_findings(task: Task, docs: Iterable[tuple[int, Doc]]) -> list[Finding]:
-    """All that is odd about a task and these documents of it."""
+    """The findings about a task and these documents of it."""
     return [*document_findings(_fields(task), docs), *fewshot_findings(task)]
 
 
 def lint_tasks(tasks: Iterable[tuple[Task, Iterable[tuple[int, Doc]]]]) -> list[Finding]:
-    """The findings of several forms; documents that several forms of a task read alike are checked once."""
+    """The findings about several forms; documents that forms of a task read in the same way are checked once."""
     findings: list[Finding] = []
     checked: set[str] = set()
     for task, docs in tasks:
@@ -30,7 +30,7 @@ def lint_tasks(tasks: Iterable[tuple[Task, Iterable[tuple[int, Doc]]]]) -> list[
 
 
 def _fields(task: Task) -> DocumentFields:
-    """What the task reads, before any format or noise changes it."""
+    """The fields that the task reads, before any format or perturbation."""
     config = task.config
     raw = config.prompt if config.recovered is None else config.recovered.mapping
     named = config.format is not None
@@ -55,7 +55,7 @@ def fewshot_findings(task: Task) -> list[Finding]:
     if (fewshot.split is None and fewshot.samples is not None) or fewshot.process_docs is not config.process_docs:
         return []
     if any(getattr(type(task), name) is not getattr(Task, name) for name in ("fewshot_docs", "eval_docs")):
-        return []  # the task's own code says where documents come from
+        return []  # the task's own code chooses the documents
     drawn = fewshot.split or config.training_split or config.validation_split or config.test_split
     evaluated, dataset = task.source.eval_split, task.source.dataset
     if drawn is None or not dataset.same_rows(drawn, evaluated):
@@ -88,7 +88,7 @@ def model_findings(model: Model, tasks: Iterable[Task], *, apply_chat_template: 
 
 
 def corpus_findings(tasks: Iterable[Task]) -> list[Finding]:
-    """Which tasks ask to be decontaminated, where there is no corpus to look them up in."""
+    """Whether tasks are to be decontaminated in a run without a corpus."""
     return [
         Finding(
             code="no_corpus",

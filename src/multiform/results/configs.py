@@ -1,4 +1,4 @@
-"""What a results file says about a task's configuration, with lm-eval's keys in lm-eval's order."""
+"""The configuration of a task in a results file, with lm-eval's keys in lm-eval's order."""
 
 from __future__ import annotations
 
@@ -20,13 +20,16 @@ _ORDER = (
     *("output_type", "generation_kwargs", "repeats", "filter_list", "should_decontaminate"),
     *("doc_to_decontamination_query", "gen_prefix", "metadata"),
 )
-#: Left out where they are empty or false, as lm-eval leaves out what is not set.
+#: Keys that are left out where they are empty or false, as lm-eval does.
 _ONLY_SET = ("tag", "dataset_kwargs", "generation_kwargs", "metric_list", "filter_list",
              "multiple_inputs", "multiple_targets")  # fmt: skip
 
 
 def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of a form as it was run: its exact templates, its examples, and the run's metadata."""
+    """The configuration of a form as it was run: its exact templates, its few-shot settings, and its metadata.
+
+    `arguments` are the model arguments, which lm-eval adds to the metadata.
+    """
     config = task.config
     values = {**task.dump_config(), **config.templates()}
     values |= {key: _source_code(getattr(config, key)) for key in values if isfunction(getattr(config, key, None))}
@@ -38,12 +41,12 @@ def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _fewshot(config: Any) -> dict[str, Any]:
-    """All of it, what is not set as well."""
+    """All fields of the few-shot configuration, also those that are not set."""
     return {f.name: plain(getattr(config, f.name, None)) for f in fields(FewshotConfig)}
 
 
 def _source_code(function: Any) -> str:
-    """What a function says, which its name alone does not; the name where its file is gone."""
+    """The source code of a function, or its name where the source cannot be read."""
     try:
         return getsource(function)
     except (OSError, TypeError):

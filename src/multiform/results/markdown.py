@@ -1,4 +1,4 @@
-"""Scores as a Markdown table with lm-eval's columns: a row for each metric and filter."""
+"""Scores as Markdown tables with lm-eval's columns: a row for each metric and filter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ARROWS: Mapping[bool | None, str] = {True: "↑", False: "↓", None: ""}
 
 
 def markdown(results: Results) -> str:
-    """A line about the run and a table of tasks, then one of groups where there are any.
+    """A line about the run and a table of tasks, then a table of groups where there are any.
 
     |Tasks|Version|Filter|n-shot|Metric|   |Value |   |Stderr|
     |-----|------:|------|-----:|------|---|-----:|---|------|
@@ -30,7 +30,7 @@ def markdown(results: Results) -> str:
 
 
 def _tasks(results: Results) -> Iterator[Sequence[str]]:
-    """Groups by name, each with its members below it, and then all other tasks."""
+    """The rows of all groups by name, each with its members below it, and then of all other tasks."""
     by_name: dict[str, FormResult | GroupResult] = {form.name: form for form in results.forms}
     by_name |= {group.name: group for group in results.groups}
     shown: set[str] = set()
@@ -65,7 +65,7 @@ def _values(estimate: Estimate) -> Sequence[str]:
 
 
 def _number(version: Any) -> str:
-    """A version without the zero behind the point, which says nothing."""
+    """A version without a trailing ``.0``."""
     return str(version).removesuffix(".0")
 
 

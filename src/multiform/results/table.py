@@ -1,4 +1,4 @@
-"""The tables of a run: a row for each form, and one for each group."""
+"""The tables that `multiform run` prints: a row for each form, and one for each group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = ("Form", "n", "Shots", "Metric", "Score", "± SE", "95 % interval", "A
 
 
 def results_table(results: Results) -> Table:
-    """A row for each form: its first metric with its uncertainty, and the others in short."""
+    """The table of forms: the first metric with its uncertainty, and the values of the others."""
     table = _table("Form")
     for form in results.forms:
         table.add_row(*row(form))
@@ -23,7 +23,7 @@ def results_table(results: Results) -> Table:
 
 
 def groups_table(results: Results) -> Table:
-    """The same for the groups, each below the one that it is in."""
+    """The table of groups with scores, indented by their depth."""
     table = _table("Group")
     for group in results.groups:
         if group.estimates:
@@ -33,7 +33,7 @@ def groups_table(results: Results) -> Table:
 
 
 def print_table(results: Results, console: Console) -> None:
-    """Print the tables, then what was set aside."""
+    """Print the tables, then the task settings that formats override."""
     console.print(results_table(results))
     if any(group.estimates for group in results.groups):
         console.print(groups_table(results))
