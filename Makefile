@@ -1,5 +1,7 @@
 # make demo   evaluate the bundled model on the bundled quiz in every format
 # make test   all tests and checks
+# make test-fast  what tests without other processes, real models and lm-eval, in three minutes; TESTS=tests/forms for a part
+# make golden  write the golden texts of the public API and of what commands print again
 # make bench  Multiform and lm-eval side by side, an hour; make bench-short takes five minutes
 # make parity  every request of 589 lm-eval tasks, byte for byte; a quarter of an hour, the second time minutes
 # make parity-tasks  all 13,093 task files of lm-eval: which load, and which give a prompt
@@ -9,7 +11,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-slow check format bench bench-short parity parity-tasks foreign-tasks clean
+.PHONY: help setup demo test test-fast test-slow golden check format bench bench-short parity parity-tasks foreign-tasks clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -42,10 +44,18 @@ format: $(BIN)/.dev
 	$(BIN)/ruff format .
 
 test: check
-	$(BIN)/pytest -m 'not slow' --cov --cov-report=term:skip-covered
+	$(BIN)/pytest -m 'not slow' --durations=20 --cov --cov-report=term:skip-covered
+
+TESTS ?= tests src
+test-fast: $(BIN)/.dev
+	$(BIN)/pytest -m 'not slow and not bundled and not parity and not process' --durations=5 $(TESTS)
 
 test-slow: $(BIN)/.dev
 	$(BIN)/pytest -m slow
+
+golden: $(BIN)/.dev
+	$(BIN)/python tests/test_public_api.py
+	$(BIN)/python tests/test_golden_tables.py
 
 bench: $(BIN)/.dev
 	$(BIN)/python -m benchmarks

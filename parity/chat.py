@@ -34,4 +34,4 @@ def their_chat() -> Chat:
     from lm_eval.models.huggingface import HFLM
 
     model = types.SimpleNamespace(tokenizer=tokenizer(), chat_template_args={})
-    return types.MethodType(HFLM.apply_chat_template, model)  # type: ignore[arg-type]
+    return types.MethodType(HFLM.apply_chat_template, model)

@@ -28,7 +28,7 @@ BEGIN, END = "<!-- report -->\n", "<!-- end of report -->\n"
 HOW = {
     "template": "recovered from the template",
     "raw": "raw already",
-    "documents": "read back out of each document's prompt, or refused there",
+    "documents": "recovered from each document's prompt, or refused there",
 }
 
 

@@ -33,6 +33,20 @@ def _own_task_classes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(task_classes, "_entries", dict(task_classes._entries))
 
 
+@pytest.fixture(autouse=True)
+def _own_registrations(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test finds what another one registered."""
+    from multiform.formats import formats
+    from multiform.forms import samplers
+    from multiform.models import models
+    from multiform.scoring.filters import filters
+    from multiform.scoring.metrics import metrics
+    from multiform.scoring.scorers import scorers
+
+    for registry in (filters, formats, metrics, models, samplers, scorers):
+        monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+
+
 @pytest.fixture(scope="session")
 def mirror() -> Path:
     """The folder of real benchmark rows; tests that need it are skipped where it is absent."""

@@ -227,6 +227,7 @@ def test_any_answer_gives_an_index_of_a_choice_or_a_data_error(number, answer):
     except DataError as error:
         assert error.hint  # noqa: PT017
     else:
+        assert isinstance(index, int)
         assert 0 <= index < number
 
 

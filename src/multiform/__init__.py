@@ -11,7 +11,7 @@ from multiform.imports.answers import answer_from
 
 if TYPE_CHECKING:
     from multiform import compat
-    from multiform.catalog import BaseTask, Group, TaskManager
+    from multiform.catalog import BaseTask, Group, Node, TaskManager
     from multiform.config import (
         FewshotConfig,
         FilterPipeline,
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
         ScorerConfig,
         TaskConfig,
     )
-    from multiform.errors import ConfigError, DataError, ModelError, MultiformError, UsageError
+    from multiform.engine.progress import Progress
+    from multiform.errors import ConfigError, DataError, MissingColumnError, ModelError, MultiformError, UsageError
     from multiform.evaluation import evaluate
-    from multiform.fields import process_field
+    from multiform.fields import Doc, FieldSpec, process_field
     from multiform.formats import (
         BPBFormat,
         BPBStyle,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
         ClozeStyle,
         ClozeTemplateConfig,
         COTGenFormat,
+        FieldMapping,
         FormatConfig,
         GenerateFormat,
         HybridFormat,
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
         MCQAFormat,
         MCQTemplateConfig,
         MCStyle,
+        OutputType,
         ResponseType,
         TaskStyle,
         TaskStyler,
@@ -49,11 +52,16 @@ if TYPE_CHECKING:
         register_format,
         shuffle_correct_with_distractors,
     )
+    from multiform.formats.dialects.metric_classes import BaseMetric
+    from multiform.formats.dialects.samples import BaseMetricContext, Message, MetricResult, Role
+    from multiform.formats.perturbation import Perturbation
     from multiform.forms import (
+        ChatTemplate,
         Form,
         GenerateTask,
         LoglikelihoodTask,
         MultipleChoiceTask,
+        Responses,
         RollingTask,
         RunSettings,
         Sample,
@@ -62,6 +70,9 @@ if TYPE_CHECKING:
         Task,
         register_sampler,
     )
+    from multiform.forms.samplers import BalancedSampler, FirstNSampler, RandomSampler
+    from multiform.lint import Finding, lint_tasks
+    from multiform.media import Media
     from multiform.models import Model, register_model
     from multiform.requests import (
         Completion,
@@ -69,20 +80,31 @@ if TYPE_CHECKING:
         Instance,
         LLOutput,
         LoglikelihoodRequest,
+        Output,
+        Request,
+        Response,
         RollingRequest,
     )
     from multiform.results import FormResult, GroupResult, Results
-    from multiform.scoring.filters import register_filter
+    from multiform.results.scores import NoSuchResultError, Scores
+    from multiform.scoring.aggregations import Aggregation, register_aggregation
+    from multiform.scoring.filters import Filter, Pipeline, register_filter
     from multiform.scoring.metrics import Metric, register_metric
-    from multiform.scoring.outcome import ChoiceOutcome, LikelihoodOutcome, TextOutcome
+    from multiform.scoring.outcome import ChoiceOutcome, LikelihoodOutcome, Outcome, TextOutcome
+    from multiform.scoring.reductions import Reduction, register_reduction
     from multiform.scoring.scorers import ReadingScorer, Scorer, register_scorer
     from multiform.scoring.statistics import Estimate
 
 __all__ = [
+    "Aggregation",
     "BPBFormat",
     "BPBStyle",
+    "BalancedSampler",
+    "BaseMetric",
+    "BaseMetricContext",
     "BaseTask",
     "COTGenFormat",
+    "ChatTemplate",
     "ChoiceOutcome",
     "ClozeFormat",
     "ClozeStyle",
@@ -90,10 +112,16 @@ __all__ = [
     "Completion",
     "ConfigError",
     "DataError",
+    "Doc",
     "Estimate",
     "FewshotConfig",
+    "FieldMapping",
+    "FieldSpec",
+    "Filter",
     "FilterPipeline",
     "FilterStep",
+    "Finding",
+    "FirstNSampler",
     "Form",
     "FormResult",
     "FormatConfig",
@@ -114,15 +142,33 @@ __all__ = [
     "MCQAFormat",
     "MCQTemplateConfig",
     "MCStyle",
+    "Media",
+    "Message",
     "Metric",
     "MetricConfig",
+    "MetricResult",
+    "MissingColumnError",
     "Model",
     "ModelError",
     "MultiformError",
     "MultipleChoiceTask",
+    "NoSuchResultError",
+    "Node",
+    "Outcome",
+    "Output",
+    "OutputType",
+    "Perturbation",
+    "Pipeline",
+    "Progress",
+    "RandomSampler",
     "ReadingScorer",
+    "Reduction",
+    "Request",
+    "Response",
     "ResponseType",
+    "Responses",
     "Results",
+    "Role",
     "RollingRequest",
     "RollingTask",
     "RunSettings",
@@ -131,6 +177,7 @@ __all__ = [
     "ScoredSample",
     "Scorer",
     "ScorerConfig",
+    "Scores",
     "Task",
     "TaskConfig",
     "TaskManager",
@@ -144,11 +191,14 @@ __all__ = [
     "compat",
     "evaluate",
     "format_mc_prompt",
+    "lint_tasks",
     "process_field",
+    "register_aggregation",
     "register_filter",
     "register_format",
     "register_metric",
     "register_model",
+    "register_reduction",
     "register_sampler",
     "register_scorer",
     "shuffle_correct_with_distractors",
@@ -157,22 +207,33 @@ __all__ = [
 # A task's file may import `lm_eval` or `eval_framework`; the modules of `compat` answer.
 answer_from("multiform.compat", Path(__file__).parent / "compat")
 
-#: Where the names come from; each of these modules imports those before it that it builds on.
+#: Where the names come from: the first of these modules that has one defines it. Each imports what it builds on of
+#: those before it.
 _HOMES = (
     "multiform.errors",
+    "multiform.media",
     "multiform.requests",
     "multiform.fields",
     "multiform.formats",
+    "multiform.formats.perturbation",
     "multiform.config",
-    "multiform.scoring.filters",
     "multiform.scoring.statistics",
+    "multiform.scoring.aggregations",
+    "multiform.scoring.reductions",
+    "multiform.scoring.filters",
     "multiform.scoring.outcome",
     "multiform.scoring.metrics",
     "multiform.scoring.scorers",
     "multiform.models",
     "multiform.forms",
+    "multiform.forms.samplers",
+    "multiform.formats.dialects.metric_classes",
+    "multiform.formats.dialects.samples",
     "multiform.catalog",
+    "multiform.lint",
+    "multiform.engine.progress",
     "multiform.results",
+    "multiform.results.scores",
     "multiform.evaluation",
 )
 

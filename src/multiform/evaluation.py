@@ -14,8 +14,7 @@ from multiform.catalog import BaseTask, Group
 from multiform.config import TaskConfig
 from multiform.config.serialize import plain
 from multiform.engine.checks import check_model_fits, check_settings, generation_arguments
-from multiform.engine.display import chosen_progress
-from multiform.engine.progress import Progress
+from multiform.engine.progress import Progress, chosen_progress
 from multiform.engine.run import (
     PendingSample,
     RequestCaching,

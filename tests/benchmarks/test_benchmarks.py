@@ -17,6 +17,8 @@ from benchmarks.answering import tree_nodes
 from benchmarks.rows import Row
 from benchmarks.turns import take_turns
 
+pytestmark = pytest.mark.process
+
 ROOT = Path(__file__).parent.parent.parent
 ASKED = [["q1", " a"], ["q1", " b"], ["q2", " a"], ["q2", " b"]]
 SCORED = [1, 1, 1, 2]

@@ -4,9 +4,21 @@
 
 from __future__ import annotations
 
+from typing import Any, ClassVar
+
 import pytest
 
-from multiform import BaseTask, BPBStyle, ClozeStyle, ConfigError, MCCompletionStyle, MCStyle, ResponseType, TaskManager
+from multiform import (
+    BaseTask,
+    BPBStyle,
+    ClozeStyle,
+    ConfigError,
+    MCCompletionStyle,
+    MCStyle,
+    ResponseType,
+    TaskManager,
+    TaskStyler,
+)
 from multiform import evaluate as run
 from multiform.catalog import Group, task_classes
 from multiform.formats.dialects.metric_classes import AccuracyLoglikelihood, BitsPerByteLoglikelihood
@@ -37,7 +49,7 @@ class MyTask(BaseTask[str]):
     FEWSHOT_SPLIT = "train"
     SUBJECTS = ["my_subject"]
     PERTURBATION_UNMODIFIABLE_WORDS = ["Question"]
-    TASK_STYLER = ClozeStyle(question_prefix="Question: ", cue_text="Answer:")
+    TASK_STYLER: ClassVar[TaskStyler] = ClozeStyle(question_prefix="Question: ", cue_text="Answer:")
 
     def _get_raw_question(self, item):
         return item["question"]
@@ -200,7 +212,7 @@ def test_perturbations_leave_the_protected_words_of_the_class_alone():
         PERTURBATION_UNMODIFIABLE_WORDS = ["test"]
 
     results = run(model="dummy", tasks=[Loud, Cued], perturbation={"type": "uppercase"})
-    contexts = [form.samples[0].instances[0].request.context for form in results.forms]
+    contexts = [form.samples[0].sample.prompt for form in results.forms]
     assert "Question: my_SUBJECT".lower() in contexts[0].lower()
     assert "MY_SUBJECT test 0?\n A. x" in contexts[0]
     assert "Question: MY_SUBJECT TEST 0?\nA. x" in contexts[1]
@@ -211,7 +223,7 @@ def test_a_class_can_say_whatever_a_task_file_can():
         NAME = "Configured"
         CONFIG = {"metadata": {"version": 3}, "num_fewshot": 2}
 
-    config = Configured().to_node()
+    config: Any = Configured().to_node()
     assert config.metadata == {"version": 3}
     assert config.num_fewshot == 2
 
@@ -238,7 +250,7 @@ def test_a_subject_that_the_table_shows_can_be_asked_for_by_that_name():
 def test_a_class_for_a_styler_is_one_clear_error():
     class Classy(MyTask):
         NAME = "Classy"
-        TASK_STYLER = MCStyle
+        TASK_STYLER = MCStyle  # type: ignore[assignment]
 
     with pytest.raises(ConfigError, match=r"not a styler; give an object, e\.g\. TASK_STYLER = MCStyle"):
         Classy().to_node()

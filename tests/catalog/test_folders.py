@@ -73,6 +73,7 @@ def test_a_path_to_such_a_folder_is_used_without_a_word(package, tmp_path, caplo
     assert caplog.messages == []
 
 
+@pytest.mark.process
 def test_without_lm_eval_its_name_is_an_error_that_says_what_to_do(tmp_path):
     (tmp_path / "lm_eval.py").write_text("")  # a module of that name, which has no tasks
     program = (

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,8 @@ def contexts(kind, shots=0, **options):
     task = Task.from_config(kind().to_node())
     if shots:
         task.set_num_fewshot(shots)
-    return [instance.request.context for instance in task.build_all_requests(**options)]
+    requests: list[Any] = [instance.request for instance in task.build_all_requests(**options)]
+    return [request.context for request in requests]
 
 
 def test_the_rows_of_an_own_load_dataset_are_evaluated():
@@ -98,7 +100,7 @@ def test_an_own_load_dataset_counts_under_a_format_too():
             return 0
 
     results = run(model="dummy", tasks=["Chosen@cloze"])
-    assert results.forms[0].samples[0].instances[0].request.context == "Question: own\nAnswer:"
+    assert results.forms[0].samples[0].sample.prompt == "Question: own\nAnswer:"
 
 
 def test_a_load_dataset_that_sets_no_rows_is_one_clear_error():
@@ -117,7 +119,7 @@ def test_an_own_choice_of_examples_is_shown():
         NAME = "Fixed"
 
         def _sample_fewshot_examples(self, item):
-            return [{"q": f"shot {i}", "a": "0"} for i in range(self.num_fewshot)]
+            return [{"q": f"shot {i}", "a": "0"} for i in range(self.num_fewshot or 0)]
 
     assert contexts(Fixed, shots=2)[3] == "shot 0\nSum: 0\n\nshot 1\nSum: 0\n\ntest 3 + 1 =\nSum:"
 
@@ -127,13 +129,16 @@ def test_an_own_choice_of_examples_sees_rows_and_a_generator_of_its_own():
         NAME = "Drawn"
 
         def _sample_fewshot_examples(self, item):
-            return self.rnd.sample(list(self.dataset[self.FEWSHOT_SPLIT]), self.num_fewshot)
+            assert self.rnd is not None
+            return self.rnd.sample(list(self.dataset[self.FEWSHOT_SPLIT]), self.num_fewshot or 0)
 
     drawn = contexts(Drawn, shots=2)
     assert drawn == contexts(Drawn, shots=2)
     assert all(context.count("train") == 2 for context in drawn)
-    task = Task.from_config(Drawn().to_node())
+    node: Any = Drawn().to_node()
+    task = Task.from_config(node)
     task.set_num_fewshot(2)
+    last: Any
     (last,) = task.stream_requests(task.doc_iterator(samples=[3]))
     assert last.request.context == drawn[3]  # whichever documents are asked before it
 
@@ -158,7 +163,7 @@ def test_a_number_of_examples_reaches_a_class_whose_constructor_has_none_by_defa
             super().__init__(num_fewshot)
 
     results = run(model="dummy", tasks=[Shy], num_fewshot=2)
-    assert results.forms[0].samples[0].instances[0].request.context.count("train") == 2
+    assert results.forms[0].samples[0].sample.prompt.count("train") == 2
 
 
 def test_messages_of_an_own_instruction_are_turns_of_a_chat():
@@ -209,7 +214,7 @@ class _Context(BaseMetricContext):
     unit: str
 
 
-class _InUnits(BaseMetric):
+class _InUnits(BaseMetric[Any]):
     """Whether an answer has the unit that the context names, and whether it has one at all."""
 
     NAME = "In Units"
@@ -274,7 +279,7 @@ def test_what_post_processing_leaves_is_compared_as_it_is():
 
 
 def test_a_metric_without_values_says_how_often_and_why(caplog):
-    class Broken(BaseMetric):
+    class Broken(BaseMetric[Any]):
         NAME = "Broken"
 
         def calculate(self, response):
@@ -291,7 +296,7 @@ def test_a_metric_without_values_says_how_often_and_why(caplog):
 
 
 def test_several_values_of_one_document_all_count():
-    class Each(BaseMetric):
+    class Each(BaseMetric[Any]):
         NAME = "Each"
 
         def calculate(self, response):
@@ -309,7 +314,7 @@ def test_an_aggregation_that_is_no_mean_is_refused_by_name():
     class Best:
         name = "Pass@5"
 
-    class OfFive(BaseMetric):
+    class OfFive(BaseMetric[Any]):
         NAME = "Of Five"
         AGGREGATORS = (Best(),)
 
@@ -340,7 +345,8 @@ def test_an_answer_without_a_limit_of_its_own_says_where_it_ends(caplog):
         results = run(model="dummy", tasks=[Short, Endless])
     assert "Endless: completions end after 256 tokens" in caplog.text
     assert "Short: answers end" not in caplog.text
-    asked = [form.samples[0].instances[0].request.gen_kwargs for form in results.forms]
+    requests: list[Any] = [form.samples[0].instances[0].request for form in results.forms]
+    asked = [request.gen_kwargs for request in requests]
     assert [(one["until"], one["max_gen_toks"]) for one in asked] == [(["\n"], 5), ([], 256)]
 
 
@@ -430,7 +436,8 @@ def test_revisions_come_from_a_lock_file(tmp_path):
         REVISION_LOCKFILE = lock
 
     assert Pinned().hf_revision == "abc123"
-    assert Pinned().to_node().dataset_kwargs == {"revision": "abc123"}
+    node: Any = Pinned().to_node()
+    assert node.dataset_kwargs == {"revision": "abc123"}
     assert Pinned.with_overwrite(0, custom_hf_revision="main").hf_revision == "main"
     lock.write_text("{}", encoding="utf-8")
     with pytest.raises(ConfigError, match=r"lock\.json does not pin 'sums'"):
@@ -446,4 +453,4 @@ def test_samples_can_be_looked_at_without_a_run():
     assert (first.id, second.id) == (0, 1)
     assert [message.role for message in first.messages] == [Role.USER, Role.ASSISTANT, Role.USER, Role.ASSISTANT]
     assert first.messages[2].content.endswith("+ 1 =\n !")
-    assert first.ground_truth in "1234"
+    assert str(first.ground_truth) in "1234"

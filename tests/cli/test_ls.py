@@ -111,6 +111,7 @@ def test_of_very_many_broken_files_the_first_are_named(folder):
     assert ran.err.splitlines()[-1] == "WARNING: and 25 more of this kind: --verbosity DEBUG shows them"
 
 
+@pytest.mark.process
 def test_file_names_that_are_not_utf8_are_listed_with_escapes(folder):
     (folder.path / "tasks").mkdir()
     (folder.path / "tasks" / os.fsdecode(b"caf\xe9.yaml")).write_text("task: latin\n")

@@ -45,6 +45,7 @@ def test_version_is_printed(folder):
     assert folder.run("--version").out.strip() == version("multiform")
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "commands",
     [
@@ -63,6 +64,7 @@ def test_nothing_heavy_is_imported(folder, commands):
     assert HEAVY & set(done.stderr.split()) == set()
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
@@ -80,12 +82,14 @@ def test_wrong_input_is_one_line_on_standard_error(folder, argv, message):
     assert (ran.code, ran.out, ran.err) == (2, "", message)
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("closed", [">&-", "2>&-"])
 def test_a_closed_stream_is_no_error(folder, closed):
     command = shlex.join(folder.command("run", "--model", "dummy", "--tasks", "quiz", "--limit", "2"))
     assert subprocess.run(f"{command} {closed}", shell=True, cwd=folder.path, check=False).returncode == 0
 
 
+@pytest.mark.process
 def test_the_installed_command_is_the_same(folder):
     script = Path(sys.executable).with_name("multiform")
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=False)

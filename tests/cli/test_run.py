@@ -103,11 +103,12 @@ def test_name_is_printed_as_it_is(folder, name):
     assert name in ran.out
 
 
-def test_what_a_format_sets_aside_is_said(folder):
+def test_what_a_format_overrides_is_said(folder):
     folder.task("metric_list: [{metric: acc}]\n")
-    assert "t@generate: the format sets aside metric acc" in folder.run(*RUN, "task.yaml@generate").out
+    assert "t@generate: the format overrides metric acc" in folder.run(*RUN, "task.yaml@generate").out
 
 
+@pytest.mark.process
 def test_json_is_alone_on_standard_output(folder):
     folder.task()
     ran = folder.process(*RUN, "task.yaml@mcqa", "--json", "--output_path", "out", "--log_samples")
@@ -317,6 +318,7 @@ def test_odd_text_survives_run_and_samples(folder, text):
     assert samples["t@mcqa"][0]["arguments"]["gen_args_0"] == {"arg_0": context, "arg_1": " A"}
 
 
+@pytest.mark.process
 def test_odd_text_survives_a_run_in_a_process_of_its_own(folder):
     folder.rows(*({"question": text, "choices": [text, "no"], "answer": 1} for text in list(ODD.values())[:-2]))
     folder.task()
@@ -409,6 +411,7 @@ def slow(doc):
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "argv", [[*RUN, "task.yaml", "--output_path", "out"], ["show", "task.yaml"]], ids=["run", "show"]
 )
@@ -439,22 +442,26 @@ def full(make_folder) -> Any:
     return folder, folder.process(*argv, preexec_fn=small_files)
 
 
+@pytest.mark.process
 def test_a_full_disk_ends_the_run_with_1_and_one_message(full):
     _, ran = full
     assert (ran.code, len(ran.errors), "Traceback" in ran.err) == (1, 1, False)
     assert "could not be written: File too large; free some space or choose another --output_path" in ran.errors[0]
 
 
+@pytest.mark.process
 def test_a_full_disk_leaves_no_file_that_is_half_there(full):
     folder, _ = full
     assert [path for path in (folder.path / "out").rglob("*") if path.is_file()] == []
 
 
+@pytest.mark.process
 def test_a_full_disk_does_not_lose_the_scores(full):
     _, ran = full
     assert "t@mcqa" in ran.out
 
 
+@pytest.mark.process
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
 @pytest.mark.parametrize("argv", [["show", "quiz"], [*RUN, "quiz", "--limit", "2"]], ids=["show", "run"])
 def test_a_full_standard_output_is_one_message(folder, argv):
@@ -468,6 +475,7 @@ def test_a_full_standard_output_is_one_message(folder, argv):
     assert "Exception ignored" not in ran.stderr
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     "argv",
     [
@@ -486,6 +494,7 @@ def test_a_reader_that_goes_away_is_no_error(folder, argv):
     assert not [line for line in err.splitlines() if "Traceback" in line or "Exception ignored" in line]
 
 
+@pytest.mark.process
 def test_a_reader_that_goes_away_loses_no_file(folder):
     folder.task()
     read, write = os.pipe()

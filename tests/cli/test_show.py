@@ -202,6 +202,7 @@ def test_odd_text_survives(folder, text):
     assert shown["requests"][0]["context"] == f"Question: {text}\nAnswer:"
 
 
+@pytest.mark.process
 def test_odd_text_survives_in_a_process_of_its_own(folder):
     folder.rows(*({"question": text, "choices": ["a", "b"], "answer": 0} for text in ODD))
     folder.task()
@@ -210,6 +211,7 @@ def test_odd_text_survives_in_a_process_of_its_own(folder):
     assert len(ran.out.splitlines()) == len(ODD)
 
 
+@pytest.mark.process
 def test_odd_text_is_shown_without_json(folder):
     folder.rows(*({"question": text, "choices": ["a", "b"], "answer": 0} for text in ODD))
     folder.task()
@@ -217,6 +219,7 @@ def test_odd_text_is_shown_without_json(folder):
     assert (ran.code, ran.err, ran.out.count("===")) == (0, "", len(ODD))
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("encoding", ["ascii", "utf-16"])
 def test_json_is_utf8_whatever_the_terminal_is(folder, encoding, monkeypatch):
     monkeypatch.setenv("PYTHONIOENCODING", encoding)

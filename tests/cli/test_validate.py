@@ -97,7 +97,8 @@ def test_the_bundled_tasks_are_right_in_every_format(folder):
 
 
 def test_examples_are_right_in_every_format(folder, mirror, examples):
-    names = [f"{path}@all" for path in sorted(examples.glob("*.yaml"))]
+    files = [path for path in sorted(examples.glob("*.yaml")) if "class:" not in path.read_text()]  # prompts by code
+    names = [f"{path}@all" for path in files]
     ran = folder.run("validate", *names, "--dataset_mirror", str(mirror), "--num_fewshot", "3", "--limit", "50")
     assert [line for line in ran.out.splitlines() if line.startswith("error")] == []
 

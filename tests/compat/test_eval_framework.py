@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 import sys
+from typing import Any
 
 import pytest
 
@@ -60,13 +62,12 @@ def _clean():
 
 def test_names_of_the_document_resolve_to_ours():
     assert compat.install("eval_framework")
-    from eval_framework.metrics.loglikelihood.dcs import DistributionalCorrectnessScore
-    from eval_framework.tasks.task_style import MCStyle, TaskStyler, format_mc_prompt
-
-    assert MCStyle is multiform.MCStyle
-    assert issubclass(MCStyle, TaskStyler)
-    assert format_mc_prompt is multiform.format_mc_prompt
-    assert DistributionalCorrectnessScore.specs == ({"metric": "dcs"},)
+    style = importlib.import_module("eval_framework.tasks.task_style")
+    dcs = importlib.import_module("eval_framework.metrics.loglikelihood.dcs")
+    assert style.MCStyle is multiform.MCStyle
+    assert issubclass(style.MCStyle, style.TaskStyler)
+    assert style.format_mc_prompt is multiform.format_mc_prompt
+    assert dcs.DistributionalCorrectnessScore.specs == ({"metric": "dcs"},)
     assert compat.install("eval_framework")  # a second time changes nothing
 
 
@@ -75,9 +76,7 @@ def test_the_real_package_is_left_alone(tmp_path, monkeypatch):
     (tmp_path / "eval_framework" / "__init__.py").write_text("real = True", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     assert not compat.install("eval_framework")
-    import eval_framework
-
-    assert eval_framework.real
+    assert importlib.import_module("eval_framework").real
     assert not compat.install("eval_framework")
 
 
@@ -174,7 +173,7 @@ def test_a_benchmark_with_its_own_rows_context_and_metric_runs_as_it_is_written(
     results = multiform.evaluate(model="dummy", tasks=[str(sums / "sums.py")], num_fewshot=2)
     assert results["compat_Sums"]["Distance,none"] == 1.2  # 3 is 2, 1, 0, 1 and 2 away
     assert results["compat_Sums"].get("Distance_stderr,none") is not None
-    request = results.forms[0].samples[0].instances[0].request
+    request: Any = results.forms[0].samples[0].instances[0].request
     assert request.context.count("Question:") == 3
     assert request.context.endswith("Answer:")
     assert request.gen_kwargs["until"] == ["Question:"]
@@ -190,7 +189,7 @@ def test_samples_are_made_in_the_order_of_eval_framework(sums):
     assert compat.install("eval_framework")
     sys.path.insert(0, str(sums))
     try:
-        import sums as module
+        module = importlib.import_module("sums")
 
         task = module.Sums.with_overwrite(1, custom_subjects=None, custom_hf_revision=None)
         samples = list(task.iterate_samples(3))
@@ -214,9 +213,7 @@ def test_our_modules_answer_for_a_task_file_also_where_the_real_package_is_insta
     monkeypatch.syspath_prepend(sums / "real")
     results = multiform.evaluate(model="dummy", tasks=[str(sums / "sums.py")])
     assert set(results) == {"compat_Sums"}
-    import eval_framework
-
-    assert eval_framework.real
+    assert importlib.import_module("eval_framework").real
 
 
 CODE_METRIC = """

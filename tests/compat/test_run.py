@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from multiform.compat import finder, run
+from multiform.compat import run
+from multiform.imports import lm_eval as finder
 
 
 @pytest.fixture(autouse=True)

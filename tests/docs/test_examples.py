@@ -8,6 +8,7 @@ about: a task is validated, a command is run, Python is executed. What stands in
 * `...` at the end of a command stands for flags of the reader: a model, a limit and a folder of tasks;
 * a piece of a task file, which names no data, gets the other keys of a small task;
 * datasets of the hub are a few made-up rows in a mirror, and `path/to/lm_eval` is the installed lm-eval;
+* a benchmark of eval-framework is a small class that imports eval-framework as those do;
 * of `make` it is checked that the target, of `pip install` that the extra is there.
 
 A block that is not run stands in `NOT_RUN`, with the reason.
@@ -34,6 +35,8 @@ import pytest
 import yaml
 
 from multiform.cli.main import main
+
+pytestmark = pytest.mark.process
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -78,8 +81,37 @@ ARC_ROWS = [
     {"question": f"Which {i}?", "choices": {"text": ["a", f"b{i}"], "label": ["A", "B"]}, "answerKey": "B"}
     for i in range(8)
 ]
+PROBLEM_ROWS = [
+    {"question": f"What is {i} + {i}?", "solution": f"Twice {i} is {2 * i}.", "answer": str(2 * i)} for i in range(8)
+]
 MMLU_ROWS = [{"question": f"Which {i}?", "choices": ["w", "x", "y", f"z{i}"], "answer": i % 4} for i in range(6)]
 BLIMP_ROWS = [{"sentence_good": "She sleeps.", "sentence_bad": "She sleep."}]
+#: A script, or a module, that uses lm-eval.
+SCRIPT = "import sys\nfrom lm_eval import simple_evaluate\nprint(sys.argv)\n"
+#: A benchmark as eval-framework has them, with rows of its own.
+BENCHMARK = """
+from eval_framework.tasks.base import BaseTask
+from eval_framework.tasks.task_style import MCStyle
+
+
+class Doubles(BaseTask[str]):
+    NAME = "Doubles"
+    DATASET_PATH = "doubles"
+    SAMPLE_SPLIT = FEWSHOT_SPLIT = "test"
+    TASK_STYLER = MCStyle()
+
+    def _load_dataset(self, subject):
+        self.dataset = {"test": [{"number": 2}, {"number": 3}]}
+
+    def _get_raw_question(self, item):
+        return f"Twice {item['number']}?"
+
+    def _get_choices(self, item):
+        return [str(item["number"]), str(2 * item["number"])]
+
+    def _get_correct_index(self, item):
+        return 1
+"""
 TASK = {
     "task": "my_task",
     "dataset_path": "rows.jsonl",
@@ -143,7 +175,7 @@ def test_every_page_that_shows_something_to_run_is_read() -> None:
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random model of a few kilobytes."""
     pytest.importorskip("torch", reason="torch is not installed: pip install 'multiform[hf]'")
-    from tiny_model import save_tiny_model
+    from tests.parity.tiny_model import save_tiny_model
 
     return save_tiny_model(tmp_path_factory.mktemp("model"))
 
@@ -155,13 +187,19 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MULTIFORM_DATASET_MIRROR", str(tmp_path / "mirror"))
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    _write_rows({"rows": ROWS, "my_questions": ROWS, "arc_rows": ARC_ROWS})
+    _write_rows({"rows": ROWS, "my_questions": ROWS, "arc_rows": ARC_ROWS, "problems": PROBLEM_ROWS})
+    Path("exports").mkdir()
+    Path("exports/part-1.csv").write_text("question;choices;answer\n2 + 2?;['3', '4'];1\n3 + 3?;['6', '7'];0\n")
     for split in ("train", "validation", "test"):
         _write_rows({f"mirror/allenai/ai2_arc/{name}/{split}": ARC_ROWS for name in ("ARC-Easy", "ARC-Challenge")})
     _write_rows({"mmmu_pro_sample/test": [_image_row(i) for i in range(5)]})
     Path("mmmu_pro_sample/images").mkdir()
     Path("mmmu_pro_sample/images/one.png").write_bytes(_png())
-    Path("my_script.py").write_text("import sys\nfrom lm_eval import simple_evaluate\nprint(sys.argv)\n")
+    for script in ("my_script.py", "my_module.py"):
+        Path(script).write_text(SCRIPT)
+    benchmarks = Path("eval-framework/src/eval_framework/tasks/benchmarks")
+    benchmarks.mkdir(parents=True)
+    (benchmarks / "mmlu.py").write_text(BENCHMARK)
     for name in ("my_tasks", "more_tasks"):
         Path(name).mkdir()
     for name in ("my_task", "other_task", "third_task"):

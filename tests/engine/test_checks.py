@@ -49,9 +49,8 @@ def test_a_value_of_another_type_is_refused(argument: str, value: Any, expected:
 
 
 def test_numbers_of_numpy_and_sizes_as_text_are_taken() -> None:
-    results = evaluate(
-        model="dummy", tasks="quiz@mcqa", num_fewshot=numpy.int64(1), limit=numpy.float64(4), batch_size="auto:4"
-    )
+    shots: Any = numpy.int64(1)
+    results = evaluate(model="dummy", tasks="quiz@mcqa", num_fewshot=shots, limit=numpy.float64(4), batch_size="auto:4")
     assert results["quiz@mcqa"]["sample_len"] == 4
 
 

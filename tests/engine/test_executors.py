@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from multiform.engine.executors import LocalExecutor, Unit
-from multiform.engine.responses import answers, units
+from multiform.engine.executors import LocalExecutor, Unit, responses, units
 from multiform.errors import ModelError
 from multiform.models.dummy import DummyModel
 from multiform.requests import (
@@ -78,26 +77,28 @@ def test_nothing_to_ask_is_no_unit() -> None:
 
 
 def test_answers_belong_to_their_requests_in_whatever_order_they_come() -> None:
-    assert dict(answers(LocalExecutor(Backwards()), REQUESTS)) == dict(answers(LocalExecutor(DummyModel()), REQUESTS))
+    assert dict(responses(LocalExecutor(Backwards()), REQUESTS)) == dict(
+        responses(LocalExecutor(DummyModel()), REQUESTS)
+    )
 
 
 def test_another_executor_gives_the_same_answers() -> None:
-    assert dict(answers(Elsewhere(), REQUESTS)) == dict(answers(LocalExecutor(DummyModel()), REQUESTS))
+    assert dict(responses(Elsewhere(), REQUESTS)) == dict(responses(LocalExecutor(DummyModel()), REQUESTS))
 
 
 def test_units_may_be_smaller_than_all_that_is_asked() -> None:
     apart: list[Unit] = [[request] for request in dict.fromkeys(REQUESTS)]
-    assert dict(LocalExecutor(DummyModel()).run(apart)) == dict(answers(LocalExecutor(DummyModel()), REQUESTS))
+    assert dict(LocalExecutor(DummyModel()).run(apart)) == dict(responses(LocalExecutor(DummyModel()), REQUESTS))
 
 
 def test_a_request_without_an_answer_is_an_error() -> None:
     with pytest.raises(ModelError, match="model 'dummy' left 1 of 2 requests without an answer"):
-        list(answers(LocalExecutor(Forgetful()), REQUESTS))
+        list(responses(LocalExecutor(Forgetful()), REQUESTS))
 
 
 def test_a_failing_model_is_an_error_and_keeps_what_it_answered() -> None:
     came: list[object] = []
     with pytest.raises(ModelError, match="model 'dummy' failed: RuntimeError: the device is gone"):
-        came.extend(answers(LocalExecutor(Broken()), REQUESTS))
-    asked = answers(LocalExecutor(Broken()), REQUESTS)
+        came.extend(responses(LocalExecutor(Broken()), REQUESTS))
+    asked = responses(LocalExecutor(Broken()), REQUESTS)
     assert next(asked)[0] == LoglikelihoodRequest("a", "b")

@@ -15,6 +15,8 @@ import pytest
 
 from multiform.engine.store import Store
 
+pytestmark = pytest.mark.process
+
 #: A command line whose model takes its time and notes every request that it is asked.
 SLOW = """
 import sys, time
@@ -123,7 +125,7 @@ def test_a_killed_run_goes_on_where_it_was(runs: Runs) -> None:
 def test_an_interrupted_run_says_how_to_go_on_and_loses_nothing(runs: Runs) -> None:
     code, err, before = runs.stopped(signal.SIGINT)
     assert code == 130
-    assert err.splitlines()[-1] == ("interrupted: answers so far are stored; run the same command again to go on")
+    assert err.splitlines()[-1] == ("interrupted: the responses so far are stored; run the same command again to go on")
     runs.finish()
     # The request that was being answered is asked again, and none that had its answer.
     assert len(set(before) & set(runs.asked())) <= 1
@@ -156,7 +158,7 @@ def test_the_plan_asks_nothing_and_counts_what_is_known(runs: Runs) -> None:
     runs.asked()
     process = runs.start("--limit", "3", "--plan")
     out, _ = process.communicate(timeout=60)
-    assert json.loads(out)["plan"].startswith("24 distinct requests for 6 documents; 16 of them have an answer")
+    assert json.loads(out)["plan"].startswith("24 distinct requests for 6 documents; 16 of them are cached")
     assert runs.asked() == []
 
 
@@ -187,7 +189,7 @@ def test_a_local_model_is_not_even_loaded_when_all_is_known(
     assert [b"loading model" in done.stderr for done in ran] == [True, False]
     # A chat template takes the tokenizer, and transformers loads torch for that.
     assert [done.stdout.splitlines()[-1] for done in ran] == [b"True", torch]
-    assert b"8 of 8 answers are in" in ran[1].stderr
+    assert b"8 of 8 responses are cached in" in ran[1].stderr
     first, second = (json.loads(path.read_text()) for path in sorted((tmp_path / "out").rglob("results_*.json")))
     changing = ("date", "date_iso", "total_evaluation_time_seconds")
     assert {k: v for k, v in first.items() if k not in changing} == {

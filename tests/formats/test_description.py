@@ -24,7 +24,8 @@ def config(name, **fields):
 
 
 def prompt_of(made):
-    return Task.from_config(made).build_all_requests()[0].request.context
+    task = Task.from_config(made)
+    return task.sample(0, task.eval_docs[0]).prompt
 
 
 @pytest.mark.parametrize("name", ["cloze", "bpb", "cot", "ClozeStyle", "cloze::pure"])
@@ -47,13 +48,13 @@ def test_a_task_without_a_format_keeps_the_description():
 def test_the_description_can_be_kept_by_the_task():
     made = config("t@cloze", keep_description=True)
     assert prompt_of(made).startswith("The following are multiple choice questions")
-    assert made.set_aside == ()
+    assert made.overridden == ()
 
 
 def test_the_description_can_be_kept_by_the_run():
     changed = evaluate(model="dummy", tasks=[config("t@cloze")])
     kept = evaluate(model="dummy", tasks=[config("t@cloze")], keep_description=True)
-    assert [form.set_aside for form in (*changed.forms, *kept.forms)] == [(CHANGED,), ()]
+    assert [form.overridden for form in (*changed.forms, *kept.forms)] == [(CHANGED,), ()]
     assert changed.forms[0].identity != kept.forms[0].identity
 
 
@@ -67,7 +68,7 @@ def test_code_that_writes_a_description_is_read_in_each_document():
     made = config("t@cloze", description=lambda doc: f"Multiple choice questions about {doc['subject']}.\n")
     assert prompt_of(made).startswith("Questions about maths.\nQuestion: Q1?")
     (form,) = evaluate(model="dummy", tasks=[made]).forms
-    assert form.set_aside == ("what the description says of choices",)
+    assert form.overridden == ("what the description says of choices",)
 
 
 def test_a_switch_is_true_or_false():
@@ -124,7 +125,7 @@ def test_the_stop_sequences_of_a_task_are_reported_where_a_format_has_others(cap
     made = config("t@cot", description="", generation_kwargs={"until": ["\n"], "max_gen_toks": 8})
     with caplog.at_level(logging.INFO, logger="multiform"):
         (form,) = evaluate(model="dummy", tasks=[made]).forms
-    assert form.set_aside == (r"until ['\n']",)
+    assert form.overridden == (r"until ['\n']",)
     (line,) = [record.message for record in caplog.records if "until" in record.message]
     assert (
         r"replaces the task's ['\n']; to keep it, write it into the format's generation_kwargs or --gen_kwargs" in line
@@ -135,6 +136,6 @@ def test_stop_sequences_in_the_format_are_used_and_nothing_is_reported():
     stops = {"until": ["\n"]}
     made = config("t", description="", generation_kwargs=stops, formats={"type": "cot", "generation_kwargs": stops})
     assert made.generation_kwargs["until"] == ["\n"]
-    assert made.set_aside == ()
+    assert made.overridden == ()
     ranked = config("t@mcqa", generation_kwargs=stops)
-    assert ranked.set_aside == ()
+    assert ranked.overridden == ()

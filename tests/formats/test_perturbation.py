@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -60,7 +62,7 @@ def test_protected_words_are_never_touched(words, kind, seed):
 
 def test_only_the_question_is_perturbed_and_not_what_the_template_says():
     doc = {"question": "photosynthesis happens in chloroplasts", "choices": ["chloroplasts", "mitochondria"]}
-    config = TaskConfig(
+    config: Any = TaskConfig(
         task="t",
         doc_to_text="Passage about {{question}}",
         doc_to_choice="choices",
@@ -74,7 +76,7 @@ def test_only_the_question_is_perturbed_and_not_what_the_template_says():
 
 
 def test_a_task_without_a_format_keeps_the_words_of_its_own_prompt():
-    config = TaskConfig(
+    config: Any = TaskConfig(
         task="t", doc_to_text="Question: {{q}}\nAnswer:", doc_to_target="a", perturbation={"type": "uppercase"}
     )
     assert config.doc_to_text({"q": "why so?", "a": "-"}) == "Question: WHY SO?\nAnswer:"
@@ -108,7 +110,7 @@ def test_noise_is_chosen_at_run_time_and_changes_the_identity():
     noisy = evaluate(model="dummy", tasks=["quiz@mcqa"], limit=4, num_fewshot=2, perturbation="type=uppercase")
     again = evaluate(model="dummy", tasks=["quiz@mcqa"], limit=4, num_fewshot=2, perturbation={"type": "uppercase"})
     assert plain.forms[0].identity != noisy.forms[0].identity == again.forms[0].identity
-    context = noisy.forms[0].samples[0].instances[0].request.context
+    context = noisy.forms[0].samples[0].sample.prompt
     questions = [line for line in context.split("\n") if line.startswith("Question: ")]
     assert len(questions) == 3
     assert all(line.removeprefix("Question: ").isupper() for line in questions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal
 
 import pytest
 
@@ -33,7 +34,7 @@ def test_a_name_that_is_no_text_is_an_error():
     with pytest.raises(ConfigError, match="Numbered: format_name is 5, not text"):
 
         class Numbered(MCQAFormat):
-            format_name = 5
+            format_name = 5  # type: ignore[assignment]
 
 
 def test_a_format_whose_dataclass_fails_is_not_registered():
@@ -47,7 +48,7 @@ def test_a_format_whose_dataclass_fails_is_not_registered():
     with pytest.raises(TypeError, match="non-frozen"):
 
         @dataclass(kw_only=True)
-        class Thawed(MCQAFormat):
+        class Thawed(MCQAFormat):  # type: ignore[misc]
             format_name = "thawed"
 
     assert not {"broken", "thawed"} & set(formats)
@@ -91,6 +92,6 @@ def test_a_later_format_takes_the_name_of_an_earlier_one():
     @dataclass(frozen=True, kw_only=True)
     class Other(MCQAFormat):
         format_name = "mcqa"
-        choice_labels: str = "numbers"
+        choice_labels: Literal["numbers"] = "numbers"
 
     assert FormatConfig.named("mcqa").choice_labels == "numbers"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -55,20 +56,21 @@ def generated(draw):
     return FormatConfig(**values) if kind is None else FormatConfig.named(kind, values)
 
 
-def rendered(config: TaskConfig) -> dict[str, object]:
+def rendered(config: TaskConfig) -> dict[str, Any]:
     """All that a prompt and its answers are made of."""
     read = {name: Field.of(getattr(config, name)).read(DOC) for name in ("doc_to_text", "doc_to_target")}
     scored = Field.of(config.doc_to_choice).read(DOC)
     layout = {name: getattr(config, name) for name in ("target_delimiter", "fewshot_delimiter", "gen_prefix",
                                                        "output_type", "generation_kwargs", "scorer")}  # fmt: skip
+    assert config.format is not None
     return {**read, "scored": scored, **layout, "metrics": config.format.metric_list}
 
 
-def configured(**form: object) -> TaskConfig:
+def configured(**form: Any) -> TaskConfig:
     return TaskConfig(task="t", doc_to_text="question", doc_to_choice="choices", doc_to_target="answer", **form)
 
 
-def styled(styler: object) -> TaskConfig:
+def styled(styler: Any) -> TaskConfig:
     class Styled(BaseTask[str]):
         DATASET_PATH = "rows.jsonl"
         SAMPLE_SPLIT = "test"
@@ -84,7 +86,9 @@ def styled(styler: object) -> TaskConfig:
             return item["answer"]
 
     Styled.NAME = "t"
-    return Styled().to_node()
+    config = Styled().to_node()
+    assert isinstance(config, TaskConfig)
+    return config
 
 
 @settings(max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
@@ -109,7 +113,8 @@ def test_a_format_comes_back_from_every_dialect_and_renders_the_same(form):
     assert rendered(configured(formats=named)) == expected
     assert rendered(styled(styler)) == expected
 
-    question, choices = DOC["question"], DOC["choices"]
+    question: Any = DOC["question"]
+    choices: Any = DOC["choices"]
     assert template.format_prompt(question, choices) == expected["doc_to_text"]
     if not (form.answer_prompt and "{{" in form.answer_prompt):
         assert styler.get_instruction_text(question, choices) + styler.get_cue_text() == expected["doc_to_text"]

@@ -109,6 +109,7 @@ def test_a_bad_answer_key_is_an_error(key):
 
 def test_more_than_26_choices_go_on():
     completions = MCStyle().get_possible_completions(list(map(str, range(28))))
+    assert completions is not None
     assert completions[25:] == [" Z", " AA", " AB"]
 
 
@@ -201,4 +202,4 @@ def test_a_styler_must_have_its_methods():
             return ""
 
     with pytest.raises(TypeError, match="abstract"):
-        Half()
+        Half()  # type: ignore[abstract]

@@ -19,12 +19,13 @@ import pytest
 from multiform import ConfigError, DataError, Task, evaluate
 from multiform.cli.main import main
 from multiform.datasets.media_files import media_from
-from multiform.engine.content import request_key
+from multiform.engine.store.records import request_key
 from multiform.forms import GenerateTask
 from multiform.media import Media, MediaText, named
 from multiform.media.audio import decode_wav, encode_wav, waveform_from_array
-from multiform.requests import GenerationRequest, LoglikelihoodRequest
-from multiform.results.export import json_line, sample_lines
+from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest
+from multiform.results import sample_lines
+from multiform.results.export import json_line
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -272,7 +273,8 @@ def test_a_document_is_not_its_own_example_by_its_sound_alone():
     rows = [{"s": {"array": tone(200 * n), "sampling_rate": 8000}, "q": "?"} for n in (1, 2, 3)]
     task = task_of(rows, doc_to_audio="s", num_fewshot=2, fewshot_split="test")
     for instance in task.build_all_requests():
-        assert len(set(instance.request.media)) == 3
+        request: Any = instance.request
+        assert len(set(request.media)) == 3
 
 
 def test_a_replaced_example_is_the_same_in_every_run():
@@ -285,7 +287,8 @@ def test_a_replaced_example_is_the_same_in_every_run():
             num_fewshot=3,
             doc_to_image="a",
         )
-        return [instance.request.media for instance in task.build_all_requests()]
+        requests: list[Any] = [instance.request for instance in task.build_all_requests()]
+        return [request.media for request in requests]
 
     assert shots() == shots()
 
@@ -302,7 +305,7 @@ def test_choices_share_the_image_and_the_unconditional_ones_have_none():
         doc_to_image="a",
         metric_list=[{"metric": "acc_mutual_info"}],
     )
-    requests = [instance.request for instance in task.build_all_requests()]
+    requests: list[Any] = [instance.request for instance in task.build_all_requests()]
     assert [len(request.media) for request in requests] == [1, 1, 0, 0]
 
 
@@ -339,7 +342,9 @@ def test_stored_answers_of_one_image_are_not_those_of_another(tmp_path):
     def run(colour: str) -> str:
         task = task_of([{"q": "?", "a": picture(colour), "x": "y"}], doc_to_image="a")
         results = evaluate(model="dummy", tasks=[task], use_cache=tmp_path / "answers.db")
-        return results.forms[0].samples[0].outputs[0].text
+        (output,) = results.forms[0].samples[0].outputs
+        assert isinstance(output, Completion)
+        return output.text
 
     colours = ["red", "blue", "green", "black", "white", "yellow"]
     answers = [run(colour) for colour in colours]
@@ -390,7 +395,12 @@ def test_a_chat_has_parts():
 def test_a_chat_without_media_has_texts():
     seen: list[Any] = []
     task = task_of([{"q": "?", "a": None}], doc_to_image="a")
-    first(task, apply_chat_template=True, chat_template=lambda messages, **_: seen.extend(messages) or "")
+
+    def chat_template(messages: list[Any], **options: Any) -> str:
+        seen.extend(messages)
+        return ""
+
+    first(task, apply_chat_template=True, chat_template=chat_template)
     assert seen == [{"role": "user", "content": "?"}]
 
 
@@ -519,7 +529,7 @@ def test_the_rows_of_the_mirror_have_their_images(mirror):
             "doc_to_image": [f"image_{number}" for number in range(1, 8)],
         }
     )
-    requests = [instance.request for instance in task.build_all_requests()]
+    requests: list[Any] = [instance.request for instance in task.build_all_requests()]
     assert len(requests) == 16
     assert [len(request.media) for request in requests] == [1, 1, 1, 1, 5, *[1] * 11]
     assert all(request.context.count("<image>") == len(request.media) for request in requests)
@@ -546,9 +556,11 @@ def test_lm_evals_mmmu_runs_on_rows_of_the_mirror(mirror, tmp_path):
     results = evaluate(model="dummy", tasks=[str(tmp_path / "mmmu.yaml")], use_cache=False)
     rows = [json.loads(line) for line in (folder / "test.jsonl").read_text().splitlines()]
     loaded = importlib.util.spec_from_file_location("mmmu_utils", tmp_path / "utils.py")
+    assert loaded is not None
+    assert loaded.loader is not None
     utils = importlib.util.module_from_spec(loaded)
     loaded.loader.exec_module(utils)
     for row, sample in zip(rows, results.forms[0].samples, strict=True):
-        request = sample.instances[0].request
+        request: Any = sample.instances[0].request
         assert request.context == utils.doc_to_text(row)
         assert [one.payload for one in request.media] == [folder / path for path in utils.doc_to_image(row)]

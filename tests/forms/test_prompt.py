@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from functools import cache
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -270,7 +271,7 @@ def arguments_of_ours(config, shots, run):
         **config, num_fewshot=shots, custom_dataset=lambda **kwargs: {"test": ROWS[:2], "train": ROWS[2:]}
     )
     task = Task.from_config(made)
-    requests = [instance.request for instance in task.build_all_requests(**run, chat_template=chat_as_json)]
+    requests: list[Any] = [instance.request for instance in task.build_all_requests(**run, chat_template=chat_as_json)]
     if task.OUTPUT_TYPE == "generate_until":
         return [(request.context, request.gen_kwargs) for request in requests]
     return [(request.context, request.continuation) for request in requests]

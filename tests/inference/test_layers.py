@@ -48,7 +48,7 @@ def check(model: HFModel) -> None:
     every = states(model, Mode.STANDARD_LAYERS)
     assert torch.allclose(states(model, Mode.STANDARD_LAYERS, needed), every[needed], atol=1e-4)
     for ours, theirs in zip(scored(model, Mode.STANDARD_LAYERS), scored(model, Mode.TREE_ATTENTION), strict=True):
-        assert ours.loglikelihood == pytest.approx(theirs.loglikelihood, abs=1e-5 * ours.tokens)
+        assert ours.loglikelihood == pytest.approx(theirs.loglikelihood, abs=1e-5 * (ours.tokens or 0))
         assert (ours.is_greedy, ours.tokens) == (theirs.is_greedy, theirs.tokens)
 
 

@@ -44,6 +44,7 @@ def test_an_unknown_name_is_an_error_with_the_nearest_one() -> None:
         models.get("dumy")
 
 
+@pytest.mark.process
 def test_the_registry_imports_neither_torch_nor_transformers() -> None:
     code = "import sys, multiform.models; sys.exit(bool({'torch', 'transformers', 'httpx'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=120).returncode == 0

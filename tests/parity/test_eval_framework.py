@@ -10,7 +10,6 @@ import os
 from pathlib import Path
 
 import pytest
-from eval_framework_rows import write_rows
 
 import multiform
 from multiform import compat
@@ -18,6 +17,7 @@ from multiform.catalog import task_classes
 from multiform.catalog.python_tasks import task_classes_in
 from multiform.errors import MultiformError
 from multiform.imports.eval_framework import packages, real_folder
+from tests.parity.eval_framework_rows import write_rows
 
 #: Why some modules are not scored, by what the error says.
 REFUSED = {
@@ -29,7 +29,7 @@ REFUSED = {
 #: Modules that download their rows by themselves.
 DOWNLOADING = ("social_iqa", "squad")
 #: Names of datasets that a class's own code asks for, where SUBJECTS are something else.
-NAMED = {"bigcodebench": [None], "mmlu_pro": [None], "global_mmlu": ["de", "fr"]}
+NAMED: dict[str, list[str | None]] = {"bigcodebench": [None], "mmlu_pro": [None], "global_mmlu": ["de", "fr"]}
 
 
 def benchmarks() -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 from pathlib import Path
@@ -180,7 +181,7 @@ def test_prompts_by_templates_and_by_code_are_taken_apart(name: str, lm_eval_tas
     split = config.test_split or config.validation_split
     task = Task.from_config(config.changed(custom_dataset=lambda **_: {split: [row]}, process_docs=None))
     task.set_config("num_fewshot", 0)
-    [*requests] = [instance.request for instance in task.build_all_requests(limit=1)]
+    requests: list[Any] = [instance.request for instance in task.build_all_requests(limit=1)]
     lines = [f"{label}. {choice}" for label, choice in zip("ABCDEFGHIJ", choices, strict=False)]
     assert requests[0].context.endswith("\n".join([question, *lines, "Answer:"]))
     assert requests[0].context.count("Answer:") == requests[0].context.count("Question:") == 1
@@ -190,7 +191,7 @@ def test_prompts_by_templates_and_by_code_are_taken_apart(name: str, lm_eval_tas
 
 def test_the_page_says_how_many_tasks_are_recovered(lm_eval_tasks: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    import inference_report
+    inference_report = importlib.import_module("inference_report")
 
     try:
         found = list(inference_report.findings(lm_eval_tasks))

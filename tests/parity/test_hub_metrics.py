@@ -16,10 +16,10 @@ from typing import Any
 from unittest import mock
 
 import pytest
-import reference
 
 from multiform import evaluate
 from multiform.errors import MultiformError
+from tests.parity import reference
 
 pytestmark = [pytest.mark.parity, pytest.mark.bundled, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

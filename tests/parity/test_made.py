@@ -46,7 +46,7 @@ def test_a_template_tells_what_its_columns_are(source, expected):
 
 
 def written(doc: dict[str, Any]) -> str:
-    text = doc["question"].strip()
+    text: str = doc["question"].strip()
     for letter, option in zip("AB", doc["options"]["text"], strict=False):
         text += f"\n{letter}. {option}"
     return text + str(int(doc["year"]))
@@ -118,22 +118,22 @@ def test_a_task_that_no_made_document_fits_says_why():
 
     made = attempt(TaskConfig(task="t", test_split="test", doc_to_text=picky, doc_to_target="y"))
     assert made.prompt is None
-    assert f"ValueError: not {TEXT}" in made.error
+    assert f"ValueError: not {TEXT}" in str(made.error)
 
 
 def test_a_row_that_is_written_by_hand_is_the_only_one_tried():
     def boxed(doc: dict[str, Any]) -> str:
-        return doc["solution"].split("boxed{")[1]
+        return str(doc["solution"]).split("boxed{")[1]
 
     config = TaskConfig(task="t", test_split="test", doc_to_text=boxed, doc_to_target="solution")
     assert attempt(config, {"solution": "boxed{2}"}).prompt == "2}"
-    assert "IndexError" in attempt(config, {"solution": "2"}).error
+    assert "IndexError" in str(attempt(config, {"solution": "2"}).error)
 
 
 def test_a_package_that_is_not_installed_is_stood_in_for():
     with standins.installed():
-        from tinyBenchmarks.deep import evaluate
-        from tinyBenchmarks.deeper import Visitor
+        evaluate: Any = importlib.import_module("tinyBenchmarks.deep").evaluate
+        Visitor: Any = importlib.import_module("tinyBenchmarks.deeper").Visitor  # noqa: N806
 
         class Mine(Visitor):
             pass

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_model import save_tiny_model
 
 from multiform.cli.main import main
+from tests.parity.tiny_model import save_tiny_model
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import reference
 
 from multiform import Task, TaskManager
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request
 from parity import chat
+from tests.parity import reference
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
 

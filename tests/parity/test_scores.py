@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import reference
 
 from multiform import evaluate
 from multiform.forms import ScoredSample
 from multiform.requests import LLOutput, Request, RollingRequest
+from tests.parity import reference
 
 pytestmark = [pytest.mark.parity, pytest.mark.bundled, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

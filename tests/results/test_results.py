@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from multiform import MultiformError, Results, evaluate
+from multiform import MultiformError, Results, Task, evaluate
 from multiform.errors import UsageError
 
 WRITING = """\
@@ -67,7 +68,6 @@ def test_the_repr_is_a_few_lines(results: Results) -> None:
     assert lines[1].startswith("  quiz@mcqa: acc 0.")
     assert lines[1].endswith("(n=8)")
     assert len(repr(results)) < 300
-    assert len(repr(results.forms[0])) < 1500
 
 
 def test_the_repr_of_a_plan_is_the_plan() -> None:
@@ -143,7 +143,5 @@ def test_a_metric_of_that_name_stays_what_it_is(tmp_path: Path) -> None:
     assert results.samples("t")[0]["prediction"] == 0.5
 
 
-def _task(fields: dict[str, object]) -> object:
-    from multiform import Task
-
+def _task(fields: dict[str, Any]) -> Task:
     return Task.from_config(fields)

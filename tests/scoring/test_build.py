@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from multiform import ConfigError, TaskConfig
+from multiform import ConfigError, OutputType, TaskConfig
 from multiform.scoring.build import build_scoring
 from multiform.scoring.outcome import TextOutcome
 
 
-def scoring(output_type: str, *metrics: dict[str, Any]):
+def scoring(output_type: OutputType, *metrics: Any):
     return build_scoring(TaskConfig(task="t", output_type=output_type, metric_list=list(metrics)))
 
 
 def share(items: list[Any]) -> float:
-    return sum(gold == made for gold, made in items) / len(items)
+    return float(sum(gold == made for gold, made in items) / len(items))
 
 
 def test_arguments_of_a_metric_of_choices_are_ignored_and_noted():

@@ -373,7 +373,7 @@ def test_labels_after_z():
 
 # Choices that are alike
 
-ALIKE = {
+ALIKE: dict[str, tuple[list[str], list[tuple[str, str | None]]]] = {
     "word in a word": (["cat", "category"], [("category", "B"), ("The cat", "A"), ("cat or category", None)]),
     "part of a phrase": (["the sun", "the sun and the moon"], [("the sun", "A"), ("the sun and the moon.", "B")]),
     "decimals": (["3.5", "3", "35"], [("3.5", "A"), ("3", "B"), ("35", "C"), ("It is 3.5 metres", "A")]),

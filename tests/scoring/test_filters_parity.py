@@ -153,7 +153,7 @@ def test_self_consistency_pipeline_of_gsm8k() -> None:
         ["The answer is 3.", "The answer is 4.", "The answer is 4.", "none"],
         ["no", "no", "The answer is 9", ""],
     ]
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"function": "take_first_k", "k": 3},
         {"function": "regex", "regex_pattern": r"The answer is (\-?[0-9\.\,]*[0-9]+)"},
         {"function": "majority_vote"},
@@ -163,7 +163,7 @@ def test_self_consistency_pipeline_of_gsm8k() -> None:
 
 
 def test_label_that_is_mapped_after_take_first_as_in_polemo2() -> None:
-    steps = [
+    steps: list[dict[str, Any]] = [
         {"function": "regex", "regex_pattern": r"(\b[ABCD]\b)"},
         {"function": "take_first"},
         {"function": "map", "mapping_dict": {"A": 0, "B": 1, "C": 2, "D": 3}, "default_value": -1},
@@ -177,7 +177,7 @@ def with_prompt(resps: list[list[str]], docs: list[dict[str, Any]]) -> list[list
 
 
 def test_custom_function_over_documents() -> None:
-    steps = [{"function": "custom", "filter_fn": with_prompt}]
+    steps: list[dict[str, Any]] = [{"function": "custom", "filter_fn": with_prompt}]
     assert_equal(steps, [["a", "b"], ["c"]], {"prompt": "def f():"})
 
 
@@ -185,7 +185,7 @@ def test_custom_function_after_take_first_gets_texts() -> None:
     def shout(resps: Any, docs: Any) -> list[str]:
         return [text.upper() + "!" for text in resps]
 
-    steps = [{"function": "take_first"}, {"function": "custom", "filter_fn": shout}]
+    steps: list[dict[str, Any]] = [{"function": "take_first"}, {"function": "custom", "filter_fn": shout}]
     pipeline = build_pipeline("f", steps)
     made = theirs(steps, [["a", "b"], ["c"]], [{}, {}])
     assert [pipeline(outputs, {})[0] for outputs in (["a", "b"], ["c"])] == made

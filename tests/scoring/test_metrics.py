@@ -194,7 +194,7 @@ def test_an_unknown_metric_is_an_error_with_the_nearest_one():
 def test_arguments_that_a_metric_does_not_take_are_errors_or_noted():
     with pytest.raises(ConfigError, match="metric 'acc' has no argument 'ignore_case'"):
         build_metric({"metric": "acc", "ignore_case": True})
-    notes = []
+    notes: list[ConfigError] = []
     assert build_metric({"metric": "acc", "ignore_case": True}, notes=notes).kwargs == {}
     assert [note.what for note in notes] == ["metric 'acc' has no argument 'ignore_case'"]
 

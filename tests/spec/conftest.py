@@ -83,6 +83,8 @@ class Scripted(Model):
 def coverage() -> Any:
     """The script that knows every name of the specification, as a module."""
     spec = importlib.util.spec_from_file_location("spec_coverage", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module

@@ -12,6 +12,7 @@ from multiform import FewshotConfig, FilterPipeline, FilterStep, GroupConfig, Me
 from multiform.forms import MultipleChoiceTask, Task
 
 
+@pytest.mark.process
 def test_every_name_has_a_test_and_the_page_is_up_to_date(coverage):
     command = [sys.executable, coverage.__file__, "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

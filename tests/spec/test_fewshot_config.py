@@ -249,7 +249,7 @@ def test_get_docs_gives_the_processed_split_the_samples_or_nothing():
 @pytest.mark.covers("FewshotConfig.__post_init__")
 def test_a_wrong_value_is_an_error_when_the_object_is_made():
     with pytest.raises(ConfigError, match=r"fewshot_config\.sampler: expected a string, got 3"):
-        FewshotConfig(sampler=3)
+        FewshotConfig(sampler=3)  # type: ignore[arg-type]
 
 
 @pytest.mark.covers("FewshotConfig.sampler")
@@ -258,7 +258,7 @@ def test_the_seed_of_the_run_decides_the_draw(choosing):
         results = evaluate(
             tasks=[choosing(fewshot_config={}, num_fewshot=2)], model="dummy", seeds=(0, 1234, 1234, seed)
         )
-        return [sample.instances[0].request.context for sample in results.forms[0].samples]
+        return [sample.sample.prompt for sample in results.forms[0].samples]
 
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)

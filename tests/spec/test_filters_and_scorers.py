@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
 from multiform import ConfigError, evaluate, register_filter, register_scorer
-from multiform.results.export import sample_lines
+from multiform.results import sample_lines
 from multiform.scoring.filters import filters
 from multiform.scoring.scorers import Scorer, scorers
 
@@ -41,7 +41,7 @@ def test_results_and_samples_carry_the_name_of_the_pipeline(sums, saying):
 
 @pytest.mark.covers("FilterPipeline.filter")
 def test_steps_work_on_what_the_step_before_gives(sums, saying):
-    chain = [{"function": "lowercase"}, {"function": "regex", "regex_pattern": "four"}]
+    chain: list[dict[str, Any]] = [{"function": "lowercase"}, {"function": "regex", "regex_pattern": "four"}]
     chain += [{"function": "map", "mapping_dict": {"four": "4"}}, FIRST]
     scores, kept = read(sums(filter_list=[{"name": "words", "filter": chain}]), saying("FOUR!"))
     assert (scores["exact_match,words"], kept) == (1.0, {"words": ["4"]})

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from multiform.forms import Task
@@ -64,7 +66,7 @@ def chat(messages, add_generation_prompt=True):
     return "".join(turns) + ("<assistant>" if add_generation_prompt else "")
 
 
-RUNS = {
+RUNS: dict[str, dict[str, Any]] = {
     "plain": {},
     "system": {"system_instruction": "Be brief."},
     "turns": {"apply_chat_template": True, "chat_template": chat, "fewshot_as_multiturn": True},

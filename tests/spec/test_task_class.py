@@ -10,7 +10,7 @@ import pytest
 from multiform import ConfigError, DataError, TaskConfig, TaskManager, evaluate
 from multiform.forms import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, Responses, RollingTask, Task
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
-from multiform.results.export import sample_lines
+from multiform.results import sample_lines
 
 
 def contexts(task, **options) -> list[str]:
@@ -375,7 +375,7 @@ def test_the_sampler_is_made_when_examples_are_first_drawn(choosing):
 def test_requests_of_one_document(fields):
     def made(kind, **changes):
         task = Task.from_config({**fields, "output_type": kind, **changes})
-        return [instance.request for instance in task.construct_requests(task.eval_docs[0], "Q", doc_id=0)]
+        return [instance.request for instance in task.construct_requests(task.eval_docs[0], "Q", doc_id=0) or []]
 
     assert made("multiple_choice") == [LoglikelihoodRequest("Q", " no"), LoglikelihoodRequest("Q", " yes")]
     unconditional = [LoglikelihoodRequest("", " no"), LoglikelihoodRequest("", " yes")]

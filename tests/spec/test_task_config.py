@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from multiform import ConfigError, MCQAFormat, TaskConfig, TaskManager, UsageError, evaluate
+from multiform import ConfigError, FewshotConfig, MCQAFormat, TaskConfig, TaskManager, UsageError, evaluate
 from multiform.forms import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask, Task
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, RollingRequest
 from multiform.results.export import to_json, write_results
@@ -499,7 +499,7 @@ def test_the_fewshot_config_changes_how_examples_are_written(choosing, prompt):
 @pytest.mark.parametrize(("task", "run", "shots"), [(None, None, 0), (2, None, 2), (None, 3, 3), (2, 3, 3), (0, 3, 0)])
 def test_the_run_decides_the_number_of_shots_unless_the_task_says_none(choosing, task, run, shots):
     results = evaluate(tasks=[choosing(num_fewshot=task)], model="dummy", num_fewshot=run)
-    context = results.forms[0].samples[0].instances[0].request.context
+    context = results.forms[0].samples[0].sample.prompt
     assert context.count("\n\n") == shots
     assert to_json(results)["n-shot"] == {"facts": shots}
 
@@ -662,6 +662,7 @@ def test_a_configuration_is_whole_once_it_is_made(fields):
     config = TaskConfig(**{**fields, "formats": "generate", "scorer": None, "tag": "nature"})
     assert config.output_type == "generate_until"
     assert config.generation_kwargs["until"] == ["\n\n"]
+    assert isinstance(config.fewshot_config, FewshotConfig)
     assert config.fewshot_config.split == "train"
     assert config.scorer == {"type": "choice_match"}
     assert config.tag == ["nature"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 
@@ -36,7 +36,7 @@ def requests(task, ctx, **options):
 class Ranking(Task):
     """Makes the requests of its documents, and leaves all else to Task."""
 
-    def construct_requests(self, doc, ctx, *, doc_id, **kwargs):
+    def construct_requests(self, doc, ctx, *, doc_id=0, **kwargs):
         asked = [LoglikelihoodRequest(f"{ctx} Well,", f" {choice}") for choice in doc["choices"]]
         return [Instance(doc_id, index, request) for index, request in enumerate(asked)]
 
@@ -60,7 +60,7 @@ def test_a_subclass_needs_construct_requests_alone(fields, liking, make):
 )
 def test_a_subclass_is_scored_by_its_output_type(fields, liking, output_type, request_of, key, value):
     class Own(Task):
-        def construct_requests(self, doc, ctx, *, doc_id, **kwargs):
+        def construct_requests(self, doc, ctx, *, doc_id=0, **kwargs):
             return [Instance(doc_id, 0, request_of(ctx, doc))]
 
     task = Own({**fields, "output_type": output_type, "doc_to_target": "{{choices[answer]}}"})
@@ -95,10 +95,12 @@ def test_task_itself_is_the_task_of_its_output_type(fields, saying, kind, metric
 )
 def test_requests_are_tied_to_their_document_however_they_are_returned(fields, returned):
     class Own(Task):
-        def construct_requests(self, doc, ctx, doc_id=None):
+        def construct_requests(self, doc, ctx, doc_id=None):  # type: ignore[override]
             return returned(doc_id, GenerationRequest(ctx))
 
-    made = Own({**fields, "output_type": "generate_until", "doc_to_target": "yes {{answer}}"}).build_all_requests()
+    made: list[Any] = Own(
+        {**fields, "output_type": "generate_until", "doc_to_target": "yes {{answer}}"}
+    ).build_all_requests()
     assert [(one.doc_id, one.idx, one.request.context[:6]) for one in made][:2] == [(0, 0, "Can fi"), (1, 0, "Is sno")]
 
 

@@ -80,14 +80,14 @@ def test_a_registered_metric_that_lacks_an_argument_is_refused(choosing):
 
 def test_a_registered_aggregation_and_reduction_that_cannot_be_called_are_refused(writing):
     with pytest.raises(ConfigError, match="aggregation 'no_arguments' cannot be called"):
-        register_aggregation("wrong")(no_arguments)
-    register_reduction("none_at_all")(no_arguments)
+        register_aggregation("wrong")(no_arguments)  # type: ignore[arg-type]
+    register_reduction("none_at_all")(no_arguments)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="reduction 'none_at_all' cannot be called"):
         writing(metric_list=[{"metric": "exact_match", "reduction": "none_at_all"}])
 
 
 def test_a_scorer_that_is_no_scorer_is_refused(writing):
-    register_scorer("function")(no_arguments)
+    register_scorer("function")(no_arguments)  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="scorer: scorer 'function' is no_arguments, which is no subclass of Scorer"):
         writing(scorer="function")
 
@@ -128,7 +128,7 @@ def test_a_filter_that_cannot_be_called_is_refused(writing, made, message):
 
 
 class NoExclusion(Sampler):
-    def sample(self, n):
+    def sample(self, n):  # type: ignore[override]
         return list(range(n))
 
 
@@ -175,7 +175,7 @@ def test_a_sampler_that_draws_no_indexes_of_its_pool_is_named(choosing, drawn):
 def test_a_sampler_that_fails_is_named(choosing):
     class Failing(Sampler):
         def sample(self, n, *, exclude=None):
-            return self.no_such_thing
+            return self.no_such_thing  # type: ignore[attr-defined]
 
     register_sampler("failing")(Failing)
     task = choosing(fewshot_config={"sampler": "failing"}, num_fewshot=2)

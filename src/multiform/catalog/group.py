@@ -35,6 +35,11 @@ class Group:
         """The name that results are keyed by: the path, and the selected format."""
         return f"{self.path}@{self.label}" if self.label else self.path
 
+    def __repr__(self) -> str:
+        names = [node_name(member) for member in self.members]
+        shown = ", ".join(names if len(names) <= 4 else [*names[:3], "..."])
+        return f"<Group {self.name}: {len(names)} member{'' if len(names) == 1 else 's'} ({shown})>"
+
     def tasks(self) -> Iterator[TaskConfig]:
         """All tasks below the group, each once."""
         seen = set()

@@ -54,6 +54,9 @@ class HookedTask(Task):
         super()._configure(config, settings)
         self.renderer.__dict__["several_inputs"] = False  # a sample has one prompt
 
+    def _check_perturbation(self) -> None:
+        """The questions of a Python task are perturbed by its `HookedPrompt`."""
+
     def _accepted_shots(self, num_fewshot: int) -> int:
         """The number of few-shot examples that the constructor of the class accepts; it may refuse or change it."""
         kind, name = type(self._prompt.task), self.config.form_name

@@ -52,6 +52,9 @@ class TaskManager:
         self.folders = task_folders(include_path, library=library)
         answers.folders.update(folder.resolve() for folder in self.folders)
 
+    def __repr__(self) -> str:
+        return f"<TaskManager of {', '.join(map(display, self.folders)) or 'no folders'}>"
+
     @cached_property
     def index(self) -> Index:
         """The tasks, groups and tags of all folders, read when they are first needed."""

@@ -96,7 +96,7 @@ def add_parser(commands: Any) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Run the evaluation: progress goes to standard error, the table or JSON to standard output."""
     from multiform.cli.configfile import merged
-    from multiform.engine.display import make_progress
+    from multiform.engine.progress import make_progress
     from multiform.errors import UsageError
     from multiform.evaluation import evaluate
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
@@ -13,7 +13,7 @@ from multiform.config.keys import TaskKeys
 from multiform.config.resolve import format_key, resolve
 from multiform.config.serialize import plain
 from multiform.config.source import Source, where
-from multiform.errors import ConfigError
+from multiform.errors import ConfigError, shorten
 from multiform.formats import FieldMapping, FormatConfig, TemplateConfig
 from multiform.formats.infer import Recovered
 
@@ -37,27 +37,27 @@ class TaskConfig(TaskKeys):
 
     _formats_selection: str | None = None
     _qualified_name: str | None = None
-    _source: Source | None = field(default=None, repr=False, compare=False)
-    _task_class: type | None = field(default=None, repr=False, compare=False)
+    _source: Source | None = field(default=None, compare=False)
+    _task_class: type | None = field(default=None, compare=False)
     #: All keys of the file, for a task class that takes more keys than there are fields.
-    _class_keys: dict[str, Any] = field(default_factory=dict, repr=False, compare=False)
+    _class_keys: dict[str, Any] = field(default_factory=dict, compare=False)
 
-    _given: dict[str, Any] = field(init=False, default_factory=dict, repr=False, compare=False)
+    _given: dict[str, Any] = field(init=False, default_factory=dict, compare=False)
     #: The fields as the task states them, without perturbation.
-    prompt: FieldMapping = field(init=False, repr=False, compare=False)
+    prompt: FieldMapping = field(init=False, compare=False)
     #: The fields that the format renders.
-    mapping: FieldMapping = field(init=False, repr=False, compare=False)
+    mapping: FieldMapping = field(init=False, compare=False)
     #: The format that the task runs under, and the label by which it was selected.
-    format: FormatConfig | None = field(init=False, default=None, repr=False)
-    format_label: str | None = field(init=False, default=None, repr=False)
+    format: FormatConfig | None = field(init=False, default=None)
+    format_label: str | None = field(init=False, default=None)
     #: The mapping recovered from a task that was written as a finished prompt.
-    recovered: Recovered | None = field(init=False, default=None, repr=False, compare=False)
+    recovered: Recovered | None = field(init=False, default=None, compare=False)
     #: The template of `template:`.
-    template_config: TemplateConfig | None = field(init=False, default=None, repr=False, compare=False)
+    template_config: TemplateConfig | None = field(init=False, default=None, compare=False)
     #: Whether the task or its format sets `output_type`; otherwise it is `generate_until` by default.
-    output_type_stated: bool = field(init=False, default=True, repr=False, compare=False)
+    output_type_stated: bool = field(init=False, default=True, compare=False)
     #: The settings of the task that its format overrides, for messages.
-    overridden: tuple[str, ...] = field(init=False, default=(), repr=False, compare=False)
+    overridden: tuple[str, ...] = field(init=False, default=(), compare=False)
 
     def __post_init__(self) -> None:
         values = self._checked()
@@ -130,6 +130,13 @@ class TaskConfig(TaskKeys):
     def changed(self, **changes: Any) -> Self:
         """A copy of the configuration in which some keys are changed."""
         return type(self)(**{**self._given, **changes})
+
+    def __repr__(self) -> str:
+        """The keys that were set, as the task has them, without long values."""
+        defaults = {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(self)}
+        values = {key: value for key, value in self._given.items() if key[0] != "_" and value != defaults[key]}
+        keys = {**values, "task": self.form_name}
+        return f"{type(self).__name__}({', '.join(f'{key}={shorten(plain(keys[key]), 40)}' for key in keys)})"
 
     def _checked(self) -> dict[str, Any]:
         """The keys with checked types; empty ones have their default values."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +13,10 @@ from multiform.errors import ConfigError, nearest, shorten
 
 #: Keys of an included file that are not inherited.
 _NOT_INCLUDED = ("task_list",)
+
+
+class IncludeCycleError(ConfigError):
+    """A file includes itself, directly or through others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +57,13 @@ def read_text(path: Path) -> str:
         raise ConfigError(what, where=display(path), hint="check its path and rights") from error
 
 
-#: Thousands of files include the same few, so included files are parsed once for the same text.
-_parse_included = lru_cache(maxsize=512)(parse_yaml)
+#: A run reads a file once for each format, and thousands of files include the same few: each is parsed once for the
+#: same text.
+_parse = lru_cache(maxsize=512)(parse_yaml)
 
 
-def _read(path: Path, chain: tuple[Path, ...], parse: Callable[[str, Path], Parsed] = parse_yaml) -> YamlFile:
-    parsed = parse(read_text(path), path)
+def _read(path: Path, chain: tuple[Path, ...]) -> YamlFile:
+    parsed = _parse(read_text(path), path)
     data = _mapping(parsed, path)
     source = Source(path, parsed.positions, parsed.notes)
     keys = {key: value for key, value in data.items() if key != "include"}
@@ -104,8 +108,8 @@ def _included(name: str, place: str, path: Path, chain: tuple[Path, ...]) -> Yam
     chain = (*chain, path)
     if target in chain:
         loop = " -> ".join(p.name for p in (*chain[chain.index(target) :], target))
-        raise ConfigError(f"include cycle: {loop}", where=place, hint="remove one of these includes")
-    return _read(target, chain, _parse_included)
+        raise IncludeCycleError(f"include cycle: {loop}", where=place, hint="remove one of these includes")
+    return _read(target, chain)
 
 
 def _file_hint(path: Path, pattern: str) -> str:

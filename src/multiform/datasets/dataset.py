@@ -29,7 +29,7 @@ def load_dataset(config: TaskConfig, mirror: Path | None = None, arguments: Mapp
         mirrored = mirrored_dataset(config, mirror) if mirror is not None else None
         return mirrored or local_dataset(config) or _from_hub(config)
     except DataError as error:
-        raise DataError(error.what, where=error.where or config.where("dataset_path"), hint=error.hint) from error
+        raise error.or_at(config.where("dataset_path")) from error
 
 
 def _custom(config: TaskConfig, mirror: Path | None, arguments: Mapping[str, Any]) -> Dataset:

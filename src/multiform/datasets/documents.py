@@ -103,7 +103,7 @@ class DocSource:
             samples = config.get_docs(self.dataset) if config.samples is not None else None
         except ConfigError as error:
             place = self.config.where("fewshot_config", "samples")
-            raise ConfigError(error.what, where=place, hint=error.hint) from error
+            raise error.moved(place) from error
         if samples is not None:
             return list(samples)
         for name in (self.config.training_split, self.config.validation_split, self.config.test_split):
@@ -118,7 +118,7 @@ class DocSource:
                 rows = self.dataset[name]
             except DataError as error:
                 place = error.where or self.config.where(_split_key(self.config, name))
-                raise DataError(error.what, where=place, hint=error.hint) from error
+                raise error.moved(place) from error
             docs = rows if process is None else _process(process, rows, self.config)
             self._splits[key] = docs if self.transform is None else [self.transform(doc) for doc in docs]
         return self._splits[key]

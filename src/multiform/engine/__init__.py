@@ -1,5 +1,1 @@
-"""The engine: from requests to a model's answers."""
-
-from multiform.engine.responses import answers
-
-__all__ = ["answers"]
+"""The engine: runs forms on a model, and caches its responses."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
@@ -131,18 +132,13 @@ _TYPES: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
 }
 
 
-class _placed:  # noqa: N801  (it reads as a verb)
-    """Says where an error of the block is, which is raised by what does not know that."""
-
-    def __init__(self, where: str | None) -> None:
-        self.where = where
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, UsageError):
-            raise UsageError(error.what, where=self.where, hint=error.hint) from error
+@contextmanager
+def _placed(where: str | None) -> Iterator[None]:
+    """Say where an argument was written, which the check of it does not know."""
+    try:
+        yield
+    except UsageError as error:
+        raise error.moved(where) from error
 
 
 def _name(model: Any) -> str:

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
-from multiform.engine.executors import LocalExecutor
+from multiform.engine.executors import LocalExecutor, responses
 from multiform.engine.progress import Progress
-from multiform.engine.responses import answers
 from multiform.engine.store import Store
 from multiform.forms import ChatTemplate, Sample, ScoredSample, Task
 from multiform.models import Model
@@ -87,16 +86,16 @@ def run_samples(
     missing = [request for request in run.waiting if request not in cached]
     if missing:
         progress.begin(len(missing), len(pending))
-        responses = answers(LocalExecutor(model), missing, identity=model.identity, store=store)
+        stream = responses(LocalExecutor(model), missing, identity=model.identity, store=store)
         try:
-            with closing(responses):  # what came is stored before anything else happens
-                for request, output in responses:
+            with closing(stream):  # what came is stored before anything else happens
+                for request, output in stream:
                     progress.answered()
                     run.received(request, output)
         except KeyboardInterrupt:
             if store is None or not store.working:
                 raise
-            raise KeyboardInterrupt("answers so far are stored; run the same command again to go on") from None
+            raise KeyboardInterrupt("the responses so far are stored; run the same command again to go on") from None
         finally:
             progress.end()
     return run.results()

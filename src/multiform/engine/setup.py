@@ -105,7 +105,7 @@ def _load(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model
         check_arguments(factory, arguments)
         return factory(**arguments)
     except UsageError as error:
-        raise UsageError(error.what, where=error.where or "--model_args", hint=error.hint) from error
+        raise error.or_at("--model_args") from error
     except TypeError as error:
         raise UsageError(reason(error), where="--model_args", hint=f"see what model '{model}' takes") from error
 

@@ -133,7 +133,9 @@ class CompiledFormat:
     @classmethod
     def of(cls, format: FormatConfig, mapping: FieldMapping) -> CompiledFormat:
         """Compile a format over a mapping."""
-        return cls(format, mapping, compile_template(_Writer(format, mapping, values=True).text()))
+        # White space around a single expression, as a YAML block leaves it, would turn its value into text.
+        values = FieldMapping(mapping.question, _stripped(mapping.choices), _stripped(mapping.answer))
+        return cls(format, values, compile_template(_Writer(format, mapping, values=True).text()))
 
     @property
     def needs_question(self) -> bool:
@@ -270,13 +272,16 @@ class _Writer:
     def _expression(self, name: str, spec: FieldSpec) -> str:
         if spec is None:
             return ""
-        # White space around a single expression, as a YAML block leaves it, would turn its value into text.
-        part = Field.of(spec.strip() if isinstance(spec, str) and has_markup(spec) else spec)
+        part = Field.of(_stripped(spec))
         expression = None if self.values else part.expression()
         if expression is None:
             self.bound[name] = part
             return name
         return expression
+
+
+def _stripped(spec: FieldSpec) -> FieldSpec:
+    return spec.strip() if isinstance(spec, str) and has_markup(spec) else spec
 
 
 def _closed(text: str) -> str:

@@ -227,6 +227,11 @@ class DocFields:
         except MultiformError as error:
             raise self.reader.blamed(error, self.doc, "doc_to_target") from error
 
+    @property
+    def has_target(self) -> bool:
+        """Whether the task says what is right at all."""
+        return self._fields.doc_to_target is not None or "doc_to_target" in self._overrides
+
     @cached_property
     def gold(self) -> tuple[int, ...] | None:
         """The indexes of the right choices where a method of the task gives them."""

@@ -176,6 +176,15 @@ class Form:
             run["metric_list"] = [{"metric": self.settings.metric}]
         return {**self.config.to_dict(), **run}
 
+    def __repr__(self) -> str:
+        return f"<Form {self.summary()}>"
+
+    def summary(self) -> str:
+        """The form in a line: its name, what is asked of a model, and with how many few-shot examples."""
+        chat = ", chat template" if self.settings.apply_chat_template else ""
+        limit = "" if self.settings.limit is None else f", limit {self.settings.limit:g}"
+        return f"{self.name}: {self.output_type}, {self.num_fewshot}-shot{chat}{limit}"
+
     def identity(self, chat_template: str | None = None) -> str:
         """A short hash of all that decides the form's prompts and scores; `chat_template` names the model's."""
         described = {**self.to_dict(), **self.config.templates()}

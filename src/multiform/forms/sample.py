@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from multiform.errors import UsageError, shorten
 from multiform.fields import Doc
-from multiform.requests import Completion, Instance, LLOutput, Output
+from multiform.requests import Completion, Instance, LLOutput, Output, RollingRequest
 
 #: A prompt as text, or one for each input of a document that has several.
 Context: TypeAlias = str | list[str]
@@ -38,6 +38,19 @@ class Sample:
     #: The beginning of the answer that the prompt gives.
     gen_prefix: str = ""
     instances: tuple[Instance, ...] = ()
+
+    @property
+    def prompt(self) -> str:
+        """The prompt as a model gets it: the context of the first request, or the whole text of a rolling one."""
+        if not self.instances:
+            return ""
+        request = self.instances[0].request
+        return request.text if isinstance(request, RollingRequest) else request.context
+
+    def __repr__(self) -> str:
+        number = len(self.instances)
+        asked = f"{number} request{'' if number == 1 else 's'}" + (f" about {_end(self.prompt)}" if number else "")
+        return f"<Sample of doc {self.doc_id}: {asked}, gold {_told(self, _gold(self))}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +95,30 @@ class ScoredSample:
     @property
     def gold(self) -> Any:
         """What would have been right, in the terms of the prediction: the index of a choice, or the target."""
-        indexes = self.sample.gold
-        return self.target if not indexes else indexes[0] if len(indexes) == 1 else list(indexes)
+        return _gold(self.sample)
+
+    def __repr__(self) -> str:
+        scores = ", ".join(f"{name} {shorten(value, 20)}" for name, value in self.values.items())
+        read = "" if self.prediction is None else f"predicted {_told(self.sample, self.prediction)}, "
+        gold = _told(self.sample, self.gold)
+        return f"<ScoredSample of doc {self.doc_id} by '{self.scorer}': {read}gold {gold}; {scores or 'no scores'}>"
+
+
+def _gold(sample: Sample) -> Any:
+    indexes = sample.gold
+    return sample.target if not indexes else indexes[0] if len(indexes) == 1 else list(indexes)
+
+
+def _told(sample: Sample, value: Any) -> str:
+    """A prediction or gold answer, in a few words; the index of a choice by what the choice says."""
+    if isinstance(value, int) and 0 <= value < len(sample.choices):
+        return f"{value} ({shorten(sample.choices[value], 40)})"
+    return shorten(value, 40)
+
+
+def _end(text: str) -> str:
+    """The last words of a prompt."""
+    return shorten(text if len(text) <= 50 else f"…{text[-49:]}", 80)
 
 
 def grouped_responses(instances: Iterable[Instance], *, where: str) -> list[Responses]:

@@ -7,15 +7,14 @@ A method that a subclass overrides is called in the place of what they would do.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from multiform.config import TaskConfig
-from multiform.config.task import task_keys
 from multiform.datasets.documents import DocSource
-from multiform.errors import ConfigError, MultiformError, nearest
+from multiform.errors import ConfigError, MultiformError
 from multiform.fields import Doc, FieldSpec
 from multiform.formats import OutputType
 from multiform.forms import form as lengths
@@ -26,14 +25,12 @@ from multiform.forms.kinds import choice
 from multiform.forms.prompt import PromptOptions
 from multiform.forms.renderer import Hooks, Renderer
 from multiform.forms.request_cache import RequestCache, requests_folder
-from multiform.forms.sample import Context, Responses, Sample, ScoredSample, grouped_responses
+from multiform.forms.sample import Context, Sample
 from multiform.forms.samplers import Sampler
 from multiform.forms.scorer import FormScorer
-from multiform.forms.task_docs import TaskDocs
-from multiform.requests import Instance, Output, resolved_names
-from multiform.scoring.aggregations import DEFAULT_ITERATIONS
+from multiform.forms.task_scores import TaskScores
+from multiform.requests import Instance
 from multiform.scoring.build import Scoring
-from multiform.scoring.statistics import Estimate
 
 _CLASSES: dict[str, type[Task]] = {}
 #: The methods that are called where a subclass overrides them.
@@ -41,7 +38,7 @@ _HOOKS = ("doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_image", "doc_
           "construct_requests", "process_results", "aggregation")  # fmt: skip
 
 
-class Task(TaskDocs):
+class Task(TaskScores):
     """A benchmark under one format. `from_config` gives the subclass that fits the output type."""
 
     OUTPUT_TYPE: ClassVar[OutputType]
@@ -112,11 +109,19 @@ class Task(TaskDocs):
     def under(self, settings: RunSettings) -> Self:
         """The same task with the settings of a run; this one stays as it is."""
         settings = replace(settings, metric=settings.metric or self.form.settings.metric)
+        if settings.perturbation is not None:
+            self._check_perturbation()
         config = self.config.changed(**settings.overrides) if settings.overrides else self.config
         task = copy.copy(self)
         task._instances = []
         task._configure(config, settings)
         return task
+
+    def _check_perturbation(self) -> None:
+        """Refuse a perturbation of prompts that code of the class makes."""
+        if self._overrides("doc_to_text") or self._overrides("fewshot_context"):
+            what = f"{type(self).__name__} makes its prompts itself, so that no perturbation can change them"
+            raise ConfigError(what, where=self.name, hint="run it without a perturbation")
 
     def _overrides(self, name: str) -> bool:
         """Whether a subclass has a method of its own for one of this class."""
@@ -156,6 +161,9 @@ class Task(TaskDocs):
     def name(self) -> str:
         """The form's name, ``task@format`` where a format was asked for."""
         return self.form.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.form.summary()}>"
 
     @property
     def scoring(self) -> Scoring:
@@ -331,126 +339,6 @@ class Task(TaskDocs):
                 cache.write(cached)
         self._instances = cached
         return self._instances
-
-    def process_results(self, doc: Doc, results: Sequence[Any]) -> Mapping[str, Any] | None:
-        """The values of a document by the task's own code, or None to have the metrics compute them.
-
-        `results` are pairs of log-likelihood and greedy flag, log-likelihoods of whole texts, or completions.
-        """
-        function = self.config.process_results
-        return None if function is None else function(doc, results)
-
-    def score(self, sample: Sample, outputs: Sequence[Output]) -> list[ScoredSample]:
-        """Filter and score a sample, once for each scorer that does not wait for all of them."""
-        return self.scorer.score(sample, outputs)
-
-    def apply_filters(self, responses: Responses | None = None) -> dict[str, list[Any]] | None:
-        """What each scorer's filters leave of the responses to a document.
-
-        Without an argument, of all `instances`: it is kept in their `filtered_resps` and in the scorers'
-        `filtered_docs`.
-        """
-        if responses is not None:
-            return self.scorer.filtered(self._answered(responses), responses.outputs)
-        for given in self.responses():
-            self.scorer.keep_filtered(self._answered(given), given)
-        return None
-
-    def process_instances(self, responses: Responses | None = None) -> list[ScoredSample]:
-        """Filter and score one document, once for each scorer that does not wait for all documents.
-
-        Without an argument, all documents of `instances`, by all scorers, which keep the values for `aggregate`.
-        """
-        if responses is not None:
-            return self.score(self._answered(responses), responses.outputs)
-        samples = [(self._answered(given), given.outputs) for given in self.responses()]
-        scored = [one for sample, outputs in samples for one in self.score(sample, outputs)]
-        scored += self.scorer.score_together(samples)
-        self.scorer.keep_scored(scored)
-        return scored
-
-    def _answered(self, responses: Responses) -> Sample:
-        doc_id = responses.doc_id
-        return self.renderer.answered(doc_id, self.eval_docs[doc_id], responses.instances)
-
-    def responses(self) -> list[Responses]:
-        """What a model returned for `instances`, whose `resps` hold it, document by document."""
-        return grouped_responses(self._instances, where=self.name)
-
-    def aggregate(
-        self, scored: Iterable[ScoredSample] | None = None, bootstrap_iters: int = DEFAULT_ITERATIONS
-    ) -> tuple[dict[str, float], int]:
-        """All scores, keyed ``metric,scorer``, with standard errors, and the number of documents.
-
-        Without samples, of those that `process_instances()` scored and the scorers keep.
-        """
-        samples = None if scored is None else list(scored)
-        if samples is None:
-            estimates, number = self.scorer.kept_estimates(bootstrap_iters)
-        else:
-            estimates, number = self.estimates(samples, bootstrap_iters), len({sample.doc_id for sample in samples})
-        scores: dict[str, float] = {}
-        for key, estimate in estimates.items():
-            metric, _, scorer = key.partition(",")
-            scores[key] = estimate.value
-            if estimate.stderr is not None:
-                scores[f"{metric}_stderr,{scorer}"] = estimate.stderr
-        return scores, number
-
-    def estimates(
-        self, scored: Iterable[ScoredSample], bootstrap_iters: int = DEFAULT_ITERATIONS
-    ) -> dict[str, Estimate]:
-        """All scores of the form with their uncertainty, keyed ``metric,scorer``."""
-        return self.scorer.estimates(list(scored), bootstrap_iters)
-
-    def aggregation(self) -> dict[str, Callable[[Sequence[Any]], float]]:
-        """The function that aggregates each metric."""
-        return {metric.name: metric.aggregate() for metric in self.scorer.metrics}
-
-    def higher_is_better(self) -> dict[str, bool]:
-        return {metric.name: metric.higher_is_better for metric in self.scorer.metrics}
-
-    def get_config(self, key: str) -> Any:
-        return getattr(self.config, key, None)
-
-    def set_config(self, key: str, value: Any, update: bool = False) -> None:
-        """Change a key of the configuration; with `update`, add to the mapping that is there."""
-        if key not in task_keys():
-            known = [name for name in task_keys() if not name.startswith("_")]
-            raise ConfigError(f"unknown key '{key}' in a task", where=self.name, hint=nearest(key, known))
-        if key == "generation_kwargs" and isinstance(value, Mapping):
-            value = resolved_names(value)
-        current = getattr(self.config, key)
-        if update:
-            if not isinstance(current, dict) or not isinstance(value, Mapping):
-                what = f"'{key}' is a {type(current).__name__}, not a mapping that can be updated"
-                raise ConfigError(what, where=self.name, hint="call it without update=True")
-            value = {**current, **value}
-        settings = self.form.settings
-        if key == "generation_kwargs" and self.config.format is not None:  # a run's arguments are over the format's
-            self._configure(self.config, replace(settings, gen_kwargs={**settings.gen_kwargs, **value}))
-        else:
-            self._configure(self.config.changed(**{key: value}), settings)
-
-    def dump_config(self) -> dict[str, Any]:
-        """The configuration as it is used, as plain data."""
-        return self.form.to_dict()
-
-    def override_metric(self, metric_name: str) -> None:
-        """Compute this metric instead of all others; the task's own code does not score any more."""
-        self._configure(self.config, replace(self.form.settings, metric=metric_name))
-
-    def set_repeats(self, repeats: int) -> None:
-        """Ask each generation so many times."""
-        self.set_config("repeats", repeats)
-
-    def set_num_fewshot(self, num_fewshot: int) -> None:
-        """Override the number of few-shot examples; a task that sets 0 keeps it."""
-        if self.config.num_fewshot != 0:
-            self.set_config("num_fewshot", num_fewshot)
-
-    def set_fewshot_seed(self, seed: int | None = None) -> None:
-        self._configure(self.config, replace(self.form.settings, fewshot_seed=seed))
 
 
 class MultipleChoiceTask(Task):

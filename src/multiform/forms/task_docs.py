@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from multiform.config import TaskConfig
 from multiform.datasets.documents import Docs, DocSource, selected
 from multiform.errors import ConfigError, DataError
 from multiform.fields import Doc
+from multiform.forms.task_settings import TaskSettings
 
 
-class TaskDocs(ABC):
+class TaskDocs(TaskSettings):
     """The documents of a task, as its `source` reads them. Users override what comes from elsewhere."""
 
-    config: TaskConfig
     source: DocSource
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The name by which messages know the task."""
-
-    @abstractmethod
-    def set_config(self, key: str, value: Any, update: bool = False) -> None:
-        """Change a key of the configuration."""
 
     def download(self, dataset_kwargs: Mapping[str, Any] | None = None) -> None:
         """Open the dataset now instead of when it is first needed, with further arguments."""

@@ -45,6 +45,9 @@ class Model(ABC):
         super().__init_subclass__(**kwargs)
         cls.stored = vars(cls).get("stored", False)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {getattr(self, 'name', 'without a name')}>"
+
     @abstractmethod
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each continuation after its context, and whether it is the greedy one."""

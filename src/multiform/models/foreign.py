@@ -9,11 +9,11 @@ import copy
 import inspect
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from multiform.errors import ModelError, UsageError
 from multiform.models.base import Model
-from multiform.models.lm_eval_instance import Instance, OutputType
 from multiform.requests import (
     Completion,
     GenerationRequest,
@@ -23,6 +23,37 @@ from multiform.requests import (
     Response,
     RollingRequest,
 )
+
+OutputType = Literal["loglikelihood", "loglikelihood_rolling", "generate_until", "multiple_choice"]
+
+
+@dataclass
+class Instance:
+    """A request with the document that it is about; `metadata` is (task, number of the document, repeats).
+
+    >>> Instance("loglikelihood", {}, ("Question?", " yes"), 0, metadata=("t", 3, 1)).doc_id
+    3
+    """
+
+    request_type: OutputType
+    doc: dict[str, Any]
+    arguments: tuple[Any, ...]
+    idx: int
+    metadata: tuple[str | None, int | None, int | None] = (None, None, None)
+    resps: list[Any] = field(default_factory=list)
+    filtered_resps: dict[str, Any] = field(default_factory=dict)
+    task_name: str | None = None
+    doc_id: int | None = None
+    repeats: int | None = None
+
+    def __post_init__(self) -> None:
+        self.task_name, self.doc_id, self.repeats = self.metadata
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        """The arguments, always as a tuple."""
+        return self.arguments if isinstance(self.arguments, tuple) else (self.arguments,)
+
 
 _QUESTIONS = ("loglikelihood", "loglikelihood_rolling", "generate_until")
 

@@ -22,7 +22,7 @@ _ORDER = (
 )
 #: Keys that are left out where they are empty or false, as lm-eval does.
 _ONLY_SET = ("tag", "dataset_kwargs", "generation_kwargs", "metric_list", "filter_list",
-             "multiple_inputs", "multiple_targets")  # fmt: skip
+             "multiple_inputs", "multiple_targets", "keep_description")  # fmt: skip
 
 
 def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -41,8 +41,9 @@ def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _fewshot(config: Any) -> dict[str, Any]:
-    """All fields of the few-shot configuration, also those that are not set."""
-    return {f.name: plain(getattr(config, f.name, None)) for f in fields(FewshotConfig)}
+    """All keys of lm-eval, also those that are not set, and Multiform's own where they are set."""
+    values = {f.name: plain(getattr(config, f.name, None)) for f in fields(FewshotConfig)}
+    return {key: value for key, value in values.items() if value is not None or key != "doc_to_rationale"}
 
 
 def _source_code(function: Any) -> str:

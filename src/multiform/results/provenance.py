@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Mapping
 from datetime import datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -64,8 +65,9 @@ def provenance(
     }
 
 
+@cache
 def package_version(name: str) -> str | None:
-    """The installed version of a package, or None."""
+    """The installed version of a package, or None; it stays what it is while this process runs."""
     try:
         return version(name)
     except PackageNotFoundError:

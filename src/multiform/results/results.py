@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,14 +33,14 @@ class FormResult:
     estimates: Mapping[str, Estimate]
     higher_is_better: Mapping[str, bool]
     #: The task's configuration with the exact templates of its prompts.
-    config: Mapping[str, Any] = field(repr=False)
+    config: Mapping[str, Any]
     #: The fields of the question, choices and answer, before any format.
-    mapping: Mapping[str, Any] = field(repr=False)
-    format: Mapping[str, Any] | None = field(repr=False)
+    mapping: Mapping[str, Any]
+    format: Mapping[str, Any] | None
     #: The name of the format after ``@``, or in the task's `formats`.
     format_label: str | None
     overridden: Sequence[str]
-    samples: Sequence[ScoredSample] = field(repr=False)
+    samples: Sequence[ScoredSample]
 
     @property
     def name(self) -> str:
@@ -56,6 +56,9 @@ class FormResult:
     def primary(self) -> str:
         """The key of the form's first metric, which tables show first."""
         return next(iter(self.estimates))
+
+    def __repr__(self) -> str:
+        return f"<FormResult of {_line(self)}>"
 
     def scores(self) -> dict[str, Any]:
         """The scores as lm-eval writes them."""
@@ -77,6 +80,9 @@ class GroupResult:
     estimates: Mapping[str, Estimate]
     higher_is_better: Mapping[str, bool]
     n: int
+
+    def __repr__(self) -> str:
+        return f"<GroupResult of {_line(self)}>"
 
     def scores(self) -> dict[str, Any]:
         """The scores as lm-eval writes them."""
@@ -153,7 +159,7 @@ class Results(Mapping[str, Scores]):
     def __repr__(self) -> str:
         if "plan" in self.run:
             return f"<Results: nothing was asked; {self.run['plan']}>"
-        lines = [_line(entry) for entry in self.entries if entry.estimates]
+        lines = [f"  {_line(entry)}" for entry in self.entries if entry.estimates]
         more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
         return "\n".join([f"<Results of {self.run.get('model')}: {len(self.forms)} forms>", *lines[:_SHOWN], *more])
 
@@ -165,9 +171,11 @@ class Results(Mapping[str, Scores]):
 
 def _line(entry: FormResult | GroupResult) -> str:
     """A form or group on one line, with its first score."""
+    if not entry.estimates:
+        return f"{entry.name}: no scores"
     key, estimate = next(iter(entry.estimates.items()))
     error = "" if estimate.stderr is None else f" ± {estimate.stderr:.4f}"
-    return f"  {entry.name}: {key.partition(',')[0]} {estimate.value:.4f}{error} (n={estimate.n})"
+    return f"{entry.name}: {key.partition(',')[0]} {estimate.value:.4f}{error} (n={estimate.n})"
 
 
 def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0) -> list[GroupResult]:

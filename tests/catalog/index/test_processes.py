@@ -13,6 +13,8 @@ from multiform.catalog.index import build_index, reader
 from multiform.catalog.index.cache import FolderIndex, load
 from multiform.catalog.index.stamps import UNSURE, scan
 
+pytestmark = pytest.mark.process
+
 FILES = 1200
 
 

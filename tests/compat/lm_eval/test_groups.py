@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -68,7 +69,7 @@ def test_scores_are_aggregated_by_metric_and_filter(config, caplog):
     group = Group("g", "All", [AggMetricConfig("acc"), AggMetricConfig("f1", weight_by_size=False)])
     for name in ("a", "b"):
         group.add(ConfigurableTask(config={**config, "task": name}))
-    metrics = {
+    metrics: dict[str, dict[str, Any]] = {
         "a": {"sample_len": 100, "acc,none": 0.5, "acc_stderr,none": 0.1, "f1,none": 1.0, "f1_stderr,none": "N/A"},
         "b": {"sample_len": 300, "acc,none": 0.9, "acc_stderr,none": 0.1, "acc,strict": 0.2, "f1,none": 0.0},
     }
@@ -95,6 +96,7 @@ def test_inner_groups_come_before_outer_ones(config):
 def test_a_group_is_its_configuration():
     config = GroupConfig("g", "All", "a", {"metric": "acc", "filter_list": "none"}, {"version": 2})
     group = Group.from_config(config)
+    assert group.aggregate_metric_list is not None
     assert (group.version, group.aggregate_metric_list[0].filter_list, group.to_dict()["task"]) == (
         "2",
         ["none"],
@@ -129,6 +131,6 @@ def test_a_class_gets_the_class_key(folder, tmp_path):
         "        super().__init__(data_dir, cache_dir, download_mode, config)\n"
     )
     (tmp_path / "own.yaml").write_text(f"include: {folder / 'plain.yaml'}\ntask: own\nclass: !function own.Own\n")
-    task = TaskManager(include_path=tmp_path, include_defaults=False).load("own")["tasks"]["own"]
+    task: Any = TaskManager(include_path=tmp_path, include_defaults=False).load("own")["tasks"]["own"]
     assert type(task).__name__ == "Own"
     assert task.config["target_delimiter"] == ": "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,7 @@ class Fixed(LM):
 
 
 def test_an_lm_gets_instances_and_its_answers_come_back():
-    model = as_model(Fixed())
+    model: Any = as_model(Fixed())
     assert list(model.loglikelihood([LoglikelihoodRequest("a", "b")])) == [(0, LLOutput(-1.0, False))]
     assert [output.loglikelihood for _, output in model.loglikelihood_rolling([RollingRequest("a")] * 2)] == [-1, -1]
     request = GenerationRequest.of("a", {"until": ["."]})
@@ -97,7 +98,7 @@ def test_results_say_what_the_model_says_about_itself(folder):
         def get_model_info(self):
             return {"model_num_parameters": 7}
 
-    told = Told()
+    told: Any = Told()
     told.tokenizer = SimpleNamespace(pad_token="<p>", pad_token_id=0, eos_token="<e>", eos_token_id=1, bos_token=None)
     results = evaluate(model=told, tasks=["animals"], include_path=folder, limit=1)
     assert results.run["model_num_parameters"] == 7
@@ -111,7 +112,8 @@ def test_a_registered_class_is_a_model_of_multiform(monkeypatch, folder):
     results = evaluate(model="also-fixed", model_args="text=honey", tasks=["spelled"], include_path=folder)
     assert results["spelled"]["exact_match,none"] == pytest.approx(1 / 6)
     assert get_model("fixed") is Fixed
-    assert get_model("fixed").create_from_arg_string("likelihood=-3", {"device": None}).likelihood == -3
+    made: Any = get_model("fixed").create_from_arg_string("likelihood=-3", {"device": None})
+    assert made.likelihood == -3
 
 
 def test_a_template_lm_encodes_white_space_with_the_continuation():
@@ -137,7 +139,8 @@ def test_a_template_lm_encodes_white_space_with_the_continuation():
 
 
 def test_our_models_answer_instances():
-    lm = get_model("dummy")(seed=1)
+    dummy: Any = get_model("dummy")
+    lm = dummy(seed=1)
     assert isinstance(as_model(lm), DummyModel)
     asked = [Instance("loglikelihood", {}, ("a", text), 0) for text in (" b", " c")]
     assert len({value for value, _ in lm.loglikelihood(asked)}) == 2
@@ -167,15 +170,17 @@ def test_a_model_that_is_already_loaded_is_wrapped(tiny, folder):
     from multiform.compat.lm_eval.models.huggingface import HFLM
 
     model, tokenizer = tiny
-    unset = {"peft": None, "delta": None, "autogptq": False, "logits_cache": False}
-    lm = HFLM(pretrained=model, tokenizer=tokenizer, max_length=64, add_bos_token=False, dtype=model.dtype, **unset)
+    unset: dict[str, Any] = {"peft": None, "delta": None, "autogptq": False, "logits_cache": False}
+    lm: Any = HFLM(
+        pretrained=model, tokenizer=tokenizer, max_length=64, add_bos_token=False, dtype=model.dtype, **unset
+    )
     assert lm.model is model
     assert lm.wrapped.encoder.add_bos_token is False
     assert lm.tok_decode(lm.tok_encode("hi")) == "hi"
     assert (lm.eot_token_id, lm.max_length) == (0, 64)
     results = evaluate(model=lm, tasks=["animals"], include_path=folder, limit=2)
     (first, *_), *_ = results.forms[0].samples[0].filtered
-    sample = results.forms[0].samples[0].instances[0].request
+    sample: Any = results.forms[0].samples[0].instances[0].request
     ((direct, _),) = lm.loglikelihood([Instance("loglikelihood", {}, (sample.context, sample.continuation), 0)])
     assert direct == pytest.approx(first, abs=1e-5)
 

@@ -6,10 +6,11 @@ import importlib
 import subprocess
 import sys
 from argparse import Namespace
+from typing import Any
 
 import pytest
 
-from multiform import UsageError
+from multiform import MultiformError, UsageError
 from multiform.compat.lm_eval.api.metrics import bootstrap_stderr, mean, mean_stderr, median
 from multiform.compat.lm_eval.api.registry import get_filter, get_model, get_scorer, register_scorer
 from multiform.compat.lm_eval.api.samplers import SAMPLER_REGISTRY, ContextSampler, FirstNSampler, get_sampler
@@ -97,7 +98,7 @@ def test_bootstrap_stderr_takes_a_function_values_and_iterations():
 
 
 def test_a_configuration_is_read_and_set_as_a_dict(config):
-    task = ConfigurableTask(config={**config, "num_fewshot": 2})
+    task: Any = ConfigurableTask(config={**config, "num_fewshot": 2})
     assert task.config["num_fewshot"] == task._config["num_fewshot"] == 2
     task.config["num_fewshot"] = 1
     assert task.num_fewshot == 1
@@ -128,7 +129,7 @@ def test_an_override_of_build_qa_turn_is_refused(config):
         def build_qa_turn(self, **kwargs):
             return []
 
-    with pytest.raises(UsageError.__base__, match="Own overrides build_qa_turn"):
+    with pytest.raises(MultiformError, match="Own overrides build_qa_turn"):
         Own(config=config)
 
 
@@ -147,7 +148,9 @@ def test_a_sampler_of_a_script_can_be_named_by_a_task(config):
 
     SAMPLER_REGISTRY["last"] = Last
     task = ConfigurableTask(config={**config, "fewshot_split": "test", "fewshot_config": {"sampler": "last"}})
-    assert task.fewshot_context(task.eval_docs[0], num_fewshot=1).startswith("What is frozen water called? ice\n\n")
+    assert str(task.fewshot_context(task.eval_docs[0], num_fewshot=1)).startswith(
+        "What is frozen water called? ice\n\n"
+    )
 
 
 def test_a_task_file_is_a_dict(folder, tmp_path):
@@ -220,6 +223,7 @@ def test_generation_settings_and_lengths():
     assert resolve_max_length(Namespace(text_config=Namespace(n_ctx=99), n_positions=7)) == 99
 
 
+@pytest.mark.process
 def test_a_module_runs_with_our_names_and_task_helpers_are_found(tmp_path):
     (tmp_path / "my_tasks" / "sums").mkdir(parents=True)
     (tmp_path / "my_tasks" / "sums" / "utils.py").write_text("def double(x):\n    return 2 * x\n")

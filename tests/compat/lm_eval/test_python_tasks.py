@@ -7,6 +7,7 @@ import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -50,7 +51,7 @@ def asked(instances: list[Instance]) -> list[tuple[object, ...]]:
 @pytest.mark.parity
 @pytest.mark.filterwarnings("ignore")
 def test_squadv2_asks_what_it_asks_in_lm_eval(tasks, squad):
-    from reference import load_tasks, requests
+    from tests.parity.reference import load_tasks, requests
 
     theirs = load_tasks(["squadv2"], squad, [tasks / "squadv2"])["squadv2"]
     (config,) = TaskManager(tasks / "squadv2").load("squadv2")
@@ -62,7 +63,8 @@ def test_squadv2_takes_examples_from_its_own_training_documents(tasks, squad):
     (config,) = TaskManager(tasks / "squadv2").load("squadv2")
     task = Task.from_config(config, dataset_mirror=squad)
     task.set_num_fewshot(2)
-    prompt = task.build_all_requests(limit=1)[0].request.context
+    request: Any = task.build_all_requests(limit=1)[0].request
+    prompt = request.context
     train = [json.loads(line) for line in (squad / "lighteval/squad_v2/default/train.jsonl").read_text().splitlines()]
     assert sum(row["question"] in prompt for row in train) == 2
 
@@ -82,7 +84,7 @@ def test_squadv2_scores_with_a_metric_that_is_there(tasks, squad, monkeypatch):
             assert [set(one) for one in predictions] == [{"id", "prediction_text", "no_answer_probability"}] * 3
             return {"exact": 50.0, "f1": sum(one["no_answer_probability"] for one in predictions)}
 
-    module = ModuleType("evaluate")
+    module: Any = ModuleType("evaluate")
     module.load = lambda name: Metric()
     monkeypatch.setitem(sys.modules, "evaluate", module)
     scores = evaluate(tasks="squadv2", include_path=tasks / "squadv2", model="dummy", dataset_mirror=squad, limit=3)[
@@ -110,8 +112,9 @@ def test_completion_tasks_score_by_their_own_code(tasks, tmp_path, name):
     )
     assert results[name]["contains,none"] == 0.5
     sample = results.forms[0].samples[0]
-    assert sample.instances[0].request.context == "The capital of France is"
-    options = sample.instances[0].request.gen_kwargs
+    request: Any = sample.instances[0].request
+    assert request.context == "The capital of France is"
+    options = request.gen_kwargs
     assert options["max_gen_toks"] == {"fda": 48, "swde": 48, "squad_completion": 256}[name]
 
 
@@ -119,7 +122,7 @@ def test_completion_tasks_score_by_their_own_code(tasks, tmp_path, name):
 def unitxt(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the task's code needs of the package, which is not installed here."""
     doc = {"source": "Is it news?", "target": "yes", "metrics": ["metrics.accuracy"], "references": ["yes"]}
-    module = ModuleType("unitxt")
+    module: Any = ModuleType("unitxt")
     module.__version__ = "1.20.0"
     module.load_dataset = lambda recipe, use_cache, **kwargs: {"test": [{**doc, "recipe": recipe}] * 2}
     module.evaluate = lambda predictions, references: [{"score": {"global": {"score": len(predictions)}}}]
@@ -201,7 +204,7 @@ def test_a_class_of_ones_own_decides_all_of_it(own):
     assert scores["listed,none"] == 6
     assert scores["likelihood_stderr,none"] > 0
     assert scores["listed_stderr,none"] == "N/A"
-    text = results.forms[0].samples[0].instances[0].request.text
+    text = results.forms[0].samples[0].sample.prompt
     assert text in ("7 and 7 is 14\n\n1 and 1 is", "8 and 8 is 16\n\n1 and 1 is")
 
 

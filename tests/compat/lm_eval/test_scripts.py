@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
 from .conftest import needs_lm_eval
 
+pytestmark = pytest.mark.process
+
 Run = Callable[..., str]
+Arguments = Callable[[str], Sequence[str | Path]]
 
 
 @pytest.fixture(scope="session")
@@ -36,10 +39,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def arguments(folder: Path, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], list[str | Path]]:
+def arguments(folder: Path, model: Path, tmp_path_factory: pytest.TempPathFactory) -> Arguments:
     """What each script is called with; files that it writes go to a new folder each time."""
 
-    def of(script: str) -> list[str | Path]:
+    def of(script: str) -> Sequence[str | Path]:
         config = folder / "run.config"
         config.write_text(
             f"model: hf\nmodel_args: {{pretrained: {model}, dtype: float32}}\ntasks: [animals]\nnum_fewshot: 1\n"
@@ -63,14 +66,12 @@ SCRIPTS = ["simple.py", "custom_model.py", "custom_task.py", "samples.py", "conf
 @needs_lm_eval
 @pytest.mark.parity
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_script_prints_the_same_on_both(script: str, run: Run, arguments: Callable[[str], list[str | Path]]):
+def test_a_script_prints_the_same_on_both(script: str, run: Run, arguments: Arguments):
     assert _told(run(script, *arguments(script))) == _told(run(script, *arguments(script), real=True))
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_a_script_runs_where_lm_eval_is_not_installed(
-    script: str, run: Run, arguments: Callable[[str], list[str | Path]]
-):
+def test_a_script_runs_where_lm_eval_is_not_installed(script: str, run: Run, arguments: Arguments):
     assert _told(run(script, *arguments(script), blocked=True))
 
 

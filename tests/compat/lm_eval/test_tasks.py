@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from multiform import ConfigError, UsageError, evaluate
@@ -21,7 +23,6 @@ from multiform.compat.lm_eval.api.registry import (
 from multiform.compat.lm_eval.api.task import ConfigurableTask, MultipleChoiceTask, PerplexityTask, Task
 from multiform.compat.lm_eval.evaluator import simple_evaluate
 from multiform.compat.lm_eval.tasks import TaskManager, get_task_dict, get_task_name_from_object
-from multiform.forms import MultipleChoiceTask as OurMultipleChoice
 from multiform.forms import Task as OurTask
 
 
@@ -31,9 +32,8 @@ def manager(folder):
 
 
 def test_a_configured_task_is_one_of_ours(config):
-    task = ConfigurableTask(config=config)
-    assert isinstance(task, OurTask)
-    assert isinstance(task, OurMultipleChoice)
+    task: Any = ConfigurableTask(config=config)
+    assert issubclass(type(task), OurTask)
     assert type(task).__name__ == "ConfigurableTask"
     doc = task.eval_docs[0]
     assert task.doc_to_text(doc) == "What do bees make?"
@@ -47,7 +47,7 @@ def test_a_configured_task_is_one_of_ours(config):
 
 
 def test_its_requests_are_instances(config):
-    task = ConfigurableTask(config=config)
+    task: Any = ConfigurableTask(config=config)
     made = task.construct_requests(task.eval_docs[0], "Q", metadata=("own", 0, 1))
     assert [one.args for one in made] == [("Q", " honey"), ("Q", " milk"), ("Q", " paper")]
     task.build_all_requests(limit=2)
@@ -75,11 +75,11 @@ def test_a_class_brings_its_configuration_along(config):
         CONFIG = config
         VERSION = 7
 
-        def doc_to_text(self, doc):
+        def doc_to_text(self, doc):  # type: ignore[override]
             return doc["question"].upper()
 
     results = evaluate(model="dummy", tasks=[Own(config={"num_fewshot": 1})], limit=1)
-    prompt = results.forms[0].samples[0].instances[0].request.context
+    prompt = results.forms[0].samples[0].sample.prompt
     assert prompt.isupper() is False
     assert prompt.endswith("\n\nWHAT DO BEES MAKE?")
     assert results.forms[0].num_fewshot == 1
@@ -98,7 +98,8 @@ def test_own_documents_are_evaluated_and_examples_drawn_from_them(config):
             return [{**doc, "question": f"({doc['question']})"} for doc in self.dataset["test"]]
 
     task = Own(config={**config, "num_fewshot": 1})
-    prompt = task.build_all_requests(limit=1)[0].request.context
+    request: Any = task.build_all_requests(limit=1)[0].request
+    prompt = request.context
     assert prompt == "Sky? blue\n\n(What do bees make?)"
 
 
@@ -116,7 +117,7 @@ def test_tasks_of_the_old_kinds_run():
         def validation_docs(self):
             return [{"query": "Sky?", "choices": ["wet", "blue"], "gold": 1}]
 
-        def doc_to_text(self, doc):
+        def doc_to_text(self, doc):  # type: ignore[override]
             return doc["query"]
 
     class Texts(PerplexityTask):
@@ -129,10 +130,10 @@ def test_tasks_of_the_old_kinds_run():
         def test_docs(self):
             return [{"page": "some text"}]
 
-        def doc_to_target(self, doc):
+        def doc_to_target(self, doc):  # type: ignore[override]
             return doc["page"]
 
-    assert Choices().shot_answer({"query": "Sky?", "choices": ["wet", "blue"], "gold": 1}) == "blue"
+    assert Choices().gold({"query": "Sky?", "choices": ["wet", "blue"], "gold": 1}) == (1,)
     results = evaluate(model="dummy", tasks=[Choices(), Texts()])
     assert set(results["Choices"]) >= {"acc,none", "acc_norm,none"}
     assert set(results["Texts"]) >= {"word_perplexity,none", "byte_perplexity,none", "bits_per_byte,none"}
@@ -195,13 +196,19 @@ def test_a_known_task_is_changed_by_a_dict(manager):
     assert group["tasks"]["plain"].num_fewshot == 2
 
 
+def found(entry: Any) -> Any:
+    """What a registry gives for a name that it knows."""
+    assert entry is not None
+    return entry
+
+
 def test_registered_things_are_found_again():
-    assert get_aggregation("mean")([1, 2]) == 1.5
+    assert found(get_aggregation("mean"))([1, 2]) == 1.5
     assert get_aggregation("nothing") is None
-    assert get_metric_aggregation("perplexity")([0.0]) == 1.0
+    assert found(get_metric_aggregation("perplexity"))([0.0]) == 1.0
     assert is_higher_better("perplexity") is False
     assert is_higher_better("nothing") is None
-    assert get_metric("exact_match")(predictions=["a"], references=["a"]) == {"exact_match": 1.0}
+    assert found(get_metric("exact_match"))(predictions=["a"], references=["a"]) == {"exact_match": 1.0}
     assert get_filter("take_first")().apply([["a", "b"]], [{}]) == ["a"]
     assert get_filter(len) is len
     with pytest.raises(UsageError, match="unknown filter 'take_frist'"):

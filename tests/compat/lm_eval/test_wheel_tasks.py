@@ -33,7 +33,7 @@ def chance(*parts: str) -> float:
     return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:6], "big") / 2**48
 
 
-def hashing(base: type) -> Any:
+def hashing(base: Any) -> Any:
     """A model of that base class whose answers depend on the request alone."""
 
     class Hashing(base):
@@ -67,13 +67,14 @@ def test_results_and_samples_are_those_of_lm_eval(task: str, chat: bool, mirror:
     from lm_eval import simple_evaluate
     from lm_eval.api import model
     from lm_eval.tasks import TaskManager as TheirManager
-    from reference import reading_from
+
+    from tests.parity.reference import reading_from
 
     folder, shots = TASKS[task]
     installed = finder.real_folder()
     assert installed is not None
-    known = {"include_path": str(installed / "tasks" / folder), "include_defaults": False}
-    settings = {"tasks": [task], "num_fewshot": shots, "limit": 5, "bootstrap_iters": 100,
+    known: dict[str, Any] = {"include_path": str(installed / "tasks" / folder), "include_defaults": False}
+    settings: dict[str, Any] = {"tasks": [task], "num_fewshot": shots, "limit": 5, "bootstrap_iters": 100,
                 "apply_chat_template": chat, "fewshot_as_multiturn": chat}  # fmt: skip
     monkeypatch.setenv("MULTIFORM_DATASET_MIRROR", str(mirror))
     ours = evaluator.simple_evaluate(model=hashing(LM), task_manager=TaskManager(**known), **settings)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -144,7 +146,7 @@ def test_choices_that_only_a_prompt_by_code_shows_are_read_where_a_format_needs_
         doc_to_target="answer",
         fewshot_config={"doc_to_text": text, "doc_to_target": lambda doc: "A step. The answer is (B)."},
     )
-    requests = [one.request for one in Task.from_config(config).build_all_requests()]
+    requests: list[Any] = [one.request for one in Task.from_config(config).build_all_requests()]
     shot = "Question: 7 + 1?\nA. 7\nB. 8\nC. none\nAnswer: B\n\n" * shots
     assert {one.context for one in requests} == {f"{shot}Question: 4 + 1?\nA. 4\nB. 5\nC. none\nAnswer:"}
     assert [one.continuation for one in requests] == [" A", " B", " C"]

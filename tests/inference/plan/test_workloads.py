@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from multiform.engine.run import works_of
+from multiform.engine.run import pending_samples
 from multiform.engine.setup import load_tasks
 from multiform.forms import RunSettings
 from multiform.inference.plan import Cost
@@ -33,10 +33,10 @@ def requests(request: pytest.FixtureRequest, mirror: Path, tmp_path: Path) -> li
     folder, change, shots = WORKLOADS[request.param]
     base = Path(lm_eval_tasks.__file__).parent / "mmlu" / folder / f"mmlu_{SUBJECT}.yaml"
     (tmp_path / "workload.yaml").write_text(f"include: {base}\ntask: workload\n{change}")
-    settings = RunSettings(num_fewshot=shots)
+    settings = RunSettings(num_fewshot=shots, limit=DOCS)
     (task,) = load_tasks([str(tmp_path / "workload.yaml")], settings, dataset_mirror=mirror)
-    works = works_of(task, DOCS, None, settings.options(None))
-    asked = [instance.request for work in works for instance in work.instances]
+    pending = pending_samples(task)
+    asked = [instance.request for one in pending for instance in one.sample.instances]
     return [item for item in asked if isinstance(item, LoglikelihoodRequest)]
 
 

@@ -37,6 +37,7 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.process
 def test_a_folder_is_built_once_by_several_processes(tmp_path: Path) -> None:
     workers = [start_build(tmp_path / "model") for _ in range(4)]
     assert [worker.wait() for worker in workers] == [0] * 4
@@ -44,6 +45,7 @@ def test_a_folder_is_built_once_by_several_processes(tmp_path: Path) -> None:
     assert names(tmp_path / "model") == ["half", "whole"]
 
 
+@pytest.mark.process
 def test_a_killed_build_leaves_no_folder_and_the_next_cleans_up(tmp_path: Path) -> None:
     worker = start_build(tmp_path / "model")
     while not (tmp_path / "calls").exists():

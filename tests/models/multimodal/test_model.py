@@ -30,7 +30,7 @@ Image = pytest.importorskip("PIL.Image")
 
 IMAGE_KINDS = ("llava", "idefics3", "gemma3")
 #: Each is close enough for numbers that were computed in another order.
-NEAR = {"abs": 2e-5, "rel": 0}
+NEAR: dict[str, Any] = {"abs": 2e-5, "rel": 0}
 
 
 def picture(seed: int, size: tuple[int, int] = (40, 30)) -> Media:
@@ -150,7 +150,12 @@ def test_the_model_gets_the_pixels_that_its_processor_makes(made, monkeypatch):
     model = made("llava")
     seen: list[dict[str, Any]] = []
     forward = model.model.forward
-    monkeypatch.setattr(model.model, "forward", lambda **inputs: seen.append(inputs) or forward(**inputs))
+
+    def watched(**inputs: Any) -> Any:
+        seen.append(inputs)
+        return forward(**inputs)
+
+    monkeypatch.setattr(model.model, "forward", watched)
     one, two = picture(1), picture(2)
     list(model.loglikelihood([LoglikelihoodRequest("A <image> b <image>", " c", (one, two))]))
     wanted = model.processor(text="<image><image>", images=[one.image(), two.image()], return_tensors="pt")
@@ -161,7 +166,12 @@ def test_the_labels_of_a_question_share_one_pass(made, monkeypatch):
     model = made("llava")
     passes: list[int] = []
     forward = model.model.forward
-    monkeypatch.setattr(model.model, "forward", lambda **inputs: passes.append(1) or forward(**inputs))
+
+    def counted(**inputs: Any) -> Any:
+        passes.append(1)
+        return forward(**inputs)
+
+    monkeypatch.setattr(model.model, "forward", counted)
     scores(model, [LoglikelihoodRequest("<image> Which?", label, (picture(1),)) for label in (" A", " d", " c")])
     assert len(passes) == 1
 
@@ -395,8 +405,9 @@ def test_images_of_the_mirror_reach_the_model_with_and_without_a_chat(made, mirr
         result = multiform.evaluate(
             model=model, tasks=[task], samples={"mmmu_pro_sample": [3, 4, 8]}, apply_chat_template=chat, use_cache=False
         )
-        requests = [sample.instances[0].request for sample in result.forms[0].samples]
+        requests: list[Any] = [sample.instances[0].request for sample in result.forms[0].samples]
         assert [len(request.media) for request in requests] == [1, 5, 1]
+        sample: Any
         for sample in result.forms[0].samples:
             wanted = [direct(model, instance.request) for instance in sample.instances]
             assert [output.loglikelihood for output in sample.outputs] == pytest.approx(wanted, **NEAR)

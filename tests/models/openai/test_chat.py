@@ -13,7 +13,7 @@ from multiform.errors import ModelError, UsageError
 from multiform.models import models
 from multiform.models.openai import OpenAIChat
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, RollingRequest
-from multiform.results.export import sample_lines, to_json
+from multiform.results import sample_lines, to_json
 
 
 def model(server: Any, **arguments: Any) -> OpenAIChat:

@@ -143,7 +143,7 @@ def test_the_first_refusal_ends_it(server: Any) -> None:
 
 def test_whoever_stops_reading_stops_the_requests(server: Any) -> None:
     server.delay = 0.02
-    answers = client(server).ask([*range(50)], lambda n: {"messages": [{"content": str(n)}]}, lambda n, answer: n)
+    answers: Any = client(server).ask([*range(50)], lambda n: {"messages": [{"content": str(n)}]}, lambda n, answer: n)
     next(answers)
     answers.close()
     time.sleep(0.2)

@@ -12,7 +12,7 @@ import pytest
 from multiform import ConfigError, ModelError, Results, TaskConfig, evaluate
 from multiform.models import Model, models, register_model
 from multiform.requests import Completion, GenerationRequest
-from multiform.results.export import sample_lines, to_json
+from multiform.results import sample_lines, to_json
 from multiform.scoring.scorers import judge_model
 
 DOCS = [
@@ -45,7 +45,9 @@ def scores(results: Results) -> dict[str, float]:
 
 def compares(prompt: str) -> str:
     """A judge that looks whether the reference occurs in the answer."""
-    reference, answer = re.search(r"\[Reference\]\n(.*?)\n\n\[Answer\]\n(.*?)\n\n", prompt, re.DOTALL).groups()
+    match = re.search(r"\[Reference\]\n(.*?)\n\n\[Answer\]\n(.*?)\n\n", prompt, re.DOTALL)
+    assert match is not None
+    reference, answer = match.groups()
     right = reference.lower() in answer.lower()
     return f"The answer mentions {reference}: {right}.\nVerdict: {'CORRECT' if right else 'INCORRECT'}"
 
@@ -144,8 +146,7 @@ def test_all_documents_are_one_batch_and_equal_prompts_are_asked_once(recording:
 
 def test_several_forms_share_a_judge(recording: type[Recording]) -> None:
     one = config(kwargs={"judge_model": "recording"})
-    two = config(kwargs={"judge_model": "recording"}, num_fewshot=0)
-    two.task = "others"
+    two = config(kwargs={"judge_model": "recording"}, num_fewshot=0).changed(task="others")
     evaluate(model="dummy", tasks=[one, two])
     assert recording.made == 1
 
@@ -177,7 +178,7 @@ def test_every_repeat_is_judged_and_the_mean_counts(server: Any) -> None:
     kwargs = {"judge_model": "big", "base_url": server.base_url}
     results = evaluate(model="dummy", tasks=[config(DOCS[:1], kwargs=kwargs, repeats=40)])
     [sample] = results.forms[0].samples
-    right = [completion.text == " I am not sure" for completion in sample.outputs]
+    right = [output == Completion(" I am not sure") for output in sample.outputs]
     assert 0 < sum(right) < 40
     assert sample.values["judge"] == pytest.approx(sum(right) / 40)
     texts = [text for key, text in sample.values.items() if key.startswith("judge_text")]

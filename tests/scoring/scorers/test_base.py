@@ -126,7 +126,8 @@ def test_deferred_and_others_give_scores_under_their_filters_names() -> None:
         deferred = True
 
         def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Any]) -> list[dict[str, Any]]:
-            return [{"seen": float(repeats[0].prediction == "four")} for repeats in outcomes]
+            predictions = [self.prediction(repeats[0]) for repeats in outcomes]
+            return [{"seen": float(prediction == "four")} for prediction in predictions]
 
     filters = [
         {"name": "raw", "filter": [{"function": "take_first"}]},

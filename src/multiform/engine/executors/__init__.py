@@ -1,6 +1,6 @@
-"""Executors: who asks the model. One in this process now; others may ask it elsewhere."""
+"""Executors: who asks the model. There is one in this process; others can ask elsewhere."""
 
-from multiform.engine.executors.base import Executor, Unit
+from multiform.engine.executors.base import Executor, Unit, responses, units
 from multiform.engine.executors.local import LocalExecutor
 
-__all__ = ["Executor", "LocalExecutor", "Unit"]
+__all__ = ["Executor", "LocalExecutor", "Unit", "responses", "units"]

@@ -1,14 +1,16 @@
-"""The interface of an executor: units of work in, answers out."""
+"""Executors: who asks the model. Units of work go in, responses come out as soon as they are there."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Protocol, TypeAlias
 
-from multiform.requests import Output, Request
+from multiform.engine.store import Store
+from multiform.requests import GenerationRequest, LoglikelihoodRequest, Output, Request, RollingRequest
 
-#: Requests of one kind that go to one model together, because they share prefixes: one list of all
-#: that is asked, or the requests below one node of the prefix tree.
+#: Requests of one kind that go to one model together, because they share prefixes: all of a run, or those below one
+#: node of the prefix tree.
 Unit: TypeAlias = Sequence[Request]
 
 
@@ -17,3 +19,32 @@ class Executor(Protocol):
 
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output]]:
         """Every request of every unit with its output, as soon as that is known."""
+
+
+def responses(
+    executor: Executor, requests: Iterable[Request], *, identity: str = "", store: Store | None = None
+) -> Generator[tuple[Request, Output], None, None]:
+    """Every distinct request with its output, as soon as the model has it; it is stored at that moment.
+
+    `identity` is that of the model, under which its responses are stored.
+    """
+    with nullcontext(_forget) if store is None else store.recording(identity) as record:
+        for request, output in executor.run(units(requests)):
+            record(request, output)
+            yield request, output
+
+
+def units(requests: Iterable[Request]) -> list[Unit]:
+    """The distinct requests as units of work: one for each kind, so that all that share a prefix are together.
+
+    >>> [len(unit) for unit in units([RollingRequest("a"), LoglikelihoodRequest("a", "b"), RollingRequest("a")])]
+    [1, 1]
+    """
+    distinct = dict.fromkeys(requests)
+    kinds = (LoglikelihoodRequest, RollingRequest, GenerationRequest)
+    by_kind = ([request for request in distinct if isinstance(request, kind)] for kind in kinds)
+    return [unit for unit in by_kind if unit]
+
+
+def _forget(request: Request, output: Output) -> None:
+    """Stands for a store where there is none."""

@@ -127,7 +127,7 @@ def gold(form: Form, fields: DocFields) -> tuple[int, ...]:
     choices = ranked(form, fields)
     by_question = fields.several_inputs and not form.config.multiple_inputs
     target = fields.question if by_question else fields.target
-    if target is None:
+    if target is None and not fields.has_target:
         raise missing(form, "doc_to_target")
     if isinstance(target, str) and target in choices:
         return (choices.index(target),)

@@ -43,7 +43,7 @@ def answer_key(form: Form, fields: DocFields) -> dict[str, Any]:
 
 def references(form: Form, fields: DocFields) -> tuple[str, ...]:
     """The completions that count as right; where nothing is compared with them, those that there are."""
-    if fields.target is None and form.compares:
+    if form.compares and not fields.has_target:
         raise missing(form, "doc_to_target")
     targets = fields.target if isinstance(fields.target, list) else [fields.target]
     if form.config.format is None and form.config.doc_to_choice is not None:

@@ -31,7 +31,7 @@ def answer_key(form: Form, fields: DocFields) -> dict[str, Any]:
 def target_text(form: Form, fields: DocFields) -> str:
     """The text that is scored, the first of several."""
     target = fields.target[0] if isinstance(fields.target, list) and fields.target else fields.target
-    if target is None and fields.target is None:
+    if not fields.has_target:
         raise missing(form, "doc_to_target")
     if target is None or target == "":
         raise DataError("there is no answer to score", where=form.config.where("doc_to_target"), hint="check it")

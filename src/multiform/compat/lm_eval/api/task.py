@@ -101,7 +101,7 @@ class Task(TaskScores):
     @property
     def multiple_input(self) -> int:
         """How many prompts the first document has, where each choice makes one; 0 where there is one for all."""
-        return len(self.doc_to_choice(self.eval_docs[0])) if self.has_multiple_inputs else 0
+        return len(self.doc_to_choice(self.eval_docs[0]) or ()) if self.renderer.several_inputs else 0
 
     @property
     def multiple_target(self) -> int:

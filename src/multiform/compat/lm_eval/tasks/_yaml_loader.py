@@ -7,8 +7,7 @@ from typing import Any
 
 from multiform.compat.kinds import also
 from multiform.config.functions import FunctionRef, resolve_functions
-from multiform.config.yaml import read_own, read_yaml
-from multiform.errors import ConfigError
+from multiform.config.yaml import IncludeCycleError, read_own, read_yaml
 
 __all__ = ["load_yaml"]
 
@@ -23,10 +22,8 @@ def load_yaml(path: str | Path, *, resolve_func: bool = True, recursive: bool = 
     with also(ValueError):
         try:
             data = (read_yaml if recursive else read_own)(file).data
-        except ConfigError as error:
-            if not error.what.startswith("include cycle"):
-                raise
-            raise ConfigError(f"I{error.what[1:]}", where=error.where, hint=error.hint) from error
+        except IncludeCycleError as error:  # lm-eval's message begins with a capital
+            raise error.moved(error.where, what=f"I{error.what[1:]}") from error
         resolved = resolve_functions(data) if resolve_func else _named(data)
     assert isinstance(resolved, dict)
     return resolved

@@ -1,8 +1,6 @@
-"""The store: every answer of every model, in one SQLite file.
+"""Store: responses by the identity of the model and the content of the request, so that any run of any task finds them.
 
-Answers are keyed by the identity of the model and the content of the request, so any run of any
-task finds them. A store that cannot be read or written is no reason to stop a run: it is
-reported once, and the run goes on without.
+A store that cannot be read or written does not stop a run: that is reported once, and the run goes on without it.
 """
 
 from __future__ import annotations
@@ -17,16 +15,16 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from multiform.engine.content import output_line, read_output, request_key
-from multiform.engine.database import connect
-from multiform.engine.journal import Journal, Row
+from multiform.engine.store.database import connect
+from multiform.engine.store.records import output_line, read_output, request_key
+from multiform.engine.store.writer import BackgroundWriter, Row
 from multiform.paths import cache_root
 from multiform.requests import Output, Request
 
 logger = logging.getLogger("multiform")
 
 T = TypeVar("T")
-#: Stores one answer.
+#: Stores one response.
 Record: TypeAlias = Callable[[Request, Output], None]
 
 #: How many requests are looked up at once; SQLite allows only so many values in a statement.
@@ -34,7 +32,7 @@ _AT_ONCE = 500
 
 
 def default_path() -> Path:
-    """Where answers are stored: ``$MULTIFORM_STORE``, or a file in the user's cache."""
+    """Where responses are stored: ``$MULTIFORM_STORE``, or a file in the user's cache."""
     own = os.environ.get("MULTIFORM_STORE")
     return Path(own).expanduser() if own else cache_root() / "answers.db"
 
@@ -47,14 +45,14 @@ def chosen_store(use_cache: bool | str | Path | None) -> Store | None:
 
 
 class Store:
-    """A file of answers; `working` is false once it has failed."""
+    """A file of responses; `working` is false once it has failed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.working = True
 
     def known(self, identity: str, requests: Iterable[Request]) -> dict[Request, Output]:
-        """The requests that this model has answered before, with their outputs."""
+        """The requests whose responses by this model are cached, with their outputs."""
 
         def read() -> dict[Request, Output]:
             with closing(connect(self.path)) as database:
@@ -64,33 +62,33 @@ class Store:
 
     @contextmanager
     def recording(self, identity: str) -> Iterator[Record]:
-        """Until the block ends, stores every answer of a model that it is given."""
+        """A context in which every response that is recorded is stored for this model."""
         database = self._tried(lambda: connect(self.path), None)
 
         def write(rows: Sequence[Row]) -> None:
             if database is not None and rows:
                 self._tried(lambda: _insert(database, identity, rows), None)
 
-        journal = Journal(write)
+        writer = BackgroundWriter(write)
         try:
-            yield lambda request, output: journal.put((request_key(request), output_line(output)))
+            yield lambda request, output: writer.put((request_key(request), output_line(output)))
         finally:
-            journal.close()
+            writer.close()
             if database is not None:
                 database.close()
 
     def facts(self, signature: str) -> dict[str, Any] | None:
-        """What is known of a model that need not be loaded to be recognised."""
+        """What is stored about a model that can be recognised without loading it."""
 
         def read() -> dict[str, Any] | None:
             with closing(connect(self.path)) as database:
-                found = database.execute("SELECT facts FROM facts WHERE signature = ?", (signature,)).fetchone()
-            return dict(json.loads(found[0])) if found else None
+                row = database.execute("SELECT facts FROM facts WHERE signature = ?", (signature,)).fetchone()
+            return dict(json.loads(row[0])) if row else None
 
         return self._tried(read, None)
 
     def remember(self, signature: str, facts: Mapping[str, Any]) -> None:
-        """Keep what there is to know of a model."""
+        """Store the facts about a model."""
 
         def write() -> None:
             with closing(connect(self.path)) as database, database:
@@ -108,7 +106,7 @@ class Store:
         except (sqlite3.Error, OSError, ValueError) as error:
             self.working = False
             hint = "name another file with --cache_path, or use --no_cache"
-            logger.warning("%s: answers cannot be stored: %s; going on without; %s", self.path, error, hint)
+            logger.warning("%s: responses cannot be stored: %s; going on without; %s", self.path, error, hint)
             return otherwise
 
 
@@ -117,23 +115,22 @@ def _stored(
 ) -> Iterator[tuple[Request, Output]]:
     model = _model_id(database, identity)
     keyed = ((request_key(request), request) for request in requests)
-    while model is not None and (some := dict(islice(keyed, _AT_ONCE))):
-        marks = ",".join("?" * len(some))
-        asked = f"SELECT request, output FROM answers WHERE model = ? AND request IN ({marks})"
-        for key, line in database.execute(asked, (model, *some)):
-            output = read_output(line, some[key])
-            if output is not None:  # what is damaged is asked again, and replaced
-                yield some[key], output
+    while model is not None and (batch := dict(islice(keyed, _AT_ONCE))):
+        placeholders = ",".join("?" * len(batch))
+        query = f"SELECT request, output FROM answers WHERE model = ? AND request IN ({placeholders})"
+        for key, line in database.execute(query, (model, *batch)):
+            output = read_output(line, batch[key])
+            if output is not None:  # a damaged row is asked again and replaced
+                yield batch[key], output
 
 
 def _insert(database: sqlite3.Connection, identity: str, rows: Sequence[Row]) -> None:
     with database:
         database.execute("INSERT OR IGNORE INTO models (identity) VALUES (?)", (identity,))
         model = _model_id(database, identity)
-        answers = [(model, *row) for row in rows]
-        database.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", answers)
+        database.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", [(model, *row) for row in rows])
 
 
 def _model_id(database: sqlite3.Connection, identity: str) -> int | None:
-    found = database.execute("SELECT id FROM models WHERE identity = ?", (identity,)).fetchone()
-    return None if found is None else int(found[0])
+    row = database.execute("SELECT id FROM models WHERE identity = ?", (identity,)).fetchone()
+    return None if row is None else int(row[0])

@@ -1,4 +1,4 @@
-"""The journal: takes answers as they come and commits them in the background, a few at a time."""
+"""BackgroundWriter: takes responses as they come and commits them in a thread, a few at a time."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import TypeAlias
 
 #: The hash of a request, and its output as a line.
 Row: TypeAlias = tuple[bytes, str]
-#: Seconds in which answers are gathered for one commit: what a killed process loses at most.
+#: Seconds in which responses are gathered for one commit: what a killed process loses at most.
 PAUSE = 0.1
 
 
-class Journal:
-    """Calls `write` with all answers of a moment, in a thread, so that the model never waits for a disk.
+class BackgroundWriter:
+    """Calls `write` with all rows of a moment, in a thread, so that the model never waits for a disk.
 
-    A thread, because the last answers of a batch are to be safe while the model works on the next one.
+    A thread, because the responses of a batch are to be safe while the model computes the next one.
     """
 
     def __init__(self, write: Callable[[list[Row]], None]) -> None:
         self._write = write
         self._rows: SimpleQueue[Row | None] = SimpleQueue()
-        self._thread = Thread(target=self._work, name="multiform-journal", daemon=True)
+        self._thread = Thread(target=self._work, name="multiform-store", daemon=True)
         self._thread.start()
 
     def put(self, row: Row) -> None:

@@ -23,13 +23,13 @@ TABLES = (
 def connect(path: Path) -> sqlite3.Connection:
     """The database in the file, whose tables are made where it is new."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The journal's thread writes on the connection that it is given. IMMEDIATE takes the lock before
+    # The writer's thread uses the connection that it is given. IMMEDIATE takes the lock before
     # reading: two processes that both read first could never both go on to write.
     database = sqlite3.connect(path, timeout=PATIENCE, isolation_level="IMMEDIATE", check_same_thread=False)
     try:
         if not _is_ready(database):
             _set_up(database)
-        database.execute("PRAGMA synchronous = NORMAL")  # a power cut may take the last answers, never the file
+        database.execute("PRAGMA synchronous = NORMAL")  # a power cut may take the last responses, never the file
     except BaseException:
         database.close()
         raise

@@ -19,10 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform import evaluate
-from multiform.engine import database
-from multiform.engine.content import output_line, read_output, request_key
-from multiform.engine.journal import PAUSE
-from multiform.engine.store import Store, chosen_store, default_path
+from multiform.engine.store import Store, chosen_store, database, default_path
+from multiform.engine.store.records import output_line, read_output, request_key
+from multiform.engine.store.writer import PAUSE
 from multiform.requests import (
     Completion,
     GenerationRequest,
@@ -143,6 +142,7 @@ print(store.working)
 """
 
 
+@pytest.mark.process
 def test_processes_write_at_the_same_time(tmp_path: Path) -> None:
     path = tmp_path / "answers.db"
     starts = (0, 500, 1000, 1500)
@@ -154,6 +154,7 @@ def test_processes_write_at_the_same_time(tmp_path: Path) -> None:
     assert len(Store(path).known("model", [LoglikelihoodRequest("c", str(i)) for i in range(2500)])) == 2500
 
 
+@pytest.mark.process
 def test_a_full_disk_does_not_end_a_run(tmp_path: Path) -> None:
     def small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, 200_000))

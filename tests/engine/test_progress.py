@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from multiform import evaluate
-from multiform.engine.display import PlainProgress, TerminalProgress, chosen_progress
-from multiform.engine.progress import Silent
+from multiform.engine.progress import PlainProgress, Silent, TerminalProgress, chosen_progress
 
 
 class Terminal(io.StringIO):
