@@ -19,9 +19,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from multiform.config import read_yaml
-from multiform.config.recovered import inferred
 from multiform.errors import ConfigError
-from multiform.formats.infer import Recovered
+from multiform.formats.infer import Recovered, infer_task
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "foreign-tasks.md"
@@ -60,7 +59,7 @@ def findings(folder: Path) -> Iterator[Finding]:
             continue
         if not isinstance(data.get("task"), str) or "group" in data:
             continue
-        found = inferred(data)
+        found = infer_task(data)
         name, output_type = data["task"], str(data.get("output_type", "generate_until"))
         if isinstance(found, Recovered):
             yield Finding(name, output_type, found.how)

@@ -43,8 +43,8 @@ from multiform.models import Model, models
 from multiform.results import FormResult, Results
 from multiform.results.configs import described_config
 from multiform.results.export import prepare_output
-from multiform.results.groups import group_results
 from multiform.results.provenance import provenance
+from multiform.results.results import group_results
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
 

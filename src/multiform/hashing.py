@@ -1,4 +1,4 @@
-"""A short hash that is the same for the same settings, in this run and in every other."""
+"""Hashes: of settings, the same in every run, and of texts."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ def short_hash(value: Any) -> str:
     True
     """
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=_stable)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return sha256(text)[:8]
+
+
+def sha256(text: str) -> str:
+    """The SHA-256 hash of a text, as lm-eval computes it for results files."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _stable(value: Any) -> str:

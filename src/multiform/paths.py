@@ -1,10 +1,16 @@
-"""Paths: where Multiform keeps files of its own, and what is there."""
+"""Paths: the cache folder, whether a file exists, and names that are safe in a path."""
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
+
+from multiform.hashing import sha256
+
+#: Bytes of a name in a path; with a date and an ending it stays below the 255 that file systems allow.
+_LONGEST_NAME = 180
 
 
 def cache_root() -> Path:
@@ -22,6 +28,21 @@ def is_dir(path: Path) -> bool:
 def is_file(path: Path) -> bool:
     """Whether there is a file; a name that no file can have is none."""
     return _holds(path.is_file)
+
+
+def sanitized(name: str) -> str:
+    """A name that is safe in a path, of at most 180 bytes; ``@`` stays.
+
+    >>> sanitized("org/model:1"), sanitized("arc_easy@mcq::gpqa"), sanitized("..")
+    ('org__model__1', 'arc_easy@mcq__gpqa', '__')
+    """
+    safe = re.sub(r"[\x00-\x1f\x7f\s]", "_", re.sub(r"[\"<>:/|\\?*\[\]]+", "__", name))
+    safe = safe.encode("utf-8", "backslashreplace").decode("utf-8").replace("\\", "_")
+    if not safe.strip("."):
+        return "_" * len(safe)
+    if len(safe.encode()) <= _LONGEST_NAME:
+        return safe
+    return safe.encode()[: _LONGEST_NAME - 9].decode("utf-8", "ignore") + "_" + sha256(name)[:8]
 
 
 def _holds(test: Callable[[], bool]) -> bool:

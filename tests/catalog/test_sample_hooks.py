@@ -343,7 +343,7 @@ def test_an_answer_without_a_limit_of_its_own_says_where_it_ends(caplog):
 
     with caplog.at_level(logging.WARNING, logger="multiform"):
         results = run(model="dummy", tasks=[Short, Endless])
-    assert "Endless: answers end after 256 tokens" in caplog.text
+    assert "Endless: completions end after 256 tokens" in caplog.text
     assert "Short: answers end" not in caplog.text
     requests: list[Any] = [form.samples[0].instances[0].request for form in results.forms]
     asked = [request.gen_kwargs for request in requests]

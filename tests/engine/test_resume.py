@@ -150,7 +150,7 @@ def test_answers_are_stored_somewhere_or_not_at_all(runs: Runs) -> None:
     process = runs.start("--no_cache", "--cache_path", "mine.db")
     _, err = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert err == b"error: --no_cache: answers are to be stored in 'mine.db' and not at all; choose one\n"
+    assert err == b"error: --no_cache: responses are to be stored in 'mine.db' and not at all; choose one\n"
 
 
 def test_the_plan_asks_nothing_and_counts_what_is_known(runs: Runs) -> None:

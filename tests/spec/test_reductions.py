@@ -32,7 +32,7 @@ def passing(k=2):
 def test_pass_at_k_of_the_one_answer_that_filters_leave_is_refused_before_anything_is_asked(writing, saying, steps):
     task = writing(repeats=4, filter_list=[{"name": "strict", "filter": steps}], metric_list=passing())
     model = saying("no")
-    message = r"filter_list: pass@2 of metric 'exact_match' needs 2 answers, and the filters of 'strict' leave 1"
+    message = r"filter_list: pass@2 of metric 'exact_match' needs 2 responses, and the filters of 'strict' leave 1"
     with pytest.raises(ConfigError, match=message):
         scores(task, model)
     with pytest.raises(ConfigError, match=message):
@@ -52,14 +52,14 @@ def test_a_pipeline_that_leaves_enough_has_the_score_and_the_other_is_told_to_ha
     with caplog.at_level(logging.WARNING, logger="multiform"):
         found = scores(task, saying("what?", "no"))
     assert found == {"exact_match,first": 0.0, "pass@2(exact_match),all": 1.0}
-    assert "pass@2 of metric 'exact_match' needs 2 answers, and the filters of 'first' leave 1" in caplog.text
+    assert "pass@2 of metric 'exact_match' needs 2 responses, and the filters of 'first' leave 1" in caplog.text
 
 
 def test_a_reduction_of_the_one_answer_that_is_left_is_told_to_have_no_effect(writing, saying, caplog):
     task = writing(repeats=2, filter_list=[FIRST], metric_list=[{"metric": "exact_match", "reduction": "mean"}])
     with caplog.at_level(logging.WARNING, logger="multiform"):
         assert scores(task, saying("what?", "no")) == {"exact_match,first": 0.0}
-    assert "reduction mean of metric 'exact_match' has one answer of 2 to reduce" in caplog.text
+    assert "reduction mean of metric 'exact_match' gets one response of 2" in caplog.text
 
 
 def test_pass_at_k_without_repeats_is_refused(writing, saying):
@@ -73,7 +73,7 @@ def test_pass_at_1_of_one_answer_keeps_its_name(writing, saying):
 
 def test_pass_at_k_of_choices_is_refused_as_they_are_ranked_once(choosing, liking):
     task = choosing(metric_list=[{"metric": "acc", "reduction": "pass@2"}])
-    with pytest.raises(ConfigError, match="pass@2 needs 2 answers, and a task of multiple_choice asks once"):
+    with pytest.raises(ConfigError, match="pass@2 needs 2 responses, and a task of multiple_choice has one"):
         scores(task, liking("yes"))
 
 

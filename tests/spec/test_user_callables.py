@@ -252,7 +252,7 @@ def test_a_scorer_of_all_documents_waits_for_them_and_its_wrong_values_are_named
         (lambda resps, docs: None, r"filter '.*<lambda>': .*returned None"),
         (lambda resps, docs: "text", r"filter '.*<lambda>': .*returned 'text'"),
         (lambda resps, docs: [[], []], r"returned 2 results for 1 document"),
-        (lambda resps, docs: [[]], r"the filters of 'x' left no answer to score"),
+        (lambda resps, docs: [[]], r"the filters of 'x' left no response to score"),
         (lambda resps, docs: resps[5], r"filter '.*<lambda>' failed: IndexError"),
     ],
 )

@@ -1,4 +1,4 @@
-"""BaseTask: a task as a Python class that says where its data is and carries a styler."""
+"""BaseTask: a task as a Python class, with data-access methods and a styler."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from multiform.catalog.group import Group, Node
-from multiform.catalog.hooks import DATA, LOADING, REFUSED, STYLED, HookedDataset, calculates, hook, hook_fields
-from multiform.catalog.sampling import SampleHooks
-from multiform.catalog.styling import NO_SUBJECT
+from multiform.catalog.hook_fields import DATA, LOADING, REFUSED, STYLED, HookedDataset, calculates, hook, hook_fields
+from multiform.catalog.sample_hooks import SampleHooks
+from multiform.catalog.styler_hooks import NO_SUBJECT
 from multiform.config import GroupConfig, TaskConfig
 from multiform.errors import ConfigError
 from multiform.formats import FieldMapping, TaskStyler, supported_formats
@@ -22,15 +22,15 @@ from multiform.scoring.build import build_scoring
 
 SubjectType = TypeVar("SubjectType")
 
-#: Classes with a NAME, by that name.
+#: Task classes by their NAME.
 task_classes: Registry[type[BaseTask[Any]]] = Registry("task")
 
 
 class BaseTask(SampleHooks, Generic[SubjectType]):
-    """A task whose data three methods give, and whose prompts and scores a styler makes of them.
+    """A task as a Python class: three methods give the data, and a styler writes and scores the prompts.
 
-    Every hook below may be overridden; what is not overridden is what the styler does. ``@`` and a format puts
-    another format in the place of styler and hooks.
+    A class may override every hook of its base classes; hooks that it does not override use the styler. Running the
+    task with ``@`` and a format replaces the styler and all hooks but those for the data.
     """
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -43,9 +43,10 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
     def to_node(
         self, label: str | None = None, overrides: Mapping[str, Any] | None = None, *, member: str | None = None
     ) -> Node:
-        """The task's configuration; a group with a task for each subject where there are several.
+        """The configuration of the task; a group with a task for each subject where there are several.
 
-        `member` is the name of one of them, as results show it.
+        `label` is the format after ``@``, `overrides` are keys that replace those of the configuration, and `member`
+        is the name of a single subject's task, as results show it.
         """
         subjects = {self._member_name(subject): subject for subject in self.SUBJECTS or [NO_SUBJECT]}
         if len(subjects) < len(self.SUBJECTS):
@@ -64,24 +65,24 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
         config = GroupConfig(
             group=self.NAME,
             task=[task.task for task in members],
-            # As eval-framework has it: every subject counts the same.
+            # As in eval-framework, every subject has the same weight.
             aggregate_metric_list=[{"metric": metric, "weight_by_size": False} for metric in metrics],
             _source=self._source(),
         )
         return Group(config, tuple(members), label)
 
     def member_names(self) -> list[str]:
-        """The names of the tasks that the class stands for, one for each subject where there are several."""
+        """The names of the tasks of this class, one for each subject where there are several."""
         return [self._member_name(subject) for subject in self.SUBJECTS or [NO_SUBJECT]]
 
     def _member_name(self, subject: Any) -> str:
-        """The class's name; with the subject where the class, or what is left of it, has several."""
+        """The name of a subject's task: NAME, followed by the subject where there are several."""
         several = max(len(type(self).SUBJECTS), len(self.SUBJECTS)) > 1
         return f"{self.NAME}_{_slug(subject)}" if several else self.NAME
 
     def _config(self, name: str, subject: Any, label: str | None, overrides: Mapping[str, Any]) -> TaskConfig:
         self._check(label)
-        task = copy.copy(self)  # what a hook sets on the task is of this subject alone
+        task = copy.copy(self)  # hooks may set attributes, which must not be seen by other subjects
         words = self.PERTURBATION_UNMODIFIABLE_WORDS
         common: dict[str, Any] = {
             "task": name,
@@ -109,28 +110,28 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
         return TaskConfig.from_dict({**common, **self.CONFIG, **overrides}, source=self._source())
 
     def _wanted_fewshot(self) -> int | None:
-        """The number of examples that the task asks for; none where 0 is just what its constructor has as default."""
+        """The number of few-shot examples; None where it is 0 only because that is the constructor's default."""
         default = inspect.signature(type(self)).parameters.get("num_fewshot")
         return None if self.num_fewshot == 0 and default is not None and default.default == 0 else self.num_fewshot
 
     def supported_formats(self) -> list[str]:
-        """The registered formats that the data-access methods suffice for, and the styler's."""
+        """The registered formats that the data-access methods support, and the format of the styler."""
         styled = self._format()
         table = None if styled is None else {type(self.TASK_STYLER).__name__: styled}
         choices = None if "_get_choices" in self._missing() else "choices"
         return supported_formats(table, FieldMapping("question", choices, "answer"))
 
     def _missing(self) -> list[str]:
-        """The data-access methods that the class does not have."""
+        """The data-access methods that the class does not define."""
         return [name for name in DATA if getattr(type(self), name) is getattr(BaseTask, name)]
 
     def _format(self) -> Any:
-        """The styler's format, where no hook says otherwise."""
+        """The format of the styler; None where the class overrides a hook that the styler implements."""
         plain = all(getattr(type(self), name) is getattr(BaseTask, name) for name in STYLED)
         return self.TASK_STYLER.to_format() if plain and hasattr(self, "TASK_STYLER") else None
 
     def _check(self, label: str | None) -> None:
-        """Refuse a class that does not say what it needs to."""
+        """Raise a ConfigError for a class that lacks an attribute or a method that it needs."""
         place = self._place()
         for name in ("NAME", "DATASET_PATH", "SAMPLE_SPLIT"):
             if not getattr(self, name, None):
@@ -153,7 +154,7 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
             raise ConfigError("neither a TASK_STYLER nor hooks of its own", where=place, hint=hint)
 
     def _hooked(self) -> bool:
-        """Whether the class makes its prompts and answers itself."""
+        """Whether the class writes its prompts and ground truth itself."""
         needed = ("_get_instruction_text", "_get_ground_truth")
         if all(getattr(type(self), name) is not getattr(BaseTask, name) for name in needed):
             return True

@@ -1,4 +1,4 @@
-"""Distinct names: two groups that override a task differently run it as ``first::task`` and ``second::task``."""
+"""Distinct names for tasks that several groups override differently: ``first::task`` and ``second::task``."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from multiform.errors import ConfigError, UsageError
 
 
 def distinct(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes, with ``group::member`` for each member of a group that shares its name with a different task or group.
+    """The nodes, with members renamed to ``group::member`` where a different task or group has the same name.
 
-    What is named by itself keeps its name, and equal tasks stay one task. Two different tasks of one name within one
-    group cannot be told apart, and are refused.
+    Tasks and groups outside of groups keep their names, and equal tasks stay one task. Two different tasks of one
+    name within a group are an error.
     """
     clashing = _clashing(nodes)
     renamed = [_renamed(node, clashing) for node in nodes] if clashing else list(nodes)
@@ -25,17 +25,17 @@ def distinct(nodes: Sequence[Node]) -> list[Node]:
 
 
 def same_task(first: TaskConfig, second: TaskConfig) -> bool:
-    """Whether two configurations say the same, wherever each of them is written."""
+    """Whether two configurations are equal, apart from the files that define them."""
     names = [field.name for field in fields(TaskConfig) if field.init and field.name != "_source"]
     return all(_value(first, name) == _value(second, name) for name in names)
 
 
 def _value(config: TaskConfig, name: str) -> Any:
-    """What a field says; for a function that a template made of it, what was said before."""
-    value, given = getattr(config, name), config._given.get(name)
+    """The value of a field for comparison; functions are compared as the task states them."""
+    value, stated = getattr(config, name), config._given.get(name)
     if isinstance(value, FewshotConfig):
-        return given, {key: item for key, item in vars(value).items() if not callable(item)}
-    return given if callable(value) else value
+        return stated, {key: item for key, item in vars(value).items() if not callable(item)}
+    return stated if callable(value) else value
 
 
 def _same(first: Node, second: Node) -> bool:
@@ -60,7 +60,7 @@ def _clashing(nodes: Sequence[Node]) -> set[str]:
 
 
 def _renamed(node: Node, clashing: set[str], parent: str = "") -> Node:
-    """The node with the name of its group before its own where that is taken, and so for all that is in it."""
+    """The node, and all nodes in it, with the name of its group before its own where that is needed."""
     taken = bool(parent) and node_name(node) in clashing
     if isinstance(node, TaskConfig):
         return _called(node, f"{parent}::{node.form_name}") if taken else node
@@ -74,7 +74,7 @@ def _called(config: TaskConfig, name: str) -> TaskConfig:
 
 
 def _refusal(nodes: Sequence[Node], name: str) -> UsageError | ConfigError:
-    """Why two different tasks or groups cannot both be called so."""
+    """The error for two different tasks or groups of the same name."""
     for group in _walk(nodes):
         if isinstance(group, Group) and name in _clashing(group.members):
             what = f"the group lists '{name.rpartition('::')[2]}' more than once, with different settings"

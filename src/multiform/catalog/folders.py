@@ -1,4 +1,4 @@
-"""The folders of task files: the library, and those that a user names."""
+"""The folders of task files: the bundled library, and those of `--include_path`."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from multiform.errors import UsageError, shorten
 logger = logging.getLogger("multiform")
 
 LIBRARY = Path(__file__).parent / "library"
-#: The name that stands for the tasks of the installed lm-eval.
+#: The name in `--include_path` for the tasks of the installed lm-eval.
 _LM_EVAL = "lm_eval"
 
 
 def task_folders(include_path: str | Path | Iterable[str | Path] | None, *, library: bool = True) -> list[Path]:
-    """The library, unless it is left out, and the folders that `include_path` names; later ones win."""
-    given = [include_path] if isinstance(include_path, str | Path) else list(include_path or ())
-    return [*([LIBRARY] if library else []), *map(_folder, given)]
+    """The bundled library, unless `library` is false, and the folders of `include_path`; later ones take precedence."""
+    names = [include_path] if isinstance(include_path, str | Path) else list(include_path or ())
+    return [*([LIBRARY] if library else []), *map(_folder, names)]
 
 
 def _folder(name: str | Path) -> Path:
@@ -39,7 +39,7 @@ def _folder(name: str | Path) -> Path:
 
 
 def _installed_tasks() -> Path:
-    """The task files that come with lm-eval, which is found but not imported."""
+    """The folder of task files of the installed lm-eval, which is not imported."""
     from multiform.imports.lm_eval import real_folder
 
     package = real_folder()

@@ -1,4 +1,4 @@
-"""Groups: a tree of tasks, from what group files say."""
+"""Groups: trees of tasks, built from group files."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from multiform.config.check import check_keys
 from multiform.config.task import task_keys
 from multiform.errors import ConfigError, MultiformError, UsageError, shorten
 
-#: Gives the nodes that a name stands for, with overrides; raises where the name is not known.
+#: Returns the nodes of a name with overrides of their keys, given the groups around them; raises for unknown names.
 Resolve = Callable[[str, Mapping[str, Any], tuple[str, ...]], list["Node"]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Group:
-    """A group with its members, under the format that was asked for, if any."""
+    """A group with its members; `label` is the format that was selected for it, if any."""
 
     config: GroupConfig
     members: tuple[Node, ...]
     label: str | None = None
-    #: The path of the group that this one is written in, or that tells it apart from another one of its name.
+    #: The path of the group that defines this one inline, or that makes its name distinct.
     outer: str = ""
 
     @property
     def path(self) -> str:
-        """The group's name, as lm-eval has it: ``outer::inner`` for one that is written inside another."""
+        """The name of the group as in lm-eval: ``outer::inner`` for a group that is defined inside another."""
         return _inner_name(self.outer, self.config.group)
 
     @property
     def name(self) -> str:
-        """The name by which results know the group: its path, and the format that was asked for."""
+        """The name that results are keyed by: the path, and the selected format."""
         return f"{self.path}@{self.label}" if self.label else self.path
 
     def __repr__(self) -> str:
@@ -54,14 +54,18 @@ Node = TaskConfig | Group
 
 
 def node_name(node: Node) -> str:
-    """The name by which results know a task or group."""
+    """The name of a task or group that results are keyed by."""
     return node.name if isinstance(node, Group) else node.form_name
 
 
 def build_group(
     file: YamlFile, resolve: Resolve, overrides: Mapping[str, Any], chain: tuple[str, ...] = (), outer: str = ""
 ) -> Group:
-    """The group of a file: its keys below the overrides of the caller, those below a member's own."""
+    """Build the group of a file. `overrides` replace keys of the group's members, unless a member sets them itself.
+
+    `chain` has the names of the groups around it, to find cycles, and `outer` is the path of the group that defines
+    it inline.
+    """
     config, handed = GroupConfig.from_dict(file.data, source=file.source)
     if config.group in chain:
         loop = " -> ".join((*chain[chain.index(config.group) :], config.group))
@@ -111,12 +115,12 @@ def _member(
         return resolve(_selected(name, overrides), {**overrides, **changes}, chain)
     except MultiformError:
         if "dataset_path" not in {**overrides, **changes} and "custom_dataset" not in changes:
-            raise  # neither a task that is known nor one that is defined here
+            raise  # neither a known task nor one that is defined here
     return [TaskConfig.from_dict({**overrides, **member, "task": _inner_name(outer, name)}, source=source)]
 
 
 def _selected(name: str, overrides: Mapping[str, Any]) -> str:
-    """A member's own format gives way to the one that was asked for at run time."""
+    """The name of a member, without its own format where one was selected at run time."""
     return name.partition("@")[0] if overrides.get("_formats_selection") else name
 
 

@@ -1,4 +1,4 @@
-"""TaskManager: from what a user names to the configurations of the forms to run."""
+"""TaskManager: from the names of tasks, groups, tags and files to task configurations."""
 
 from __future__ import annotations
 
@@ -21,15 +21,20 @@ from multiform.config.source import Source, display
 from multiform.errors import ConfigError, MultiformError, UsageError, nearest, running, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
 from multiform.imports.lm_eval import answers
+from multiform.paths import is_dir, is_file
 
 _ENDINGS = (".yaml", ".yml", ".py")
 
 
+class UnknownNameError(UsageError):
+    """A name that stands for no task, group, tag or file."""
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A task file, and what follows the ``@``: the labels of formats, ``all``, or nothing.
+    """A task file, or a class in a Python file, with the formats that were selected for it.
 
-    Of a Python file it is one class, which is imported when it is used, or one of the class's subjects.
+    `selection` has the labels after the ``@``, which may be ``all``. A class is imported when it is used.
     """
 
     path: Path
@@ -43,7 +48,7 @@ class TaskManager:
     """Finds tasks by name, tag, glob or path, each with the formats that follow an ``@``."""
 
     def __init__(self, include_path: str | Path | Iterable[str | Path] | None = None, *, library: bool = True) -> None:
-        """Know the tasks of the library, unless that is turned off, and of the folders that are named."""
+        """Search the folders of `include_path` and, unless `library` is false, the bundled library."""
         self.folders = task_folders(include_path, library=library)
         answers.folders.update(folder.resolve() for folder in self.folders)
 
@@ -52,10 +57,11 @@ class TaskManager:
 
     @cached_property
     def index(self) -> Index:
+        """The tasks, groups and tags of all folders, read when they are first needed."""
         return build_index(self.folders)
 
     def load(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[TaskConfig]:
-        """The configurations of all forms that the specifications name, each form once.
+        """The configurations of all forms that `specs` name, each form once; `overrides` replace keys of all of them.
 
         >>> [config.form_name for config in TaskManager().load("quiz@mcqa+cloze")]
         ['quiz@mcqa', 'quiz@cloze']
@@ -63,18 +69,18 @@ class TaskManager:
         return list(_by_name(self.tree(specs, overrides)).values())
 
     def tree(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
-        """The tasks and groups that the specifications name, groups with their members, all with distinct names."""
+        """The tasks and groups that `specs` name, groups with their members, all with distinct names."""
         return distinct(self.nodes(specs, overrides))
 
     def nodes(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
-        """The same as `tree`, in which different tasks of different groups may still share a name."""
+        """The same as `tree`, except that different tasks of different groups may have the same name."""
         wanted = [(target, label) for target in self.targets(specs) for label in self.labels(target)]
         nodes = [self.node(target, label, overrides) for target, label in wanted]
         _by_name(nodes)  # two files that define one form are an error
         return nodes
 
     def targets(self, specs: str | Sequence[str]) -> list[Target]:
-        """The task files that the specifications stand for; none of them is read yet."""
+        """The task files that `specs` name, without reading them."""
         names = [specs] if isinstance(specs, str) else list(specs)
         names = [name.strip() for spec in names for name in spec.split(",") if name.strip()]
         if not names:
@@ -82,7 +88,7 @@ class TaskManager:
         return [target for name in names for target in self._targets(name)]
 
     def labels(self, target: Target) -> list[str | None]:
-        """The formats that the target asks for, or None for the task's own."""
+        """The selected formats of a target; a list of None where none is selected."""
         labels: list[str | None] = []
         for label in target.selection:
             labels += self._supported(target) if label == "all" else [label]
@@ -95,7 +101,10 @@ class TaskManager:
         overrides: Mapping[str, Any] | None = None,
         chain: tuple[str, ...] = (),
     ) -> Node:
-        """The task or group of a file, under one format."""
+        """The task or group of a target under one format.
+
+        `chain` has the names of the groups around it, to find groups that contain themselves.
+        """
         if target.task_class is not None:
             return _instance(target.task_class).to_node(label, overrides, member=target.member)
         file = _read(target.path)
@@ -106,7 +115,7 @@ class TaskManager:
         return TaskConfig.from_dict(with_class(data) if "class" in data else data, source=file.source)
 
     def described_group(self, data: Mapping[str, Any]) -> Group:
-        """The group that a mapping describes as a file would, with the members that it names."""
+        """The group of a mapping with the keys of a group file."""
         return build_group(YamlFile(dict(data), Source(Path(str(data.get("group"))))), self._members, {})
 
     def _members(self, name: str, overrides: Mapping[str, Any], chain: tuple[str, ...]) -> list[Node]:
@@ -119,10 +128,10 @@ class TaskManager:
 
     def _targets(self, spec: str) -> list[Target]:
         """The files of ``name``, ``name@format``, ``name@a+b`` or ``name@all``."""
-        if "@" not in spec or _exists(Path(spec), Path.is_file):
+        if "@" not in spec or is_file(Path(spec)):
             return self._found(spec, spec)
         base, _, selection = spec.rpartition("@")
-        if "@" in base and not _exists(Path(base), Path.is_file):
+        if "@" in base and not is_file(Path(base)):
             name, _, first = base.partition("@")
             hint = f"join formats with '+': {name}@{first.replace('@', '+')}+{selection}"
             raise UsageError("more than one '@'", where=_shown(spec), hint=hint)
@@ -133,7 +142,7 @@ class TaskManager:
         return [replace(target, selection=labels) for target in self._found(base, spec)]
 
     def _supported(self, target: Target) -> list[str]:
-        """The formats that a task supports, or all tasks of a group do."""
+        """The formats that a task, or every task of a group, supports."""
         if target.task_class is not None:
             return _instance(target.task_class).supported_formats()
         file = _read(target.path)
@@ -145,7 +154,7 @@ class TaskManager:
         return [label for label in each[0] if all(label in other for other in each)]
 
     def _found(self, base: str, spec: str) -> list[Target]:
-        """The task files that a name, tag, glob or path stands for."""
+        """The targets of a name, tag, glob or path."""
         if base.endswith(".py"):
             return _in_python(Path(base))
         if base.endswith(_ENDINGS):
@@ -167,7 +176,7 @@ class TaskManager:
         raise self._unknown(base, spec)
 
     def _subject(self, base: str) -> Target | None:
-        """The task of one subject of a class, by the name that results show."""
+        """The target of one subject of a Python task, by the name that results show."""
         entries = self.index.entries
         for name in sorted({*entries, *task_classes}, key=len, reverse=True):
             if not base.startswith(f"{name}_"):
@@ -178,16 +187,16 @@ class TaskManager:
                 return replace(target, member=base)
         return None
 
-    def _unknown(self, base: str, spec: str) -> UsageError:
-        """What a name that stands for nothing may have been meant to be."""
+    def _unknown(self, base: str, spec: str) -> UnknownNameError:
+        """The error for a name that stands for nothing, with what may have been meant."""
         what = "no task, tag or file of that name" if base == spec else f"no task, tag or file {shorten(base)}"
         if not base:
             what, hint = "no task before the '@'", "write e.g. quiz@mcqa"
-        elif _exists(Path(base), Path.is_dir):
+        elif is_dir(Path(base)):
             what, hint = "it is a folder", f"give it as --include_path {base} and name its tasks"
-        elif _exists(Path(base), Path.is_file):
+        elif is_file(Path(base)):
             what, hint = "it is not a task file", f"a task file ends in {' or '.join(_ENDINGS)}"
-        elif files := [name for ending in _ENDINGS if _exists(Path(name := base + ending), Path.is_file)]:
+        elif files := [name for ending in _ENDINGS if is_file(Path(name := base + ending))]:
             hint = f"there is a file of that name: write {files[0]}{spec.removeprefix(base)}"
         elif broken := self._broken(base):
             hint = f"its file cannot be read: {broken}"
@@ -197,10 +206,10 @@ class TaskManager:
             if self.index.broken:
                 first = next(iter(self.index.broken.values()))
                 hint += f" (task files that cannot be read: {len(self.index.broken)}, the first: {first})"
-        return UsageError(what, where=_shown(spec), hint=hint)
+        return UnknownNameError(what, where=_shown(spec), hint=hint)
 
     def _broken(self, name: str) -> MultiformError | None:
-        """Why the file that seems to define the name cannot be read."""
+        """The error of the file that seems to define the name, if it cannot be read."""
         defined = re.compile(rf"^task:\s*['\"]?{re.escape(name)}['\"]?\s*(#|$)", re.MULTILINE)
         for path, error in self.index.broken.items():
             if path.stem == name or defined.search(path.read_text(encoding="utf-8", errors="replace")):
@@ -214,24 +223,24 @@ def _target(entry: Entry) -> Target:
 
 def _in_python(path: Path) -> list[Target]:
     """The tasks of a Python file."""
-    if not _exists(path, Path.is_file):
+    if not is_file(path):
         raise UsageError("no such file", where=display(path), hint="check the path")
-    found = [Target(path, task_class=one) for one in task_classes_in(path, named=True)]
-    if not found:
+    targets = [Target(path, task_class=task_class) for task_class in task_classes_in(path, named=True)]
+    if not targets:
         hint = "subclass BaseTask and give the class a NAME"
         raise UsageError("it defines no task", where=display(path), hint=hint)
-    return found
+    return targets
 
 
 def _instance(kind: TaskClass | type[BaseTask[Any]]) -> BaseTask[Any]:
-    """A task of the class; whatever its own code raises is an error of that class."""
-    made = kind.load() if isinstance(kind, TaskClass) else kind
-    with running(f"{made.__name__}()", kind=ConfigError, where=made.NAME, hint="call it to debug it"):
-        return made()
+    """An instance of the task class; errors in its constructor name the class."""
+    cls = kind.load() if isinstance(kind, TaskClass) else kind
+    with running(f"{cls.__name__}()", kind=ConfigError, where=cls.NAME, hint="call it to debug it"):
+        return cls()
 
 
 def _read(path: Path) -> YamlFile:
-    if _exists(path, Path.is_dir):
+    if is_dir(path):
         raise UsageError("it is a folder", where=display(path), hint="give it as --include_path and name its tasks")
     file = read_yaml(path)
     for key in file.data:
@@ -242,7 +251,7 @@ def _read(path: Path) -> YamlFile:
 
 
 def _is_group(file: YamlFile) -> bool:
-    """Whether a file defines a group; one with a class is a task, whatever else it says."""
+    """Whether a file defines a group; a file with a `class` is a task."""
     return "group" in file.data and "class" not in file.data
 
 
@@ -250,26 +259,18 @@ def _shown(spec: str) -> str:
     return spec if len(spec) < 100 else spec[:99] + "…"
 
 
-def _exists(path: Path, test: Any) -> bool:
-    """Whether there is such a file; a name that no file can have, such as one that is too long, is none."""
-    try:
-        return bool(test(path))
-    except (OSError, ValueError):
-        return False
-
-
 def _by_name(nodes: Iterable[Node]) -> dict[str, TaskConfig]:
     """The tasks of the nodes by the names of their forms."""
-    found: dict[str, TaskConfig] = {}
+    configs: dict[str, TaskConfig] = {}
     for node in nodes:
         for config in node.tasks() if isinstance(node, Group) else [node]:
-            _check_unique(config, found.setdefault(config.form_name, config))
-    return found
+            _check_unique(config, configs.setdefault(config.form_name, config))
+    return configs
 
 
 def _check_unique(config: TaskConfig, first: TaskConfig) -> None:
-    """Refuse two files that define one form: the results of one would replace those of the other."""
-    files = [made._source.file for made in (first, config) if made._source is not None]
+    """Raise a ConfigError for two files that define the same form, whose results would have the same key."""
+    files = [each._source.file for each in (first, config) if each._source is not None]
     if len(set(files)) > 1:
         what = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"
         raise ConfigError(what, where=config.where("task"), hint="rename one of the two tasks, or run them one by one")
@@ -280,4 +281,4 @@ def _supported_by(data: Mapping[str, Any], source: Source) -> list[str]:
     try:
         return supported_formats(data.get("formats"), mapping)
     except ConfigError as error:
-        raise ConfigError(error.what, where=f"{source.at('formats')}: formats", hint=error.hint) from error
+        raise error.moved(f"{source.at('formats')}: formats") from error

@@ -1,4 +1,4 @@
-"""Python task files: which classes they define is read off them, and they run only when one is used."""
+"""Python task files: their task classes are found without running them, and imported when they are used."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from multiform.config.yaml import read_text
 from multiform.errors import ConfigError
 from multiform.imports.eval_framework import packages
 
-#: Attributes that only a task has, where its base class is in another file.
+#: Attributes by which a task class is recognised where its base class is in another file.
 _TELLING = ("TASK_STYLER", "DATASET_PATH", "SAMPLE_SPLIT", "SUBJECTS")
 
 
 @dataclass(frozen=True, slots=True)
 class TaskClass:
-    """A task that a file defines, not yet imported."""
+    """A task class in a Python file, not yet imported."""
 
     name: str
     attribute: str
@@ -30,21 +30,21 @@ class TaskClass:
     line: int
 
     def load(self) -> type[BaseTask[Any]]:
-        """Import the file and take the class out of it."""
+        """Import the file and return the class."""
         named = FunctionRef(f"{self.file.stem}.{self.attribute}", self.file.parent, Position(self.file, self.line))
         foreign = "eval_framework" in self.file.read_text(encoding="utf-8")
         with packages.during(self.file, load_module) if foreign else nullcontext():
-            found: Any = named.resolve()
-        if not isinstance(found, type) or not issubclass(found, BaseTask):
+            cls: Any = named.resolve()
+        if not isinstance(cls, type) or not issubclass(cls, BaseTask):
             place = f"{display(self.file)}:{self.line}"
             raise ConfigError(f"{self.attribute} is not a task class", where=place, hint="subclass BaseTask")
-        return found
+        return cls
 
 
 def with_class(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of a task that is a Python class: what else the file says is its configuration.
+    """The configuration of a task file with a `class`: the other keys of the file.
 
-    A class that says itself which keys it knows gets them all, and the configuration has those that name the task.
+    A class with `any_keys` gets all keys itself, and the configuration has only those that name the task.
     """
     others = {key: value for key, value in data.items() if key != "class"}
     kind = resolve_functions(data["class"])
@@ -53,16 +53,16 @@ def with_class(data: Mapping[str, Any]) -> dict[str, Any]:
         return {**others, "_task_class": kind}
     for key, name in (("_formats_selection", "format"), ("perturbation", "perturbation")):
         if others.get(key) is not None:
-            what = f"{kind.__name__} makes its prompts itself, so that no {name} can change them"
+            what = f"{kind.__name__} writes its prompts itself, so that no {name} can change them"
             raise ConfigError(what, where=str(data.get("task")), hint=f"run it without a {name}")
     naming = {key: value for key, value in others.items() if key in ("task", "task_alias", "tag")}
     return {**naming, "_task_class": kind, "_class_keys": {**others, "class": kind}}
 
 
 def task_classes_in(file: Path, *, named: bool = False) -> list[TaskClass]:
-    """The task classes of a file: those with a NAME that come from BaseTask.
+    """The task classes of a file: those with a NAME that are derived from BaseTask.
 
-    A file that cannot be read as Python is an error only if it seems to define tasks, or if a user has named it.
+    A file that is not valid Python is an error only if it seems to define tasks, or if the user has `named` it.
     """
     try:
         source = read_text(file)
@@ -94,7 +94,7 @@ def _tasks(classes: dict[str, ast.ClassDef], file: Path) -> Iterator[TaskClass]:
 
 
 def _is_task(node: ast.ClassDef, classes: dict[str, ast.ClassDef], seen: tuple[str, ...] = ()) -> bool:
-    """Whether a class comes from BaseTask, directly or by other classes of its file."""
+    """Whether a class is derived from BaseTask, directly or through other classes of its file."""
     for base in map(_base_name, node.bases):
         if base == "BaseTask":
             return True
@@ -110,11 +110,11 @@ def _base_name(node: ast.expr) -> str:
 
 
 def _assigned(node: ast.ClassDef) -> dict[str, ast.expr]:
-    """What the class's body assigns to names."""
-    found: dict[str, ast.expr] = {}
+    """The attributes that the body of a class assigns."""
+    values: dict[str, ast.expr] = {}
     for statement in node.body:
         if isinstance(statement, ast.Assign):
-            found |= {target.id: statement.value for target in statement.targets if isinstance(target, ast.Name)}
+            values |= {target.id: statement.value for target in statement.targets if isinstance(target, ast.Name)}
         elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name) and statement.value:
-            found[statement.target.id] = statement.value
-    return found
+            values[statement.target.id] = statement.value
+    return values

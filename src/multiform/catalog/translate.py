@@ -1,4 +1,4 @@
-"""Tasks in another dialect: a field mapping as methods of a class, and simple methods as a field mapping."""
+"""Write tasks in another dialect: field mappings as methods of a class, and simple methods as field mappings."""
 
 from __future__ import annotations
 
@@ -16,39 +16,43 @@ from multiform.fields import FieldSpec
 from multiform.formats.dialects.convert import Written
 from multiform.jinja import has_markup
 
-#: Methods of texts and lists that Jinja has as well.
+#: Methods of strings and lists that Jinja expressions may call.
 _METHODS = ("index", "lower", "split", "strip", "title", "upper")
 
 
 def task_fields(config: TaskConfig) -> tuple[dict[str, Any], list[str]]:
-    """What a task says beside its format, and the functions among it, which are left out unless they are simple."""
-    found: dict[str, Any] = {"task": config.base_name}
+    """The keys of a task beside its format, and messages about functions that are left out.
+
+    Simple functions become Jinja expressions.
+    """
+    values: dict[str, Any] = {"task": config.base_name}
     lost: list[str] = []
-    for one in fields(config):
-        if not one.init or one.name.startswith("_") or one.name in ("task", "formats", "template"):
+    for field in fields(config):
+        if not field.init or field.name.startswith("_") or field.name in ("task", "formats", "template"):
             continue
-        value = config._given[one.name]
-        if value is None or value == (one.default_factory() if one.default_factory is not MISSING else one.default):
+        value = config._given[field.name]
+        default = field.default_factory() if field.default_factory is not MISSING else field.default
+        if value is None or value == default:
             continue
         simple = jinja_of(value) if callable(value) else plain(value)
         if simple is None:
-            lost.append(f"{one.name} is code ({plain(value)}) and left out: write it as !function module.name")
+            lost.append(f"{field.name} is code ({plain(value)}) and left out: write it as !function module.name")
         else:
-            found[one.name] = simple
-    return found, lost
+            values[field.name] = simple
+    return values, lost
 
 
-def config_text(one: Written, found: Mapping[str, Any]) -> str:
-    """The task as a TaskConfig in Python."""
-    arguments = {**{key: repr(value) for key, value in found.items()}, one.key: one.python()}
-    if one.dialect == "style":
-        arguments[one.key] = repr(one.value)
+def config_text(translation: Written, values: Mapping[str, Any]) -> str:
+    """The task as a Python expression for a TaskConfig."""
+    arguments = {**{key: repr(value) for key, value in values.items()}, translation.key: translation.python()}
+    if translation.dialect == "style":
+        arguments[translation.key] = repr(translation.value)
     return "TaskConfig(\n" + "".join(f"    {key}={value},\n" for key, value in arguments.items()) + ")"
 
 
-def class_text(config: TaskConfig, one: Written, found: Mapping[str, Any]) -> str:
-    """The task as a Python class with a styler, and what else it says as CONFIG."""
-    rest = dict(found)
+def class_text(config: TaskConfig, translation: Written, values: Mapping[str, Any]) -> str:
+    """The task as a Python class with a styler; its other keys are in CONFIG."""
+    rest = dict(values)
     read = [python_of(rest.pop(f"doc_to_{name}", None)) for name in ("text", "choice", "target")]
     attributes = {
         "NAME": rest.pop("task"),
@@ -67,14 +71,15 @@ def class_text(config: TaskConfig, one: Written, found: Mapping[str, Any]) -> st
     written = (f"\n    def {name}(self, item):\n        return {code or '...'}\n" for name, code in methods.items())
     name = re.sub(r"\W+", "_", config.base_name).strip("_") or "Task"
     return (
-        f"from multiform import BaseTask, {one.kind}, process_field\nfrom multiform.labels import gold_index\n\n\n"
+        f"from multiform import BaseTask, {translation.kind}, process_field\n"
+        "from multiform.labels import gold_index\n\n\n"
         f"class {name if name[0].isalpha() else f'Task_{name}'}(BaseTask[str]):\n"
-        f"{named}    TASK_STYLER = {one.python()}\n{''.join(written)}"
+        f"{named}    TASK_STYLER = {translation.python()}\n{''.join(written)}"
     )
 
 
 def jinja_of(function: Callable[..., Any]) -> str | None:
-    """The field that reads what a method of one line returns, or None where it does more than that.
+    """The field that gives the same as a function with a single return statement, or None where there is none.
 
     >>> class Task:
     ...     def choices(self, item): return item["choices"]["text"]
@@ -88,7 +93,9 @@ def jinja_of(function: Callable[..., Any]) -> str | None:
         return None
     if not isinstance(definition, ast.FunctionDef):
         return None
-    body = [one for one in definition.body if not (isinstance(one, ast.Expr) and isinstance(one.value, ast.Constant))]
+    body = [
+        part for part in definition.body if not (isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant))
+    ]
     if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
         return None
     expression = _expression(body[0].value, definition.args.args[-1].arg)
@@ -98,7 +105,7 @@ def jinja_of(function: Callable[..., Any]) -> str | None:
 
 
 def python_of(spec: FieldSpec) -> str | None:
-    """The Python expression that reads a field from `item`, or None where there is none.
+    """The Python expression that reads a field from `item`, or None for a function.
 
     >>> python_of("question"), python_of("{{choices.text}}")
     ("item['question']", "process_field(item, '{{choices.text}}')")
@@ -111,7 +118,7 @@ def python_of(spec: FieldSpec) -> str | None:
 
 
 def _expression(node: ast.expr, item: str) -> str | None:
-    """The Jinja expression of a Python one: columns of the item, what is in them, and a few methods."""
+    """The Jinja expression for a Python expression of columns, subscripts and a few methods; None for others."""
     if isinstance(node, ast.Constant):
         return repr(node.value)
     if isinstance(node, ast.Subscript):

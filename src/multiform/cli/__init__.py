@@ -1,1 +1,1 @@
-"""The command line: one module for each sub-command, which imports what it needs when it runs."""
+"""The command line: one module for each sub-command, with imports inside the functions that need them."""

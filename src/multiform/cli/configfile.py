@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.arguments import parse_arguments
-from multiform.cli.actions import Arguments, Gather
+from multiform.cli.parser import Arguments, Gather
 from multiform.config.parse import parse_yaml
 from multiform.config.yaml import read_text
 from multiform.errors import ConfigError, UsageError, nearest, shorten
@@ -16,7 +16,7 @@ _NOT_IN_FILES = ("config", "help")
 
 
 def merged(options: argparse.Namespace) -> argparse.Namespace:
-    """The options with those of the file where the command line gives none."""
+    """The options, with values of the `--config` file where the command line does not set them."""
     if not options.config:
         return options
     path = Path(options.config)
@@ -35,10 +35,10 @@ def merged(options: argparse.Namespace) -> argparse.Namespace:
             raise ConfigError(f"unknown flag '{key}'", where=place, hint=hint)
         if value is not None:
             values[actions[key].dest] = _converted(actions[key], value, f"{place}: {key}")
-    # What the file says takes the place of the defaults, which the command line overrides.
+    # The values of the file become defaults, which the command line overrides.
     options.parser.set_defaults(**values)
-    made: argparse.Namespace = options.parser.parse_args(options.arguments)
-    return made
+    merged_options: argparse.Namespace = options.parser.parse_args(options.arguments)
+    return merged_options
 
 
 def _actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
@@ -52,7 +52,7 @@ def _actions(parser: argparse.ArgumentParser) -> dict[str, argparse.Action]:
 
 
 def _converted(action: argparse.Action, value: Any, where: str) -> Any:
-    """The value as the command line would have read it."""
+    """The value as the command line would convert it."""
     try:
         return _read(action, value, where)
     except UsageError as error:
@@ -82,7 +82,7 @@ def _read(action: argparse.Action, value: Any, where: str) -> Any:
 
 
 def _caching(value: Any) -> Any:
-    """What `cache_requests` says as a word, where it is a switch or lm-eval's three switches."""
+    """The value of `cache_requests` as a word, also from a boolean or from lm-eval's three booleans."""
     if isinstance(value, dict):
         names = {"delete": "delete_requests_cache", "refresh": "rewrite_requests_cache", "true": "cache_requests"}
         return next((word for word, name in names.items() if value.get(name)), "")
@@ -90,7 +90,7 @@ def _caching(value: Any) -> Any:
 
 
 def _text(value: Any, where: str) -> str:
-    """A word or number as the command line would have it."""
+    """A string or number as text."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise ConfigError(
             f"expected text or a number, got {shorten(value)}", where=where, hint="see multiform run --help"

@@ -1,4 +1,4 @@
-"""`multiform convert`: a task or format in the words of another dialect."""
+"""`multiform convert`: write a task or format in another dialect."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ examples:
   multiform convert my_task.yaml --to style         a task as a Python class with a styler
   multiform convert my_tasks.py --to formats        Python tasks as YAML
 
-What cannot be said in the other dialect is named on standard error.
+What the other dialect cannot express is named on standard error.
 """
 
 
@@ -51,19 +51,20 @@ def add_parser(commands: Any) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print each in the other dialect, and what differs to standard error."""
+    """Print each task or format in the other dialect, and the differences to standard error."""
     from multiform.formats import FormatConfig, dialect_names, formats
     from multiform.formats.dialects.convert import written
 
-    made = []
+    converted = []
     for name in options.names:
         if name in formats or name in dialect_names:
-            one = written(FormatConfig.named(name), options.to)
-            text = one.python() if options.language == "python" else yaml_text({one.key: one.value})
-            made.append((name, text.rstrip("\n"), list(one.differences)))
+            translation = written(FormatConfig.named(name), options.to)
+            as_yaml = yaml_text({translation.key: translation.value})
+            text = translation.python() if options.language == "python" else as_yaml
+            converted.append((name, text.rstrip("\n"), list(translation.differences)))
         else:
-            made += [(config.form_name, *_task(config, options)) for config in _tasks(name, options)]
-    for name, text, differences in made:
+            converted += [(config.form_name, *_task(config, options)) for config in _tasks(name, options)]
+    for name, text, differences in converted:
         print(text)
         for difference in differences:
             print(f"note: {name}: {difference}", file=sys.stderr)
@@ -72,37 +73,38 @@ def execute(options: argparse.Namespace) -> int:
 
 def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
     from multiform.catalog import TaskManager
+    from multiform.catalog.manager import UnknownNameError
     from multiform.formats import dialect_names, formats
 
     try:
         return TaskManager(options.include_path).load(name)
-    except UsageError as error:
-        if error.where != name or "@" in name or "." in name:
+    except UnknownNameError as error:
+        if "@" in name or "." in name:
             raise
         hint = f"{error.hint}; formats: {', '.join([*formats, *dialect_names])}"
         raise UsageError("no task or format of that name", where=name, hint=hint) from error
 
 
 def _task(config: TaskConfig, options: argparse.Namespace) -> tuple[str, list[str]]:
-    """The task in the other dialect, and what differs."""
+    """The task in the other dialect, and the differences."""
     from multiform.catalog.translate import class_text, config_text, task_fields
     from multiform.formats.dialects.convert import written
 
     if config.format is None:
         what = "its prompts are not made by a format" if config.template_config is None else "its template is code"
         raise UsageError(what, where=config.form_name, hint=f"choose a format, e.g. {config.base_name}@mcqa")
-    one = written(config.format, options.to)
+    translation = written(config.format, options.to)
     language = options.language or ("python" if options.to == "style" else "yaml")
     fields, lost = task_fields(config)
     if language == "yaml":
-        text = yaml_text({**fields, one.key: one.value})
+        text = yaml_text({**fields, translation.key: translation.value})
     else:
-        text = class_text(config, one, fields) if options.to == "style" else config_text(one, fields)
-    return text.rstrip("\n"), [*one.differences, *lost]
+        text = class_text(config, translation, fields) if options.to == "style" else config_text(translation, fields)
+    return text.rstrip("\n"), [*translation.differences, *lost]
 
 
 def yaml_text(data: Mapping[str, Any]) -> str:
-    """Data as YAML, in its own order; texts with line breaks in double quotes, where they can be seen."""
+    """Data as YAML in its own order, with texts of several lines in double quotes."""
     import yaml
 
     class Dumper(yaml.SafeDumper):

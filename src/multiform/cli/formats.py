@@ -1,4 +1,4 @@
-"""`multiform formats`: explains a format in every dialect; shows what formats find in a task."""
+"""`multiform formats`: explain a format in every dialect, or show the raw fields that formats find in a task."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from multiform.cli import options as flags
 from multiform.cli.convert import yaml_text
 
 if TYPE_CHECKING:
+    from multiform.config import TaskConfig
     from multiform.formats import FormatConfig
 
 _EXAMPLES = """\
@@ -20,6 +21,14 @@ examples:
 """
 #: The document of the example prompt.
 _DOC = {"question": "What is the capital of France?", "choices": ["Berlin", "Paris", "London"], "answer": 1}
+#: Where the raw fields of a task come from.
+_ORIGINS = {
+    "given": "the task gives formats: its fields are used as they are",
+    "raw": "the fields are raw already",
+    "template": "recovered from the template",
+    "documents": "read back out of each document's prompt, where that is certain",
+    "refused": "refused under a format",
+}
 
 
 def add_parser(commands: Any) -> None:
@@ -47,31 +56,29 @@ def add_parser(commands: Any) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print what there is to know about each format, or task."""
+    """Explain each format, or show what formats find in each task."""
     if options.action == "infer":
-        from multiform.cli.infer import print_inferred
-
-        return print_inferred(options.names, options.include_path, as_json=options.json)
+        return _infer(options)
     from multiform.formats import FormatConfig
 
-    explained = [_explained(name, FormatConfig.named(name)) for name in options.names]
+    explanations = [_explanation(name, FormatConfig.named(name)) for name in options.names]
     if options.json:
-        print(json.dumps(explained if len(explained) > 1 else explained[0], indent=2, ensure_ascii=False))
+        print(json.dumps(explanations if len(explanations) > 1 else explanations[0], indent=2, ensure_ascii=False))
         return 0
-    for one in explained:
-        _print(one)
+    for explanation in explanations:
+        _print_explanation(explanation)
     return 0
 
 
-def _explained(name: str, form: FormatConfig) -> dict[str, Any]:
+def _explanation(name: str, format: FormatConfig) -> dict[str, Any]:
     from multiform.formats.dialects.convert import DIALECTS, written
 
-    ways = {dialect: written(form, dialect) for dialect in DIALECTS}
-    prompt, scored, target = _example(form)
+    ways = {dialect: written(format, dialect) for dialect in DIALECTS}
+    prompt, scored, target = _example(format)
     return {
         "name": name,
-        "fields": form.to_dict(),
-        "output_type": form.output_type,
+        "fields": format.to_dict(),
+        "output_type": format.output_type,
         "prompt": prompt,
         "scored": scored,
         "target": target,
@@ -80,8 +87,8 @@ def _explained(name: str, form: FormatConfig) -> dict[str, Any]:
     }
 
 
-def _example(form: FormatConfig) -> tuple[str, list[str], Any]:
-    """The prompt of the example, what is scored after it, and what is right."""
+def _example(format: FormatConfig) -> tuple[str, list[str], Any]:
+    """The prompt of the example document, the continuations that are scored after it, and its target."""
     from multiform.config import TaskConfig
     from multiform.forms import Task
 
@@ -90,7 +97,7 @@ def _example(form: FormatConfig) -> tuple[str, list[str], Any]:
         doc_to_text="question",
         doc_to_choice="choices",
         doc_to_target="answer",
-        formats=form,
+        formats=format,
         test_split="test",
         custom_dataset=lambda **_: {"test": [_DOC]},
     )
@@ -101,17 +108,79 @@ def _example(form: FormatConfig) -> tuple[str, list[str], Any]:
     return str(getattr(requests[0], "context", "")), [text for text in scored if text], sample.target
 
 
-def _print(one: dict[str, Any]) -> None:
-    print(f"=== {one['name']} · {one['output_type']}")
-    print(one["prompt"])
-    for text in one["scored"]:
+def _print_explanation(explanation: dict[str, Any]) -> None:
+    print(f"=== {explanation['name']} · {explanation['output_type']}")
+    print(explanation["prompt"])
+    for text in explanation["scored"]:
         print(f"--- {json.dumps(text, ensure_ascii=False)}")
-    print(f"--- target {one['target']!r}\n")
-    width = max(map(len, one["fields"]))
-    for key, value in one["fields"].items():
+    print(f"--- target {explanation['target']!r}\n")
+    width = max(map(len, explanation["fields"]))
+    for key, value in explanation["fields"].items():
         print(f"{key:<{width}}  {json.dumps(value, ensure_ascii=False)}")
-    for dialect, way in one["dialects"].items():
+    for dialect, way in explanation["dialects"].items():
         print(f"\n--- {dialect}\n{yaml_text(way['yaml'])}# or {way['python']}")
-        for difference in one["differences"].get(dialect, ()):
+        for difference in explanation["differences"].get(dialect, ()):
             print(f"# differs: {difference}")
     print()
+
+
+def _infer(options: argparse.Namespace) -> int:
+    """Print the raw fields behind each task's prompt; tasks with the same result are listed together."""
+    from multiform.catalog import TaskManager
+
+    names = [name.rpartition("@")[0] if "@" in name else name for name in options.names]
+    by_result: dict[str, dict[str, Any]] = {}
+    for config in TaskManager(options.include_path).load(names):
+        result = _inferred(config)
+        key = json.dumps({**result, "where": None}, sort_keys=True)
+        by_result.setdefault(key, {"tasks": [], **result})["tasks"].append(config.base_name)
+    results = list(by_result.values())
+    if options.json:
+        print(json.dumps(results, indent=2, ensure_ascii=False))
+        return 0
+    for result in results:
+        _print_inferred(result)
+    return 0
+
+
+def _inferred(config: TaskConfig) -> dict[str, Any]:
+    """The raw question, choices and answer of a task, and the formats that it supports; or why there are none."""
+    from multiform.formats import supported_formats
+    from multiform.formats.infer import Refused, infer_task, shown
+
+    keys = {
+        "doc_to_text": config.prompt.question,
+        "doc_to_choice": config.prompt.choices,
+        "doc_to_target": config.prompt.answer,
+        "output_type": config.output_type,
+        "process_docs": config.process_docs,
+    }
+    result = None if config.formats is not None else infer_task(keys)
+    if isinstance(result, Refused):
+        where = config.where(result.key)
+        return {"how": "refused", "reason": result.reason, "what": result.what, "hint": result.hint, "where": where}
+    raw = config.prompt if result is None else result.mapping
+    fields = {"question": raw.question, "choices": raw.choices, "answer": raw.answer}
+    return {
+        "how": "given" if result is None else result.how,
+        **{name: shown(spec) for name, spec in fields.items() if spec is not None},
+        "left_out": [] if result is None else list(result.left_out),
+        "formats": supported_formats(config.formats, raw),
+        "where": config.where("doc_to_text"),
+    }
+
+
+def _print_inferred(result: dict[str, Any]) -> None:
+    tasks = result["tasks"]
+    more = f" and {len(tasks) - 1} more" if len(tasks) > 1 else ""
+    print(f"=== {tasks[0]}{more} · {_ORIGINS[result['how']]}")
+    if result["how"] == "refused":
+        print(f"{result['where']}: {result['what']}; {result['hint']}\n")
+        return
+    for name in ("question", "choices", "answer"):
+        if name in result:
+            text = result[name].replace("\n", "\\n")
+            print(f"{name:<9} {text}")
+    if result["left_out"]:
+        print(f"left out  {', '.join(map(repr, result['left_out']))}")
+    print(f"formats   {', '.join(result['formats'])}\n")

@@ -1,11 +1,11 @@
-"""What lm-eval's command line has and this one answers in another way: with a note, never with a crash."""
+"""Flags and models of lm-eval that Multiform does not have: accepted with a note, or refused with an alternative."""
 
 from __future__ import annotations
 
 import argparse
 import logging
 
-from multiform.cli.actions import Arguments
+from multiform.cli.parser import Arguments
 from multiform.errors import UsageError, nearest
 
 logger = logging.getLogger("multiform")
@@ -13,7 +13,7 @@ logger = logging.getLogger("multiform")
 _SERVED = "start its server and use --model local-completions --model_args base_url=http://localhost:8000/v1,model=NAME"
 _CHAT = "use --model openai-chat --model_args base_url=URL,model=NAME, with the provider's OpenAI-compatible URL"
 _LOCAL = "use --model hf --model_args pretrained=NAME"
-#: lm-eval's models that are not here, and what to use instead.
+#: lm-eval's models that Multiform does not have, and what to use instead.
 INSTEAD = {
     **dict.fromkeys(("vllm", "sglang", "sglang-generate", "trtllm", "gguf", "ggml"), _SERVED),
     "vllm-vlm": f"use --model hf-multimodal --model_args pretrained=NAME, or {_SERVED}",
@@ -23,9 +23,9 @@ INSTEAD = {
     **dict.fromkeys(("mamba_ssm", "steered", "megatron_lm", "nemo_lm"), f"{_LOCAL}, where transformers loads it"),
     **dict.fromkeys(("ipex", "neuronx", "openvino", "habana", "onnxruntime", "onnxruntime-genai", "winml"), _LOCAL),
 }
-#: Flags that do nothing here, and why.
+#: Flags that have no effect, and why.
 NOTES = {
-    "check_integrity": "every prompt is made and checked before a model is asked, with or without --check_integrity",
+    "check_integrity": "every prompt is rendered and checked before the model runs, with or without --check_integrity",
     "wandb_args": "nothing is sent to Weights & Biases; log the file that --output_path writes",
     "wandb_config_args": "nothing is sent to Weights & Biases; log the file that --output_path writes",
     "trackio_args": "nothing is sent to Trackio; log the file that --output_path writes",
@@ -34,7 +34,7 @@ NOTES = {
 
 
 def add_accepted(parser: argparse.ArgumentParser) -> None:
-    """Flags of lm-eval that do nothing here."""
+    """Add the flags of lm-eval that have no effect."""
     group = parser.add_argument_group("accepted for lm-eval's sake, with a note")
     group.add_argument("--check_integrity", action="store_true", help="tasks are checked in any case")
     for name in ("wandb_args", "wandb_config_args", "trackio_args", "hf_hub_log_args"):
@@ -42,14 +42,14 @@ def add_accepted(parser: argparse.ArgumentParser) -> None:
 
 
 def note_accepted(options: argparse.Namespace) -> None:
-    """Say once for each reason why flags that were given do nothing."""
-    told = dict.fromkeys(note for name, note in NOTES.items() if getattr(options, name, None))
-    for note in told:
+    """Log why the given flags have no effect, each reason once."""
+    notes = dict.fromkeys(note for name, note in NOTES.items() if getattr(options, name, None))
+    for note in notes:
         logger.info("%s", note)
 
 
 def check_model(name: str) -> None:
-    """Refuse a model that there is not, and say what to use instead of lm-eval's."""
+    """Raise a UsageError for an unknown model; for one of lm-eval's, it says what to use instead."""
     from multiform.models import models
 
     if name in models:

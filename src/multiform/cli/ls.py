@@ -1,4 +1,4 @@
-"""`multiform ls`: what there is to choose from."""
+"""`multiform ls`: list tasks, groups, tags, and registered formats, models, metrics and so on."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "ls",
         help="list tasks, formats, models, metrics and so on",
-        description="List what there is to choose from.",
+        description="List tasks, formats, models, metrics and so on.",
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -38,7 +38,7 @@ def add_parser(commands: Any) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print one line for each, or one JSON list; the help where no kind is named, as lm-eval does."""
+    """Print one line for each entry, or a JSON list; without a kind, the help, as lm-eval does."""
     if options.kind is None:
         options.parser.print_help()
         return 0
@@ -82,7 +82,7 @@ def _registered(kind: str) -> list[dict[str, Any]]:
 
 
 def _dialects() -> list[dict[str, Any]]:
-    """The names of templates and styles, which are formats as well."""
+    """The names of templates and styles, which can be used as formats."""
     from multiform.formats import dialect_names
 
     return [{"name": name, "about": _first_line(dialect_names.get(name))} for name in dialect_names]

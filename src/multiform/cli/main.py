@@ -1,4 +1,4 @@
-"""`multiform`: reads the command line, runs the sub-command, and turns errors into one message."""
+"""`multiform`: parse the command line, run the sub-command, and print errors as one message."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ examples:
   multiform run --tasks quiz@all --limit 20            the bundled quiz in every format, with the bundled model
   multiform run --tasks my_task.yaml@mcqa+cloze        your own task in two formats
   multiform show quiz@cot --num_fewshot 2              the exact prompt that a model gets
-  multiform ls formats                                 what there is to choose from
+  multiform ls formats                                 the formats, with their descriptions
   multiform validate my_task.yaml                      what is wrong with a task, and where
   multiform convert my_task.yaml --to style            the same task in another dialect
   multiform formats explain mcq::gpqa                  a format's fields, its prompt, and its other names
@@ -54,12 +54,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _command(list(sys.argv[1:] if argv is None else argv))
         finally:
-            sys.stdout.flush()  # while it can still be told that nobody reads, or that the disk is full
+            sys.stdout.flush()  # so that a closed pipe or a full disk is noticed here
     except SystemExit as done:  # argparse has printed a help text
         return int(done.code or 0)
     except MultiformError as error:
         return _fail(str(error), error.exit_code)
-    except KeyboardInterrupt as error:  # the engine says whether answers are stored
+    except KeyboardInterrupt as error:  # the engine's message says whether responses are stored
         print(f"interrupted: {str(error) or 'run the same command again to start over'}", file=sys.stderr)
         return 130
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
@@ -69,7 +69,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _abandon_stdout()
         place = error.filename or "standard output"
         return _fail(f"{place}: {error.strerror or error}; check its rights and the space on the disk", 1)
-    except Exception as error:  # a mistake of ours must not look like one of the user's
+    except Exception as error:  # a bug of Multiform must not look like an error of the user
         logger.debug("the traceback", exc_info=True)
         what = f"multiform: {reason(error)}"
         return _fail(f"{what}; this is a bug: please report it with the output of --verbosity DEBUG", 1)
@@ -109,20 +109,20 @@ def _fail(message: str, code: int) -> int:
 
 
 def _open_closed_streams() -> None:
-    """Let what is printed go nowhere where a shell has closed the stream (``>&-``)."""
+    """Open standard streams that the shell has closed (``>&-``), and discard what is printed to them."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
 def _abandon_stdout() -> None:
-    """Let what is still unwritten go nowhere, or Python would complain about it when it ends."""
+    """Discard what is not written yet, as Python would otherwise fail to write it at exit."""
     with contextlib.suppress(OSError, io.UnsupportedOperation):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _escape_on_stdout(*, as_json: bool) -> None:
-    r"""Print what no encoding has, such as half a surrogate pair, as ``\ud800``, which is also how JSON has it."""
+    r"""Print characters that cannot be encoded, such as half a surrogate pair, as ``\ud800``, as in JSON."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8" if as_json else None, errors="backslashreplace")
 

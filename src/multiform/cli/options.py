@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import lm_eval, values
-from multiform.cli.actions import Arguments, Folders
-from multiform.cli.parser import one_of
+from multiform.cli.parser import Arguments, Folders, one_of
 from multiform.errors import ConfigError, UsageError, shorten
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_sources(parser: argparse.ArgumentParser) -> None:
-    """Where tasks and data come from."""
+    """Add the flags that say where tasks and data come from."""
     group = parser.add_argument_group("tasks and data")
     group.add_argument(
         "--include_path",
@@ -36,14 +35,14 @@ def add_sources(parser: argparse.ArgumentParser) -> None:
 
 
 def add_prompt(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """What decides a prompt, beside the task and its format; with `several`, flags take more than one K=V."""
+    """Add the flags that change prompts; with `several`, flags take more than one K=V."""
     group = parser.add_argument_group("prompts")
     group.add_argument(
         "--num_fewshot",
         "-f",
         metavar="N",
         type=values.count("--num_fewshot"),
-        help="solved examples before a question (default: the task's)",
+        help="number of few-shot examples (default: the task's)",
     )
     group.add_argument(
         "--apply_chat_template",
@@ -52,7 +51,7 @@ def add_prompt(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
         default=False,
         metavar="NAME",
         type=_template,
-        help="write prompts as chats, in the model's own layout, or in that of its layouts that is named",
+        help="write prompts with the model's chat template, or with that of its templates that is named",
     )
     group.add_argument(
         "--fewshot_as_multiturn",
@@ -61,9 +60,9 @@ def add_prompt(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
         default=None,
         type=values.truth("--fewshot_as_multiturn"),
         metavar="BOOL",
-        help="examples as turns of their own in a chat (default: yes with a chat template)",
+        help="few-shot examples as turns of a chat (default: yes with a chat template)",
     )
-    group.add_argument("--system_instruction", metavar="TEXT", help="text before everything else")
+    group.add_argument("--system_instruction", metavar="TEXT", help="system message, or text before the prompt")
     group.add_argument(
         "--perturbation",
         metavar="K=V,...",
@@ -73,27 +72,27 @@ def add_prompt(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
     group.add_argument(
         "--keep_description",
         action="store_true",
-        help="leave in what descriptions say of multiple choice, under formats that show no choices",
+        help="keep sentences about choices in descriptions, under formats that show no choices",
     )
     group.add_argument(
         "--gen_kwargs",
         metavar="K=V,...",
         action=Arguments,
         nargs="+" if several else None,
-        help="arguments of generation, over those of the task, e.g. max_gen_toks=64; or a JSON object",
+        help="generation arguments, which override the task's, e.g. max_gen_toks=64; or a JSON object",
     )
     group.add_argument(
         "--seed",
         metavar="N[,N,N,N]",
         default=values.DEFAULT_SEEDS,
         type=values.seeds,
-        help="one seed for all, or those of python, numpy, torch and the few-shot sampler; None leaves one alone "
+        help="one seed for all, or those of python, numpy, torch and the few-shot sampler; None sets no seed "
         "(default: %(default)s)",
     )
 
 
 def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Which model, and how it runs; with `several`, flags take more than one K=V."""
+    """Add the flags of the model; with `several`, flags take more than one K=V."""
     group = parser.add_argument_group("model")
     group.add_argument(
         "--model",
@@ -114,46 +113,45 @@ def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None
         "-b",
         metavar="N|auto",
         type=values.batch_size,
-        help="requests at a time; auto:N is auto (default: the model's)",
+        help="requests per batch; auto:N is auto (default: the model's)",
     )
     group.add_argument(
         "--max_batch_size",
         metavar="N",
         type=values.count("--max_batch_size", 1),
-        help="the most requests at a time where batch_size is auto",
+        help="largest batch where batch_size is auto",
     )
     group.add_argument("--device", metavar="NAME", help="e.g. cpu or cuda:0")
-    group.add_argument(
-        "--trust_remote_code", action="store_true", help="agree to run code that comes with a model on the hub"
-    )
+    group.add_argument("--trust_remote_code", action="store_true", help="allow code that comes with a model on the hub")
 
 
 def add_store(parser: argparse.ArgumentParser) -> None:
-    """Where answers are kept, and what is left to ask."""
-    group = parser.add_argument_group("answers")
+    """Add the flags of the response store."""
+    group = parser.add_argument_group("stored responses")
     group.add_argument(
         "--cache_path",
         metavar="FILE",
-        help="where the model's answers are stored (default: $MULTIFORM_STORE, or answers.db in the user's cache)",
+        help="where the model's responses are stored (default: $MULTIFORM_STORE, or answers.db in the user's cache)",
     )
     group.add_argument("--use_cache", "-c", metavar="FILE", help="the same, by lm-eval's name; a folder will do")
-    group.add_argument("--no_cache", action="store_true", help="neither use stored answers nor store any")
+    group.add_argument("--no_cache", action="store_true", help="neither use stored responses nor store any")
     group.add_argument(
         "--cache_requests",
         nargs="?",
         const="true",
         type=one_of(values.CACHE_REQUESTS, "--cache_requests"),
         metavar="true|refresh|delete",
-        help="keep prompts on disk: use what is there (true), make them anew (refresh), or remove all (delete)",
+        help="cache prompts on disk: use cached ones (true), render them again (refresh), or remove all (delete)",
     )
-    group.add_argument("--plan", action="store_true", help="say what would be asked and what that costs, and stop")
+    group.add_argument("--plan", action="store_true", help="print the number of requests and their cost, and stop")
 
 
 def use_cache(options: argparse.Namespace) -> str | bool | None:
-    """The file for answers that was named, False for none, None for the usual one."""
+    """The file of the response store that was named, False for none, None for the default one."""
     named: str | None = options.cache_path or options.use_cache
     if options.no_cache and named:
-        raise UsageError(f"answers are to be stored in '{named}' and not at all", where="--no_cache", hint="choose one")
+        what = f"responses are to be stored in '{named}' and not at all"
+        raise UsageError(what, where="--no_cache", hint="choose one")
     if options.cache_path and Path(options.cache_path).is_dir():
         hint = f"name a file, e.g. --cache_path {Path(options.cache_path) / 'answers.db'}"
         raise UsageError(f"'{options.cache_path}' is a folder", where="--cache_path", hint=hint)
@@ -163,7 +161,7 @@ def use_cache(options: argparse.Namespace) -> str | bool | None:
 
 
 def add_verbosity(parser: argparse.ArgumentParser) -> None:
-    """How much is logged."""
+    """Add the flag of the log level."""
     levels = ["CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG"]
     parser.add_argument(
         "--verbosity",
@@ -176,7 +174,7 @@ def add_verbosity(parser: argparse.ArgumentParser) -> None:
 
 
 def _level(levels: Sequence[str]) -> str:
-    """The level that the environment asks for."""
+    """The log level that the environment sets."""
     wanted = (os.environ.get(name, "").upper() for name in ("LMEVAL_LOG_LEVEL", "LOGLEVEL"))
     return next((level for level in wanted if level in levels), "INFO")
 
@@ -187,7 +185,7 @@ def _template(text: str) -> bool | str:
 
 
 def prompt_settings(options: argparse.Namespace) -> RunSettings:
-    """The settings of the prompt flags."""
+    """The run settings from the prompt flags."""
     from multiform.forms import RunSettings
 
     return RunSettings(
@@ -203,30 +201,30 @@ def prompt_settings(options: argparse.Namespace) -> RunSettings:
 
 
 def gen_kwargs(options: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of generation, checked even where no task of the run generates."""
+    """The generation arguments, checked even where no task of the run generates."""
     from multiform.engine.checks import generation_arguments
 
     return generation_arguments(options.gen_kwargs)
 
 
 def perturbation(options: argparse.Namespace) -> dict[str, Any] | None:
-    """The noise that ``--perturbation`` asks for, checked before any task is read."""
+    """The settings of ``--perturbation``, checked before any task is read."""
     from multiform.arguments import parse_arguments
     from multiform.formats.perturbation import Perturbation
 
     if options.perturbation is None:
         return None
-    given = parse_arguments(options.perturbation, where="--perturbation")
+    settings = parse_arguments(options.perturbation, where="--perturbation")
     try:
-        Perturbation.of(given)
+        Perturbation.of(settings)
     except ConfigError as error:
         what = f"{error.where}: {error.what}" if error.where else error.what
         raise UsageError(what, where="--perturbation", hint="write e.g. type=editor,probability=0.1,seed=42") from error
-    return given
+    return settings
 
 
 def model_name(options: argparse.Namespace) -> str:
-    """The model that was named, or the one that is meant; refused before anything is read if there is none such."""
+    """The name of the model: the flag's, else `hf` with a `pretrained` argument, else `bundled`; checked."""
     if options.model is not None and not options.model.strip():
         what = "the name of the model is empty"
         raise UsageError(what, where="--model", hint="see multiform ls models, or leave the flag out")
@@ -236,14 +234,14 @@ def model_name(options: argparse.Namespace) -> str:
 
 
 def check_files(names: Sequence[str], flag: str) -> None:
-    """Refuse files that there are not, even where no task of the run reads them."""
+    """Raise a UsageError for files that do not exist, even where no task of the run reads them."""
     for name in names:
         if not Path(name).exists():
             raise UsageError(f"no file {shorten(name)}", where=flag, hint="check the path")
 
 
 def model_arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """The model's arguments, with the batch size and the device."""
+    """The arguments of the model, with those that have flags of their own."""
     more = {
         "batch_size": options.batch_size,
         "max_batch_size": options.max_batch_size,

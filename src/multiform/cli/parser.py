@@ -1,11 +1,17 @@
-"""An argument parser whose errors are ours: one message, with the flag and the nearest name."""
+"""The argument parser, whose errors are a UsageError, and flags that may be repeated.
+
+Each repetition of such a flag, and each further value, adds to the values before. Values of a `--config` file are
+defaults: the first value on the command line replaces them.
+"""
 
 from __future__ import annotations
 
 import argparse
+import os
 import re
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 from multiform.errors import UsageError, nearest
 
@@ -30,12 +36,57 @@ class Parser(argparse.ArgumentParser):
 
 
 def one_of(names: Sequence[str], where: str) -> Callable[[str], str]:
-    """A type of argument: one of the names, in any case, or an error with the nearest of them."""
+    """The type of an argument that is one of several names, in upper or lower case."""
 
     def parse(text: str) -> str:
-        found = [name for name in names if name.lower() == text.lower()]
-        if not found:
+        matches = [name for name in names if name.lower() == text.lower()]
+        if not matches:
             raise UsageError(f"no '{text}'", where=where, hint=nearest(text, names, listed="there are"))
-        return found[0]
+        return matches[0]
 
     return parse
+
+
+class Gather(argparse.Action):
+    """Collects all values of a flag on the command line in a list."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,
+    ) -> None:
+        seen: set[str] = vars(namespace).setdefault("given", set())
+        before = getattr(namespace, self.dest) if self.dest in seen else None
+        seen.add(self.dest)
+        words = [values] if isinstance(values, str) else list(values or ())
+        setattr(namespace, self.dest, self.gathered(before, words))
+
+    def gathered(self, before: Any, values: Sequence[str]) -> Any:
+        """The values so far, with those of another occurrence of the flag."""
+        return [*(before or ()), *values]
+
+
+class Arguments(Gather):
+    """Collects ``key=value,key=value`` texts or JSON objects in a dict."""
+
+    def gathered(self, before: Any, values: Sequence[str]) -> dict[str, Any]:
+        from multiform.arguments import parse_arguments
+
+        arguments = dict(before or {})
+        for value in values:
+            arguments |= parse_arguments(value, where=f"--{self.dest}")
+        return arguments
+
+
+class Folders(Gather):
+    """Collects folders; a value may hold several, separated as in the variable PATH."""
+
+    def gathered(self, before: Any, values: Sequence[str]) -> list[str]:
+        return [*(before or ()), *(folder for value in values for folder in split_folders(value))]
+
+
+def split_folders(value: str) -> list[str]:
+    """The folders of a value like ``a:b``; the path of an existing folder is not split."""
+    return [value] if Path(value).exists() else [part for part in value.split(os.pathsep) if part] or [value]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli import lm_eval, values
 from multiform.cli import options as flags
-from multiform.cli.actions import Arguments, Gather
+from multiform.cli.parser import Arguments, Gather
 
 if TYPE_CHECKING:
     from multiform.results import Results
@@ -58,25 +58,25 @@ def add_parser(commands: Any) -> None:
         metavar="FILE",
         nargs="+",
         default=[],
-        help="training texts (.txt, .jsonl): scores without the documents they contain are shown beside all",
+        help="training texts (.txt, .jsonl): also show the scores without the documents that they contain",
     )
     parser.add_argument(
         "--confirm_run_unsafe_code",
         action="store_true",
-        help="agree to run code that the model writes",
+        help="allow tasks that run code which the model writes",
     )
     parser.add_argument(
         "--metadata",
         nargs="+",
         action=Arguments,
         metavar="K=V,...",
-        help="more metadata for every task, which code that makes a dataset gets; or a JSON object",
+        help="metadata for every task, also passed to its custom_dataset; or a JSON object",
     )
     flags.add_store(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--output_path", "-o", metavar="DIR", help="write results (and samples) there; or a .json file")
-    output.add_argument("--log_samples", "-s", action="store_true", help="write every document's prompt and answers")
-    output.add_argument("--predict_only", "-x", action="store_true", help="keep the answers and compute no scores")
+    output.add_argument("--log_samples", "-s", action="store_true", help="write every document's prompts and responses")
+    output.add_argument("--predict_only", "-x", action="store_true", help="collect responses and compute no scores")
     output.add_argument("--write_out", "-w", action="store_true", help="log the first prompt of each form")
     output.add_argument(
         "--bootstrap_iters",
@@ -94,7 +94,7 @@ def add_parser(commands: Any) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Run it: progress to standard error, the table or the JSON to standard output."""
+    """Run the evaluation: progress goes to standard error, the table or JSON to standard output."""
     from multiform.cli.configfile import merged
     from multiform.engine.progress import make_progress
     from multiform.errors import UsageError
@@ -144,7 +144,7 @@ def execute(options: argparse.Namespace) -> int:
         return 0
     try:
         _write(results, output, samples=options.log_samples or options.predict_only)
-    finally:  # whatever the disk says, what was computed is shown
+    finally:  # show the results even where they could not be written
         _print(results, as_json=options.json, whole=options.show_config)
     return 0
 
@@ -156,7 +156,7 @@ def _tasks(options: argparse.Namespace) -> list[str]:
 
 
 def _output(options: argparse.Namespace) -> Path | None:
-    """Where results go, checked before a model is asked anything."""
+    """The folder or file of results, checked before the model runs."""
     from multiform.errors import UsageError
     from multiform.results.export import prepare_output
 
@@ -190,7 +190,7 @@ def _print(results: Results, *, as_json: bool, whole: bool) -> None:
         print(plain_json(to_json(results)))
     if as_json:
         return
-    if all(form.format is None for form in results.forms):  # tasks as lm-eval has them: its table, too
+    if all(form.format is None for form in results.forms):  # without formats, print lm-eval's table
         from multiform.results.markdown import markdown
 
         print(markdown(results))
@@ -199,9 +199,9 @@ def _print(results: Results, *, as_json: bool, whole: bool) -> None:
 
     from multiform.results.table import print_table
 
-    # In a file or pipe nothing is cut; names are printed as they are, brackets and colons too.
+    # In a file or pipe nothing is cut; brackets and colons in names are not taken for markup.
     wide = None if sys.stdout.isatty() else 1000
     console = Console(file=sys.stdout, width=wide, markup=False, emoji=False, highlight=False)
-    with console.capture() as table:  # rich would end the process where nobody reads
+    with console.capture() as table:  # rich would exit on a closed pipe
         print_table(results, console)
     print(table.get(), end="")

@@ -1,4 +1,4 @@
-"""`multiform show`: what exactly a model gets."""
+"""`multiform show`: print the exact prompts of a task."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def execute(options: argparse.Namespace) -> int:
             _print_templates(form, as_json=options.json)
             continue
         wanted = _range(options.doc, len(form.eval_docs))
-        # Shots are drawn for every document in order, so that a document shows the shots that a run gives it.
+        # Few-shot examples are drawn for every document in order, so that a document has the same ones as in a run.
         for doc_id, doc in form.doc_iterator(limit=max(wanted) + 1):
             sample = form.sample(doc_id, doc, template)
             if doc_id in wanted:
@@ -99,8 +99,8 @@ def _print_sample(form: Task, sample: Sample, *, as_json: bool) -> None:
     for context in contexts:
         print(context)
         shown = next(request for request in described["requests"] if request.get("context", "") == context)
-        for one in shown.get("media", ()):
-            print(f"--- {one['kind']} {one['size']} sha256 {one['sha256'][:12]}")
+        for media in shown.get("media", ()):
+            print(f"--- {media['kind']} {media['size']} sha256 {media['sha256'][:12]}")
         for request in described["requests"]:
             if request.get("context", "") == context:
                 print(f"--- {_asked(request)}")
@@ -108,7 +108,7 @@ def _print_sample(form: Task, sample: Sample, *, as_json: bool) -> None:
 
 
 def _described(form: Task, sample: Sample) -> dict[str, Any]:
-    """What the JSON line of a document says."""
+    """The JSON line of a document."""
     return {
         "form": form.name,
         "task": form.config.base_name,
@@ -125,14 +125,14 @@ def _request(instance: Instance) -> dict[str, Any]:
     from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
     request = instance.request
-    asked: dict[str, Any]
+    described: dict[str, Any]
     if isinstance(request, LoglikelihoodRequest):
-        asked = {"type": "loglikelihood", "context": request.context, "continuation": request.continuation}
+        described = {"type": "loglikelihood", "context": request.context, "continuation": request.continuation}
     elif isinstance(request, GenerationRequest):
-        asked = {"type": "generate_until", "context": request.context, "gen_kwargs": request.gen_kwargs}
+        described = {"type": "generate_until", "context": request.context, "gen_kwargs": request.gen_kwargs}
     else:
         return {"type": "loglikelihood_rolling", "context": "", "continuation": request.text}
-    return {**asked, "media": [one.summary() for one in request.media]} if request.media else asked
+    return {**described, "media": [media.summary() for media in request.media]} if request.media else described
 
 
 def _kind(instances: Sequence[Instance]) -> str:

@@ -1,4 +1,4 @@
-"""`multiform validate`: what is wrong with a task, and where."""
+"""`multiform validate`: check the configuration, data and prompts of tasks."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def add_parser(commands: Any) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Check every form, and say all that is wrong before failing."""
+    """Check every form and print all errors; the exit code is 2 if there are any."""
     from multiform.catalog import TaskManager
     from multiform.results.export import plain_json
 
@@ -59,8 +59,8 @@ def execute(options: argparse.Namespace) -> int:
         raise UsageError("no tasks named", where="validate", hint="name some, e.g. multiform validate my_task.yaml")
     settings = flags.prompt_settings(options)
     manager = TaskManager(options.include_path)
-    said: set[Finding] = set()
-    checked = [row for name in names for row in _checked(name, manager, settings, options, said)]
+    logged: set[Finding] = set()
+    checked = [row for name in names for row in _checked(name, manager, settings, options, logged)]
     if options.json:
         print(plain_json(checked))
     else:
@@ -70,9 +70,9 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _checked(
-    name: str, manager: TaskManager, settings: RunSettings, options: argparse.Namespace, said: set[Finding]
+    name: str, manager: TaskManager, settings: RunSettings, options: argparse.Namespace, logged: set[Finding]
 ) -> Iterator[dict[str, Any]]:
-    """A row for each form that the name stands for; one that is broken does not hide the others."""
+    """A row for each form of a task or group; an error in one does not hide the others."""
     from multiform.catalog import Group
 
     try:
@@ -94,13 +94,13 @@ def _checked(
                 yield _row(shown, error=error)
                 continue
             for config in node.tasks() if isinstance(node, Group) else [node]:
-                yield _rendered(config, settings, options, said)
+                yield _rendered(config, settings, options, logged)
 
 
 def _rendered(
-    config: TaskConfig, settings: RunSettings, options: argparse.Namespace, said: set[Finding]
+    config: TaskConfig, settings: RunSettings, options: argparse.Namespace, logged: set[Finding]
 ) -> dict[str, Any]:
-    """The row of a form whose configuration is right: are its data and its prompts, too?"""
+    """The row of a form whose configuration is valid, after rendering its documents."""
     from multiform.engine.setup import check_output_types, load_tasks
     from multiform.lint import lint_tasks
 
@@ -115,18 +115,18 @@ def _rendered(
                 count += 1
             notes += [*form.notes, *form.renderer.doubts]
         findings = lint_tasks((form, form.doc_iterator()) for form in forms)
-        _log(findings, said)
+        _log(findings, logged)
     except MultiformError as error:
         return _row(config.form_name, docs=count, error=error)
     return _row(config.form_name, docs=count, notes=[*notes, *findings])
 
 
-def _log(findings: Sequence[Finding], said: set[Finding]) -> None:
+def _log(findings: Sequence[Finding], logged: set[Finding]) -> None:
     """Log each finding once, however many formats of a task have it."""
     for finding in findings:
-        if finding not in said:
+        if finding not in logged:
             logger.warning("%s", finding)
-    said.update(findings)
+    logged.update(findings)
 
 
 def _row(

@@ -1,4 +1,4 @@
-"""The values of flags, read and checked."""
+"""Parsing and checking the values of flags."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ DEFAULT_SEEDS = "0,1234,1234,1234"
 CACHE_REQUESTS = ("true", "refresh", "delete")
 
 
-def parse_samples(given: str | Mapping[str, Any] | None) -> dict[str, list[int]] | None:
-    """``--samples``: a JSON object, or the path of one, of task names and document indexes."""
-    if given is None:
+def parse_samples(spec: str | Mapping[str, Any] | None) -> dict[str, list[int]] | None:
+    """Parse ``--samples``: a JSON object of task names and document indexes, or the path of a JSON file."""
+    if spec is None:
         return None
     hint = "write e.g. --samples '{\"quiz\": [0, 5]}'"
-    made = _read_samples(given, hint) if isinstance(given, str) else given
-    if not isinstance(made, Mapping) or not made:
-        what = f"expected an object of task names and lists of indexes, got {shorten(made)}"
+    samples = _read_samples(spec, hint) if isinstance(spec, str) else spec
+    if not isinstance(samples, Mapping) or not samples:
+        what = f"expected an object of task names and lists of indexes, got {shorten(samples)}"
         raise UsageError(what, where="--samples", hint=hint)
-    for task, indexes in made.items():
+    for task, indexes in samples.items():
         if not _are_indexes(indexes):
             what = f"expected a list of indexes for '{task}', got {shorten(indexes)}"
             raise UsageError(what, where="--samples", hint=hint)
-    return {str(task): list(indexes) for task, indexes in made.items()}
+    return {str(task): list(indexes) for task, indexes in samples.items()}
 
 
 def _read_samples(text: str, hint: str) -> Any:
@@ -43,12 +43,12 @@ def _read_samples(text: str, hint: str) -> Any:
 
 
 def _are_indexes(value: Any) -> bool:
-    """Whether it is a list of whole numbers, not empty."""
+    """Whether a value is a non-empty list of integers."""
     return isinstance(value, list) and bool(value) and all(type(index) is int for index in value)
 
 
 def limit(text: str) -> float:
-    """``--limit``: a whole number of documents, or a fraction below 1."""
+    """Parse ``--limit``: a whole number of documents, or a fraction below 1."""
     try:
         number = float(text)
     except ValueError:
@@ -60,7 +60,7 @@ def limit(text: str) -> float:
 
 
 def count(flag: str, least: int = 0) -> Callable[[str], int]:
-    """The type of a flag that takes a whole number."""
+    """The type of a flag that takes a whole number of `least` or more."""
 
     def parse(text: str) -> int:
         try:
@@ -76,7 +76,7 @@ def count(flag: str, least: int = 0) -> Callable[[str], int]:
 
 
 def batch_size(text: str) -> str:
-    """``--batch_size``: a whole number of 1 or more, ``auto``, or lm-eval's ``auto:N``."""
+    """Parse ``--batch_size``: a whole number of 1 or more, ``auto``, or lm-eval's ``auto:N``."""
     word, _, number = text.partition(":")
     counted = number if word == "auto" and number else text
     if text != "auto" and not (counted.isdecimal() and int(counted) > 0):
@@ -86,7 +86,7 @@ def batch_size(text: str) -> str:
 
 
 def truth(flag: str) -> Callable[[str], bool]:
-    """The type of a flag that is on, off, or given alone."""
+    """The type of a flag that takes true or false."""
 
     def parse(text: str) -> bool:
         words = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
@@ -98,7 +98,7 @@ def truth(flag: str) -> Callable[[str], bool]:
 
 
 def seeds(text: str) -> Sequence[int | None]:
-    """``--seed``: one seed for all, or three or four; "None" sets none.
+    """Parse ``--seed``: one seed for all, or three or four; "None" sets no seed.
 
     >>> seeds("7"), seeds("1,none,3")
     ([7, 7, 7, 7], [1, None, 3, 1234])

@@ -1,4 +1,4 @@
-"""Configurations: typed, validated, and with errors that name file and line."""
+"""Configurations of tasks and groups: typed, validated, with errors that name the file and line."""
 
 from multiform.config.fewshot import FewshotConfig
 from multiform.config.group import GroupConfig

@@ -1,4 +1,4 @@
-"""Checks the values of a configuration against its type annotations, in words that a user knows."""
+"""Checks configurations against their type annotations; messages use YAML's words instead of Python's."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WORDS: dict[Any, str] = {
     type(None): "null",
     Callable: "a function (!function module.name)",
 }
-#: How a field is written, where its type alone does not say it.
+#: An example of how to write a field, for error messages.
 _WRITTEN = {
     "formats": "formats: mcqa",
     "metric_list": "metric_list: [{metric: acc}]",
@@ -45,7 +45,10 @@ _WRITTEN = {
 
 
 def check_values(cls: type, values: Mapping[str, Any], where: Callable[..., str | None]) -> None:
-    """Raise a ConfigError for the first value that does not have its field's type."""
+    """Raise a ConfigError for the first value that does not have the type of its field in `cls`.
+
+    `where` turns a path of keys into the place that a message names.
+    """
     from pydantic import ValidationError
 
     for name, hint in _hints(cls).items():
@@ -57,9 +60,12 @@ def check_values(cls: type, values: Mapping[str, Any], where: Callable[..., str 
             raise _translated(error, name, hint, values[name], where) from error
 
 
-def check_keys(kind: str, known: Sequence[str], given: Mapping[Any, Any], where: Callable[..., str | None]) -> None:
-    """Raise a ConfigError for the first unknown key, with the nearest known one."""
-    for key in given:
+def check_keys(kind: str, known: Sequence[str], keys: Mapping[Any, Any], where: Callable[..., str | None]) -> None:
+    """Raise a ConfigError for the first unknown key, with the nearest known one.
+
+    `kind` says what the keys belong to, such as "a task"; `where` turns a key into the place that a message names.
+    """
+    for key in keys:
         if key not in known:
             shown = [name for name in known if not name.startswith("_")]
             hint = nearest(str(key), shown, listed="the keys are")
@@ -67,7 +73,7 @@ def check_keys(kind: str, known: Sequence[str], given: Mapping[Any, Any], where:
 
 
 def describe(hint: Any) -> str:
-    """An annotation in words.
+    """A type annotation in words.
 
     >>> describe(str | list[str] | None)
     'a string, a list or null'
@@ -83,7 +89,7 @@ def _hints(cls: type) -> dict[str, Any]:
 
 @cache
 def _adapter(cls: type, name: str) -> TypeAdapter[Any]:
-    """Checks values of one field; made when the field is first given, as making all takes a tenth of a second."""
+    """The validator of one field; created on first use, as creating all of them takes a tenth of a second."""
     from pydantic import ConfigDict, TypeAdapter
     from pydantic.errors import PydanticUserError
 
@@ -110,7 +116,7 @@ def _translated(
     remedy = f"write e.g. {example}" if example else "see docs/tasks.md"
     if problem["type"] == "missing":
         return ConfigError(f"missing key '{path[-1]}'", where=where(name, *path[:-1]), hint=f"add it; {remedy}")
-    # Of a field that may be null as well, the other kind is what was meant.
+    # Where a field may be null, a message about its other type is the helpful one.
     if path and len([part for part in _members(hint) if part is not type(None)]) == 1:
         what = f"{_expected(problem)}, got {_shown(problem['input'])}"
         return ConfigError(what, where=where(name, *path), hint=remedy)
@@ -128,7 +134,7 @@ def _shown(value: Any) -> str:
 
 
 def _path(problem: Any, members: Collection[str] = ()) -> tuple[str | int, ...]:
-    """The keys and indexes of a location; names of union members, which pydantic adds, left out."""
+    """The keys and indexes of a location, without the names of union members that pydantic adds."""
     return tuple(part for part in problem["loc"] if isinstance(part, int) or (_is_key(part) and part not in members))
 
 

@@ -1,4 +1,4 @@
-"""How few-shot examples are chosen and written."""
+"""FewshotConfig: how few-shot examples are chosen and written."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from multiform.fields import Field, FieldSpec
 
 logger = logging.getLogger("multiform")
 
-#: Fields that a few-shot example takes from its task where it has none of its own.
+#: Fields that few-shot examples take from the task where `fewshot_config` does not set them.
 INHERITED = ("process_docs", "fewshot_delimiter", "target_delimiter", "gen_prefix",
              "doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_rationale")  # fmt: skip
 
 
 @dataclass
 class FewshotConfig:
-    """Configuration of few-shot examples; fields of the same name override those of the task."""
+    """Configuration of few-shot examples; a field that the task has as well overrides the task's."""
 
     #: Registered sampler: "default" draws at random, "first_n" takes the first ones.
     sampler: str = "default"
-    #: Split to draw from; the task's `fewshot_split` where it is not set.
+    #: Split to draw from; by default the task's `fewshot_split`.
     split: str | None = None
     process_docs: Callable[..., Any] | None = None
     #: Documents to use, by index, instead of drawing from all.
     fewshot_indices: list[int] | None = None
-    #: Examples given here, or a function that returns them; `split` takes precedence.
+    #: A list of few-shot examples, or a function that returns one; `split` takes precedence.
     samples: list[dict[str, Any]] | Callable[[], list[dict[str, Any]]] | None = None
     doc_to_text: str | int | list[Any] | Callable[..., Any] | None = None
     doc_to_choice: str | list[Any] | dict[str, Any] | Callable[..., Any] | None = None
@@ -37,7 +37,7 @@ class FewshotConfig:
     gen_prefix: str | None = None
     fewshot_delimiter: str | None = None
     target_delimiter: str | None = None
-    #: The reasoning before the answer of an example, for formats that show it.
+    #: The reasoning before the answer of a few-shot example, for formats that show it.
     doc_to_rationale: str | Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
@@ -51,7 +51,7 @@ class FewshotConfig:
             logger.warning("fewshot_config has both split and samples; the split is used")
 
     def get_docs(self, dataset: Mapping[str, Any]) -> Any | None:
-        """The documents that examples are drawn from, or None when neither split nor samples are set."""
+        """The documents that few-shot examples are drawn from, or None when neither split nor samples are set."""
         if self.split is not None:
             docs = dataset[self.split]
             return self.process_docs(docs) if self.process_docs is not None else docs
@@ -82,7 +82,7 @@ class FewshotConfig:
         doc_to_rationale: FieldSpec = None,
         **overloads: Any,
     ) -> FewshotConfig:
-        """The configuration in `cfg`, with the task's values (the keywords) where it has none."""
+        """Build from the mapping `cfg`; the keyword arguments are the task's values, used where `cfg` has none."""
         inherited = {
             "split": fewshot_split,
             "process_docs": process_docs,
@@ -94,11 +94,11 @@ class FewshotConfig:
             "doc_to_target": doc_to_target,
             "doc_to_rationale": doc_to_rationale,
         }
-        given = {**cfg, **overloads}
+        values = {**cfg, **overloads}
         check_keys(
             "fewshot_config",
             list(cls.__dataclass_fields__),
-            given,
+            values,
             lambda *p: ".".join(("fewshot_config", *p)),
         )
-        return cls(**{**inherited, **given})
+        return cls(**{**inherited, **values})

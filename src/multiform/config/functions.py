@@ -1,4 +1,4 @@
-"""`!function module.name`: code that a task file names, found beside it or in an importable module."""
+"""`!function module.name` in a task file: code from a module beside the file, or from an installed one."""
 
 from __future__ import annotations
 
@@ -71,10 +71,10 @@ class FunctionRef:
 
 
 def load_module(file: Path) -> ModuleType:
-    """The file as a module of its own; a file that changed since is loaded anew.
+    """Import a Python file as a module; a file that has changed since it was imported is imported again.
 
-    Code that imports lm_eval gets our answers, so that a task is the same whether that is installed or not.
-    What we have no answer to is taken from the real package, where it is installed.
+    `import lm_eval` in it gives Multiform's own modules of that name, so that a task is the same whether lm-eval is
+    installed or not. Where these lack a name, the file is imported again with the installed lm-eval.
     """
     source = file.read_bytes()
     stamp = hashlib.sha256(str(file).encode() + b"\0" + source).hexdigest()[:12]
@@ -93,7 +93,7 @@ def load_module(file: Path) -> ModuleType:
 
 
 def _imported(name: str, folder: Path) -> ModuleType:
-    """An importable module; where it imports lm_eval, it gets what a file beside the task would get."""
+    """Import an installed module; it gets the same `lm_eval` as a file beside the task."""
     if name in sys.modules:
         return sys.modules[name]
     try:
@@ -121,7 +121,7 @@ def _run(file: Path, name: str) -> ModuleType:
 
 
 def _unanswered(error: BaseException) -> str:
-    """What to do where a module asks lm_eval for something that is not there."""
+    """A hint where a module imports a name from lm_eval that Multiform does not provide; empty otherwise."""
     name = original_name(getattr(error, "name", None) or "")
     if not isinstance(error, ImportError) or name.partition(".")[0] != "lm_eval":
         return ""
@@ -134,7 +134,7 @@ def _advice(error: BaseException, file: Path) -> str:
 
 
 def resolve_functions(value: Any) -> Any:
-    """The same data with every function reference replaced by its function."""
+    """The same data with each function reference replaced by the imported function."""
     if isinstance(value, FunctionRef):
         return value.resolve()
     if isinstance(value, dict):
@@ -145,7 +145,7 @@ def resolve_functions(value: Any) -> Any:
 
 
 class _SourceLoader(SourceFileLoader):
-    """Compiles the source each time: cached bytecode tells changes apart by the second only."""
+    """Compiles the source each time: cached bytecode would miss a second change within one second."""
 
     def get_code(self, fullname: str) -> CodeType:
         code: CodeType = self.source_to_code(self.get_data(self.path), self.path)

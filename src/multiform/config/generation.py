@@ -1,4 +1,4 @@
-"""Arguments of generation and their defaults."""
+"""Generation arguments: defaults, overrides and checks."""
 
 from __future__ import annotations
 
@@ -12,57 +12,57 @@ from multiform.requests import GENERATION_ALIASES, resolved_names
 
 
 def generation_defaults(
-    given: Mapping[str, Any], output_type: OutputType, fewshot_delimiter: str, form: FormatConfig | None
+    kwargs: Mapping[str, Any], output_type: OutputType, fewshot_delimiter: str, format: FormatConfig | None
 ) -> dict[str, Any]:
-    """The generation arguments of a task: a format's over the task's over greedy defaults.
+    """The generation arguments of a task: the format's override the task's, and these override greedy defaults.
 
     >>> generation_defaults({}, "generate_until", "\\n\\n", None)
     {'temperature': 0.0, 'do_sample': False, 'max_gen_toks': 256, 'until': ['\\n\\n']}
     """
     if output_type != "generate_until":
-        return dict(given)
-    check_generation(given)
-    if form is not None:
-        greedy = {"temperature": 0.0, "do_sample": False, "max_gen_toks": form.default_max_gen_toks}
-        own = dict(form.generation_kwargs or {})
-        check_generation(own)
-        given, own = resolved_names(given), resolved_names(own)
-        # Where a task's own prompt ends says nothing about where this format's does.
-        kept = {key: value for key, value in given.items() if key != "until"}
-        return _typed({**greedy, **kept, "until": form.until(), **own})
-    if not given:
+        return dict(kwargs)
+    check_generation(kwargs)
+    if format is not None:
+        greedy = {"temperature": 0.0, "do_sample": False, "max_gen_toks": format.default_max_gen_toks}
+        format_kwargs = dict(format.generation_kwargs or {})
+        check_generation(format_kwargs)
+        kwargs, format_kwargs = resolved_names(kwargs), resolved_names(format_kwargs)
+        # The task's stop sequences were written for its own prompt, not for this format's.
+        task_kwargs = {key: value for key, value in kwargs.items() if key != "until"}
+        return _typed({**greedy, **task_kwargs, "until": format.until(), **format_kwargs})
+    if not kwargs:
         return {"temperature": 0.0, "do_sample": False, "max_gen_toks": 256, "until": [fewshot_delimiter]}
-    resolved = resolved_names(given)
+    resolved = resolved_names(kwargs)
     return _typed({**resolved, "until": resolved.get("until", [fewshot_delimiter])})
 
 
-def generation_overrides(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of generation that a run sets over those of its tasks, checked, each under its one name.
+def generation_overrides(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the generation arguments with which a run overrides those of its tasks, and replace aliases.
 
     >>> generation_overrides({"max_tokens": 8, "stop": "."})
     {'max_gen_toks': 8, 'until': ['.']}
     """
-    check_generation(given)
+    check_generation(kwargs)
     for name, aliases in GENERATION_ALIASES.items():
-        twice = [alias for alias in aliases if alias in given]
+        twice = [alias for alias in aliases if alias in kwargs]
         if len(twice) > 1:
             what = f"{' and '.join(twice)} mean the same"
             raise ConfigError(what, where=f"generation_kwargs.{name}", hint=f"give {name} alone")
-    overrides = resolved_names(given)
+    overrides = resolved_names(kwargs)
     if isinstance(overrides.get("until"), str):
         overrides["until"] = [overrides["until"]]
     return overrides
 
 
-def check_generation(given: Mapping[str, Any]) -> None:
-    """Refuse values that no model could use.
+def check_generation(kwargs: Mapping[str, Any]) -> None:
+    """Raise a ConfigError for a generation argument with a value that no model can use.
 
     >>> check_generation({"max_gen_toks": 0})
     Traceback (most recent call last):
     multiform.errors.ConfigError: generation_kwargs.max_gen_toks: max_gen_toks is 0; give a whole number of 1 or more
     """
     for name, (right, expected) in _CHECKS.items():
-        value = given.get(name)
+        value = kwargs.get(name)
         if value is not None and not right(value):
             what = f"{name} is {shorten(value)}"
             raise ConfigError(what, where=f"generation_kwargs.{name}", hint=f"give {expected}")

@@ -1,4 +1,4 @@
-"""A group of tasks that is run and summarised together."""
+"""GroupConfig: a group of tasks that are run together, with scores over all of them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from multiform.config.source import Source, where
 from multiform.config.task import task_keys
 from multiform.errors import ConfigError, shorten
 
-#: Keys of a group file that are about the group; all others are handed to its members.
+#: Keys of a group file that configure the group; all others override keys of its members.
 _KEYS = ("group", "group_alias", "task", "aggregate_metric_list", "metadata", "tag")
 _AGGREGATE_KEYS = ("metric", "aggregation", "weight_by_size", "filter_list", "higher_is_better")
 
 
 @dataclass(kw_only=True)
 class GroupConfig:
-    """Configuration of a group; `task` lists its members."""
+    """Configuration of a group of tasks; `task` lists its members."""
 
     group: str
     group_alias: str | None = None
-    #: Names of tasks, groups or tags, or mappings with a `task` or `group` and what to change in it.
+    #: Names of tasks, groups or tags, or mappings with a `task` or `group` and the keys to override in it.
     task: str | list[str | dict[str, Any]] = field(default_factory=list)
     #: Scores of the whole group: each entry names a metric, and how it is aggregated.
     aggregate_metric_list: list[dict[str, Any]] | dict[str, Any] | None = None
@@ -50,22 +50,22 @@ class GroupConfig:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, source: Source | None = None) -> tuple[GroupConfig, dict[str, Any]]:
-        """The group of a file's data, and the keys that it hands to its members."""
-        own = {key: value for key, value in data.items() if key in _KEYS}
-        handed = {key: value for key, value in data.items() if key not in _KEYS}
-        made = cls(**resolve_functions(own), _source=source)
-        check_keys("a group or its tasks", [*_KEYS, *task_keys()], handed, made.where)
-        return made, handed
+        """Build from the data of a file; also returns the keys that override those of the group's members."""
+        group_keys = {key: value for key, value in data.items() if key in _KEYS}
+        member_keys = {key: value for key, value in data.items() if key not in _KEYS}
+        group = cls(**resolve_functions(group_keys), _source=source)
+        check_keys("a group or its tasks", [*_KEYS, *task_keys()], member_keys, group.where)
+        return group, member_keys
 
     def aggregates(self) -> list[dict[str, Any]]:
-        """The entries of `aggregate_metric_list`, of which there may be one without a list."""
-        given = self.aggregate_metric_list
-        return given if isinstance(given, list) else [given] if given else []
+        """The entries of `aggregate_metric_list`, as a list even where the file has a single one without a list."""
+        entries = self.aggregate_metric_list
+        return entries if isinstance(entries, list) else [entries] if entries else []
 
     def members(self) -> list[str | dict[str, Any]]:
-        """The members, of which there may be one without a list."""
+        """The members, as a list even where the file has a single name."""
         return [self.task] if isinstance(self.task, str) else self.task
 
     def where(self, *path: str | int) -> str | None:
-        """How a message names the place of a key."""
+        """The file, line and path of a key, as messages show them."""
         return where(self._source, self.group, *path)

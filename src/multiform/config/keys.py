@@ -12,7 +12,7 @@ from multiform.formats import FormatConfig, OutputType, TemplateConfig
 
 
 class Unstated(str):
-    """The default of a key: the same text to everybody, and known by its type as what nobody wrote."""
+    """A default value, which equals the plain string but can be told from the same value written in a file."""
 
     __slots__ = ()
 
@@ -22,7 +22,7 @@ _GENERATION: Any = Unstated("generate_until")
 
 @dataclass(frozen=True, kw_only=True)
 class TaskKeys:
-    """What a task file says, key by key, with what holds where it says nothing."""
+    """The keys of a task file, with their defaults."""
 
     #: Unique name; ``name@format`` selects a format.
     task: str = ""
@@ -45,14 +45,14 @@ class TaskKeys:
     process_docs: Callable[..., Any] | None = None
     #: Text or Jinja template before every prompt.
     description: str | Callable[..., str] = ""
-    #: Whether a format that shows no choices leaves in what the description says of them.
+    #: Whether sentences about choices stay in the description under a format that shows no choices.
     keep_description: bool = False
     doc_to_text: str | int | list[Any] | Callable[..., Any] | None = None
     doc_to_choice: str | list[Any] | dict[str, Any] | Callable[..., Any] | None = None
     doc_to_target: str | int | float | list[Any] | Callable[..., Any] | None = None
     #: The reasoning that leads to the answer, shown by few-shot examples of formats that ask for it.
     doc_to_rationale: str | Callable[..., Any] | None = None
-    #: The beginning of the answer, put after the prompt.
+    #: The beginning of the completion, added to the prompt.
     gen_prefix: str | None = None
     doc_to_image: str | list[str] | Callable[..., Any] | None = None
     doc_to_audio: str | list[str] | Callable[..., Any] | None = None
@@ -73,8 +73,8 @@ class TaskKeys:
     should_decontaminate: bool = False
     doc_to_decontamination_query: str | Callable[..., str] | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
-    #: A template's name, or a mapping with `template_type` and what is changed in it.
+    #: A template's name, or a mapping with `template_type` and overrides.
     template: str | dict[str, Any] | TemplateConfig | None = None
-    #: Noise in the question: `type`, `probability`, `seed`, and words that it does not touch.
+    #: Noise in the question: `type`, `probability`, `seed` and `unmodifiable_words`.
     perturbation: dict[str, Any] | None = None
     perturbation_unmodifiable_words: list[str] | None = None

@@ -1,4 +1,4 @@
-"""Parsing one YAML document: its data, the position of every key, and what is odd about it."""
+"""Parsing one YAML document: its data, the position of every key, and errors that say what to change."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from yaml.reader import ReaderError
 
 from multiform.config.functions import FunctionRef
 from multiform.config.source import KeyPath, Position, display
-from multiform.config.syntax import explained
 from multiform.errors import ConfigError, shorten
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -20,7 +20,7 @@ _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Plain data, where each of its keys stands, and notes: errors that need not stop anybody."""
+    """The data of a YAML document, the position of each key, and notes about what is odd but accepted."""
 
     data: Any
     positions: dict[KeyPath, Position]
@@ -28,7 +28,7 @@ class Parsed:
 
 
 def parse_yaml(text: str, path: Path) -> Parsed:
-    """Parse the one document of a text."""
+    """Parse a text that holds one YAML document; errors and positions name `path`."""
     loader = None
     node = None
     try:
@@ -41,7 +41,7 @@ def parse_yaml(text: str, path: Path) -> Parsed:
         return Parsed(loader.construct_document(node), positions, tuple(loader.notes))
     except yaml.YAMLError as error:
         raise explained(error, text, path) from error
-    except (ValueError, AttributeError) as error:  # a date or number that there is not, such as 2024-13-45
+    except (ValueError, AttributeError) as error:  # an impossible date or number, such as 2024-13-45
         place = Position(path, _unreadable(_Loader(""), node) or 1)
         what = f"a value cannot be read: {' '.join(str(error).split())}"
         raise ConfigError(what, where=str(place), hint="quote it to make it a string") from error
@@ -53,7 +53,7 @@ def parse_yaml(text: str, path: Path) -> Parsed:
 
 
 class _Loader(_BASE):  # type: ignore[misc]
-    """A safe loader of one file: `!function` is relative to it, a repeated key is noted."""
+    """A safe loader that resolves `!function` relative to the file and notes repeated keys."""
 
     path: Path
     notes: list[ConfigError]
@@ -82,7 +82,7 @@ _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
 def _check_keys(loader: Any, node: Any) -> None:
-    """Refuse keys that are not plain words; note keys that are given twice, of which the last one counts."""
+    """Refuse keys that are not scalars; note keys that are given twice, of which the last one counts."""
     seen: dict[str, int] = {}
     for key, _ in node.value:
         line = key.start_mark.line + 1
@@ -129,3 +129,79 @@ def _unreadable(loader: Any, node: Any) -> int | None:
         return None
     parts = [part for item in getattr(node, "value", ()) for part in (item if isinstance(item, tuple) else (item,))]
     return next((line for part in parts if (line := _unreadable(loader, part))), None)
+
+
+_QUOTE = 'put the value in quotes, e.g. "{{question}}"'
+
+
+def explained(error: yaml.YAMLError, text: str, path: Path) -> ConfigError:
+    """A ConfigError for an error of PyYAML, with the line at fault and what to do about it.
+
+    >>> str(explained(yaml.MarkedYAMLError(problem="found undefined alias"), "a: *b", Path("t.yaml")))
+    't.yaml:1: not valid YAML: found undefined alias; check indentation and quotes'
+    """
+    line, what, hint = _explained(error, text)
+    return ConfigError(f"not valid YAML: {what}", where=str(Position(path, line)), hint=hint)
+
+
+def _explained(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
+    if isinstance(error, ReaderError):
+        line = text[: error.position].count("\n") + 1
+        return line, f"it holds the control character U+{_code(error.character):04X}", "remove it"
+    if not isinstance(error, yaml.MarkedYAMLError):
+        return 1, " ".join(str(error).split()), "check indentation and quotes"
+    mark: Any = error.problem_mark or error.context_mark
+    opened: Any = error.context_mark or mark
+    problem, context = error.problem or "", error.context or ""
+    line = mark.line + 1 if mark else 1
+    here = _line(text, line)
+    if "end of stream" in problem and "quoted scalar" in context:
+        return opened.line + 1, "the quote that opens here is not closed", "add the closing quote"
+    if "found a tab" in problem:
+        return line, "a tab stands where only spaces may", "indent with spaces"
+    if "cannot start any token" in problem:
+        return line, *_bad_start(here, mark.column)
+    if "'}'" in problem or "']'" in problem:
+        first = _line(text, opened.line + 1)
+        hint = _QUOTE if "{{" in first else "add the closing bracket, or the comma before this line"
+        return opened.line + 1, "the bracket that opens here is not closed, or a comma is missing", hint
+    if "expected key" in problem or "could not find expected ':'" in problem or "'-' indicator" in problem:
+        hint = _QUOTE if _is_template(here) else "check its indentation and quotes"
+        return _filled(text, line), "the line does not fit the lines above it", hint
+    if "mapping values are not allowed" in problem:
+        return line, "': ' is not expected here", "check the indentation, and quote a value that holds ': '"
+    if "found another document" in problem:
+        return line, "a second document begins here", "keep one document in a file"
+    if "could not determine a constructor" in problem:
+        tag = problem.rpartition("tag ")[2]
+        return line, f"unknown tag {tag}", "the only tag is !function module.name"
+    return line, problem or context, "check indentation and quotes"
+
+
+def _bad_start(line: str, column: int) -> tuple[str, str]:
+    character = line[column : column + 1]
+    if character == "\t":
+        return "a tab stands where only spaces may", "indent with spaces"
+    if _is_template(line):
+        return "a template without quotes", _QUOTE
+    return f"a value cannot begin with {character!r}", "put the value in quotes"
+
+
+def _is_template(line: str) -> bool:
+    return line.partition(": ")[2].lstrip(" [").startswith(("{{", "{%"))
+
+
+def _line(text: str, number: int) -> str:
+    lines = text.split("\n")
+    return lines[number - 1] if number <= len(lines) else ""
+
+
+def _filled(text: str, number: int) -> int:
+    """The number of the line, or of the last non-empty line before it."""
+    while number > 1 and not _line(text, number).strip():
+        number -= 1
+    return number
+
+
+def _code(character: Any) -> int:
+    return character if isinstance(character, int) else ord(character)

@@ -1,9 +1,8 @@
 """`use_prompt`: fields of a task taken from a library of prompts.
 
-``file.yaml:name`` names an entry below `prompts:` of a YAML file, with the keys `doc_to_text`,
-`doc_to_target`, `doc_to_choice` and so on. ``promptsource:name`` names a template of promptsource for the
-task's dataset, where its template files are on disk: in the installed package, or in the folder that
-``PROMPTSOURCE_TEMPLATES`` names.
+``file.yaml:name`` is an entry below `prompts:` of a YAML file, with keys such as `doc_to_text` and
+`doc_to_target`. ``promptsource:name`` is a template of promptsource for the task's dataset; the template files
+are read from the installed package, or from the folder that ``PROMPTSOURCE_TEMPLATES`` names.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from multiform.errors import ConfigError, nearest
 from multiform.fields import Doc, Field
 from multiform.formats.compile import BoundTemplate
 
-#: What an entry of a library may say; keys beyond these are errors.
+#: The keys that an entry of a library may have.
 KEYS = ("doc_to_text", "doc_to_target", "doc_to_choice", "target_delimiter", "gen_prefix", "description")
 
 
 def load_prompt(spec: str, *, folder: Path, dataset_path: str | None, dataset_name: str | None) -> dict[str, Any]:
-    """The fields that a prompt gives a task."""
+    """The fields of a task that the prompt `spec` sets; a library file is looked up in `folder`."""
     library, _, name = spec.rpartition(":")
     if not library or not name:
         raise ConfigError(
@@ -64,7 +63,7 @@ def _from_promptsource(name: str, dataset_path: str | None, dataset_name: str | 
 
 
 def _translated(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """A promptsource template: text and target on both sides of ``|||``, choices separated by it."""
+    """The fields of a promptsource template, which separates prompt and target, and choices, by ``|||``."""
     text, _, target = str(entry["jinja"]).partition("|||")
     choices = entry.get("answer_choices")
     if not choices:
@@ -89,9 +88,9 @@ class _Choices:
 
 
 def _templates_folder() -> Path:
-    given = os.environ.get("PROMPTSOURCE_TEMPLATES")
-    if given:
-        return Path(given)
+    folder = os.environ.get("PROMPTSOURCE_TEMPLATES")
+    if folder:
+        return Path(folder)
     spec = find_spec("promptsource")
     if spec is None or spec.origin is None:
         raise ConfigError(

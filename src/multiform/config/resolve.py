@@ -1,4 +1,4 @@
-"""Resolve a task: what a prompt library, a template or a format makes of the keys that it gives.
+"""Resolve a task configuration: apply its prompt library, perturbation, and format or template to its keys.
 
     use_prompt -> perturbation -> format or template -> generation arguments -> few-shot configuration
 
@@ -15,18 +15,17 @@ from multiform.config.fewshot import FewshotConfig
 from multiform.config.generation import generation_defaults
 from multiform.config.keys import Unstated
 from multiform.config.prompts import load_prompt
-from multiform.config.recovered import recovered
-from multiform.config.template import wrapped
-from multiform.errors import ConfigError, MultiformError, shorten
+from multiform.errors import ConfigError, shorten
 from multiform.fields import Field, FieldSpec
 from multiform.formats import FieldMapping, FormatConfig, compile_format, select_format
-from multiform.formats.infer import DescriptionWithoutChoices, Recovered, without_choices
+from multiform.formats.dialects.template_factory import wrapped
+from multiform.formats.infer import DescriptionWithoutChoices, Prompt, Recovered, Refused, infer, without_choices
 from multiform.formats.perturbation import Perturbation, perturbed
 from multiform.formats.raw import check_raw
 from multiform.formats.select import UnknownFormatError
 
 Values = dict[str, Any]
-#: How a message names the place of a key, given as a path.
+#: Turns a path of keys into the place that a message names.
 Where = Callable[..., str | None]
 
 _FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target")
@@ -34,30 +33,31 @@ _FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target")
 _INHERITED = ("doc_to_rationale", "gen_prefix", "target_delimiter", "fewshot_delimiter")
 
 
-def resolve(given: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
-    """The values that a task runs with; `given` holds every key of its configuration.
+def resolve(stated: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
+    """The values that a task runs with; `stated` has all keys of its configuration.
 
-    Beside the replaced keys it has `prompt` (the fields as the task gave them), `mapping` (the fields as a format
-    sees them), `format`, `format_label`, `recovered`, `template_config` and `overridden`.
+    Beside the keys, the values have `prompt` (the fields as stated), `mapping` (the fields that the format
+    renders), `format`, `format_label`, `recovered`, `template_config` and `overridden`. A library of prompts is
+    looked up in `folder`, and `where` turns a path of keys into the place that a message names.
     """
     values: Values = {
-        **given,
+        **stated,
         "format": None,
         "format_label": None,
         "recovered": None,
         "template_config": None,
         "overridden": (),
-        "output_type": str(given["output_type"]),
-        "output_type_stated": not isinstance(given["output_type"], Unstated),
+        "output_type": str(stated["output_type"]),
+        "output_type_stated": not isinstance(stated["output_type"], Unstated),
     }
     values |= _library_prompt(values, folder, where)
     values["prompt"] = _mapping(values)
     values["doc_to_text"] = _noisy(values["doc_to_text"], values, where)
     values["mapping"] = _mapping(values)
     _compile_fields(values, where)
-    values |= _format(values, given, where)
+    values |= _format(values, stated, where)
     values |= _generation(values, where)
-    values |= _fewshot(values, given, where)
+    values |= _fewshot(values, stated, where)
     if isinstance(values["scorer"], str):
         values["scorer"] = {"type": values["scorer"]}
     return values
@@ -94,16 +94,16 @@ def _noisy(question: FieldSpec, values: Values, where: Where) -> FieldSpec:
 
 
 def _compile_fields(values: Values, where: Where) -> None:
-    """Compile every template now, so that a syntax error is an error of the file, not of a run."""
+    """Compile every template, so that syntax errors are found when the file is read."""
     for name in (*_FIELDS, "doc_to_rationale", "description", "gen_prefix"):
         try:
             Field.of(values[name])
         except ConfigError as error:
-            raise ConfigError(error.what, where=where(name), hint=error.hint) from error
+            raise error.moved(where(name)) from error
 
 
-def _format(values: Values, given: Mapping[str, Any], where: Where) -> Values:
-    """The templates and settings of the format or template that the task runs under, if there is one."""
+def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
+    """The values that the selected format or template replaces; none without one."""
     selection = values["_formats_selection"] or values["task"].partition("@")[2] or None
     if values["template"] is not None:
         if values["formats"] is not None:
@@ -116,15 +116,14 @@ def _format(values: Values, given: Mapping[str, Any], where: Where) -> Values:
     except UnknownFormatError as error:
         if selection is None:
             raise placed(error, "formats", where) from error
-        place = f"{values['task'].partition('@')[0]}@{selection}"
-        raise ConfigError(error.what, where=place, hint=error.hint) from error
+        raise error.moved(f"{values['task'].partition('@')[0]}@{selection}") from error
     except ConfigError as error:
         raise placed(error, "formats", where) from error
     if selected is None:
         return {}
     foreign = values["formats"] is None and values["template"] is None and not values["multiple_inputs"]
-    found = _recovered(values["prompt"], selected.format, values, given, where) if foreign else None
-    mapping = _raw_mapping(values["prompt"], found, values, where)
+    recovered = _recovered(values["prompt"], selected.format, values, stated, where) if foreign else None
+    mapping = _raw_mapping(values["prompt"], recovered, values, where)
     try:
         check_raw(selected.format, mapping)
         templates = compile_format(selected.format, mapping)
@@ -132,15 +131,15 @@ def _format(values: Values, given: Mapping[str, Any], where: Where) -> Values:
         raise placed(error, "formats", where) from error
     return {
         "format_label": selected.label,
-        "recovered": found,
+        "recovered": recovered,
         "mapping": mapping,
         **{name: getattr(templates, name) for name in _FIELDS},
-        **_overridden_by(selected.format, values, foreign=found is not None),
+        **_overridden_by(selected.format, values, foreign=recovered is not None),
     }
 
 
 def _template(values: Values, where: Where) -> Values:
-    """The task's fields wrapped into functions that give what the template makes of them."""
+    """The values that the task's `template:` replaces."""
     try:
         template = wrapped(values["template"], values["mapping"], values["output_type"])
     except ConfigError as error:
@@ -157,7 +156,7 @@ def _template(values: Values, where: Where) -> Values:
 
 
 def _overridden_by(format: FormatConfig, values: Values, *, foreign: bool = False) -> Values:
-    """What a format replaces of the task's layout and scoring, and a list of what the task had said instead."""
+    """The values of layout and scoring that a format replaces, and `overridden`, a list of those that it overrides."""
     overridden = []
     replaced: Values = {}
     if not format.shows_choices and not values["keep_description"]:
@@ -190,7 +189,7 @@ def _overridden_by(format: FormatConfig, values: Values, *, foreign: bool = Fals
 
 
 def _description(description: str | Callable[..., str]) -> tuple[str | Callable[..., str], list[str]]:
-    """The description without what it says of choices that are not shown, and what was changed."""
+    """The description without sentences about choices, and a list of what was changed."""
     if callable(description):
         return DescriptionWithoutChoices(description), ["what the description says of choices"]
     rest = without_choices(description)
@@ -201,7 +200,7 @@ def _description(description: str | Callable[..., str]) -> tuple[str | Callable[
 
 
 def overridden_until(format: FormatConfig, generation_kwargs: Mapping[str, Any]) -> list[str] | None:
-    """The task's own stop sequences, where the model writes under a format that has others."""
+    """The stop sequences of a task, where it generates under a format with other ones; None otherwise."""
     until = generation_kwargs.get("until")
     if until is None or format.scored != "generation":
         return None
@@ -211,25 +210,28 @@ def overridden_until(format: FormatConfig, generation_kwargs: Mapping[str, Any])
 
 
 def _recovered(
-    prompt: FieldMapping, format: FormatConfig, values: Values, given: Mapping[str, Any], where: Where
+    prompt: FieldMapping, format: FormatConfig, values: Values, stated: Mapping[str, Any], where: Where
 ) -> Recovered:
     """The raw mapping behind the fields of a task that was not written for formats."""
-    ranks = given["output_type"] == "multiple_choice"
-    try:
-        found = recovered(
-            prompt,
-            output_type=given["output_type"],
+    ranks = stated["output_type"] == "multiple_choice"
+    result = infer(
+        Prompt(
+            text=prompt.question,
+            choices=prompt.choices,
+            target=prompt.answer,
+            ranks=ranks,
             processed=values["process_docs"] is not None,
             needs_choices=format.needs_choices,
         )
-    except ConfigError as error:
-        raise ConfigError(error.what, where=where(str(error.where)), hint=error.hint) from error
-    return found.spread_out() if format.shows_choices and ranks and values["process_results"] is None else found
+    )
+    if isinstance(result, Refused):
+        raise result.error(where(result.key))
+    return result.spread_out() if format.shows_choices and ranks and values["process_results"] is None else result
 
 
-def _raw_mapping(prompt: FieldMapping, found: Recovered | None, values: Values, where: Where) -> FieldMapping:
-    """The mapping that a format works on: what was recovered from a prompt, or what the task says."""
-    raw = prompt if found is None else found.mapping
+def _raw_mapping(prompt: FieldMapping, recovered: Recovered | None, values: Values, where: Where) -> FieldMapping:
+    """The mapping that a format renders: the one recovered from a finished prompt, or the task's own."""
+    raw = prompt if recovered is None else recovered.mapping
     question = "question" if raw.question is None else raw.question
     return FieldMapping(_noisy(question, values, where), raw.choices, "answer" if raw.answer is None else raw.answer)
 
@@ -243,14 +245,13 @@ def _generation(values: Values, where: Where) -> Values:
     except ConfigError as error:
         if format is None or format.generation_kwargs is None:
             raise placed(error, "generation_kwargs", where) from error
-        place = where(*format_key(values["formats"], values["format_label"], "generation_kwargs"))
-        raise ConfigError(error.what, where=place, hint=error.hint) from error
+        raise error.moved(where(*format_key(values["formats"], values["format_label"], "generation_kwargs"))) from error
     return {"generation_kwargs": kwargs}
 
 
-def _fewshot(values: Values, given: Mapping[str, Any], where: Where) -> Values:
-    """The few-shot configuration; what it does not say is as the task has it."""
-    config = given["fewshot_config"]
+def _fewshot(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
+    """The few-shot configuration, completed with the task's values."""
+    config = stated["fewshot_config"]
     if isinstance(config, FewshotConfig):
         config = {key: value for key, value in vars(config).items() if value is not None}
     config = dict(config or {})
@@ -258,7 +259,7 @@ def _fewshot(values: Values, given: Mapping[str, Any], where: Where) -> Values:
         config["doc_to_text"] = _noisy(config["doc_to_text"], values, where)
     try:
         if values["format"] is not None and any(config.get(name) is not None for name in _FIELDS):
-            config |= _fewshot_templates(config, values, given, where)
+            config |= _fewshot_templates(config, values, stated, where)
         inherited = {
             name: values[name]
             for name in ("fewshot_delimiter", "target_delimiter", "gen_prefix", "doc_to_rationale", *_FIELDS)
@@ -272,9 +273,9 @@ def _fewshot(values: Values, given: Mapping[str, Any], where: Where) -> Values:
 
 
 def _fewshot_templates(
-    config: Mapping[str, Any], values: Values, given: Mapping[str, Any], where: Where
+    config: Mapping[str, Any], values: Values, stated: Mapping[str, Any], where: Where
 ) -> dict[str, FieldSpec]:
-    """A few-shot mapping of its own goes through the same format as the task's."""
+    """The templates of few-shot examples with fields of their own, under the same format as the task."""
     format: FormatConfig = values["format"]
     foreign = values["recovered"] is not None
     raw = values["prompt"] if foreign else values["mapping"]
@@ -286,7 +287,7 @@ def _fewshot_templates(
         config.get("doc_to_target", raw.answer),
     )
     if foreign:
-        mapping = _raw_mapping(mapping, _recovered(mapping, format, values, given, where), values, where)
+        mapping = _raw_mapping(mapping, _recovered(mapping, format, values, stated, where), values, where)
     templates = compile_format(format, mapping)
     return {name: getattr(templates, name) for name in _FIELDS}
 
@@ -298,8 +299,8 @@ def format_key(formats: Any, label: str | None, name: str) -> tuple[str, ...]:
     return ("formats", name) if "type" in formats else ("formats", label, name)
 
 
-def placed(error: MultiformError, root: str, where: Where) -> ConfigError:
-    """An error whose place is a path of keys below `root`, with the file and line of the deepest key."""
+def placed(error: ConfigError, root: str, where: Where) -> ConfigError:
+    """The error, whose place is a path of keys below `root`, at the file and line of the deepest key."""
     inner = (error.where or "").removeprefix(root).split(".")
     keys = [int(part) if part.isdigit() else part for part in inner if part]
-    return ConfigError(error.what, where=where(root, *keys), hint=error.hint)
+    return error.moved(where(root, *keys))

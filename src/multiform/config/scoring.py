@@ -1,4 +1,4 @@
-"""What a task file says about metrics, filters and scorers."""
+"""The types of `metric_list`, `filter_list` and `scorer` in a task file."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing_extensions import NotRequired, Required, TypedDict  # pydantic needs
 
 
 class MetricConfig(TypedDict, total=False):
-    """One metric; keys beyond these are arguments of the metric too.
+    """An entry of `metric_list`; other keys than these are passed to the metric as arguments.
 
     Example::
 
@@ -28,14 +28,14 @@ class MetricConfig(TypedDict, total=False):
 
 
 class FilterStep(TypedDict, total=False):
-    """One step of a filter pipeline; keys beyond these are arguments of the filter too."""
+    """One step of a filter pipeline; other keys than these are passed to the filter as arguments."""
 
     function: Required[str | Callable[..., Any]]
     kwargs: dict[str, Any]
 
 
 class FilterPipeline(TypedDict):
-    """A named sequence of filters over the model's outputs, with its own metrics if it has any."""
+    """A named sequence of filters that are applied to the model's responses, optionally with metrics of its own."""
 
     name: str
     filter: list[FilterStep]

@@ -1,4 +1,4 @@
-"""Where a configuration was written: the file and line of every key."""
+"""Source: the file and line of every key of a configuration."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The positions of the keys of one configuration, whichever file each came from."""
+    """The positions of the keys of one configuration, which may come from several files."""
 
     file: Path
     positions: Mapping[KeyPath, Position] = field(default_factory=dict)
-    #: What is odd about the files but no reason to refuse them.
+    #: Warnings about the files, such as a key that is given twice.
     notes: tuple[ConfigError, ...] = ()
 
     def at(self, *path: str | int) -> Position:
-        """The position of a key, or of the nearest key around it."""
+        """The position of a key, given as a path, or of the innermost key around it that is known."""
         for length in range(len(path), -1, -1):
             if path[:length] in self.positions:
                 return self.positions[path[:length]]
         return Position(self.file, 1)
 
     def under(self, *path: str | int) -> Source:
-        """The source of a part, such as one member of a list."""
+        """The source of a part of the configuration, such as one item of a list."""
         inner = {key[len(path) :]: position for key, position in self.positions.items() if key[: len(path)] == path}
         return Source(self.file, inner, self.notes)
 
     def over(self, others: Iterable[Source]) -> Source:
-        """This source on top of others, whose keys it hides one by one at the first level."""
+        """This source merged over others, the later ones first: a top-level key hides the same key below it."""
         merged: dict[KeyPath, Position] = {}
         notes: dict[str, ConfigError] = {}
         for source in [*others, self]:
@@ -64,7 +64,7 @@ _in_full: ContextVar[bool] = ContextVar("in_full", default=False)
 
 
 def display(path: Path) -> str:
-    """The path as a user would write it: relative to here where that is shorter."""
+    """The path for a message: relative to the working directory where it is below that."""
     text, here = str(path), os.getcwd()
     if _in_full.get():
         return text
@@ -73,7 +73,7 @@ def display(path: Path) -> str:
 
 @contextmanager
 def paths_in_full() -> Iterator[None]:
-    """Have messages name whole paths, for those that are kept and shown in other folders, too."""
+    """Use absolute paths in the messages of a block, for messages that are cached and shown in other folders."""
     before = _in_full.set(True)
     try:
         yield
@@ -82,7 +82,7 @@ def paths_in_full() -> Iterator[None]:
 
 
 def where(source: Source | None, task: str | None, *path: str | int) -> str | None:
-    """How a message names the place of a key: ``file.yaml:12: key``, or ``task: key`` without a file."""
+    """The place of a key as messages show it: ``file.yaml:12: key``, or ``task: key`` without a file."""
     key = ".".join(map(str, path))
     start = str(source.at(*path)) if source else task
     return f"{start}: {key}" if start and key else start or key or None

@@ -1,4 +1,4 @@
-"""TaskConfig: a task as its file says it, under the format that it is asked for."""
+"""TaskConfig: the configuration of a task, resolved under the format that it runs with."""
 
 from __future__ import annotations
 
@@ -19,57 +19,57 @@ from multiform.formats.infer import Recovered
 
 _TEMPLATES = ("output_type", "description", "doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix",
               "target_delimiter", "fewshot_delimiter")  # fmt: skip
-#: Fields that a format or prompt replaces; `to_dict` gives them as the task did.
-_MADE_BY_FORMAT = (*_TEMPLATES, "fewshot_config", "filter_list", "scorer")
+#: Fields that a format or prompt may replace; `to_dict` has them as the task states them.
+_REPLACED_BY_FORMAT = (*_TEMPLATES, "fewshot_config", "filter_list", "scorer")
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskConfig(TaskKeys):
-    """Configuration of one evaluation task: what its file says, and what a format makes of it.
+    """Configuration of one evaluation task, with its fields resolved under a format.
 
     >>> config = TaskConfig(task="t", doc_to_text="q", doc_to_choice="options", doc_to_target="key", formats="mcqa")
     >>> config.output_type, config.doc_to_target
     ('multiple_choice', "{{ key|gold_index(options, 'letters') }}")
 
-    Under a format, `doc_to_text`, `doc_to_choice` and `doc_to_target` become the format's templates;
-    `mapping` keeps what the task gave.
+    Under a format, `doc_to_text`, `doc_to_choice` and `doc_to_target` are the format's templates, and `mapping` has
+    the fields of the task.
     """
 
     _formats_selection: str | None = None
     _qualified_name: str | None = None
     _source: Source | None = field(default=None, compare=False)
     _task_class: type | None = field(default=None, compare=False)
-    #: All that the file says, for a class that takes more keys than there are fields.
+    #: All keys of the file, for a task class that takes more keys than there are fields.
     _class_keys: dict[str, Any] = field(default_factory=dict, compare=False)
 
     _given: dict[str, Any] = field(init=False, default_factory=dict, compare=False)
-    #: The fields as the task gave them, and without noise.
+    #: The fields as the task states them, without perturbation.
     prompt: FieldMapping = field(init=False, compare=False)
-    #: The fields as a format sees them.
+    #: The fields that the format renders.
     mapping: FieldMapping = field(init=False, compare=False)
     #: The format that the task runs under, and the label by which it was selected.
     format: FormatConfig | None = field(init=False, default=None)
     format_label: str | None = field(init=False, default=None)
-    #: How the mapping was found where the task was written as a finished prompt.
+    #: The mapping recovered from a task that was written as a finished prompt.
     recovered: Recovered | None = field(init=False, default=None, compare=False)
-    #: The template that the task runs under.
+    #: The template of `template:`.
     template_config: TemplateConfig | None = field(init=False, default=None, compare=False)
-    #: Whether the task says what is asked of a model, itself or by a format; otherwise it is generation by default.
+    #: Whether the task or its format sets `output_type`; otherwise it is `generate_until` by default.
     output_type_stated: bool = field(init=False, default=True, compare=False)
-    #: What the task says and its format overrides.
+    #: The settings of the task that its format overrides, for messages.
     overridden: tuple[str, ...] = field(init=False, default=(), compare=False)
 
     def __post_init__(self) -> None:
-        given = self._checked()
+        values = self._checked()
         folder = self._source.file.parent if self._source else Path()
-        # The only place that sets attributes: the fields get what their format makes of them, and stay so.
-        object.__setattr__(self, "_given", given)
-        for name, value in resolve(given, folder=folder, where=self.where).items():
+        # The only place that sets attributes of the frozen object.
+        object.__setattr__(self, "_given", values)
+        for name, value in resolve(values, folder=folder, where=self.where).items():
             object.__setattr__(self, name, value)
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], *, source: Source | None = None, **overrides: Any) -> TaskConfig:
-        """Build from plain data; errors name the file and line that `source` knows."""
+        """Build from a mapping of keys; errors name the file and line of a key where `source` knows them."""
         values = {**data, **overrides}
         task = str(values.get("task", ""))
         if not task:
@@ -84,7 +84,10 @@ class TaskConfig(TaskKeys):
 
     @property
     def form_name(self) -> str:
-        """``task@format`` where a format was asked for, the bare task otherwise; or the qualified name."""
+        """The name that results are keyed by: ``task@format`` where a format was selected, else the bare task.
+
+        A task that had to be told from another one of the same name is ``group::task``.
+        """
         if self._qualified_name is not None:
             return self._qualified_name
         if not self._formats_selection and "@" not in self.task:
@@ -93,7 +96,7 @@ class TaskConfig(TaskKeys):
         return f"{self.base_name}@{label}"
 
     def given(self, key: str) -> Any:
-        """The value of a key as the task has it, before any format."""
+        """The value of a key as the task states it, before any format."""
         return self._given[key]
 
     def format_key(self, name: str) -> tuple[str, ...]:
@@ -101,19 +104,19 @@ class TaskConfig(TaskKeys):
         return format_key(self.formats, self.format_label, name)
 
     def where(self, *path: str | int) -> str | None:
-        """How a message names the place of a key."""
+        """The file, line and path of a key, as messages show them."""
         return where(self._source, self.form_name, *path)
 
     def to_dict(self, keep_callable: bool = False) -> dict[str, Any]:
-        """The configuration as plain data, without empty fields; functions by name unless kept.
+        """The configuration as plain data, without empty fields; functions by name, unless `keep_callable` is true.
 
-        What a format or prompt made of the task's fields is not in it, so that the same configuration can be
-        built from it again; `templates` has that.
+        Fields are as the task states them, so that the same configuration can be built again; `templates` has the
+        resolved ones.
         """
         public = [f.name for f in fields(self) if f.init and not f.name.startswith("_")]
         replaced = (self.format, self.use_prompt, self.template, self.perturbation)
-        made = ("fewshot_config",) if all(one is None for one in replaced) else _MADE_BY_FORMAT
-        values = {name: self._given[name] if name in made else getattr(self, name) for name in public}
+        as_given = ("fewshot_config",) if all(cause is None for cause in replaced) else _REPLACED_BY_FORMAT
+        values = {name: self._given[name] if name in as_given else getattr(self, name) for name in public}
         if isinstance(self.template, TemplateConfig):
             values["template"] = self.template.to_dict()
         if self._formats_selection is not None:
@@ -121,11 +124,11 @@ class TaskConfig(TaskKeys):
         return {key: plain(value, keep_callable) for key, value in values.items() if value is not None}
 
     def templates(self) -> dict[str, Any]:
-        """The exact templates and delimiters that prompts are made with."""
+        """The exact templates and delimiters that prompts are rendered with."""
         return {name: plain(getattr(self, name)) for name in _TEMPLATES if getattr(self, name) is not None}
 
     def changed(self, **changes: Any) -> Self:
-        """The same task with some of its keys changed, as if its file said so."""
+        """A copy of the configuration in which some keys are changed."""
         return type(self)(**{**self._given, **changes})
 
     def __repr__(self) -> str:
@@ -136,21 +139,21 @@ class TaskConfig(TaskKeys):
         return f"{type(self).__name__}({', '.join(f'{key}={shorten(plain(keys[key]), 40)}' for key in keys)})"
 
     def _checked(self) -> dict[str, Any]:
-        """The keys as they were given, each of the right type, empty ones as their defaults."""
-        given = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        """The keys with checked types; empty ones have their default values."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
         tag: Any = self.tag
-        given["tag"] = [tag] if isinstance(tag, str) else tag
+        values["tag"] = [tag] if isinstance(tag, str) else tag
         for name in ("metric_list", "filter_list", "dataset_kwargs", "generation_kwargs", "metadata", "tag"):
-            if given[name] is None:  # an empty value in YAML
-                given[name] = {} if name.endswith("kwargs") or name == "metadata" else []
-        check_values(type(self), given, lambda *path: where(self._source, self.task, *path))
+            if values[name] is None:  # an empty value in YAML
+                values[name] = {} if name.endswith("kwargs") or name == "metadata" else []
+        check_values(type(self), values, lambda *path: where(self._source, self.task, *path))
         if not self.task.partition("@")[0] and (self.task or self._source is not None):
             raise ConfigError("the task has no name", where=self.where("task"), hint="write 'task: name'")
         for name, least in (("num_fewshot", 0), ("repeats", 1)):
-            if given[name] is not None and given[name] < least:
-                what = f"expected {least} or more, got {given[name]}"
+            if values[name] is not None and values[name] < least:
+                what = f"expected {least} or more, got {values[name]}"
                 raise ConfigError(what, where=self.where(name), hint=f"give a number of {least} or more")
-        return given
+        return values
 
 
 def task_keys() -> list[str]:

@@ -1,4 +1,4 @@
-"""Reading YAML task files and what they include."""
+"""Reading YAML task files with the files that they include."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from multiform.config.parse import Parsed, parse_yaml
 from multiform.config.source import Position, Source, display
 from multiform.errors import ConfigError, nearest, shorten
 
-#: Keys that an included file does not hand on.
+#: Keys of an included file that are not inherited.
 _NOT_INCLUDED = ("task_list",)
 
 
@@ -21,14 +21,14 @@ class IncludeCycleError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class YamlFile:
-    """The merged content of a task file and what it includes."""
+    """The content of a task file, merged with the files that it includes."""
 
     data: dict[str, Any]
     source: Source
 
 
 def read_yaml(path: Path) -> YamlFile:
-    """Read a task file with its includes: later includes win over earlier ones, the file over all."""
+    """Read a task file with its includes: later includes override earlier ones, and the file overrides all."""
     try:
         resolved = path.resolve()
     except (OSError, ValueError):  # no file can have that name, which reading it says
@@ -37,7 +37,7 @@ def read_yaml(path: Path) -> YamlFile:
 
 
 def read_own(path: Path) -> YamlFile:
-    """Read a task file alone: what it would include is still a key of it."""
+    """Read a task file without its includes; `include` stays one of its keys."""
     parsed = parse_yaml(read_text(path), path.resolve())
     return YamlFile(_mapping(parsed, path), Source(path, parsed.positions, parsed.notes))
 
@@ -57,8 +57,8 @@ def read_text(path: Path) -> str:
         raise ConfigError(what, where=display(path), hint="check its path and rights") from error
 
 
-#: A run reads a file once for each format, and thousands of files include the same few: each is parsed once, as long
-#: as its text stays the same.
+#: A run reads a file once for each format, and thousands of files include the same few: each is parsed once for the
+#: same text.
 _parse = lru_cache(maxsize=512)(parse_yaml)
 
 
@@ -66,13 +66,13 @@ def _read(path: Path, chain: tuple[Path, ...]) -> YamlFile:
     parsed = _parse(read_text(path), path)
     data = _mapping(parsed, path)
     source = Source(path, parsed.positions, parsed.notes)
-    own = {key: value for key, value in data.items() if key != "include"}
+    keys = {key: value for key, value in data.items() if key != "include"}
     names = _include_list(data.get("include"), source)
     includes = [_included(name, place, path, chain) for name, place in names]
     merged: dict[str, Any] = {}
     for included in includes:
         merged |= {key: value for key, value in included.data.items() if key not in _NOT_INCLUDED}
-    return YamlFile(merged | own, source.over([included.source for included in includes]))
+    return YamlFile(merged | keys, source.over([included.source for included in includes]))
 
 
 def _mapping(parsed: Parsed, path: Path) -> dict[str, Any]:
@@ -98,12 +98,12 @@ def _include_list(value: Any, source: Source) -> list[tuple[str, str]]:
 def _included(name: str, place: str, path: Path, chain: tuple[Path, ...]) -> YamlFile:
     try:
         target = (path.parent / name).resolve()
-        found = target.is_file()
+        exists = target.is_file()
     except (OSError, ValueError) as error:
         raise ConfigError(f"no file {shorten(name)}: {error}", where=place, hint="check the name") from error
     if target.is_dir():
         raise ConfigError(f"'{name}' is a folder", where=place, hint="name a file in it")
-    if not found:
+    if not exists:
         raise ConfigError(f"no file '{name}'", where=place, hint=_file_hint(target, "*"))
     chain = (*chain, path)
     if target in chain:
@@ -113,7 +113,7 @@ def _included(name: str, place: str, path: Path, chain: tuple[Path, ...]) -> Yam
 
 
 def _file_hint(path: Path, pattern: str) -> str:
-    """The file that may be meant, or those that are there."""
+    """A hint with the file that may be meant, or with those that are there."""
     if not path.parent.is_dir():
         return f"there is no folder {display(path.parent)}"
     siblings = [p.name for p in path.parent.glob(pattern) if p.is_file()]

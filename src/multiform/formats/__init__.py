@@ -1,4 +1,4 @@
-"""Formats: what a prompt looks like, what is scored, and how an answer is read back."""
+"""Formats: the layout of a prompt, what is scored, and how the prediction is extracted."""
 
 from multiform.formats.base import FormatConfig, OutputType, Scored, formats, register_format
 from multiform.formats.builtin import (

@@ -1,4 +1,4 @@
-"""FormatConfig: the one description of what a prompt looks like, what is scored and how it is read."""
+"""FormatConfig: the layout of a prompt, what is scored, and how the prediction is extracted."""
 
 from __future__ import annotations
 
@@ -29,34 +29,34 @@ _OPTIONAL_TEXTS = ("instruction", "answer_instruction", "answer_prompt", "gen_pr
 
 
 @dataclass(frozen=True)
-class _Made:
-    """A class of formats from the moment it is made, and what its name stood for before."""
+class _Candidate:
+    """A format class whose dataclass decorator may not have run yet, and the entry that it replaces."""
 
     cls: type[FormatConfig]
     before: Any
 
     def entry(self) -> Any:
-        """The class once it is whole, else what stood there before."""
-        if _is_whole(self.cls):
+        """The class once it is complete, otherwise the entry before it."""
+        if _is_complete(self.cls):
             return self.cls
-        return self.before.entry() if isinstance(self.before, _Made) else self.before
+        return self.before.entry() if isinstance(self.before, _Candidate) else self.before
 
 
 class FormatRegistry(Registry["type[FormatConfig]"]):
-    """Formats by name, without classes that are not whole.
+    """Formats by name, without classes that are incomplete.
 
-    A class is seen when it is made. Its dataclass decorator runs after that, and may fail: then the name stands for
-    what it stood for before. A class without a decorator is whole if it leaves the fields as they are.
+    A class registers itself when it is defined, before its dataclass decorator runs. If the decorator fails, the
+    name keeps its previous entry. A class without a decorator is complete if it does not change any field.
     """
 
-    def made(self, cls: type[FormatConfig]) -> None:
-        """Register a class that may yet turn out not to be whole."""
-        self._entries[cls.format_name] = _Made(cls, self._entries.get(cls.format_name))  # type: ignore[assignment]
+    def add(self, cls: type[FormatConfig]) -> None:
+        """Register a class whose dataclass decorator may still have to run."""
+        self._entries[cls.format_name] = _Candidate(cls, self._entries.get(cls.format_name))  # type: ignore[assignment]
 
     def unfinished(self, name: str) -> type[FormatConfig] | None:
-        """The class of a name that is not whole."""
+        """The incomplete class of that name, if there is one."""
         entry: Any = self._entries.get(name)
-        return entry.cls if isinstance(entry, _Made) and not _is_whole(entry.cls) else None
+        return entry.cls if isinstance(entry, _Candidate) and not _is_complete(entry.cls) else None
 
     def get(self, name: str) -> type[FormatConfig]:
         entry: Any = self._entry(name)
@@ -64,7 +64,7 @@ class FormatRegistry(Registry["type[FormatConfig]"]):
 
     def _entry(self, name: object) -> Any:
         entry: Any = self._entries.get(name)  # type: ignore[call-overload]
-        return entry.entry() if isinstance(entry, _Made) else entry
+        return entry.entry() if isinstance(entry, _Candidate) else entry
 
     def __contains__(self, name: object) -> bool:
         return self._entry(name) is not None
@@ -76,11 +76,11 @@ class FormatRegistry(Registry["type[FormatConfig]"]):
         return len(list(iter(self)))
 
 
-def _is_whole(cls: type[FormatConfig]) -> bool:
-    own = vars(cls)
-    if "__dataclass_params__" in own:  # the decorator has begun
-        return "__dataclass_fields__" in own
-    changed = {*own, *inspect.get_annotations(cls)}
+def _is_complete(cls: type[FormatConfig]) -> bool:
+    attributes = vars(cls)
+    if "__dataclass_params__" in attributes:  # the decorator has begun
+        return "__dataclass_fields__" in attributes
+    changed = {*attributes, *inspect.get_annotations(cls)}
     return not changed & {field.name for field in fields(cls)}
 
 
@@ -108,7 +108,7 @@ class FormatConfig:
     """
 
     format_name: ClassVar[str] = ""
-    #: The limit of a generation where neither the task nor `generation_kwargs` names one.
+    #: The limit of tokens where neither the task nor `generation_kwargs` sets one.
     default_max_gen_toks: ClassVar[int] = 256
 
     #: Text before every prompt; may hold Jinja, and the variables `_num_choices`, `_choice_labels`, ...
@@ -129,21 +129,21 @@ class FormatConfig:
     answer_instruction: str | None = None
     #: Asks for the answer; None leaves this section out, and the separator before it.
     answer_prompt: str | None = "Answer:"
-    #: The beginning of the answer, put into the model's mouth.
+    #: The beginning of the completion, added to the prompt.
     gen_prefix: str | None = None
     target_delimiter: str = " "
     fewshot_delimiter: str = "\n\n"
-    #: The answer of a few-shot example, with ``{answer}`` and ``{rationale}``; None means: as the prompt asks for it.
+    #: The answer of a few-shot example, with ``{answer}`` and ``{rationale}``; None: in the words the prompt asks for.
     fewshot_answer: str | None = None
-    #: What is scored: the choices' labels, their texts, the right text alone, or what the model writes.
+    #: What is scored: the labels of the choices, their texts, the gold text alone, or a generated completion.
     scored: Scored = "texts"
-    #: What a generation is compared with; None means: the label of the right choice where labels are shown.
+    #: What a completion is compared with; None means: the label of the gold choice where labels are shown.
     answer_as: Literal["label", "text"] | None = None
-    #: Reads and scores the answers: a scorer's name, or a dict with `type` and `kwargs`.
+    #: The scorer that extracts and scores predictions: its name, or a dict with `type` and `kwargs`.
     scorer: str | Mapping[str, Any] | None = None
-    #: Metrics instead of those that follow from `scored`.
+    #: Metrics; None means those that go with `scored`.
     metric_list: tuple[Mapping[str, Any], ...] | None = None
-    #: Arguments of generation, over those of the task.
+    #: Generation arguments, which override those of the task.
     generation_kwargs: Mapping[str, Any] | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -153,7 +153,7 @@ class FormatConfig:
             what = f"format_name is {shorten(name)}, not text"
             raise ConfigError(what, where=cls.__name__, hint="name the format, or leave format_name out")
         if name:
-            formats.made(cls)
+            formats.add(cls)
 
     def __post_init__(self) -> None:
         for name in _TEXTS:
@@ -182,7 +182,7 @@ class FormatConfig:
             try:
                 compile_template(text)
             except ConfigError as error:
-                raise ConfigError(error.what, where=name, hint=error.hint) from error
+                raise error.moved(name) from error
 
     def _check_labels(self) -> None:
         labels: Any = self.choice_labels
@@ -219,6 +219,7 @@ class FormatConfig:
 
     @property
     def shows_choices(self) -> bool:
+        """Whether the choices are part of the prompt."""
         return self.choice_labels is not None if self.show_choices is None else self.show_choices
 
     @property
@@ -227,13 +228,13 @@ class FormatConfig:
         return self.shows_choices or self.scored in ("labels", "texts")
 
     def until(self) -> list[str]:
-        """Where a generation ends, unless `generation_kwargs` says otherwise."""
+        """The stop sequences of a generation, unless `generation_kwargs` sets others."""
         return [self.fewshot_delimiter]
 
     def shot_answer(self) -> str:
-        """How the answer of a few-shot example is written: text with ``{answer}``, and ``{rationale}`` where one fits.
+        """The answer of a few-shot example: text with ``{answer}``, and ``{rationale}`` where the format shows one.
 
-        What is scored is shown as it is scored. Where the model writes, an example ends as the prompt asks:
+        A scored continuation is shown as it is scored. A generated answer is written as the prompt asks for it:
 
         >>> FormatConfig(scored="generation", answer_prompt='End with "I choose [letter]".').shot_answer()
         'I choose {answer}'
@@ -246,7 +247,7 @@ class FormatConfig:
 
     @classmethod
     def named(cls, name: str, overrides: Mapping[str, Any] | None = None) -> FormatConfig:
-        """The format of that name, registered or of another dialect, with fields changed."""
+        """The format of that name, registered or from another dialect, with `overrides` of its fields."""
         overrides = dict(overrides or {})
         if name not in formats and name in dialect_names:
             return dialect_names.get(name)(overrides)
@@ -265,11 +266,11 @@ class FormatConfig:
             if key not in known:
                 what = f"unknown key '{key}' in format '{name}'"
                 raise ConfigError(what, where=str(key), hint=nearest(str(key), known))
-        made: FormatConfig = kind(**overrides) if base is None else replace(base, **overrides)
-        return made
+        format: FormatConfig = kind(**overrides) if base is None else replace(base, **overrides)
+        return format
 
     def to_dict(self) -> dict[str, Any]:
-        """All fields as plain values, as YAML would write them."""
+        """All fields as plain values that YAML and JSON can hold."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         return {key: _plain(value) for key, value in values.items()}
 
@@ -278,12 +279,12 @@ F = TypeVar("F", bound=Callable[..., FormatConfig])
 
 
 def register_format(name: str) -> Callable[[F], F]:
-    """Register a format class, or a function that gives a format, under a name."""
+    """Register a format class, or a function that returns a format, under a name."""
     return formats.register(name)  # type: ignore[return-value]
 
 
 def variant(base: FormatConfig, **changes: Any) -> FormatConfig:
-    """The same format with some fields changed."""
+    """A copy of a format with some fields changed."""
     return replace(base, **changes)
 
 

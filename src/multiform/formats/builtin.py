@@ -1,4 +1,4 @@
-"""The built-in formats. Each docstring shows what its prompt looks like, before the answer."""
+"""The built-in formats. Each docstring shows the prompt, up to the answer."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multiform.labels import LabelSpec
 
 @dataclass(frozen=True, kw_only=True)
 class MCQAFormat(FormatConfig):
-    """Choices shown with labels, labels scored.
+    """Choices shown with labels; the labels are scored.
 
     Question: What is the capital of France?
     A. Berlin
@@ -37,7 +37,7 @@ class MCQAFormat(FormatConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class ClozeFormat(FormatConfig):
-    """Choices not shown, their texts scored.
+    """Choices not shown; their texts are scored.
 
     Question: What is the capital of France?
     Answer:
@@ -48,7 +48,7 @@ class ClozeFormat(FormatConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class HybridFormat(MCQAFormat):
-    """Choices shown with labels, their texts scored: the prompt of `mcqa` with the answers of `cloze`."""
+    """Choices shown with labels, their texts scored: the prompt of `mcqa` with the continuations of `cloze`."""
 
     format_name = "hybrid"
 
@@ -57,7 +57,7 @@ class HybridFormat(MCQAFormat):
 
 @dataclass(frozen=True, kw_only=True)
 class GenerateFormat(FormatConfig):
-    """Choices shown with labels, the model writes, its choice is read out of the text.
+    """Choices shown with labels; the model generates, and its choice is extracted from the completion.
 
     Given the following question and 2 candidate answers (A and B), choose the best answer.
     Question: What is the capital of France?
@@ -86,13 +86,13 @@ class GenerateFormat(FormatConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class COTGenFormat(FormatConfig):
-    """The model reasons, and its final answer is read out of the reasoning.
+    """The model reasons, and its final answer is extracted from the completion.
 
     Given the following problem, reason step by step to find the final answer.
     Problem: What is the capital of France?
     Your response should end with "The final answer is [answer]" where [answer] is the response to the problem.
 
-    An example shows its rationale, where the task maps one, and then "The final answer is …".
+    A few-shot example shows its rationale, where the task maps one, and then "The final answer is …".
     """
 
     format_name = "cot"
@@ -108,7 +108,7 @@ class COTGenFormat(FormatConfig):
     scorer: str | Mapping[str, Any] | None = "final_answer"
 
     def until(self) -> list[str]:
-        """Where the next problem would begin: reasoning itself may well hold blank lines."""
+        """The beginning of another problem; blank lines are no stop sequences, as reasoning may have some."""
         stops = ["\n" + self.question_prefix.rstrip()] if self.question_prefix.strip() else []
         opening = (self.instruction or "").partition("\n")[0][:32]
         if opening and not has_markup(opening):
@@ -121,7 +121,7 @@ class COTGenFormat(FormatConfig):
 
 @dataclass(frozen=True, kw_only=True)
 class BPBFormat(FormatConfig):
-    """The prompt of `cloze`; only the right answer is scored, in bits per byte: one pass a document."""
+    """The prompt of `cloze`; only the gold answer is scored, in bits per byte: one request per document."""
 
     format_name = "bpb"
 

@@ -1,4 +1,4 @@
-"""A format and a field mapping become the Jinja templates of the prompt, the choices and the answer."""
+"""Compile a format and a field mapping to the Jinja templates of the prompt, the choices and the target."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from multiform.formats.base import FormatConfig
 from multiform.jinja import Compiled, compile_template, has_markup, render
 from multiform.labels import gold_index, gold_label, gold_text, label_list
 
-#: What instructions can say of the labels of choices.
+#: The variables for the labels of choices that instructions may use.
 _LABEL_NAMES = ("_choice_labels", "_choice_list_and", "_choice_list_or")
 
 
 @dataclass(frozen=True, slots=True)
 class FieldMapping:
-    """Where a task's question, choices and answer are, before any format."""
+    """Where a task's question, choices and answer are in a document, before any format."""
 
     question: FieldSpec
     choices: FieldSpec
@@ -28,7 +28,7 @@ class FieldMapping:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoundTemplate:
-    """A template in which some names stand for fields that Jinja cannot spell, such as functions."""
+    """A template with variables for fields that cannot be written in Jinja, such as functions."""
 
     source: str
     fields: Mapping[str, Field] = field(default_factory=dict)
@@ -42,7 +42,7 @@ class BoundTemplate:
 
 
 def bound(spec: FieldSpec) -> BoundTemplate:
-    """A field as something to call with a document.
+    """A field as a function of a document.
 
     >>> bound("{{ choices.text }}")({"choices": {"text": ["a", "b"]}}), bound("{{q}}?")({"q": "Why"})
     (['a', 'b'], 'Why?')
@@ -62,14 +62,14 @@ def bound(spec: FieldSpec) -> BoundTemplate:
 
 @dataclass(frozen=True, slots=True)
 class FormatTemplates:
-    """What a format makes of a mapping: each a template, a bound template, or what the task gave."""
+    """The fields of a task under a format: each a template, a bound template, or the task's own field."""
 
     doc_to_text: FieldSpec
     doc_to_choice: FieldSpec
     doc_to_target: FieldSpec
 
 
-def compile_format(form: FormatConfig, mapping: FieldMapping) -> FormatTemplates:
+def compile_format(format: FormatConfig, mapping: FieldMapping) -> FormatTemplates:
     """The three templates of a format over a mapping.
 
     >>> from multiform.formats.builtin import MCQAFormat
@@ -85,13 +85,13 @@ def compile_format(form: FormatConfig, mapping: FieldMapping) -> FormatTemplates
     >>> process_field(doc, templates.doc_to_choice), process_field(doc, templates.doc_to_target)
     (['A', 'B'], 1)
     """
-    if form.needs_choices and mapping.choices is None:
+    if format.needs_choices and mapping.choices is None:
         raise ConfigError(
-            f"format '{form.format_name or type(form).__name__}' needs choices but the task has no doc_to_choice",
+            f"format '{format.format_name or type(format).__name__}' needs choices but the task has no doc_to_choice",
             hint="set doc_to_choice to the column that holds them, or use a format without choices (cot, bpb)",
         )
-    _check_label_names(form)
-    writer = _Writer(form, mapping)
+    _check_label_names(format)
+    writer = _Writer(format, mapping)
     return FormatTemplates(
         doc_to_text=writer.bind(writer.text()),
         doc_to_choice=writer.choice(),
@@ -99,12 +99,12 @@ def compile_format(form: FormatConfig, mapping: FieldMapping) -> FormatTemplates
     )
 
 
-def _check_label_names(form: FormatConfig) -> None:
-    """Refuse texts that name the labels of choices without labels."""
-    if form.choice_labels is not None:
+def _check_label_names(format: FormatConfig) -> None:
+    """Refuse texts that use the labels of choices which have none."""
+    if format.choice_labels is not None:
         return
     for name in ("instruction", "answer_instruction", "answer_prompt"):
-        text = getattr(form, name) or ""
+        text = getattr(format, name) or ""
         used = next((label for label in _LABEL_NAMES if label in text), None)
         if used is not None:
             what = f"{name} uses {used}, and the choices have no labels"
@@ -115,8 +115,8 @@ def _check_label_names(form: FormatConfig) -> None:
 class CompiledFormat:
     """A format over a mapping, ready to render documents whose fields have been read.
 
-    It gives what the templates of `compile_format` give, but takes the values of the question, the choices and the
-    answer, so that each field of a document is evaluated only once.
+    It renders the same as the templates of `compile_format`, but takes the values of the question, the choices and
+    the answer, so that each field of a document is evaluated only once.
 
     >>> from multiform.formats.builtin import MCQAFormat
     >>> compiled = CompiledFormat.of(MCQAFormat(), FieldMapping("question", "choices", "answer"))
@@ -131,18 +131,20 @@ class CompiledFormat:
     template: Compiled
 
     @classmethod
-    def of(cls, form: FormatConfig, mapping: FieldMapping) -> CompiledFormat:
-        # White space around a single expression, as a YAML block leaves it, does not make its value text.
+    def of(cls, format: FormatConfig, mapping: FieldMapping) -> CompiledFormat:
+        """Compile a format over a mapping."""
+        # White space around a single expression, as a YAML block leaves it, would turn its value into text.
         values = FieldMapping(mapping.question, _stripped(mapping.choices), _stripped(mapping.answer))
-        return cls(form, values, compile_template(_Writer(form, mapping, values=True).text()))
+        return cls(format, values, compile_template(_Writer(format, mapping, values=True).text()))
 
     @property
     def needs_question(self) -> bool:
-        """Whether `prompt` needs the question's value; a question that is a longer template is part of its own."""
+        """Whether `prompt` needs the value of the question; a longer template is rendered as part of the prompt."""
         return "_question" in self.template.names
 
     @property
     def needs_choices(self) -> bool:
+        """Whether `prompt` needs the choices."""
         return "_choices" in self.template.names
 
     def prompt(self, doc: Doc, *, question: Any = None, choices: Sequence[str] = ()) -> str:
@@ -156,7 +158,7 @@ class CompiledFormat:
         return list(choices)
 
     def target(self, answer: Any, choices: Sequence[str] | None) -> Any:
-        """The right answer in the terms of the format: an index, a label or a text."""
+        """The gold answer as the format scores it: an index, a label or a text."""
         if choices is None:
             return answer
         labels = self.format.choice_labels
@@ -170,11 +172,11 @@ class CompiledFormat:
 class _Writer:
     """Writes the templates of one format over one mapping.
 
-    With `values`, fields are not spelled out: the names `_question`, `_choices` and `_answer` stand for their values.
+    With `values`, the templates have the variables `_question`, `_choices` and `_answer` in place of the fields.
     """
 
-    def __init__(self, form: FormatConfig, mapping: FieldMapping, *, values: bool = False) -> None:
-        self.form = form
+    def __init__(self, format: FormatConfig, mapping: FieldMapping, *, values: bool = False) -> None:
+        self.format = format
         self.mapping = mapping
         self.values = values
         self.bound: dict[str, Field] = {}
@@ -182,18 +184,22 @@ class _Writer:
         self.answer = self._expression("_answer", mapping.answer)
 
     def text(self) -> str:
-        form = self.form
-        sections = [_closed(form.question_prefix) + self._question() + _closed(form.question_suffix)]
-        if form.shows_choices and self.choices:
-            sections.append(_closed(form.choices_prefix) + self._choice_lines())
-        if form.answer_instruction is not None or form.answer_prompt is not None:
-            lead = self._lead(form.answer_instruction) if form.answer_prompt else _closed(form.answer_instruction or "")
-            sections.append(lead + (form.answer_prompt or ""))
-        return self._preamble() + self._lead(form.instruction) + _closed(form.section_separator).join(sections)
+        format = self.format
+        sections = [_closed(format.question_prefix) + self._question() + _closed(format.question_suffix)]
+        if format.shows_choices and self.choices:
+            sections.append(_closed(format.choices_prefix) + self._choice_lines())
+        if format.answer_instruction is not None or format.answer_prompt is not None:
+            lead = (
+                self._lead(format.answer_instruction)
+                if format.answer_prompt
+                else _closed(format.answer_instruction or "")
+            )
+            sections.append(lead + (format.answer_prompt or ""))
+        return self._preamble() + self._lead(format.instruction) + _closed(format.section_separator).join(sections)
 
     def _lead(self, text: str | None) -> str:
-        """A text with the section separator after it, where it would touch what follows."""
-        separator = self.form.section_separator
+        """A text, followed by the section separator unless it ends in white space."""
+        separator = self.format.section_separator
         if not text or not separator or text[-1].isspace() or text.endswith(separator):
             return _closed(text or "")
         if text.endswith(("}}", "%}", "#}")):  # only its value shows how it ends
@@ -201,25 +207,25 @@ class _Writer:
         return _closed(text) + _closed(separator)
 
     def choice(self) -> FieldSpec:
-        if self.form.scored == "labels":
+        if self.format.scored == "labels":
             return self.bind(f"{{{{ {self._labels()} }}}}")
         return self.mapping.choices
 
     def target(self) -> FieldSpec:
-        form = self.form
+        format = self.format
         if not self.choices:
             return self.mapping.answer
-        labels = f", {_label_argument(form)}" if form.choice_labels is not None else ""
-        if form.scored in ("labels", "texts"):
+        labels = f", {_label_argument(format)}" if format.choice_labels is not None else ""
+        if format.scored in ("labels", "texts"):
             filter_call = f"gold_index({self.choices}{labels})"
-        elif form.scored == "generation" and form.choice_labels is not None and _answers_with_label(form):
+        elif format.scored == "generation" and format.choice_labels is not None and _answers_with_label(format):
             filter_call = f"gold_label({self.choices}{labels})"
         else:
             filter_call = f"gold_text({self.choices})"
         return self.bind(f"{{{{ {_operand(self.answer)}|{filter_call} }}}}")
 
     def bind(self, source: str) -> FieldSpec:
-        """The template itself, or with the fields that it uses and Jinja cannot spell."""
+        """The template, bound to the fields that it uses and that cannot be written in Jinja."""
         names = compile_template(source).names
         used = {name: part for name, part in self.bound.items() if name in names}
         return BoundTemplate(source, used) if used else source
@@ -232,33 +238,33 @@ class _Writer:
 
     def _choice_lines(self) -> str:
         values = {"{choice}": "{{ choice }}", "{label}": "{{ _choice_labels[loop.index0] }}"}
-        bare = self.form.choice_labels is None and "{label}" in self.form.choice_format
-        pieces = re.split(r"(\{choice\}|\{label\})", "{choice}" if bare else self.form.choice_format)
+        bare = self.format.choice_labels is None and "{label}" in self.format.choice_format
+        pieces = re.split(r"(\{choice\}|\{label\})", "{choice}" if bare else self.format.choice_format)
         line = "".join(values.get(piece) or _closed(piece) for piece in pieces)
-        between = f"{{% if not loop.last %}}{_closed(self.form.choice_delimiter)}{{% endif %}}"
+        between = f"{{% if not loop.last %}}{_closed(self.format.choice_delimiter)}{{% endif %}}"
         return f"{{% for choice in {_operand(self.choices)}|choice_list %}}{line}{between}{{% endfor %}}"
 
     def _preamble(self) -> str:
-        """The variables that instructions and choices may use; nothing where none is used."""
+        """Jinja statements that set the variables which instructions and choices use."""
         if not self.choices:
             return ""
         sets = {"_num_choices": f"{_operand(self.choices)}|choice_list|length"}
-        if self.form.choice_labels is not None:
+        if self.format.choice_labels is not None:
             sets["_choice_labels"] = self._labels()
             sets["_choice_list_and"] = "_choice_labels|join_words('and')"
             sets["_choice_list_or"] = "_choice_labels|join_words('or')"
-        form = self.form
-        texts = (form.instruction, form.choices_prefix, form.answer_instruction, form.answer_prompt)
+        format = self.format
+        texts = (format.instruction, format.choices_prefix, format.answer_instruction, format.answer_prompt)
         body = "".join(text or "" for text in texts)
-        labelled = self.form.shows_choices and self.form.choice_labels is not None
-        shows_labels = labelled and "{label}" in self.form.choice_format
+        labelled = self.format.shows_choices and self.format.choice_labels is not None
+        shows_labels = labelled and "{label}" in self.format.choice_format
         lists = [name for name in sets if name in body]
         if shows_labels or any(name.startswith("_choice_list") for name in lists):
             lists.append("_choice_labels")
         return "".join(f"{{% set {name} = {value} %}}" for name, value in sets.items() if name in lists)
 
     def _labels(self) -> str:
-        argument = _label_argument(self.form)
+        argument = _label_argument(self.format)
         return f"{_operand(self.choices)}|choice_list|length|labels" + (
             "" if argument == "'letters'" else f"({argument})"
         )
@@ -285,16 +291,16 @@ def _stripped(spec: FieldSpec) -> FieldSpec:
 
 
 def _closed(text: str) -> str:
-    """The text with a brace at its end written so that it does not become markup with what follows."""
+    """The text, with a brace at its end escaped so that it does not become markup with what follows."""
     return text[:-1] + "{{ '{' }}" if text.endswith("{") and not has_markup(text) else text
 
 
-def _answers_with_label(form: FormatConfig) -> bool:
-    return form.shows_choices if form.answer_as is None else form.answer_as == "label"
+def _answers_with_label(format: FormatConfig) -> bool:
+    return format.shows_choices if format.answer_as is None else format.answer_as == "label"
 
 
-def _label_argument(form: FormatConfig) -> str:
-    labels = form.choice_labels
+def _label_argument(format: FormatConfig) -> str:
+    labels = format.choice_labels
     return repr(labels) if isinstance(labels, str) else repr(list(labels or ()))
 
 

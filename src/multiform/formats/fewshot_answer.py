@@ -1,4 +1,4 @@
-"""How the answer of a few-shot example is written, so that it shows what the prompt asks for."""
+"""The answers of few-shot examples, written in the words that the prompt asks for."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PLACEHOLDER = re.compile(r"\{(answer|rationale)\}")
 
 
 def asked_statement(*texts: str | None) -> str:
-    """The last statement that a prompt quotes and asks for, with ``{answer}`` in its place; the bare answer otherwise.
+    """The last quoted statement that the texts of a prompt ask for, with ``{answer}`` in its place, else ``{answer}``.
 
     >>> asked_statement('Your response should end with "The final answer is [answer]" where [answer] is a number.')
     'The final answer is {answer}'
@@ -22,21 +22,21 @@ def asked_statement(*texts: str | None) -> str:
     """
     for text in reversed(texts):
         quoted = ["".join(groups) for groups in _QUOTED.findall(text or "")]
-        asked = [one for one in quoted if _NAME.search(one) and not has_markup(one)]
-        if asked:
-            return _NAME.sub("{answer}", asked[-1], count=1)
+        statements = [quote for quote in quoted if _NAME.search(quote) and not has_markup(quote)]
+        if statements:
+            return _NAME.sub("{answer}", statements[-1], count=1)
     return "{answer}"
 
 
 def written_answer(template: str, answer: str, rationale: str = "") -> str:
-    r"""The answer of an example, with its rationale where the template has a place for one.
+    r"""The answer of a few-shot example, with its rationale where the template has ``{rationale}``.
 
     >>> written_answer("{rationale}\nThe final answer is {answer}", "4", "Two and two are four.")
     'Two and two are four.\nThe final answer is 4'
     >>> written_answer("{rationale}\nThe final answer is {answer}", "4")
     'The final answer is 4'
 
-    A solution that ends in its result is taken apart, and one that ends as the template does is left alone:
+    A worked solution is split into rationale and result, unless it ends in the template's statement already:
 
     >>> written_answer("{rationale}\nThe final answer is {answer}", "2 + 2 = 4\n#### 4")
     '2 + 2 = 4\nThe final answer is 4'
@@ -58,7 +58,7 @@ def written_answer(template: str, answer: str, rationale: str = "") -> str:
 
 
 def after_prefix(answer: str, prefix: str) -> str:
-    """What is left of an answer after a beginning that the prompt gives already.
+    """The rest of an answer, after a beginning that is part of the prompt already.
 
     >>> after_prefix("The best answer is C", "The best answer is"), after_prefix("C", "The best answer is")
     (' C', 'C')

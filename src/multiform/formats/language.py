@@ -1,4 +1,4 @@
-"""Languages, and the words and signs with which each asks a question."""
+"""Languages, with the question word, cue, labels and spacing that prompts use in each."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Language(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Literals:
-    """What a prompt says in one language."""
+    """The fixed words of a prompt in one language."""
 
     question: str
     answer: str
@@ -81,20 +81,20 @@ LITERALS: dict[Language, Literals] = {
 }
 
 
-def language_of(given: Any) -> Language:
+def language_of(name: Any) -> Language:
     """A language by its member, code or English name.
 
     >>> language_of("deu"), language_of("Chinese") is Language.ZHO
     (<Language.DEU: 'German'>, True)
     """
-    if isinstance(given, Language):
-        return given
+    if isinstance(name, Language):
+        return name
     names: Sequence[str] = [*Language.__members__, *(language.value for language in Language)]
     for language in Language:
-        if str(given).casefold() == language.value.casefold():
+        if str(name).casefold() == language.value.casefold():
             return language
-    if str(given).upper() in Language.__members__:
-        return Language[str(given).upper()]
+    if str(name).upper() in Language.__members__:
+        return Language[str(name).upper()]
     raise ConfigError(
-        f"unknown language '{given}'", where="language", hint=nearest(str(given), names, listed="there are")
+        f"unknown language '{name}'", where="language", hint=nearest(str(name), names, listed="there are")
     )

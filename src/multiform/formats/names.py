@@ -1,4 +1,4 @@
-"""The names by which other dialects know formats, and what a dialect's own words leave unsaid."""
+"""Formats of other dialects by name, and conversion between a dialect's fields and those of a format."""
 
 from __future__ import annotations
 
@@ -11,36 +11,37 @@ from multiform.registry import Registry
 if TYPE_CHECKING:
     from multiform.formats.base import FormatConfig
 
-#: Gives the format of a name, with some of the dialect's own fields or of the format's changed.
+#: A function from overrides, of the dialect's fields or the format's, to a format.
 Dialect = Callable[[Mapping[str, Any]], "FormatConfig"]
 
-#: Asked after the registered formats, and never part of ``@all``.
+#: Looked up after the registered formats; never part of ``@all``.
 dialect_names: Registry[Dialect] = Registry("style")
 
 
-def overlaid(own: Mapping[str, Any], given: Mapping[str, Any], *, name: str) -> FormatConfig:
-    """The format that a dialect's own words say, with the fields that only a format can say laid over it.
+def overlaid(dialect_fields: Mapping[str, Any], format_fields: Mapping[str, Any], *, name: str) -> FormatConfig:
+    """A format from the fields that a dialect sets, overridden by fields of the format itself.
 
-    `type` among them names the registered format whose class it is.
+    `type` among `format_fields` is the registered format whose class is used; `name` is for error messages.
     """
     from dataclasses import fields
 
-    kind = format_class(given.get("type"))
-    changes = {key: value for key, value in given.items() if key != "type"}
+    kind = format_class(format_fields.get("type"))
+    changes = {key: value for key, value in format_fields.items() if key != "type"}
     known = [field.name for field in fields(kind)]
     for key in changes:
         if key not in known:
             what = f"unknown key '{key}' in the format of {name}"
             raise ConfigError(what, where="format", hint=nearest(str(key), known))
     try:
-        return kind(**{**own, **changes})
+        return kind(**{**dialect_fields, **changes})
     except ConfigError as error:
-        place = f"format.{error.where}" if error.where in changes else error.where
-        raise ConfigError(error.what, where=place, hint=error.hint) from error
+        if error.where not in changes:
+            raise
+        raise error.moved(f"format.{error.where}") from error
 
 
-def unsaid(form: FormatConfig, own: Mapping[str, Any], *, name: str) -> tuple[dict[str, Any], list[str]]:
-    """The fields of a format that a dialect's own words do not say, and what cannot be said at all.
+def unsaid(format: FormatConfig, dialect_fields: Mapping[str, Any], *, name: str) -> tuple[dict[str, Any], list[str]]:
+    """The fields of a format that a dialect's fields do not express, and messages about what cannot be expressed.
 
     >>> from multiform.formats import ClozeFormat
     >>> unsaid(ClozeFormat(question_prefix="Q: ", answer_prompt="A:"), {"answer_prompt": "A:"}, name="a doctest")
@@ -50,22 +51,24 @@ def unsaid(form: FormatConfig, own: Mapping[str, Any], *, name: str) -> tuple[di
 
     lost: list[str] = []
     kind: dict[str, Any] = {}
-    if type(form) is not FormatConfig:
-        label = form.format_name
-        if label in formats and formats.get(label) is type(form):
+    if type(format) is not FormatConfig:
+        label = format.format_name
+        if label in formats and formats.get(label) is type(format):
             kind = {"type": label}
         else:
-            lost.append(f"the class {type(form).__name__} is not registered: its code (such as `until`) is left behind")
-    said = overlaid(own, kind, name=name)
-    fields, known = form.to_dict(), said.to_dict()
+            lost.append(
+                f"the class {type(format).__name__} is not registered: its code (such as `until`) is left behind"
+            )
+    expressed = overlaid(dialect_fields, kind, name=name)
+    fields, known = format.to_dict(), expressed.to_dict()
     for key in fields.keys() - known.keys():
-        lost.append(f"{key} is a field of {type(form).__name__} alone")
+        lost.append(f"{key} is a field of {type(format).__name__} alone")
     more = {key: value for key, value in fields.items() if key in known and value != known[key]}
     return {**kind, **more}, lost
 
 
 def format_class(name: Any) -> type[FormatConfig]:
-    """The class of a registered format; the base class where no name is given."""
+    """The class of a registered format; FormatConfig where the name is None."""
     from multiform.formats.base import FormatConfig, formats
 
     if name is None:

@@ -1,4 +1,4 @@
-"""Perturbations: noise in the question, by probability and seed, the same for a text whenever it is asked."""
+"""Perturbations: random noise in the question, which depends on nothing but the text and the seed."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _PRINTABLE = [chr(code) for code in range(33, 127)]
 
 @dataclass(frozen=True, kw_only=True)
 class Perturbation:
-    """What is done to a question.
+    """Noise that is added to a question.
 
-    `editor` makes typing mistakes (a letter too many or too few, two in the wrong order, the wrong case, a word
-    torn apart); `permute`, `replace` and `delete` change letters inside of words; `uppercase` turns words into
-    capitals. `probability` is the part of the letters, or for `uppercase` of the words, that is changed.
+    `editor` makes typing mistakes (an inserted, dropped or swapped letter, the wrong case, a split word); `permute`,
+    `replace` and `delete` change letters inside words; `uppercase` capitalises whole words. `probability` is the
+    share of the letters, or for `uppercase` of the words, that is changed.
 
     >>> Perturbation(type="uppercase", unmodifiable_words=("capital",))("What is the capital of France?")
     'WHAT IS THE capital OF FRANCE?'
     """
 
     type: Kind = "editor"
-    #: 0.1 where it is not given, and for `uppercase` all.
+    #: By default 0.1, and 1 for `uppercase`.
     probability: float | None = None
     seed: int = 42
-    #: Words that stay as they are, in whatever case they are written.
+    #: Words that are not changed; case does not matter.
     unmodifiable_words: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -52,14 +52,14 @@ class Perturbation:
         object.__setattr__(self, "unmodifiable_words", tuple(words))
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], protected: Sequence[str] = ()) -> Perturbation:
-        """The perturbation that `perturbation:` says; the words of its task stay as they are, too."""
+    def of(cls, settings: Mapping[str, Any], protected: Sequence[str] = ()) -> Perturbation:
+        """Build from the mapping of `perturbation:`; `protected` are more words that are not changed."""
         known = [field.name for field in fields(cls)]
-        for key in given:
+        for key in settings:
             if key not in known:
                 raise ConfigError(f"unknown key '{key}'", where=str(key), hint=nearest(str(key), known, listed="keys"))
-        made = cls(**given)
-        return replace(made, unmodifiable_words=(*made.unmodifiable_words, *protected))
+        perturbation = cls(**settings)
+        return replace(perturbation, unmodifiable_words=(*perturbation.unmodifiable_words, *protected))
 
     def __call__(self, text: str) -> str:
         spans = self._modifiable(text)
@@ -72,13 +72,13 @@ class Perturbation:
         return "".join(pieces) + text[at:]
 
     def _random(self, text: str) -> random.Random:
-        """A generator for this text alone, so that neither order nor number of documents matters."""
+        """A random generator for this text, so that the order and number of documents do not matter."""
         key = f"{self.type} {self.seed} {text}".encode("utf-8", "surrogatepass")
         return random.Random(int(hashlib.sha256(key).hexdigest(), 16))
 
     def _modifiable(self, text: str) -> list[tuple[int, int]]:
-        kept = sorted((word for word in self.unmodifiable_words if word), key=len, reverse=True)
-        pattern = "|".join(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])" for word in kept)
+        protected = sorted((word for word in self.unmodifiable_words if word), key=len, reverse=True)
+        pattern = "|".join(rf"(?<![^\W_]){re.escape(word)}(?![^\W_])" for word in protected)
         fixed = [match.span() for match in re.finditer(pattern, text, re.IGNORECASE)] if pattern else []
         spans = [match.span() for match in _WORD.finditer(text)]
         return [(s, e) for s, e in spans if not any(start < e and s < end for start, end in fixed)]
@@ -86,7 +86,7 @@ class Perturbation:
 
 @dataclass(frozen=True, eq=False)
 class PerturbedField:
-    """A question that is read, then perturbed; the words that its template itself says stay as they are."""
+    """A question field with a perturbation; the literal words of its template are not changed."""
 
     spec: FieldSpec
     perturbation: Perturbation
@@ -95,26 +95,26 @@ class PerturbedField:
         value = Field.of(self.spec).read(doc)
         noisy = self._protecting()
         if isinstance(value, list):
-            return [noisy(str(one)) for one in value]
+            return [noisy(str(text)) for text in value]
         return value if isinstance(value, int) else noisy(str(value))
 
     def _protecting(self) -> Perturbation:
         if not isinstance(self.spec, str) or not has_markup(self.spec):
             return self.perturbation
-        own = tuple(word for piece in literal_text(self.spec) for word in _WORD.findall(piece))
-        return replace(self.perturbation, unmodifiable_words=(*self.perturbation.unmodifiable_words, *own))
+        literals = tuple(word for piece in literal_text(self.spec) for word in _WORD.findall(piece))
+        return replace(self.perturbation, unmodifiable_words=(*self.perturbation.unmodifiable_words, *literals))
 
     def __str__(self) -> str:
         return f"{self.spec} ({self.perturbation})"
 
 
 def perturbed(spec: FieldSpec, perturbation: Perturbation) -> FieldSpec:
-    """The field with noise; a field that knows better where its question is does it itself."""
+    """The field with noise; a field with a method `perturbed` of its own applies the noise itself."""
     if spec is None or isinstance(spec, PerturbedField):
         return spec
-    own = getattr(spec, "perturbed", None)
-    made: FieldSpec = own(perturbation) if own is not None else PerturbedField(spec, perturbation)
-    return made
+    method = getattr(spec, "perturbed", None)
+    noisy: FieldSpec = method(perturbation) if method is not None else PerturbedField(spec, perturbation)
+    return noisy
 
 
 def _check(name: str, right: bool, value: Any, expected: str) -> None:
@@ -124,7 +124,7 @@ def _check(name: str, right: bool, value: Any, expected: str) -> None:
 
 
 def _number(total: int, probability: float, rng: random.Random) -> int:
-    """How many of so many are changed: the expected number, its fraction by chance."""
+    """How many of `total` items are changed: the expected number, rounded up or down at random."""
     expected = total * probability
     return int(expected) + (rng.random() < expected % 1)
 
@@ -134,7 +134,7 @@ def _uppercase(words: list[str], probability: float, rng: random.Random) -> list
 
 
 def _inside(change: Callable[[list[str], int, random.Random], None]) -> Callable[..., list[str]]:
-    """Changes letters that have a letter on either side."""
+    """An edit that changes letters inside words, never the first or the last letter."""
 
     def edit(words: list[str], probability: float, rng: random.Random) -> list[str]:
         places = [(number, at) for number, word in enumerate(words) for at in range(1, len(word) - 1)]
@@ -161,14 +161,14 @@ def _delete(word: list[str], at: int, rng: random.Random) -> None:
 
 
 def _type(words: list[str], probability: float, rng: random.Random) -> list[str]:
-    """Typing mistakes, spread over the words by their length; the ends of a word stay where they are."""
+    """Typing mistakes, spread over the words by their length."""
     letters = sorted(set("".join(words).lower()))
     sizes = [len(word) - 1 for word in words]
-    made = list(words)
+    edited = list(words)
     for _ in range(_number(sum(map(len, words)), probability, rng) if any(sizes) else 0):
         number = rng.choices(range(len(words)), weights=sizes)[0]
-        made[number] = _mistake(made[number], letters, rng)
-    return made
+        edited[number] = _mistake(edited[number], letters, rng)
+    return edited
 
 
 def _mistake(word: str, letters: Sequence[str], rng: random.Random) -> str:

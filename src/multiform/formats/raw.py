@@ -1,4 +1,4 @@
-"""Tells a raw field mapping from one that is a prompt already, so that no format wraps a prompt twice."""
+"""Checks that a field mapping is raw: a bare question and the choices' texts, not a finished prompt."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ _CUE = re.compile(r"(^|\n)\s*(the\s+)?(best\s+|final\s+|correct\s+)?(answer|a|re
 _LABEL = re.compile(r"(^|\n)\s*[\[(]?([A-Ja-j]|[1-9])[\].):]+\s*$")
 
 
-def check_raw(form: FormatConfig, mapping: FieldMapping) -> None:
-    """Refuse a mapping whose question is a whole prompt, or whose choices are bare labels."""
-    reason = prompt_in_question(mapping.question)
-    # What the format puts nothing before may begin as it likes.
-    if reason and not (reason.startswith("it begins") and not form.question_prefix.strip()):
+def check_raw(format: FormatConfig, mapping: FieldMapping) -> None:
+    """Raise a ConfigError for a mapping whose question is a whole prompt, or whose choices are bare labels."""
+    # A question may begin with "Question:" where the format puts nothing before it.
+    reason = prompt_in_question(mapping.question, any_opening=not format.question_prefix.strip())
+    if reason is not None:
         raise ConfigError(
             f"doc_to_text is a prompt already ({reason}); a format would wrap it twice",
             hint='give the bare question, e.g. doc_to_text: question or "{{question}}", and let the format do the rest',
         )
-    if form.needs_choices and choices_are_labels(mapping.choices):
+    if format.needs_choices and choices_are_labels(mapping.choices):
         raise ConfigError(
             "doc_to_choice holds the labels of the choices, not the choices",
             hint="give the choices' texts, e.g. doc_to_choice: choices; the format adds the labels",
         )
 
 
-def prompt_in_question(question: object) -> str | None:
-    """What shows that a question template is a prompt already, or None.
+def prompt_in_question(question: object, *, any_opening: bool = False) -> str | None:
+    """What shows that a question template is a whole prompt, or None where it seems to be a bare question.
+
+    With `any_opening`, a question may begin with a label such as ``Question:``.
 
     >>> prompt_in_question("Question: {{question}}\\nAnswer:")
     "it ends in 'Answer:'"
@@ -47,7 +49,7 @@ def prompt_in_question(question: object) -> str | None:
         return f"it ends in {last.strip()!r}"
     if any(_LABEL.search(piece) for piece in pieces[:-1]):
         return "it enumerates choices"
-    if pieces and _OPENING.match(pieces[0]):
+    if pieces and not any_opening and _OPENING.match(pieces[0]):
         return f"it begins with {pieces[0].strip()!r}"
     return None
 

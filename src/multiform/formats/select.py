@@ -1,4 +1,4 @@
-"""Which format a task runs under: what its `formats:` says, and what ``@`` selects at run time."""
+"""Selecting the format of a task, from its `formats:` key and the ``@`` of the command line."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ FormatSpec = str | Mapping[str, Any] | FormatConfig | None
 
 
 class UnknownFormatError(ConfigError):
-    """There is no format of the name that was asked for."""
+    """There is no format of the selected name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A format under the label by which it was asked for."""
+    """A format with the label by which it was selected."""
 
     label: str
     format: FormatConfig
 
 
 def select_format(spec: FormatSpec, selection: str | None = None) -> Selected | None:
-    """The selected format; without a selection the first of the specification, or None.
+    """The selected format; without a selection, the first one of `spec`, or None where that has none.
 
-    A selection is looked up in the task's own table first, then among the registered formats, then in the
-    other dialects.
+    `spec` is the value of `formats:`. A selection is looked up in it first, then among the registered formats, then
+    in the other dialects.
 
     >>> select_format("mcqa", "cloze").label
     'cloze'
@@ -51,15 +51,15 @@ def select_format(spec: FormatSpec, selection: str | None = None) -> Selected | 
 
 
 def supported_formats(spec: FormatSpec, mapping: FieldMapping) -> list[str]:
-    """The labels of all formats that a mapping supports: the registered ones, then the task's own."""
+    """The labels of all formats that a mapping supports: registered ones, then those that `spec` defines."""
     table = format_table(spec)
     labels = dict.fromkeys([*formats, *table])
-    every = {label: _placed_entry(spec, label, table.get(label)) for label in labels}
-    return [label for label, form in every.items() if mapping.choices is not None or not form.needs_choices]
+    candidates = {label: _placed_entry(spec, label, table.get(label)) for label in labels}
+    return [label for label, format in candidates.items() if mapping.choices is not None or not format.needs_choices]
 
 
 def format_table(spec: FormatSpec) -> dict[str, Any]:
-    """Every way of writing `formats:` as one table of labels and their definitions."""
+    """The value of `formats:`, in whatever way it is written, as a table of labels and definitions."""
     if spec is None:
         return {}
     if isinstance(spec, str):
@@ -86,7 +86,7 @@ def _placed_entry(spec: FormatSpec, label: str, value: Any) -> FormatConfig:
     except ConfigError as error:
         in_table = isinstance(spec, Mapping) and "type" not in spec
         path = [label] * in_table + [error.where] * bool(error.where)
-        raise ConfigError(error.what, where=".".join(map(str, path)) or None, hint=error.hint) from error
+        raise error.moved(".".join(map(str, path)) or None) from error
 
 
 def _entry(label: str, value: Any) -> FormatConfig:

@@ -17,11 +17,10 @@ from multiform.forms.renderer import Hooks
 from multiform.forms.sample import Responses, Sample, ScoredSample
 from multiform.requests import LLOutput, Output
 from multiform.scoring.aggregations import Aggregation, aggregated, plain_aggregation
-from multiform.scoring.build import build_scoring
+from multiform.scoring.build import build_scoring, check_reductions
 from multiform.scoring.metrics import Metric, value_metric
 from multiform.scoring.metrics.choice import best
 from multiform.scoring.outcome import Outcome
-from multiform.scoring.repeats import check_reductions
 from multiform.scoring.scorers import Scorer
 from multiform.scoring.statistics import Estimate
 from multiform.scoring.values import check_values, given_values, is_note

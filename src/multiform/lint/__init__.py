@@ -1,9 +1,8 @@
-"""Lint: what is odd about tasks and their documents but no reason to refuse them."""
+"""Lint: warnings about tasks and their documents that are no errors."""
 
 from multiform.lint.documents import DocumentFields, document_findings
 from multiform.lint.finding import Code, Finding, summary
-from multiform.lint.settings import corpus_findings, fewshot_findings, model_findings
-from multiform.lint.tasks import lint_tasks, task_findings
+from multiform.lint.tasks import corpus_findings, fewshot_findings, lint_tasks, model_findings, task_findings
 
 __all__ = [
     "Code",

@@ -1,6 +1,6 @@
-"""Checks of documents, in one pass over them: answers of mixed kinds, duplicates, empty questions.
+"""Checks of documents, in one pass over them: answers of mixed types, duplicates, empty questions.
 
-Only columns and templates are looked at. A task's own functions are not called, as they may be slow
+Only columns and templates are checked. A task's own functions are not called, as they may be slow
 or draw random numbers.
 """
 
@@ -18,23 +18,23 @@ from multiform.lint.finding import Code, Finding
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentFields:
-    """What a task reads of its documents, and where its file says so."""
+    """The fields that a task reads from its documents, and their places in its file."""
 
     task: str
     question: FieldSpec
     choices: FieldSpec
     answer: FieldSpec
-    #: Place of the task, and of each of the three fields.
+    #: The places of the task and of each of the three fields.
     where: str | None = None
     where_question: str | None = None
     where_choices: str | None = None
     where_answer: str | None = None
-    #: Whether two documents may differ in more than their columns show, such as an image.
+    #: Whether documents have images or audio, so that equal columns do not mean equal documents.
     has_media: bool = False
 
 
 def document_findings(fields: DocumentFields, docs: Iterable[tuple[int, Doc]]) -> list[Finding]:
-    """All that is odd about documents, which come with their index.
+    """The findings about documents, which come with their index.
 
     >>> fields = DocumentFields(task="t", question="q", choices="c", answer="a")
     >>> docs = [{"q": "Why?", "c": ["x", "x"], "a": 0}, {"q": "How?", "c": ["x", "y"], "a": "1"}]
@@ -49,7 +49,7 @@ def document_findings(fields: DocumentFields, docs: Iterable[tuple[int, Doc]]) -
 
 
 def columns(spec: FieldSpec) -> frozenset[str] | None:
-    """The columns that a field reads; None where only its code knows.
+    """The columns that a field reads; None for a function, whose columns are not known.
 
     >>> sorted(columns("{{passage}} {{question}}")), columns("question"), columns(len)
     (['passage', 'question'], frozenset({'question'}), None)
@@ -64,7 +64,7 @@ def columns(spec: FieldSpec) -> frozenset[str] | None:
 
 @dataclass(slots=True)
 class _MixedAnswers:
-    """Answers such as 1 and "1" in one column, of which one is an index from 0 and the other counts from 1."""
+    """Answers such as 1 and "1" in one column: the number counts from 0, the text from 1."""
 
     names: Sequence[str]
     #: For each column, the first document and value of each kind.
@@ -116,7 +116,7 @@ class _Counted:
 
 @dataclass(slots=True)
 class _DuplicateChoices(_Counted):
-    """Two choices of a document that are the same text, of which only one is counted as right."""
+    """Documents with two equal choices, of which only one is counted as correct."""
 
     read: Field | None = None
 
@@ -125,7 +125,7 @@ class _DuplicateChoices(_Counted):
         try:
             choices = choice_list(self.read.read(doc))
             alike = isinstance(choices, list | tuple) and len(set(choices)) < len(choices)
-        except (MultiformError, TypeError):  # a list that cannot be read is an error of its own, when it is rendered
+        except (MultiformError, TypeError):  # choices that cannot be read are an error when they are rendered
             return
         if alike:
             twice = next(choice for choice in choices if choices.count(choice) > 1)
@@ -140,7 +140,7 @@ class _DuplicateChoices(_Counted):
 
 @dataclass(slots=True)
 class _DuplicateRows(_Counted):
-    """Documents that are equal in all that the task reads, which are counted as many times as they are there."""
+    """Documents that are equal in all columns that the task reads."""
 
     #: None for all columns.
     names: Sequence[str] | None = None
@@ -161,7 +161,7 @@ class _DuplicateRows(_Counted):
 
 @dataclass(slots=True)
 class _EmptyQuestion(_Counted):
-    """Questions of which every column is empty."""
+    """Documents with a question whose columns are all empty."""
 
     names: Sequence[str] = ()
 
@@ -178,7 +178,7 @@ _Check = _MixedAnswers | _DuplicateChoices | _DuplicateRows | _EmptyQuestion
 
 
 def _checks(fields: DocumentFields) -> list[_Check]:
-    """The checks that make sense for a task, given what is known about its fields."""
+    """The checks that apply to a task with these fields."""
     question, choices, answer = columns(fields.question), columns(fields.choices), columns(fields.answer)
     checks: list[_Check] = []
     if answer and fields.choices is not None:

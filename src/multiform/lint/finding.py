@@ -1,4 +1,4 @@
-"""Finding: one thing that is odd about a task, its documents or its run."""
+"""Finding: one warning about a task, its documents or its run."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ Level = Literal["warning", "info"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What is odd, where, an example of it, and what to do about it.
+    """A warning: what is odd, where, an example, and what to do about it.
 
     >>> print(Finding(code="empty_question", where="t.yaml", what="no question", example="doc 4", hint="add it"))
     t.yaml: no question (doc 4); add it [empty_question]
     """
 
     code: Code
-    #: The task, without a format; empty for what concerns the whole run.
+    #: The task, without a format; empty for a finding about the whole run.
     task: str = ""
     where: str | None
     what: str
@@ -46,7 +46,7 @@ def summary(findings: Iterable[Finding]) -> list[tuple[Level, str]]:
     by_code: dict[Code, dict[str, Finding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, {}).setdefault(finding.task, finding)
-    return [_line(list(found.values())) for found in by_code.values()]
+    return [_line(list(by_task.values())) for by_task in by_code.values()]
 
 
 def _line(findings: list[Finding]) -> tuple[Level, str]:

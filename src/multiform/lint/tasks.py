@@ -1,23 +1,24 @@
-"""Checks of whole tasks: their documents and their few-shot examples."""
+"""Checks of tasks and of what a run does with them: few-shot examples, chat template, decontamination."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from multiform.config import FewshotConfig
 from multiform.fields import Doc
-from multiform.forms import Task
+from multiform.forms import RollingTask, Task
 from multiform.lint.documents import DocumentFields, document_findings
 from multiform.lint.finding import Finding
-from multiform.lint.settings import fewshot_findings
+from multiform.models import Model
 
 
 def task_findings(task: Task, docs: Iterable[tuple[int, Doc]]) -> list[Finding]:
-    """All that is odd about a task and these documents of it."""
+    """The findings about a task and these documents of it."""
     return [*document_findings(_fields(task), docs), *fewshot_findings(task)]
 
 
 def lint_tasks(tasks: Iterable[tuple[Task, Iterable[tuple[int, Doc]]]]) -> list[Finding]:
-    """The findings of several forms; documents that several forms of a task read alike are checked once."""
+    """The findings about several forms; documents that forms of a task read in the same way are checked once."""
     findings: list[Finding] = []
     checked: set[str] = set()
     for task, docs in tasks:
@@ -29,7 +30,7 @@ def lint_tasks(tasks: Iterable[tuple[Task, Iterable[tuple[int, Doc]]]]) -> list[
 
 
 def _fields(task: Task) -> DocumentFields:
-    """What the task reads, before any format or noise changes it."""
+    """The fields that the task reads, before any format or perturbation."""
     config = task.config
     raw = config.prompt if config.recovered is None else config.recovered.mapping
     named = config.format is not None
@@ -44,3 +45,59 @@ def _fields(task: Task) -> DocumentFields:
         where_answer=config.where("doc_to_target"),
         has_media=bool(task.renderer.media.kinds),
     )
+
+
+def fewshot_findings(task: Task) -> list[Finding]:
+    """Whether few-shot examples are drawn from the documents that are evaluated."""
+    config, fewshot = task.config, task.config.fewshot_config
+    if not task.num_fewshot or isinstance(task, RollingTask) or not isinstance(fewshot, FewshotConfig):
+        return []
+    if (fewshot.split is None and fewshot.samples is not None) or fewshot.process_docs is not config.process_docs:
+        return []
+    if any(getattr(type(task), name) is not getattr(Task, name) for name in ("fewshot_docs", "eval_docs")):
+        return []  # the task's own code chooses the documents
+    drawn = fewshot.split or config.training_split or config.validation_split or config.test_split
+    evaluated, dataset = task.source.eval_split, task.source.dataset
+    if drawn is None or not dataset.same_rows(drawn, evaluated):
+        return []
+    others = [split for split in dataset if not dataset.same_rows(split, evaluated)]
+    return [
+        Finding(
+            code="shots_from_evaluated_split",
+            task=config.base_name,
+            where=config.where("fewshot_split" if config.fewshot_split else "num_fewshot"),
+            what="few-shot examples are drawn from the documents that are evaluated",
+            example=f"split '{drawn}', of which each document's own is left out",
+            hint=f"set fewshot_split to another one: {', '.join(others)}" if others else "add a split of examples",
+        )
+    ]
+
+
+def model_findings(model: Model, tasks: Iterable[Task], *, apply_chat_template: bool) -> list[Finding]:
+    """Whether a model that has a chat template is asked without it."""
+    if apply_chat_template or all(isinstance(task, RollingTask) for task in tasks) or not model.chat_template_text():
+        return []
+    return [
+        Finding(
+            code="chat_template_unused",
+            where=f"model '{model.name}'",
+            what="it has a chat template, and the prompts are written without it",
+            hint="add --apply_chat_template if it is a chat model",
+        )
+    ]
+
+
+def corpus_findings(tasks: Iterable[Task]) -> list[Finding]:
+    """Whether tasks are to be decontaminated in a run without a corpus."""
+    return [
+        Finding(
+            code="no_corpus",
+            task=task.config.base_name,
+            where=task.config.where("should_decontaminate"),
+            what="nothing is decontaminated without a corpus",
+            hint="give --decontamination_corpus FILE",
+            level="info",
+        )
+        for task in tasks
+        if task.config.should_decontaminate
+    ]

@@ -1,4 +1,4 @@
-"""Results: scores with their provenance, on the screen and on disk."""
+"""Results: the scores of a run, as objects, tables, data frames and files."""
 
 from multiform.results.export import to_json, write_results
 from multiform.results.results import FormResult, GroupResult, Results

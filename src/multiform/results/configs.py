@@ -1,4 +1,4 @@
-"""What a results file says about a task's configuration, with lm-eval's keys in lm-eval's order."""
+"""The configuration of a task in a results file, with lm-eval's keys in lm-eval's order."""
 
 from __future__ import annotations
 
@@ -20,31 +20,34 @@ _ORDER = (
     *("output_type", "generation_kwargs", "repeats", "filter_list", "should_decontaminate"),
     *("doc_to_decontamination_query", "gen_prefix", "metadata"),
 )
-#: Left out where they are empty or false, as lm-eval leaves out what is not set.
+#: Keys that are left out where they are empty or false, as lm-eval does.
 _ONLY_SET = ("tag", "dataset_kwargs", "generation_kwargs", "metric_list", "filter_list",
              "multiple_inputs", "multiple_targets", "keep_description")  # fmt: skip
 
 
 def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration of a form as it was run: its exact templates, its examples, and the run's metadata."""
+    """The configuration of a form as it was run: its exact templates, its few-shot settings, and its metadata.
+
+    `arguments` are the model arguments, which lm-eval adds to the metadata.
+    """
     config = task.config
     values = {**task.dump_config(), **config.templates()}
     values |= {key: _source_code(getattr(config, key)) for key in values if isfunction(getattr(config, key, None))}
     values["fewshot_config"] = _fewshot(config.fewshot_config)
     values["metadata"] = plain({**task.form.metadata, **arguments, **_source(task)})
-    kept = {key: value for key, value in values.items() if value or key not in _ONLY_SET}
-    first = {key: kept.pop(key) for key in _ORDER if key in kept}
-    return {**first, **kept}
+    described = {key: value for key, value in values.items() if value or key not in _ONLY_SET}
+    first = {key: described.pop(key) for key in _ORDER if key in described}
+    return {**first, **described}
 
 
 def _fewshot(config: Any) -> dict[str, Any]:
-    """All keys that lm-eval has, also those that are not set, and ours where they are."""
+    """All keys of lm-eval, also those that are not set, and Multiform's own where they are set."""
     values = {f.name: plain(getattr(config, f.name, None)) for f in fields(FewshotConfig)}
     return {key: value for key, value in values.items() if value is not None or key != "doc_to_rationale"}
 
 
 def _source_code(function: Any) -> str:
-    """What a function says, which its name alone does not; the name where its file is gone."""
+    """The source code of a function, or its name where the source cannot be read."""
     try:
         return getsource(function)
     except (OSError, TypeError):

@@ -1,4 +1,4 @@
-"""Results files as lm-eval writes them, so that scripts which read those keep working."""
+"""Results files in the layout of lm-eval, so that scripts which read its files keep working."""
 
 from __future__ import annotations
 
@@ -11,43 +11,43 @@ from typing import Any
 
 from multiform.errors import MultiformError, UsageError, shorten
 from multiform.media import named
-from multiform.results.names import sanitized
+from multiform.paths import sanitized
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.results.samples import sample_lines, task_hash
 from multiform.scoring.statistics import Estimate
 
-#: What `str.splitlines` and others take for the end of a line and JSON leaves as it is.
+#: Line separators that JSON does not escape, but `str.splitlines` and others split at.
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
 
 
 def to_json(results: Results) -> dict[str, Any]:
-    """The results object in lm-eval's order; docs/results.md lists the keys that are ours."""
+    """The results as the JSON object that lm-eval writes; docs/results.md lists the keys that Multiform adds."""
     forms, groups = results.forms, results.groups
     scored = [group for group in groups if group.estimates]
     both: list[FormResult | GroupResult] = [*forms, *groups]
-    every = sorted(both, key=lambda one: one.name)
+    by_name = sorted(both, key=lambda entry: entry.name)
     about = list(results.provenance.items())
     model = next((i for i, (key, _) in enumerate(about) if key == "model_source"), len(about))
     return {
-        "results": {one.name: one.scores() for one in both},
+        "results": {entry.name: entry.scores() for entry in both},
         **({"groups": {group.name: group.scores() for group in scored}} if scored else {}),
         "group_subtasks": {group.name: list(group.members) for group in groups},
         "configs": {form.name: dict(form.config) for form in sorted(forms, key=lambda form: form.name)},
-        "versions": {one.name: one.version for one in every},
-        "n-shot": {one.name: one.num_fewshot for one in every},
-        "higher_is_better": {one.name: dict(one.higher_is_better) for one in every},
+        "versions": {entry.name: entry.version for entry in by_name},
+        "n-shot": {entry.name: entry.num_fewshot for entry in by_name},
+        "higher_is_better": {entry.name: dict(entry.higher_is_better) for entry in by_name},
         "n-samples": {form.name: {"original": form.total_docs, "effective": form.n} for form in forms},
         "config": dict(results.run),
         **dict(about[:model]),
         "task_hashes": {form.name: task_hash(form) for form in forms},
         **dict(about[model:]),
-        "intervals": {one.name: _intervals(one.estimates) for one in both},
+        "intervals": {entry.name: _intervals(entry.estimates) for entry in both},
         "forms": {form.name: _form(form) for form in forms},
     }
 
 
 def prepare_output(path: Path) -> None:
-    """Make sure, before a model is asked anything, that the results can be written."""
+    """Check, before the model runs, that results can be written to a folder or .json file."""
     folder = path.parent if path.suffix == ".json" else path
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,10 @@ def prepare_output(path: Path) -> None:
 
 
 def write_results(results: Results, path: Path, *, samples: bool) -> list[Path]:
-    """Write ``results_<date>.json``, and a ``samples_<form>_<date>.jsonl`` for each form."""
+    """Write ``results_<date>.json``, and with `samples` a ``samples_<form>_<date>.jsonl`` for each form.
+
+    `path` is a folder, or a .json file whose name replaces ``results``. Returns the written files.
+    """
     stamp = str(results.provenance["date_iso"]).replace(":", "-")
     if path.suffix == ".json":
         folder, main = path.parent, path.with_name(f"{path.stem}_{stamp}.json")
@@ -73,7 +76,7 @@ def write_results(results: Results, path: Path, *, samples: bool) -> list[Path]:
     written = [_write(main, [plain_json(to_json(results)), "\n"])]
     for form in results.forms if samples else ():
         name = sanitized(form.name)
-        # Different forms may be alike once sanitized; none may replace another.
+        # Two forms may have the same sanitized name; the hash of the form keeps their files apart.
         taken = (folder / f"samples_{name}_{stamp}.jsonl") in written
         file = folder / f"samples_{f'{name}_{form.identity}' if taken else name}_{stamp}.jsonl"
         written.append(_write(file, (json_line(line) + "\n" for line in sample_lines(form))))
@@ -86,7 +89,7 @@ def plain_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
 
 
 def json_line(value: Mapping[str, Any]) -> str:
-    r"""A JSON document on one line, whatever a reader takes for the end of a line.
+    r"""A JSON document on one line, with all line separators escaped.
 
     >>> json_line({"text": "one\u2028two", "score": float("nan")})
     '{"text": "one\\u2028two", "score": null}'
@@ -96,7 +99,7 @@ def json_line(value: Mapping[str, Any]) -> str:
 
 
 def _finite(value: Any) -> Any:
-    """The value with names for keys, and null for the numbers that JSON does not have."""
+    """The value with strings as keys, and None for numbers that JSON does not have."""
     if isinstance(value, Mapping):
         return {str(key): _finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
@@ -105,12 +108,12 @@ def _finite(value: Any) -> Any:
         return _finite(value.item())
     if isinstance(value, float) and not math.isfinite(value):
         return None
-    # A file inside a string is as binary as one outside.
+    # A data URL holds a whole file, which is replaced by its summary.
     return named(value) if isinstance(value, str) and value.startswith(("data:image/", "data:audio/")) else value
 
 
 def _write(path: Path, parts: Iterable[str]) -> Path:
-    """Write beside the path and rename, so that no file is ever half there."""
+    """Write a temporary file and rename it, so that no file is ever incomplete."""
     partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Results as a data frame, and as the table that a notebook shows."""
+"""Results as a pandas data frame, and as an HTML table for notebooks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _COLUMNS = (
 
 
 def frame(results: Results) -> DataFrame:
-    """A row for each metric and filter of each form and group; an empty cell is a value that there is not."""
+    """A data frame with a row for each metric and filter of each form and group."""
     try:
         import pandas
     except ImportError as error:
@@ -47,7 +47,7 @@ def _rows(entry: FormResult | GroupResult) -> Iterator[dict[str, Any]]:
 
 
 def html_table(results: Results) -> str:
-    """The table of a run in HTML: a row for each form, then one for each group that has scores."""
+    """The results as an HTML table: a row for each form, then for each group with scores."""
     from multiform.results.table import COLUMNS, row
 
     head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)

@@ -1,4 +1,4 @@
-"""Scores as a Markdown table with lm-eval's columns: a row for each metric and filter."""
+"""Scores as Markdown tables with lm-eval's columns: a row for each metric and filter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ARROWS: Mapping[bool | None, str] = {True: "↑", False: "↓", None: ""}
 
 
 def markdown(results: Results) -> str:
-    """A line about the run and a table of tasks, then one of groups where there are any.
+    """A line about the run and a table of tasks, then a table of groups where there are any.
 
     |Tasks|Version|Filter|n-shot|Metric|   |Value |   |Stderr|
     |-----|------:|------|-----:|------|---|-----:|---|------|
@@ -30,18 +30,18 @@ def markdown(results: Results) -> str:
 
 
 def _tasks(results: Results) -> Iterator[Sequence[str]]:
-    """Groups by name, each with its members below it, and then all other tasks."""
+    """The rows of all groups by name, each with its members below it, and then of all other tasks."""
     by_name: dict[str, FormResult | GroupResult] = {form.name: form for form in results.forms}
     by_name |= {group.name: group for group in results.groups}
     shown: set[str] = set()
 
     def below(name: str, depth: int) -> Iterator[Sequence[str]]:
-        one = by_name.get(name)
-        if one is None or name in shown:
+        entry = by_name.get(name)
+        if entry is None or name in shown:
             return
         shown.add(name)
-        yield from _rows(one, depth)
-        for member in sorted(one.members) if isinstance(one, GroupResult) else ():
+        yield from _rows(entry, depth)
+        for member in sorted(entry.members) if isinstance(entry, GroupResult) else ():
             yield from below(member, depth + 1)
 
     inside = {member for group in results.groups for member in group.members}
@@ -51,12 +51,12 @@ def _tasks(results: Results) -> Iterator[Sequence[str]]:
         yield from below(name, 0)
 
 
-def _rows(one: FormResult | GroupResult, depth: int) -> Iterator[Sequence[str]]:
-    name, version = f"{' ' * depth}- {one.alias}" if depth else one.alias, _number(one.version)
-    for key in sorted(one.estimates):
+def _rows(entry: FormResult | GroupResult, depth: int) -> Iterator[Sequence[str]]:
+    name, version = f"{' ' * depth}- {entry.alias}" if depth else entry.alias, _number(entry.version)
+    for key in sorted(entry.estimates):
         metric, _, scorer = key.partition(",")
-        arrow = _ARROWS[one.higher_is_better.get(metric)]
-        yield name, version, scorer, str(one.num_fewshot), metric, arrow, *_values(one.estimates[key])
+        arrow = _ARROWS[entry.higher_is_better.get(metric)]
+        yield name, version, scorer, str(entry.num_fewshot), metric, arrow, *_values(entry.estimates[key])
         name = version = ""
 
 
@@ -65,7 +65,7 @@ def _values(estimate: Estimate) -> Sequence[str]:
 
 
 def _number(version: Any) -> str:
-    """A version without the zero behind the point, which says nothing."""
+    """A version without a trailing ``.0``."""
     return str(version).removesuffix(".0")
 
 

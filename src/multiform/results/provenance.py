@@ -1,4 +1,4 @@
-"""When, where and with what a run was done."""
+"""Provenance: when, where and with which software a run was done."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from multiform.hashing import sha256
 from multiform.models import Model
-from multiform.results.names import sanitized, sha256
+from multiform.paths import sanitized
 
-#: The version of lm-eval whose prompts, scores and files these are.
+#: The version of lm-eval that prompts, scores and files agree with.
 LM_EVAL_VERSION = "0.4.13"
-#: Arguments that name a model, the most telling first.
+#: Arguments that name a model, in order of precedence.
 _NAMING = ("peft", "delta", "pretrained", "model", "path", "engine")
 _PACKAGES = ("torch", "transformers", "datasets", "numpy")
 
@@ -34,7 +35,11 @@ def provenance(
     fewshot_as_multiturn: bool | None,
     chat: bool,
 ) -> dict[str, Any]:
-    """The keys of a results file that say how it came to be: lm-eval's in their order, then ours."""
+    """The keys of a results file about the run: lm-eval's in their order, then those that Multiform adds.
+
+    `source` is the registered name of the model, `arguments` are its arguments, `seconds` is the time that the run
+    took, and `chat` says whether the chat template was applied.
+    """
     template = model.chat_template_text() if chat else None
     name = next((str(arguments[key]) for key in _NAMING if arguments.get(key)), model.name)
     return {
@@ -70,19 +75,19 @@ def package_version(name: str) -> str | None:
 
 
 def _environment() -> str:
-    """The machine and the packages that numbers depend on, a line for each."""
-    found = {name: package_version(name) for name in _PACKAGES}
+    """The machine and the versions of packages that scores depend on, a line for each."""
+    versions = {name: package_version(name) for name in _PACKAGES}
     lines = [
         f"Python {sys.version.split()[0]}",
         f"OS {platform.platform()}",
         f"CPU {platform.processor() or platform.machine()}, {os.cpu_count()} logical",
-        *(f"{name} {version}" for name, version in found.items() if version),
+        *(f"{name} {version}" for name, version in versions.items() if version),
     ]
     return "\n".join(lines)
 
 
 def _git_hash(folder: str = ".") -> str | None:
-    """The commit of the folder that the run was started in, where it is a repository."""
+    """The git commit of a folder, by default the working directory; None where it is no repository."""
     command = ["git", "-C", folder, "describe", "--always"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
@@ -92,5 +97,5 @@ def _git_hash(folder: str = ".") -> str | None:
 
 
 def _upper_git_hash() -> str | None:
-    """The same of the folder above, where that one is the root of a repository."""
+    """The git commit of the parent folder, where that is the root of a repository."""
     return _git_hash("..") if Path("..", ".git").exists() else None

@@ -1,4 +1,4 @@
-"""Results: the scores of every form of a run, with all that is needed to reproduce them."""
+"""Results: the scores of all forms and groups of a run, with what is needed to reproduce them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from multiform.catalog import Group, node_name
 from multiform.forms import ScoredSample
 from multiform.results.scores import Scores, no_such_form
+from multiform.scoring.groups import group_scores
 from multiform.scoring.statistics import Estimate
 
 if TYPE_CHECKING:
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormResult:
-    """The scores of one form."""
+    """The scores and samples of one form: a task under one format."""
 
     form: str
     task: str
@@ -25,33 +27,34 @@ class FormResult:
     #: Short hash of the resolved format, few-shot setting and overrides.
     identity: str
     version: Any
-    #: As shown: a task's metadata may say otherwise than was asked for.
+    #: The number of few-shot examples as shown, which the task's metadata may override.
     num_fewshot: Any
     total_docs: int
     estimates: Mapping[str, Estimate]
     higher_is_better: Mapping[str, bool]
     #: The task's configuration with the exact templates of its prompts.
     config: Mapping[str, Any]
-    #: Where the question, choices and answer were found, before any format.
+    #: The fields of the question, choices and answer, before any format.
     mapping: Mapping[str, Any]
     format: Mapping[str, Any] | None
-    #: The format's name, as ``@`` or the task's `formats` has it.
+    #: The name of the format after ``@``, or in the task's `formats`.
     format_label: str | None
     overridden: Sequence[str]
     samples: Sequence[ScoredSample]
 
     @property
     def name(self) -> str:
-        """What results are keyed by: the form."""
+        """The name of the form, which results are keyed by."""
         return self.form
 
     @property
     def n(self) -> int:
+        """The number of documents that were evaluated."""
         return len({sample.doc_id for sample in self.samples})
 
     @property
     def primary(self) -> str:
-        """The key of the form's first metric, the one that tables lead with."""
+        """The key of the form's first metric, which tables show first."""
         return next(iter(self.estimates))
 
     def __repr__(self) -> str:
@@ -68,9 +71,9 @@ class GroupResult:
 
     name: str
     alias: str
-    #: How deep the group is below the one that was asked for.
+    #: How many groups this one is nested in.
     depth: int
-    #: Names of the tasks and groups in it.
+    #: Names of the tasks and groups in the group.
     members: Sequence[str]
     version: Any
     num_fewshot: Any
@@ -99,18 +102,18 @@ def _scores(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
     return values
 
 
-#: Lines of a `repr`.
+#: The largest number of lines of a `repr`.
 _SHOWN = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Results(Mapping[str, Scores]):
-    """All forms and groups of a run; ``results["arc_easy@mcqa"]["acc"]`` is a score."""
+    """The results of a run: a mapping of forms and groups to scores, as in ``results["arc_easy@mcqa"]["acc"]``."""
 
     forms: Sequence[FormResult]
-    #: What the run was asked to do: model, arguments, seeds and so on.
+    #: The settings of the run: model, arguments, seeds and so on.
     run: Mapping[str, Any]
-    #: When, where, and with what the run was done.
+    #: When, where and with which software the run was done.
     provenance: Mapping[str, Any]
     groups: Sequence[GroupResult] = ()
 
@@ -133,7 +136,7 @@ class Results(Mapping[str, Scores]):
         return len(self.forms) + len(self.groups)
 
     def samples(self, name: str) -> list[dict[str, Any]]:
-        """The documents of a form with their prompts, answers and values, as a samples file has them."""
+        """The samples of a form, as lines of a samples file: documents with their prompts, responses and values."""
         from multiform.results.samples import sample_lines
 
         for form in self.forms:
@@ -142,7 +145,7 @@ class Results(Mapping[str, Scores]):
         raise no_such_form(name, [form.name for form in self.forms])
 
     def save(self, path: str | Path, *, samples: bool = True) -> list[Path]:
-        """Write the results and the samples of each form to a folder, or to a .json file; returns what was written."""
+        """Write the results, and the samples of each form, to a folder or .json file; returns the written files."""
         from multiform.results.export import write_results
 
         return write_results(self, Path(path), samples=samples)
@@ -167,9 +170,34 @@ class Results(Mapping[str, Scores]):
 
 
 def _line(entry: FormResult | GroupResult) -> str:
-    """A form or group in a line: its first score."""
+    """A form or group on one line, with its first score."""
     if not entry.estimates:
         return f"{entry.name}: no scores"
     key, estimate = next(iter(entry.estimates.items()))
     error = "" if estimate.stderr is None else f" ± {estimate.stderr:.4f}"
     return f"{entry.name}: {key.partition(',')[0]} {estimate.value:.4f}{error} (n={estimate.n})"
+
+
+def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0) -> list[GroupResult]:
+    """The result of a group, followed by the results of the groups in it; `forms` has the results of all forms."""
+    inside = [forms[task.form_name] for task in group.tasks() if task.form_name in forms]
+    shots = {form.num_fewshot for form in inside}
+    config = group.config
+    result = GroupResult(
+        name=group.name,
+        alias=config.group_alias or group.name,
+        depth=depth,
+        members=[node_name(member) for member in group.members],
+        version=str((config.metadata or {}).get("version", "N/A")),
+        num_fewshot=shots.pop() if len(shots) == 1 else "mixed",
+        estimates=group_scores(config.aggregates(), [form.estimates for form in inside]),
+        higher_is_better={key: value for form in inside for key, value in form.higher_is_better.items()},
+        n=sum(form.n for form in inside),
+    )
+    below = [
+        inner
+        for member in group.members
+        if isinstance(member, Group)
+        for inner in group_results(member, forms, depth + 1)
+    ]
+    return [result, *below]

@@ -1,4 +1,4 @@
-"""Samples as lm-eval writes them: a line for each document and filter, with its prompts, answers and values."""
+"""Samples in the layout of lm-eval: a line for each document and filter, with its prompts, responses and values."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from multiform.forms import ScoredSample
+from multiform.hashing import sha256
 from multiform.media import Media, named
 from multiform.requests import (
     Completion,
@@ -18,19 +19,18 @@ from multiform.requests import (
     Request,
     RollingRequest,
 )
-from multiform.results.names import sha256
 from multiform.results.results import FormResult
 
 
 def sample_lines(form: FormResult) -> Iterator[dict[str, Any]]:
-    """One object for each scorer and document: all documents of the first scorer, then those of the next."""
+    """The lines of a samples file: all documents of the first scorer, then those of the next."""
     for sample in _in_order(form):
         line = {**_asked(sample), **_hashes(sample), **sample.values}
         yield {**line, **{key: value for key, value in _plain(sample).items() if key not in line}}
 
 
 def task_hash(form: FormResult) -> str:
-    """The hash of all documents, prompts and targets of a form."""
+    """The hash over all documents, prompts and targets of a form."""
     return sha256("".join("".join(_hashes(sample).values()) for sample in _in_order(form)))
 
 
@@ -40,14 +40,14 @@ def _in_order(form: FormResult) -> list[ScoredSample]:
 
 
 def _asked(sample: ScoredSample) -> dict[str, Any]:
-    answers = list(zip(sample.instances, sample.outputs, strict=True))
-    asked = [list(some) for _, some in groupby(answers, key=lambda pair: _once(pair[0]))]
+    pairs = list(zip(sample.instances, sample.outputs, strict=True))
+    by_request = [list(repeats) for _, repeats in groupby(pairs, key=lambda pair: _once(pair[0]))]
     return {
         "doc_id": sample.doc_id,
         "doc": dict(sample.doc),
         "target": str(sample.target),
-        "arguments": {f"gen_args_{i}": _argument(some[0][0].request) for i, some in enumerate(asked)},
-        "resps": [[_response(output, instance.request) for instance, output in some] for some in asked],
+        "arguments": {f"gen_args_{i}": _argument(repeats[0][0].request) for i, repeats in enumerate(by_request)},
+        "resps": [[_response(output, instance.request) for instance, output in repeats] for repeats in by_request],
         "filtered_resps": [_response(output) for output in sample.filtered],
         "filter": sample.scorer,
         "metrics": [name for name, value in sample.values.items() if not isinstance(value, str)],
@@ -55,7 +55,7 @@ def _asked(sample: ScoredSample) -> dict[str, Any]:
 
 
 def _plain(sample: ScoredSample) -> dict[str, Any]:
-    """What lm-eval writes as text or not at all, as numbers and values; a metric of the same name goes before."""
+    """The keys that Multiform adds to a line: prediction, gold, and log-likelihoods as numbers."""
     scored = [output for output in sample.outputs if isinstance(output, LLOutput)]
     numbers = {
         "loglikelihoods": [output.loglikelihood for output in scored],
@@ -74,7 +74,7 @@ def _hashes(sample: ScoredSample) -> dict[str, str]:
 
 
 def _once(instance: Instance) -> Any:
-    """The same for all repeats of one generation, and another for any other request."""
+    """A key that is equal for repeats of the same generation, and different for all other requests."""
     request = instance.request
     return (request.context, request.options) if isinstance(request, GenerationRequest) else instance.idx
 
@@ -88,14 +88,14 @@ def _argument(request: Request) -> dict[str, Any]:
 
 
 def _media(media: Sequence[Media]) -> dict[str, Any]:
-    """The third argument that lm-eval has for images and sounds, where there are any."""
+    """The third argument of a request with images or audio, as lm-eval has it."""
     kinds = {"visual": "image", "audio": "audio"}
-    found = {name: [one.summary() for one in media if one.kind == kind] for name, kind in kinds.items()}
-    return {"arg_2": {name: some for name, some in found.items() if some}} if media else {}
+    summaries = {name: [item.summary() for item in media if item.kind == kind] for name, kind in kinds.items()}
+    return {"arg_2": {name: listed for name, listed in summaries.items() if listed}} if media else {}
 
 
 def _response(output: Any, request: Request | None = None) -> Any:
-    """An answer as text, or nested lists of texts, as lm-eval writes it."""
+    """A response as text, or nested lists of texts, as lm-eval writes it."""
     if isinstance(output, LLOutput):
         likelihood = str(output.loglikelihood)
         return likelihood if isinstance(request, RollingRequest) else [likelihood, str(output.is_greedy)]

@@ -1,4 +1,4 @@
-"""Scores: what one form or group came to, looked up by lm-eval's keys or by a metric's bare name."""
+"""Scores of one form or group, looked up by lm-eval's keys or by the name of a metric."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from multiform.errors import UsageError, nearest
 
 
 class NoSuchResultError(UsageError, KeyError):
-    """There is no form, group or metric of that name; also a KeyError, as of any mapping."""
+    """There is no form, group or metric of that name; also a KeyError, as for any mapping."""
 
 
 class Scores(dict[str, Any]):
-    """The scores of a form or group, keyed ``metric,filter``; a bare ``metric`` will do where it has one filter.
+    """The scores of a form or group, keyed ``metric,filter``; ``metric`` is enough where there is one filter.
 
     >>> scores = Scores("quiz@mcqa", {"alias": "quiz", "acc,none": 0.5, "acc_stderr,none": 0.1})
     >>> scores["acc"], scores["acc_stderr"], scores.get("f1"), "acc" in scores

@@ -1,4 +1,4 @@
-"""The tables of a run: a row for each form, and one for each group."""
+"""The tables that `multiform run` prints: a row for each form, and one for each group."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COLUMNS = ("Form", "n", "Shots", "Metric", "Score", "± SE", "95 % interval", "A
 
 
 def results_table(results: Results) -> Table:
-    """A row for each form: its first metric with its uncertainty, and the others in short."""
+    """The table of forms: the first metric with its uncertainty, and the values of the others."""
     table = _table("Form")
     for form in results.forms:
         table.add_row(*row(form))
@@ -23,7 +23,7 @@ def results_table(results: Results) -> Table:
 
 
 def groups_table(results: Results) -> Table:
-    """The same for the groups, each below the one that it is in."""
+    """The table of groups with scores, indented by their depth."""
     table = _table("Group")
     for group in results.groups:
         if group.estimates:
@@ -33,7 +33,7 @@ def groups_table(results: Results) -> Table:
 
 
 def print_table(results: Results, console: Console) -> None:
-    """Print the tables, then what was set aside."""
+    """Print the tables, then the task settings that formats override."""
     console.print(results_table(results))
     if any(group.estimates for group in results.groups):
         console.print(groups_table(results))
@@ -54,20 +54,20 @@ def _table(first: str) -> Table:
     return table
 
 
-def row(one: FormResult | GroupResult) -> Sequence[str]:
+def row(entry: FormResult | GroupResult) -> Sequence[str]:
     """The cells of a form or group, under `COLUMNS`."""
-    first, *others = one.estimates
-    primary = one.estimates[first]
-    arrow = "↑" if one.higher_is_better.get(first.partition(",")[0], True) else "↓"
+    first, *others = entry.estimates
+    primary = entry.estimates[first]
+    arrow = "↑" if entry.higher_is_better.get(first.partition(",")[0], True) else "↓"
     return (
-        one.alias,
+        entry.alias,
         str(primary.n),
-        str(one.num_fewshot),
+        str(entry.num_fewshot),
         f"{_name(first)} {arrow}",
         f"{primary.value:.4f}",
         "" if primary.stderr is None else f"{primary.stderr:.4f}",
         _interval(primary),
-        ", ".join(f"{_name(key)} {one.estimates[key].value:.3f}" for key in others),
+        ", ".join(f"{_name(key)} {entry.estimates[key].value:.3f}" for key in others),
     )
 
 

@@ -1,1 +1,1 @@
-"""Scoring: filter, read, score and aggregate what a model answered."""
+"""Scoring: filter the responses of a model, extract predictions, score them and aggregate the scores."""

@@ -1,4 +1,4 @@
-"""Aggregations: how the values of many documents become one number with its uncertainty.
+"""Aggregations: from the values of all documents to one number with its uncertainty.
 
 The values are those of lm-eval 0.4.13, and so are the standard errors where it has them: the sample
 standard error of a mean, and the bootstrap for a fixed list of others, capped for the slow ones.
@@ -27,7 +27,7 @@ aggregations: Registry[Aggregation] = Registry("aggregation")
 
 
 def register_aggregation(name: str) -> Callable[[Callable[[Sequence[Any]], float]], Callable[[Sequence[Any]], float]]:
-    """Register a plain function of all values; its standard error is not known."""
+    """Register a function of the list of all values as an aggregation, without a standard error."""
 
     def decorate(function: Callable[[Sequence[Any]], float]) -> Callable[[Sequence[Any]], float]:
         aggregations.register(name)(plain_aggregation(function))
@@ -37,7 +37,7 @@ def register_aggregation(name: str) -> Callable[[Callable[[Sequence[Any]], float
 
 
 def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation:
-    """An aggregation of a function that gives the value alone, or the one that the function says it stands for."""
+    """The aggregation of a plain function of all values; its attribute `aggregation`, where it has one."""
     known: Aggregation | None = getattr(function, "aggregation", None)
     if known is not None:
         return known
@@ -55,27 +55,27 @@ def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation
     return aggregate
 
 
-#: What an aggregation wants of each document: a number, a pair such as (gold, prediction), or whatever it is.
+#: What an aggregation takes for each document: a number, a pair such as (gold, prediction), or anything.
 ItemKind = Literal["number", "pair", "any"]
 
 
 def item_kind(aggregation: Aggregation) -> ItemKind:
-    """What a registered aggregation wants of each document; a task's function takes what its task gives it."""
+    """What an aggregation takes for each document; "any" for functions that a task brings along."""
     return _ITEM_KINDS.get(aggregation, "any")
 
 
 def aggregated(aggregation: Aggregation, items: Sequence[Any], iterations: int, metric: str) -> Estimate:
-    """The aggregate of a metric's values; values that the aggregation has no use for are an error that says so."""
+    """Aggregate the values of a metric; an error of the aggregation names the metric and its values."""
     hint = f"its values are {shorten(list(items[:3]))}: give others, or another aggregation"
     with running(f"the aggregation of metric '{metric}'", hint=hint):
         return aggregation(items, iterations)
 
 
-def _as_number(value: Any, told: str) -> float:
+def _as_number(value: Any, source: str) -> float:
     try:
         return float(value)
     except (TypeError, ValueError) as error:
-        raise DataError(f"{told} {shorten(value)}, not a number", hint="return one number") from error
+        raise DataError(f"{source} {shorten(value)}, not a number", hint="return one number") from error
 
 
 def _bootstrapped(function: Callable[[Sequence[Any]], float], cap: int = DEFAULT_ITERATIONS) -> Aggregation:
@@ -119,20 +119,20 @@ def perplexity(items: Sequence[Any], iterations: int) -> Estimate:
 
 @aggregations.register("weighted_perplexity")
 def weighted_perplexity(items: Sequence[tuple[float, float]], iterations: int) -> Estimate:
-    """exp of the negative log-likelihood per word or byte of all documents together."""
+    """exp of the negative log-likelihood per word or byte, over all documents together."""
     rate = ratio_estimate(items, scale=-1.0)
     return Estimate(value=math.exp(rate.value), n=rate.n)
 
 
 @aggregations.register("bits_per_byte")
 def bits_per_byte(items: Sequence[tuple[float, float]], iterations: int) -> Estimate:
-    """Bits per byte of all documents together."""
+    """Bits per byte over all documents together."""
     return ratio_estimate(items, scale=-1 / math.log(2))
 
 
 @aggregations.register("brier_score")
 def brier_score(items: Sequence[Any], iterations: int) -> Estimate:
-    """The mean squared error of the probabilities, or of pairs of the right index and the probabilities.
+    """The mean of squared errors, or of those of pairs of the gold index and the probabilities.
 
     >>> brier_score([(0, [0.5, 0.5]), (1, [0.0, 1.0])], 0).value
     0.25
@@ -146,7 +146,7 @@ def _squared_error(gold: int, probabilities: Sequence[float]) -> float:
 
 @aggregations.register("bypass")
 def bypass(items: Sequence[Any], iterations: int) -> Estimate:
-    """Stands for a score that is not computed."""
+    """999, in place of a score that is not computed."""
     return Estimate(value=999.0, n=len(items))
 
 

@@ -1,4 +1,4 @@
-"""Bootstrap standard errors with the resamples of lm-eval: the same numbers for the same data.
+"""Bootstrap standard errors with the same resamples as lm-eval, so that the numbers are the same.
 
 Chunk i of up to 1,000 resamples takes its draws from Python's generator with seed i. numpy's
 Mersenne Twister, seeded by the array [i], gives the same draws, many at a time.
@@ -26,7 +26,7 @@ def bootstrap_stderr(statistic: Callable[[Sequence[Any]], float], items: Sequenc
 def bootstrap_mean_stderr(
     finish: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]], values: Sequence[float], iterations: int
 ) -> float:
-    """The same for a function of the mean, computed a chunk at a time; NaN stands for no value."""
+    """The standard deviation of a function of the mean over resamples of the values; NaN is a missing value."""
     import numpy as np
 
     array = np.asarray(values, dtype=np.float64)
@@ -35,7 +35,7 @@ def bootstrap_mean_stderr(
 
 
 def resamples(n: int, iterations: int) -> Iterator[np.ndarray[Any, Any]]:
-    """Index rows of resamples, in chunks.
+    """The indexes of resamples, one row each, in chunks.
 
     >>> import random
     >>> rows = next(resamples(5, 1000))

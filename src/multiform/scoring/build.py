@@ -1,4 +1,4 @@
-"""From a configuration to its scorers: which filters, which metrics, and what was set aside."""
+"""Build the scorers of a task configuration: its filters, its metrics, and what its format overrides."""
 
 from __future__ import annotations
 
@@ -26,36 +26,38 @@ DEFAULT_METRICS: Mapping[str, Sequence[str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Scoring:
-    """The scorers of a form, and the task's metrics that do not fit its output type."""
+    """The scorers of a form, and the task's metrics that its format overrides."""
 
     scorers: tuple[Scorer, ...]
     overridden: tuple[str, ...] = ()
-    #: What is odd about the metrics but no reason to refuse them.
+    #: Warnings about the metrics.
     notes: tuple[ConfigError, ...] = ()
 
 
 def build_scoring(config: TaskConfig, *, own_results: bool = False, metric: str | None = None) -> Scoring:
-    """One scorer for each filter pipeline, or the scorer that the task or its format names.
+    """Build one scorer for each filter pipeline, of the class that the task or its format names.
 
-    With `own_results` the task's code gives the values, and its metrics only say how to aggregate them.
-    With `metric` that is the only one, and no scorer of the task or its format reads the responses.
+    With `own_results`, the values come from the task's `process_results`, and its metrics only aggregate them.
+    With `metric`, that metric is the only one, and the scorer class of the task or its format is not used.
     """
     if metric is not None:
         return _only(config, metric)
     notes: list[ConfigError] = []
-    own = [_metric(config, ("metric_list", i), spec, own_results, notes) for i, spec in enumerate(config.metric_list)]
-    notes += _repeated(config, own)
-    fitting = [metric for metric in own if own_results or _fits(metric, config)]
-    aside = tuple(f"metric {metric.name}" for metric in own if metric not in fitting)
-    if aside and config.format is None:
-        misfit = next(metric for metric in own if metric not in fitting)
-        raise _misfit(misfit, config, ("metric_list", own.index(misfit)))
+    task_metrics = [
+        _metric(config, ("metric_list", i), spec, own_results, notes) for i, spec in enumerate(config.metric_list)
+    ]
+    notes += _repeated(config, task_metrics)
+    fitting = [metric for metric in task_metrics if own_results or _fits(metric, config)]
+    overridden = tuple(f"metric {metric.name}" for metric in task_metrics if metric not in fitting)
+    if overridden and config.format is None:
+        misfit = next(metric for metric in task_metrics if metric not in fitting)
+        raise _misfit(misfit, config, ("metric_list", task_metrics.index(misfit)))
     kind = _scorer_class(config)
-    chosen = fitting if own_results and not own else _chosen(config, kind, fitting)
+    chosen = fitting if own_results and not task_metrics else _chosen(config, kind, fitting)
     if not config.filter_list:
         pipeline = _pipeline(config, "none", kind.default_filter_cfg, ("scorer",))
-        return Scoring((_construct(config, kind, pipeline, chosen),), aside, tuple(notes))
-    made = []
+        return Scoring((_construct(config, kind, pipeline, chosen),), overridden, tuple(notes))
+    built = []
     names: set[str] = set()
     for index, entry in enumerate(config.filter_list):
         path = ("filter_list", index)
@@ -65,9 +67,11 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, metric: str 
         names.add(entry["name"])
         pipeline = _pipeline(config, entry["name"], entry["filter"], path)
         specs = entry.get("metric_list", ())
-        mine = [_metric(config, (*path, "metric_list", i), spec, own_results, notes) for i, spec in enumerate(specs)]
-        made.append(_construct(config, kind, pipeline, mine or chosen))
-    return Scoring(tuple(made), aside, tuple(notes))
+        pipeline_metrics = [
+            _metric(config, (*path, "metric_list", i), spec, own_results, notes) for i, spec in enumerate(specs)
+        ]
+        built.append(_construct(config, kind, pipeline, pipeline_metrics or chosen))
+    return Scoring(tuple(built), overridden, tuple(notes))
 
 
 def _repeated(config: TaskConfig, listed: Sequence[Metric]) -> list[ConfigError]:
@@ -95,18 +99,18 @@ def _only(config: TaskConfig, name: str) -> Scoring:
     return Scoring(tuple(Scorer(pipeline=pipeline, metrics=[metric]) for pipeline in pipelines))
 
 
-def _chosen(config: TaskConfig, kind: type[Scorer], own: Sequence[Metric]) -> list[Metric]:
-    """A format's metrics come first and the task's own are added; without a format the task's are all."""
-    if own and config.format is None:
-        return list(own)
-    given = config.format.metric_list if config.format is not None else None
-    if given:
-        made = [_format_metric(config, index, spec) for index, spec in enumerate(given)]
+def _chosen(config: TaskConfig, kind: type[Scorer], task_metrics: Sequence[Metric]) -> list[Metric]:
+    """The metrics of the format, or the defaults, with the task's added; without a format, the task's alone."""
+    if task_metrics and config.format is None:
+        return list(task_metrics)
+    format_metrics = config.format.metric_list if config.format is not None else None
+    if format_metrics:
+        defaults = [_format_metric(config, index, spec) for index, spec in enumerate(format_metrics)]
     else:
         specs = kind.default_metric_cfg or _defaults(config)
-        made = [build_metric({"metric": spec} if isinstance(spec, str) else spec) for spec in specs]
-    named = {metric.name: metric for metric in made}
-    return list({**named, **{metric.name: metric for metric in own}}.values())
+        defaults = [build_metric({"metric": spec} if isinstance(spec, str) else spec) for spec in specs]
+    named = {metric.name: metric for metric in defaults}
+    return list({**named, **{metric.name: metric for metric in task_metrics}}.values())
 
 
 def _format_metric(config: TaskConfig, index: int, spec: Mapping[str, Any]) -> Metric:
@@ -118,10 +122,10 @@ def _format_metric(config: TaskConfig, index: int, spec: Mapping[str, Any]) -> M
 
 
 def _fits(metric: Metric, config: TaskConfig) -> bool:
-    """Whether a metric of the task can be computed under its format, and means there what it meant to the task."""
+    """Whether a metric of the task can be computed under its format and has the same meaning there."""
     alone = config.format is not None and config.format.scored == "gold"
     if metric.name == "acc" and alone and config.mapping.choices is not None:
-        return False  # no choice is picked where the right one alone is scored
+        return False  # no choice is picked where only the gold one is scored
     return config.output_type in metric.output_types
 
 
@@ -146,7 +150,7 @@ def _pipeline(
     try:
         return build_pipeline(name, steps) if steps else Pipeline(name, ())
     except MultiformError as error:
-        raise ConfigError(error.what, where=config.where(*path), hint=error.hint) from error
+        raise error.moved(config.where(*path)) from error
 
 
 def _scorer_class(config: TaskConfig) -> type[Scorer]:
@@ -178,8 +182,10 @@ def _construct(config: TaskConfig, kind: type[Scorer], pipeline: Pipeline, chose
     except MultiformError:
         raise
     except Exception as error:  # TypeError for a wrong argument; a user's class may raise anything
-        told = str(error) if isinstance(error, TypeError) else reason(error)
-        raise ConfigError(f"{kind.__name__}: {told}", where=config.where("scorer"), hint="check its kwargs") from error
+        problem = str(error) if isinstance(error, TypeError) else reason(error)
+        raise ConfigError(
+            f"{kind.__name__}: {problem}", where=config.where("scorer"), hint="check its kwargs"
+        ) from error
 
 
 def _metric(
@@ -189,26 +195,79 @@ def _metric(
     own_results: bool,
     notes: list[ConfigError],
 ) -> Metric:
-    """A metric of the task; arguments that its kind of output has no use for are noted."""
+    """A metric of the task; arguments that do not apply to its output type are noted."""
     ignored: list[ConfigError] = []
     paired = not own_results and _is_paired(config, spec)
-    # Choices and pairs are compared without arguments, in lm-eval too; what a model wrote is compared with them.
+    # As in lm-eval, arguments of a metric apply to completions, not to choices and pairs.
     spare = paired or config.output_type != "generate_until"
     if spare:
         spec = {key: value for key, value in spec.items() if key != "hf_evaluate"}
     try:
-        made = build_metric(spec, computed=not own_results, notes=ignored if spare else None)
+        metric = build_metric(spec, computed=not own_results, notes=ignored if spare else None)
     except MultiformError as error:
-        raise ConfigError(error.what, where=config.where(*path), hint=error.hint) from error
-    place = config.where(*path)
-    notes += [ConfigError(f"{note.what}, and it is ignored", where=place, hint=note.hint) for note in ignored]
-    return replace(made, fn=pair, output_types=frozenset([config.output_type])) if paired else made
+        raise error.moved(config.where(*path)) from error
+    notes += [note.moved(config.where(*path), what=f"{note.what}, and it is ignored") for note in ignored]
+    return replace(metric, fn=pair, output_types=frozenset([config.output_type])) if paired else metric
 
 
 def _is_paired(config: TaskConfig, spec: Mapping[str, Any]) -> bool:
-    """Whether the task's own aggregation gets pairs of reference and text, as a metric of choices is none of texts."""
+    """Whether a metric of choices is listed for completions with an aggregation function of the task.
+
+    Such a function gets pairs of reference and completion.
+    """
     name = spec["metric"]
     if config.output_type != "generate_until" or config.format is not None or name not in metrics:
         return False
     by_text = "generate_until" in metrics.get(name).output_types and name not in CORPUS
     return callable(spec.get("aggregation")) and not by_text
+
+
+def check_reductions(config: TaskConfig, scorers: Sequence[Scorer]) -> list[ConfigError]:
+    """Raise for a reduction that needs more responses than any filter pipeline leaves, such as ``pass@2`` of one.
+
+    Where some pipelines leave enough, the others do not reduce; the returned notes say which.
+    """
+    notes: list[ConfigError] = []
+    for metric in {id(metric): metric for scorer in scorers for metric in scorer.metrics}.values():
+        users = [scorer for scorer in scorers if any(metric is used for used in scorer.metrics)]
+        problems = [_problem(config, scorer, metric) for scorer in users]
+        first = problems[0]
+        if first is not None and None not in problems:
+            raise first
+        idle = [problem or _without_effect(config, user, metric) for user, problem in zip(users, problems, strict=True)]
+        notes += [note for note in idle if note is not None]
+    return notes
+
+
+def _left(config: TaskConfig, scorer: Scorer) -> int:
+    """How many responses of a document reach the metrics, at most."""
+    if config.output_type != "generate_until":
+        return 1
+    most = scorer.pipeline.most
+    return config.repeats if most is None else min(config.repeats, most)
+
+
+def _problem(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError | None:
+    reduction, left = metric.reduction, _left(config, scorer)
+    if reduction is None or reduction.needs <= left:
+        return None
+    if config.output_type != "generate_until":
+        what = f"{reduction.name} needs {reduction.needs} responses, and a task of {config.output_type} has one"
+        return ConfigError(what, where=config.where("metric_list"), hint="remove the reduction")
+    if config.repeats < reduction.needs:
+        what = f"{reduction.name} needs {reduction.needs} repeats, there are {config.repeats}"
+        return ConfigError(what, where=config.where("metric_list"), hint=f"set repeats: {reduction.needs} or more")
+    what = f"{reduction.name} of metric '{metric.name}' needs {reduction.needs} responses, and the filters of "
+    hint = "remove take_first or majority_vote from them, or give these filters metrics of their own"
+    return ConfigError(f"{what}'{scorer.name}' leave {left}", where=config.where("filter_list"), hint=hint)
+
+
+def _without_effect(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError | None:
+    reduction, repeats = metric.reduction, config.repeats
+    if reduction is None or reduction.name == "take_first" or config.output_type != "generate_until" or repeats == 1:
+        return None
+    if _left(config, scorer) > 1:
+        return None
+    what = f"reduction {reduction.name} of metric '{metric.name}' gets one response of {repeats}, as the filters"
+    hint = "remove take_first or majority_vote from them to have all responses reduced"
+    return ConfigError(f"{what} of '{scorer.name}' leave one", where=config.where("filter_list"), hint=hint)

@@ -1,6 +1,6 @@
-"""Which documents a training corpus contains: n-grams of words that both have.
+"""Find the documents that a training corpus contains, by n-grams of words that both have.
 
-The n-grams of the documents are kept and the corpus is read once, so that memory does not grow with it.
+The n-grams of the documents are held in memory and the corpus is read once, so that it can be of any size.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _WORD = re.compile(r"\w+")
 
 
 def contaminated(queries: Mapping[K, str], corpus: Iterable[Path], n: int = DEFAULT_NGRAM) -> set[K]:
-    """The keys of the queries that share an n-gram with the corpus; a shorter query counts as a whole.
+    """The keys of the queries that share an n-gram with the corpus; a query of fewer words has to occur as a whole.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp(), "corpus.txt")
@@ -34,12 +34,12 @@ def contaminated(queries: Mapping[K, str], corpus: Iterable[Path], n: int = DEFA
         for gram in _ngrams(words(query), n):
             wanted.setdefault(gram, []).append(key)
     lengths = sorted({len(gram) for gram in wanted})
-    found: set[K] = set()
+    contaminated_keys: set[K] = set()
     for path in corpus:
         for text in _texts(path):
             for gram in _windows(words(text), lengths):
-                found.update(wanted.get(gram, ()))
-    return found
+                contaminated_keys.update(wanted.get(gram, ()))
+    return contaminated_keys
 
 
 def words(text: str) -> list[str]:

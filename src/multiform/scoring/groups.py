@@ -1,4 +1,4 @@
-"""The scores of a group: means over its tasks, with the standard errors of lm-eval 0.4.13."""
+"""The scores of a group: aggregates over its tasks, with the standard errors of lm-eval 0.4.13."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ Scores = Mapping[str, Estimate]
 
 
 def group_scores(aggregate_metric_list: Sequence[Mapping[str, Any]], tasks: Sequence[Scores]) -> dict[str, Estimate]:
-    """The group's metrics, each over the tasks that have it.
+    """Aggregate the scores of a group's tasks, each metric over the tasks that have it.
 
-    An entry names a `metric`, perhaps a `filter_list` (all filters by default), an `aggregation`
-    ("mean" or a function) and `weight_by_size` (true by default).
+    An entry of `aggregate_metric_list` has a `metric`, and optionally a `filter_list` (by default all filters), an
+    `aggregation` ("mean" or a function) and `weight_by_size` (by default true).
     """
-    found: dict[str, Estimate] = {}
+    scores_by_key: dict[str, Estimate] = {}
     for entry in aggregate_metric_list:
         for key in _keys(entry, tasks):
-            found[key] = _combined(entry, [scores[key] for scores in tasks if key in scores])
-    return found
+            scores_by_key[key] = _combined(entry, [scores[key] for scores in tasks if key in scores])
+    return scores_by_key
 
 
 def _keys(entry: Mapping[str, Any], tasks: Sequence[Scores]) -> list[str]:
@@ -45,15 +45,15 @@ def _combined(entry: Mapping[str, Any], estimates: Sequence[Estimate]) -> Estima
     return normal_estimate(value, stderr, total)
 
 
-def _aggregation(given: Any) -> Callable[[Sequence[Estimate], bool], float]:
-    if given == "mean":
+def _aggregation(aggregation: Any) -> Callable[[Sequence[Estimate], bool], float]:
+    if aggregation == "mean":
         return _mean
-    if callable(given):
+    if callable(aggregation):
         return lambda estimates, by_size: float(
-            given([e.value for e in estimates], [e.n for e in estimates], weight_by_size=by_size)
+            aggregation([e.value for e in estimates], [e.n for e in estimates], weight_by_size=by_size)
         )
     raise ConfigError(
-        f"aggregation: expected 'mean' or a function, got {shorten(given)}", hint="write aggregation: mean"
+        f"aggregation: expected 'mean' or a function, got {shorten(aggregation)}", hint="write aggregation: mean"
     )
 
 

@@ -1,4 +1,4 @@
-"""What a metric sees of one document: the model's answers beside what was right."""
+"""Outcomes: what a metric gets for one document, the model's responses and the gold answer."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, TypeAlias
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChoiceOutcome:
-    """Log-likelihoods of all choices; `choices` are the bare texts, without the delimiter.
+    """The log-likelihoods of all choices; `choices` are the bare texts, without the delimiter.
 
-    `gold` are the indexes of the right ones, none where the answer is not among the choices.
+    `gold` are the indexes of the correct choices, empty where the answer is not among the choices.
 
-    `scored` are the texts as they were asked for, delimiter and all, and `texts` what the choices say where
-    `choices` are their labels. `tokens` are the lengths of what was scored, `unconditional` the log-likelihoods
-    without the prompt. All four are empty where they are not known.
+    `scored` are the continuations with their delimiters, and `texts` the choices' texts where `choices` are their
+    labels. `tokens` are the lengths of the continuations, `unconditional` the log-likelihoods without the prompt.
+    All four are empty where they are not known.
     """
 
     loglikelihoods: tuple[float, ...]
@@ -29,7 +29,7 @@ class ChoiceOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LikelihoodOutcome:
-    """The log-likelihood of one text, exactly as it was asked for, and how long the task says it is."""
+    """The log-likelihood of one text, with the numbers of words and bytes that it is normalised by."""
 
     loglikelihood: float
     is_greedy: bool
@@ -40,10 +40,10 @@ class LikelihoodOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TextOutcome:
-    """What the model wrote; where choices were shown, what they were and how they were labelled.
+    """A completion, or the prediction extracted from it, with the references.
 
-    `prediction` is None when no answer could be read. `primed` is the beginning of the answer that
-    the prompt put into the model's mouth, `prompt` all that the model was shown.
+    `prediction` is None where none could be extracted. `choices` and `labels` are those that the prompt shows,
+    `primed` is the beginning of the completion that was part of the prompt, and `prompt` is the whole prompt.
     """
 
     prediction: Any

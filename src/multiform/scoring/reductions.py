@@ -1,4 +1,4 @@
-"""Reductions: how the values of repeated answers to one document become one."""
+"""Reductions: from the values of all repeats of a document to one value."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ register_reduction = reductions.register
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction:
-    """A reduction that a metric asks for, under the name by which messages know it."""
+    """A reduction of a metric, with its name for messages."""
 
     name: str
     function: ReductionFn
-    #: So many values it needs at least.
+    #: The smallest number of values that it can reduce.
     needs: int = 1
 
     def __call__(self, values: Sequence[Any]) -> Any:
@@ -38,19 +38,19 @@ class Reduction:
 _STEPS = (1, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 
 
-def build_reduction(given: str | ReductionFn) -> Reduction:
-    """A registered reduction, ``pass@k`` for one k, or a function."""
-    if isinstance(given, Reduction):
-        return given
-    if callable(given):
-        return _checked(name_of(given), given)
-    if given.startswith("pass@") and given[5:].isdigit() and int(given[5:]) > 0:
-        k = int(given[5:])
-        return Reduction(name=given, function=lambda values: {given: pass_at(values, k)}, needs=k)
-    if given not in reductions:
-        hint = nearest(given, [*reductions, "pass@1"], listed="reductions")
-        raise ConfigError(f"unknown reduction '{given}'", hint=hint)
-    return _checked(given, reductions.get(given))
+def build_reduction(spec: str | ReductionFn) -> Reduction:
+    """The reduction of a registered name, of ``pass@k`` with a number for k, or of a function."""
+    if isinstance(spec, Reduction):
+        return spec
+    if callable(spec):
+        return _checked(name_of(spec), spec)
+    if spec.startswith("pass@") and spec[5:].isdigit() and int(spec[5:]) > 0:
+        k = int(spec[5:])
+        return Reduction(name=spec, function=lambda values: {spec: pass_at(values, k)}, needs=k)
+    if spec not in reductions:
+        hint = nearest(spec, [*reductions, "pass@1"], listed="reductions")
+        raise ConfigError(f"unknown reduction '{spec}'", hint=hint)
+    return _checked(spec, reductions.get(spec))
 
 
 def _checked(name: str, function: ReductionFn) -> Reduction:
@@ -93,7 +93,7 @@ def majority_vote(values: Sequence[Any]) -> Any:
 
 @register_reduction("pass@k")
 def pass_at_k(values: Sequence[float]) -> dict[str, float]:
-    """The chance that one of k answers is right, for several k up to the number of repeats.
+    """The probability that at least one of k responses is correct, for several k up to the number of repeats.
 
     >>> pass_at_k([1, 0, 1, 0])
     {'pass@1': 0.5, 'pass@3': 1.0, 'pass@4': 1.0}
@@ -103,7 +103,7 @@ def pass_at_k(values: Sequence[float]) -> dict[str, float]:
 
 
 def pass_at(values: Sequence[float], k: int) -> float:
-    """The unbiased estimate of pass@k: one minus the chance that k draws without replacement all fail."""
+    """The unbiased estimate of pass@k: one minus the probability that k draws without replacement all fail."""
     n, right = len(values), sum(1 for value in values if value)
     if k > n:
         raise ConfigError(f"pass@{k} needs {k} repeats, there are {n}", hint=f"set repeats: {k} or more")

@@ -1,7 +1,7 @@
-"""Aggregates with their uncertainty: a value, its standard error and its 95 % interval.
+"""Estimates: a value with its standard error and 95 % interval.
 
-Pure functions of the per-document values. A rate of successes gets Wilson's interval, which stays
-inside 0 to 1 and is honest near the ends; a mean of other values and a ratio of sums get Student's t.
+Pure functions of the per-document values. A rate of successes has Wilson's interval, which stays
+within 0 to 1; a mean of other values and a ratio of sums have Student's t interval.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LEVEL = 0.95
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """An aggregate over `n` documents; the uncertainty is None where it cannot be known."""
+    """An aggregate over `n` documents, with its standard error and interval; None where they are not known."""
 
     value: float
     n: int
@@ -47,7 +47,7 @@ def mean_estimate(values: Sequence[float]) -> Estimate:
 
 
 def ratio_estimate(pairs: Sequence[tuple[float, float]], scale: float = 1.0) -> Estimate:
-    """`scale` times the sum of the first over the sum of the second values, by linearisation.
+    """`scale` times the sum of the first values over the sum of the second; uncertainty by linearisation.
 
     >>> ratio_estimate([(-2.0, 4.0), (-1.0, 2.0)], scale=-1.0).value
     0.5
@@ -87,7 +87,7 @@ def t_interval(value: float, stderr: float, n: int, level: float = LEVEL) -> tup
 
 
 def normal_estimate(value: float, stderr: float | None, n: int) -> Estimate:
-    """An aggregate whose standard error is known, or not, with a normal interval."""
+    """An aggregate with a normal interval, where its standard error is known."""
     if stderr is None:
         return Estimate(value=value, n=n)
     half = NormalDist().inv_cdf((1 + LEVEL) / 2) * stderr

@@ -1,4 +1,4 @@
-"""The values of one document: what a task's own code gives, as one value for each metric."""
+"""The values that a task's own code returns for a document, checked and reduced to one for each metric."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from multiform.scoring.scorers import Scorer
 def given_values(
     scorer: Scorer, values: Mapping[str, Any], aggregation_of: Callable[[str], Aggregation]
 ) -> dict[str, Any]:
-    """The values that `process_results` returned, lists of repeated values reduced to one.
+    """The values that `process_results` returned, with the values of repeats reduced to one.
 
-    A list is what a task's own aggregation gets as it is, unless the metric names a reduction. A registered
-    aggregation takes one number, or one pair, for each document: a list of these holds repeats.
+    A task's own aggregation gets a list as it is, unless the metric has a reduction. A registered aggregation takes
+    one number, or one pair, for each document, so that a list of these holds repeats.
     """
-    made: dict[str, Any] = {}
+    reduced: dict[str, Any] = {}
     for key, value in values.items():
         metric = scorer.named(str(key))
         repeats = _repeats(value, item_kind(aggregation_of(str(key))), metric)
         if repeats is None:
-            made[str(key)] = value
+            reduced[str(key)] = value
         elif not repeats:
             what = f"process_results gave metric '{key}' an empty list"
             raise DataError(what, hint="give a value, such as 0.0, or leave the metric out of this document")
         else:
-            made |= scorer.reduced([{str(key): repeat} for repeat in repeats])
-    return made
+            reduced |= scorer.reduced([{str(key): repeat} for repeat in repeats])
+    return reduced
 
 
 def _repeats(value: Any, kind: ItemKind, metric: Metric | None) -> list[Any] | None:
     """The values that a list repeats; None where the value is passed on as it is."""
-    asked = metric is not None and metric.reduction is not None
-    if isinstance(value, list) and (kind == "number" or _holds_pairs(value) or (kind == "any" and asked)):
-        return value if kind != "any" or asked else None
-    return [value] if asked else None
+    reduces = metric is not None and metric.reduction is not None
+    if isinstance(value, list) and (kind == "number" or _holds_pairs(value) or (kind == "any" and reduces)):
+        return value if kind != "any" or reduces else None
+    return [value] if reduces else None
 
 
 def _holds_pairs(value: list[Any]) -> bool:
@@ -46,9 +46,9 @@ def _holds_pairs(value: list[Any]) -> bool:
 
 
 def check_values(values: Mapping[str, Any], scorer: Scorer, aggregation_of: Callable[[str], Aggregation]) -> None:
-    """Refuse a value that its metric's aggregation cannot add up, as soon as there is one.
+    """Raise a DataError for a value that the aggregation of its metric cannot use.
 
-    Text that no metric is named after, such as what a judge wrote, is for the samples alone.
+    Text under a name that is no metric, such as a judge's response, is only written to the samples.
     """
     for key, value in values.items():
         if item_kind(aggregation_of(key)) != "number" or _is_number(value):
@@ -60,7 +60,7 @@ def check_values(values: Mapping[str, Any], scorer: Scorer, aggregation_of: Call
 
 
 def is_note(value: Any) -> bool:
-    """Whether a value can only be meant for the samples."""
+    """Whether a value is not aggregated but only written to the samples."""
     return value is None or isinstance(value, str)
 
 

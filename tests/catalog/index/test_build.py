@@ -229,7 +229,7 @@ def test_a_cache_that_cannot_be_written_costs_one_warning_and_no_names(tasks, ca
     for _ in range(2):
         assert set(tasks.index().names("task")) == NAMES
     (record,) = caplog.records
-    assert record.getMessage().startswith("the index of task files cannot be kept: ")
+    assert record.getMessage().startswith("the index of task files cannot be cached: ")
     assert record.getMessage().endswith("set MULTIFORM_CACHE to a folder of yours")
 
 

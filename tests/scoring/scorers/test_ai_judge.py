@@ -13,7 +13,7 @@ from multiform import ConfigError, ModelError, Results, TaskConfig, evaluate
 from multiform.models import Model, models, register_model
 from multiform.requests import Completion, GenerationRequest
 from multiform.results import sample_lines, to_json
-from multiform.scoring.scorers import judges
+from multiform.scoring.scorers import judge_model
 
 DOCS = [
     {"question": "What is the capital of France?", "answer": "Paris"},
@@ -77,12 +77,12 @@ class Recording(Model):
 
 @pytest.fixture
 def recording() -> Iterator[type[Recording]]:
-    judges._loaded.cache_clear()
+    judge_model._loaded.cache_clear()
     register_model("recording")(Recording)
     Recording.asked, Recording.made, Recording.text = [], 0, "Verdict: CORRECT"
     yield Recording
     del models._entries["recording"]
-    judges._loaded.cache_clear()
+    judge_model._loaded.cache_clear()
 
 
 def test_a_model_on_a_server_judges(server: Any) -> None:
@@ -112,7 +112,7 @@ def test_what_the_judge_wrote_is_in_the_samples_and_not_in_the_scores(server: An
 def test_the_judge_says_how_far_it_is(
     recording: type[Recording], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(judges, "_PAUSE", 0.0)
+    monkeypatch.setattr(judge_model, "_PAUSE", 0.0)
     with caplog.at_level("INFO", "multiform"):
         run("Rome", kwargs={"judge_model": "recording"})
     told = [record.getMessage() for record in caplog.records]
@@ -240,11 +240,11 @@ def test_a_judge_that_fails(server: Any) -> None:
 
 def test_a_judge_that_leaves_requests_out(recording: type[Recording], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recording, "generate", lambda self, requests: iter(()))
-    with pytest.raises(ModelError, match="left 4 of 4 requests without an answer"):
+    with pytest.raises(ModelError, match="left 4 of 4 requests without a response"):
         run("Rome", kwargs={"judge_model": "recording"})
 
 
 def test_a_form_without_text_cannot_be_judged() -> None:
     fields = {"output_type": "multiple_choice", "doc_to_choice": ["Paris", "Rome", "Madrid"]}
-    with pytest.raises(ConfigError, match="ai_judge judges what a model writes"):
+    with pytest.raises(ConfigError, match="ai_judge scores generated completions"):
         run("x", kwargs={"judge_model": "dummy"}, **fields)

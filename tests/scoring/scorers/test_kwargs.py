@@ -69,5 +69,5 @@ class TestFinalAnswer:
 @pytest.mark.parametrize("name", ["first_token", "choice_match", "final_answer", "regex"])
 def test_an_output_that_is_no_text_is_an_error(name: str) -> None:
     outcome = ChoiceOutcome(loglikelihoods=(-1.0,), greedy=(True,), choices=("x",), gold=(0,))
-    with pytest.raises(ConfigError, match="reads what a model writes; remove it, or set output_type"):
+    with pytest.raises(ConfigError, match="scores generated completions; remove it, or set output_type"):
         scorer(name).score(outcome)

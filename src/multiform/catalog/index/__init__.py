@@ -1,4 +1,4 @@
-"""Which tasks, groups and tags the task folders define."""
+"""The index of task files: the tasks, groups and tags that folders define."""
 
 from multiform.catalog.index.build import build_index, warn_of
 from multiform.catalog.index.entry import Entry, Index

@@ -1,4 +1,4 @@
-"""Building the index of several folders, from what is kept and what has changed since."""
+"""Build the index of task folders: unchanged files come from the cache, the others are read."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 
-from multiform.catalog.index.entry import Entry, Index
-from multiform.catalog.index.kept import Kept, load, save
-from multiform.catalog.index.record import Record, entry_of, error_of
+from multiform.catalog.index.cache import FolderIndex, load, save
+from multiform.catalog.index.entry import Entry, Index, Record, entry_of, error_of
+from multiform.catalog.index.reader import joined, read_files
 from multiform.catalog.index.stamps import scan, settled, stamp_of
-from multiform.catalog.index.workers import joined, read_files
 from multiform.errors import ConfigError
 
 logger = logging.getLogger("multiform")
 
-#: A folder of fewer files is read as quickly as an index of it.
-_WORTH_KEEPING = 50
+#: Reading a folder of fewer files takes no longer than reading its cached index.
+_WORTH_CACHING = 50
 _MESSAGES = 10
 
 
 def build_index(folders: Iterable[Path]) -> Index:
-    """What the task files below the folders define; a later folder's task replaces one of the same name."""
+    """Index the task files below the folders; a task of a later folder replaces one of the same name."""
     entries: dict[str, Entry] = {}
     broken: dict[Path, ConfigError] = {}
     for folder in folders:
@@ -45,31 +44,31 @@ def build_index(folders: Iterable[Path]) -> Index:
 
 
 def read_folder(folder: Path) -> dict[str, Record]:
-    """The records of a folder's task files in the order of their names; only files that changed are read."""
+    """The records of a folder's task files, sorted by name; only files that changed since the last run are read."""
     root = os.path.realpath(folder)
-    began = time.time_ns()
+    started = time.time_ns()
     files = scan(root)
-    if len(files) < _WORTH_KEEPING:
+    if len(files) < _WORTH_CACHING:
         return read_files(root, files).files
-    kept = load(root)
-    changed = {file for file, stamp in kept.included.items() if stamp_of(os.path.join(root, file)) != stamp}
+    cached = load(root)
+    changed = {file for file, stamp in cached.included.items() if stamp_of(os.path.join(root, file)) != stamp}
     valid = {
         file: record
-        for file, record in kept.files.items()
+        for file, record in cached.files.items()
         if files.get(file) == record.stamp and not (changed and changed.intersection(record.included))
     }
-    if len(valid) == len(files) == len(kept.files):
+    if len(valid) == len(files) == len(cached.files):
         return valid
     new = read_files(root, {file: stamp for file, stamp in files.items() if file not in valid})
-    unchanged = {file: stamp for file, stamp in kept.included.items() if file not in changed}
-    whole = joined([Kept(valid, unchanged), new])
+    unchanged = {file: stamp for file, stamp in cached.included.items() if file not in changed}
+    whole = joined([FolderIndex(valid, unchanged), new])
     records = {file: whole.files[file] for file in files}
-    _keep(root, Kept(records, whole.included), began)
+    _save_index(root, FolderIndex(records, whole.included), started)
     return records
 
 
 def warn_of(messages: Sequence[str]) -> None:
-    """Log the messages as warnings; of very many only the first, as the rest would hide all else."""
+    """Log the messages as warnings; of more than ten, only the first five."""
     shown = messages if len(messages) <= _MESSAGES else messages[: _MESSAGES // 2]
     for message in shown:
         logger.warning("%s", message)
@@ -79,15 +78,15 @@ def warn_of(messages: Sequence[str]) -> None:
         logger.warning("and %d more of this kind: --verbosity DEBUG shows them", len(messages) - len(shown))
 
 
-def _keep(root: str, kept: Kept, began: int) -> None:
+def _save_index(root: str, index: FolderIndex, started: int) -> None:
     ended = time.time_ns()
-    files = {file: record._replace(stamp=settled(record.stamp, began, ended)) for file, record in kept.files.items()}
+    files = {file: record._replace(stamp=settled(record.stamp, started, ended)) for file, record in index.files.items()}
     used = {name for record in files.values() for name in record.included}
-    included = {file: settled(stamp, began, ended) for file, stamp in kept.included.items() if file in used}
+    included = {file: settled(stamp, started, ended) for file, stamp in index.included.items() if file in used}
     try:
-        save(root, Kept(files, included))
+        save(root, FolderIndex(files, included))
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
-        _warn_once(f"the index of task files cannot be kept: {error}; set MULTIFORM_CACHE to a folder of yours")
+        _warn_once(f"the index of task files cannot be cached: {error}; set MULTIFORM_CACHE to a folder of yours")
 
 
 @cache

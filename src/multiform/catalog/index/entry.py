@@ -1,13 +1,15 @@
-"""What an index holds: names, the files that define them, and the files that cannot be read."""
+"""The parts of an index: the names that each task file defines, as read from it and as they are looked up."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
+from multiform.catalog.index.stamps import Stamp
 from multiform.catalog.python_tasks import TaskClass
 from multiform.errors import ConfigError
 
@@ -16,24 +18,26 @@ Kind = Literal["task", "group"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A name that a task file defines."""
+    """A task or group by its name, with the file that defines it."""
 
     name: str
     kind: Kind
     folder: Path
-    #: Below the folder.
+    #: Relative to the folder.
     file: str
     tags: tuple[str, ...] = ()
-    #: Where it is a class of a Python file: the name of the class, and its line.
+    #: Of a task that is a class in a Python file: the name of the class, and its line.
     attribute: str | None = None
     line: int = 0
 
     @property
     def path(self) -> Path:
+        """The path of the file."""
         return self.folder / self.file
 
     @property
     def task_class(self) -> TaskClass | None:
+        """The class of a Python task, not yet imported; None for a task in YAML."""
         return None if self.attribute is None else TaskClass(self.name, self.attribute, self.path, self.line)
 
 
@@ -45,6 +49,7 @@ class Index:
     broken: Mapping[Path, ConfigError] = field(default_factory=dict)
 
     def names(self, kind: Kind) -> list[str]:
+        """The names of all tasks, or of all groups, in order."""
         return sorted(entry.name for entry in self.entries.values() if entry.kind == kind)
 
     def tags(self) -> dict[str, list[str]]:
@@ -53,8 +58,47 @@ class Index:
 
     @cached_property
     def _tags(self) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
+        names: dict[str, list[str]] = {}
         for entry in self.entries.values():
             for tag in entry.tags:
-                found.setdefault(tag, []).append(entry.name)
-        return {tag: sorted(found[tag]) for tag in sorted(found)}
+                names.setdefault(tag, []).append(entry.name)
+        return {tag: sorted(names[tag]) for tag in sorted(names)}
+
+
+class Name(NamedTuple):
+    """A name that a file defines: a task or group of YAML, or a class at a line of a Python file."""
+
+    name: str
+    kind: Kind
+    tags: Sequence[str] = ()
+    attribute: str | None = None
+    line: int = 0
+
+
+class Fault(NamedTuple):
+    """The parts of the error that a file raises when it is read, with absolute paths."""
+
+    what: str
+    where: str | None
+    hint: str | None
+
+
+class Record(NamedTuple):
+    """What a file with this stamp defines; `included` has all files that it includes, also indirectly."""
+
+    stamp: Stamp
+    names: Sequence[Name] = ()
+    included: Sequence[str] = ()
+    fault: Fault | None = None
+
+
+def entry_of(name: Name, folder: Path, file: str) -> Entry:
+    """The entry of a name in a file of a folder."""
+    return Entry(name.name, name.kind, folder, file, tuple(name.tags), name.attribute, name.line)
+
+
+def error_of(fault: Fault) -> ConfigError:
+    """The error of a file, with paths relative to the working directory where they are below it."""
+    here = os.getcwd() + os.sep
+    where, hint = (text and text.replace(here, "") for text in (fault.where, fault.hint))
+    return ConfigError(fault.what, where=where, hint=hint)

@@ -1,14 +1,19 @@
-"""Reading what task files define: quickly where they are plain, else as they are read when they run."""
+"""Read which names task files define: from an outline where a file is plain, otherwise with the full parser.
+
+Many files are read in several processes.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+import signal
+import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from multiform.catalog.index.entry import Kind
-from multiform.catalog.index.record import Fault, Name, Record
+from multiform.catalog.index.cache import FolderIndex
+from multiform.catalog.index.entry import Fault, Kind, Name, Record
 from multiform.catalog.index.stamps import ABSENT, UNSURE, Stamp, stamp_of
 from multiform.catalog.python_tasks import task_classes_in
 from multiform.config import read_yaml
@@ -16,9 +21,13 @@ from multiform.config.outline import NOTHING, Outline, outline
 from multiform.config.source import Source, paths_in_full
 from multiform.errors import ConfigError, shorten
 
+#: Starting another process takes as long as reading this many files.
+_WORTH_A_PROCESS = 500
+_CHUNKS_PER_WORKER = 4
+
 
 class Reader:
-    """Reads the files of a folder; what many of them include is read once."""
+    """Reads the task files of a folder; a file that several of them include is read once."""
 
     def __init__(self, root: str) -> None:
         self.root = root
@@ -46,11 +55,11 @@ class Reader:
         return _names_strictly(path) if names is None else names
 
     def _keys(
-        self, path: str, found: Outline, included: dict[str, None], chain: tuple[str, ...]
+        self, path: str, file: Outline, included: dict[str, None], chain: tuple[str, ...]
     ) -> dict[str, Any] | None:
         """The keys of a file over those of what it includes; None where one of these files is not plain."""
-        names = found.keys.get("include", [])
-        merged: dict[str, Any] | None = {} if found.plain else None
+        names = file.keys.get("include", [])
+        merged: dict[str, Any] | None = {} if file.plain else None
         for name in names if isinstance(names, list) else [names]:
             if not isinstance(name, str):
                 return None
@@ -59,7 +68,7 @@ class Reader:
                 return None
             inner = self._keys(target, part, included, (*chain, path))
             merged = None if merged is None or inner is None else merged | inner
-        return None if merged is None else merged | {key: found.keys[key] for key in found.keys if key != "include"}
+        return None if merged is None else merged | {key: file.keys[key] for key in file.keys if key != "include"}
 
     def _part(self, path: str, included: dict[str, None]) -> tuple[str, Outline]:
         """The real path and the outline of an included file."""
@@ -93,7 +102,7 @@ def _outline(path: str) -> Outline:
 def _names(keys: Mapping[str, Any], source: Source | None = None) -> tuple[Name, ...] | None:
     """What the keys define; a file that is only there to be included defines nothing.
 
-    Of what is wrong, an error is raised where the source is known, and None is returned where it is not.
+    Wrong keys raise an error where the source is known, and give None where it is not.
     """
     kind: Kind = "group" if "group" in keys and "class" not in keys else "task"
     name, tags = keys.get(kind), keys.get("tag") or ()
@@ -115,7 +124,7 @@ def _names(keys: Mapping[str, Any], source: Source | None = None) -> tuple[Name,
 
 
 def _names_strictly(path: str) -> tuple[Name, ...]:
-    """The same by the reader that knows every position, and says what is wrong."""
+    """The names that a file defines, read with the full parser, whose errors name the line."""
     with paths_in_full():
         file = read_yaml(Path(path))
         return _names(file.data, file.source) or ()
@@ -124,4 +133,66 @@ def _names_strictly(path: str) -> tuple[Name, ...]:
 def _classes(path: str) -> tuple[Name, ...]:
     """The task classes of a Python file, which is read but not run."""
     with paths_in_full():
-        return tuple(Name(one.name, "task", (), one.attribute, one.line) for one in task_classes_in(Path(path)))
+        return tuple(
+            Name(task_class.name, "task", (), task_class.attribute, task_class.line)
+            for task_class in task_classes_in(Path(path))
+        )
+
+
+def read_files(root: str, files: Mapping[str, Stamp]) -> FolderIndex:
+    """Read the files, in several processes where that is safe and worth it.
+
+    `files` has the stamp of each file, by its path relative to `root`.
+    """
+    workers = min(_processors(), len(files) // _WORTH_A_PROCESS)
+    return _read(root, files) if workers < 2 or not _may_fork() else _read_at_once(root, files, workers)
+
+
+def _read_at_once(root: str, files: Mapping[str, Stamp], workers: int) -> FolderIndex:
+    # Imported here, as the cached index is mostly up to date.
+    from concurrent.futures.process import BrokenProcessPool, ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    names = list(files)
+    size = -(-len(names) // (workers * _CHUNKS_PER_WORKER))  # neighbours stay together: they include the same files
+    chunks = [{name: files[name] for name in names[start : start + size]} for start in range(0, len(names), size)]
+    try:
+        with ProcessPoolExecutor(workers, get_context("fork"), initializer=_leave_interrupts_to_the_parent) as pool:
+            return joined(pool.map(_read, [root] * len(chunks), chunks))
+    except (OSError, BrokenProcessPool):  # no more processes can be started, so this one reads all files
+        return _read(root, files)
+
+
+def _read(root: str, files: Mapping[str, Stamp]) -> FolderIndex:
+    reader = Reader(root)
+    return FolderIndex({file: reader.read(file, stamp) for file, stamp in files.items()}, reader.included)
+
+
+def joined(parts: Iterable[FolderIndex]) -> FolderIndex:
+    """All parts as one; an included file that changed while the parts were read gets an unsure stamp."""
+    whole = FolderIndex()
+    for part in parts:
+        whole.files.update(part.files)
+        for file, stamp in part.included.items():
+            if whole.included.setdefault(file, stamp) != stamp:
+                whole.included[file] = UNSURE
+    return whole
+
+
+def _processors() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _may_fork() -> bool:
+    """Whether forking this process is safe: on Linux, with a single thread, and not in a daemonic worker."""
+    from multiprocessing import current_process
+
+    try:
+        threads = len(os.listdir("/proc/self/task"))
+    except OSError:
+        return False
+    return sys.platform == "linux" and threads == 1 and not current_process().daemon
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

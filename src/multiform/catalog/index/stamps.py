@@ -1,4 +1,4 @@
-"""Stamps of files: the size and the time by which a change is noticed."""
+"""Stamps of files: size and modification time, by which a change is noticed."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from collections.abc import Iterator
 Stamp = tuple[int, int]
 
 ABSENT: Stamp = (-1, 0)
-#: The stamp of what may yet change unnoticed; no file has it, so it is read again.
+#: The stamp of a file that may change without a new stamp. No file has it, so such a file is read again.
 UNSURE: Stamp = (-2, 0)
 
 _ENDINGS = (".yaml", ".py")
 _IGNORED = ("__pycache__", ".ipynb_checkpoints")
-#: The coarsest clock of a file system, in nanoseconds: two writes so close together may have one time.
+#: The resolution of the coarsest file system clock, in nanoseconds: two writes within it may have the same time.
 _TICK = 2_000_000_000
 
 
 def scan(folder: str) -> dict[str, Stamp]:
-    """The task files below a folder, in the order of their names; linked folders are not entered."""
+    """The task files below a folder with their stamps, sorted by name; symbolic links to folders are not followed."""
     return dict(sorted(_below(folder, "")))
 
 
 def _below(folder: str, prefix: str) -> Iterator[tuple[str, Stamp]]:
     try:
-        with os.scandir(folder) as found:
-            inside = list(found)
-    except OSError:  # a folder that may not be read, or is gone by now, has no tasks for us
+        with os.scandir(folder) as entries:
+            children = list(entries)
+    except OSError:  # the folder may not be read, or is gone by now
         return
-    for one in inside:
-        if one.is_dir(follow_symlinks=False):
-            if one.name not in _IGNORED:
-                yield from _below(one.path, f"{prefix}{one.name}/")
-        elif one.name.endswith(_ENDINGS):
+    for entry in children:
+        if entry.is_dir(follow_symlinks=False):
+            if entry.name not in _IGNORED:
+                yield from _below(entry.path, f"{prefix}{entry.name}/")
+        elif entry.name.endswith(_ENDINGS):
             with contextlib.suppress(OSError):  # a link to nowhere or to itself
-                status = one.stat()
+                status = entry.stat()
                 if stat.S_ISREG(status.st_mode):
-                    yield prefix + one.name, (status.st_size, status.st_mtime_ns)
+                    yield prefix + entry.name, (status.st_size, status.st_mtime_ns)
 
 
 def stamp_of(path: str) -> Stamp:
-    """The stamp of one file or folder; a folder's changes when there is another file in it, or one less."""
+    """The stamp of a file or folder; that of a folder changes when a file is added to it or removed."""
     try:
         status = os.stat(path)
     except (OSError, ValueError):
@@ -51,9 +51,9 @@ def stamp_of(path: str) -> Stamp:
     return status.st_size, status.st_mtime_ns
 
 
-def settled(stamp: Stamp, began: int, ended: int) -> Stamp:
-    """The stamp to keep of a file that was read between two times.
+def settled(stamp: Stamp, started: int, ended: int) -> Stamp:
+    """The stamp to cache for a file that was read between two times.
 
-    One that was written about then might be written once more and have the same stamp.
+    A file that was modified at about that time may be modified once more without a new stamp.
     """
-    return UNSURE if began - _TICK < stamp[1] < ended + _TICK else stamp
+    return UNSURE if started - _TICK < stamp[1] < ended + _TICK else stamp

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from multiform.arguments import parse_arguments, parse_value
 from multiform.compat.lm_eval.table import make_table
 from multiform.fields import Field
-from multiform.results.names import sanitized
+from multiform.paths import sanitized
 
 __all__ = [
     "apply_template",

@@ -1,4 +1,4 @@
-"""The stylers: multiple choice, cloze, bits per byte, and multiple choice with a written answer."""
+"""The built-in stylers: multiple choice, cloze, bits per byte, and multiple choice with a generated answer."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _LABELLED = {False: "{label}. {choice}", True: " {label}. {choice}"}
 
 
 class MCStyle(FormatStyler):
-    r"""Choices shown with letters, the letters scored.
+    r"""Choices shown with letters; the letters are scored.
 
     >>> style = MCStyle()
     >>> style.get_instruction_text("What is the capital of France?", ["Berlin", "Paris", "London"])
@@ -55,8 +55,8 @@ class MCStyle(FormatStyler):
         }
 
     @classmethod
-    def words(cls, form: FormatConfig) -> dict[str, Any]:
-        return {"space_prefixed_labels": form.choice_format == _LABELLED[True]}
+    def words(cls, format: FormatConfig) -> dict[str, Any]:
+        return {"space_prefixed_labels": format.choice_format == _LABELLED[True]}
 
     @classmethod
     def _spelled(cls, labels: LabelSpec, space: str) -> dict[str, Any]:
@@ -67,7 +67,7 @@ class MCStyle(FormatStyler):
 
 
 class MCCompletionStyle(MCStyle):
-    """The prompt of MCStyle; the model writes, and the text of the choice that it names is its answer."""
+    """The prompt of MCStyle; the model generates, and the text of the choice that it names is the prediction."""
 
     metrics: Sequence[Any] = [AccuracyCompletion]
     response_type = ResponseType.COMPLETION
@@ -77,7 +77,7 @@ class MCCompletionStyle(MCStyle):
 
 
 class ClozeStyle(FormatStyler):
-    r"""Choices not shown, their texts scored.
+    r"""Choices not shown; their texts are scored.
 
     >>> ClozeStyle().get_instruction_text("What is the capital of France?", ["Berlin", "Paris"])
     'Question: What is the capital of France?\n'
@@ -110,10 +110,10 @@ class ClozeStyle(FormatStyler):
         }
 
     @classmethod
-    def words(cls, form: FormatConfig) -> dict[str, Any]:
+    def words(cls, format: FormatConfig) -> dict[str, Any]:
         return {
-            "trailing_newline": form.section_separator != "",
-            "leading_space_continuations": form.target_delimiter != "",
+            "trailing_newline": format.section_separator != "",
+            "leading_space_continuations": format.target_delimiter != "",
         }
 
     @classmethod
@@ -122,7 +122,7 @@ class ClozeStyle(FormatStyler):
 
 
 class BPBStyle(ClozeStyle):
-    """The prompt of ClozeStyle; the right answer alone is scored: one pass a document."""
+    """The prompt of ClozeStyle; only the gold answer is scored: one request per document."""
 
     metrics: Sequence[Any] = [BitsPerByteLoglikelihood]
     task_style = TaskStyle.BPB
@@ -140,39 +140,39 @@ _BY_SCORED: dict[str, type[FormatStyler]] = {
 }
 
 
-def style_from(form: FormatConfig) -> tuple[FormatStyler, list[str]]:
-    """The styler that says what a format says, and what it has no words for."""
-    made, lost = _BY_SCORED[form.scored].from_format(form)
-    return made, lost
+def style_from(format: FormatConfig) -> tuple[FormatStyler, list[str]]:
+    """The styler for a format, and messages about what of the format it cannot express."""
+    styler, lost = _BY_SCORED[format.scored].from_format(format)
+    return styler, lost
 
 
 def style_arguments(styler: FormatStyler) -> dict[str, Any]:
-    """The arguments that make a styler, without those that are the default anyway."""
-    made: dict[str, Any] = {}
+    """The arguments that construct a styler, without default values."""
+    arguments: dict[str, Any] = {}
     for name, parameter in inspect.signature(type(styler)).parameters.items():
         value = getattr(styler, "_cue_text" if name == "cue_text" else name)
         if value != parameter.default and not (name == "format" and not value):
-            made[name] = value
-    return made
+            arguments[name] = value
+    return arguments
 
 
 def _dialect(kind: type[FormatStyler]) -> Callable[[Mapping[str, Any]], FormatConfig]:
-    def made(changes: Mapping[str, Any]) -> FormatConfig:
-        own = [name for name in inspect.signature(kind).parameters if name != "format"]
-        known = [*own, "format", "language", *(field.name for field in fields(FormatConfig))]
+    def build(changes: Mapping[str, Any]) -> FormatConfig:
+        parameters = [name for name in inspect.signature(kind).parameters if name != "format"]
+        known = [*parameters, "format", "language", *(field.name for field in fields(FormatConfig))]
         for key in changes:
             if key not in known:
                 what = f"unknown key '{key}' in style '{kind.__name__}'"
                 raise ConfigError(what, where=str(key), hint=nearest(str(key), known))
-        arguments = {key: value for key, value in changes.items() if key in own}
-        more = {key: value for key, value in changes.items() if key not in (*own, "format", "language")}
+        arguments = {key: value for key, value in changes.items() if key in parameters}
+        more = {key: value for key, value in changes.items() if key not in (*parameters, "format", "language")}
         more = {**(changes.get("format") or {}), **more}
         styler = _in_language(kind, changes.get("language"), arguments)
         styler.format.update(more)
         return styler.as_format()
 
-    made.__doc__ = kind.__doc__
-    return made
+    build.__doc__ = kind.__doc__
+    return build
 
 
 def _in_language(kind: type[FormatStyler], language: Any, arguments: Mapping[str, Any]) -> FormatStyler:

@@ -1,4 +1,4 @@
-"""The templates of `template:`: multiple choice and cloze."""
+"""The built-in templates of `template:`: multiple choice and cloze."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from multiform.errors import ConfigError, shorten
 from multiform.formats.base import FormatConfig
 from multiform.formats.dialects.template import FormatTemplate, TemplateConfig, label_spec, label_words
 
-#: Fields of a format that one kind of template decides by itself, so that a conversion drops them.
+#: Fields of a format that the kind of template sets, so that a conversion to the other kind drops them.
 _DECIDED = ("type", "scored", "choice_labels", "show_choices", "question_prefix", "question_suffix",
             "choices_prefix", "answer_prompt")  # fmt: skip
 _POSITIONS = ("end", "start", "none", "inline")
@@ -18,7 +18,7 @@ _POSITIONS = ("end", "start", "none", "inline")
 
 @dataclass
 class MCQTemplateConfig(FormatTemplate):
-    """Choices with labels, of which the labels are scored.
+    """Choices with labels; the labels are scored.
 
     >>> print(MCQTemplateConfig().format_prompt("2 + 2?", ["3", "4"]))
     2 + 2?
@@ -49,18 +49,18 @@ class MCQTemplateConfig(FormatTemplate):
         }
 
     @classmethod
-    def words(cls, form: FormatConfig) -> dict[str, Any]:
-        labels = {} if form.choice_labels is None else {"choice_labels": label_words(form.choice_labels)}
+    def words(cls, format: FormatConfig) -> dict[str, Any]:
+        labels = {} if format.choice_labels is None else {"choice_labels": label_words(format.choice_labels)}
         return {
-            **_common_words(form),
+            **_common_words(format),
             **labels,
-            "suffix": form.answer_prompt or "",
-            "choice_format": form.choice_format,
-            "show_choices_in_prompt": form.shows_choices,
+            "suffix": format.answer_prompt or "",
+            "choice_format": format.choice_format,
+            "show_choices_in_prompt": format.shows_choices,
         }
 
     def to_cloze(self, blank_marker: str = "______") -> ClozeTemplateConfig:
-        """The same question with a blank to fill, the choices as options; a cloze has no suffix."""
+        """The same template as a cloze, with a blank after the question and without a suffix."""
         return ClozeTemplateConfig(
             prefix=self.prefix,
             question_choice_delimiter=self.question_choice_delimiter,
@@ -87,7 +87,7 @@ class ClozeTemplateConfig(FormatTemplate):
     blank_marker: str = "______"
     show_choices: bool = True
     choice_labels: list[str] | None = None
-    #: Where the blank stands: "end", "start", or "none" ("inline") where the question has it already.
+    #: Where the blank is: "end", "start", or "none" ("inline") where the question has one already.
     blank_position: str = "end"
     choices_prefix: str = "\nOptions: "
     choice_format: str = "{label}. {choice}"
@@ -115,19 +115,19 @@ class ClozeTemplateConfig(FormatTemplate):
         }
 
     @classmethod
-    def words(cls, form: FormatConfig) -> dict[str, Any]:
+    def words(cls, format: FormatConfig) -> dict[str, Any]:
         return {
-            **_common_words(form),
-            **_blank(form),
-            "suffix": form.answer_prompt or "",
-            "choice_labels": label_words(form.choice_labels),
-            "choice_format": form.choice_format,
-            "show_choices": form.shows_choices,
-            **({"choices_prefix": form.choices_prefix} if form.shows_choices else {}),
+            **_common_words(format),
+            **_blank(format),
+            "suffix": format.answer_prompt or "",
+            "choice_labels": label_words(format.choice_labels),
+            "choice_format": format.choice_format,
+            "show_choices": format.shows_choices,
+            **({"choices_prefix": format.choices_prefix} if format.shows_choices else {}),
         }
 
     def to_mcq(self, suffix: str = "Answer:") -> MCQTemplateConfig:
-        """The same question without a blank, the choices with labels (letters where there were none)."""
+        """The same template as multiple choice, without a blank; choices without labels get letters."""
         return MCQTemplateConfig(
             prefix=self.prefix,
             suffix=suffix,
@@ -151,18 +151,18 @@ def _common(template: TemplateConfig) -> dict[str, Any]:
     }
 
 
-def _common_words(form: FormatConfig) -> dict[str, Any]:
-    text, separator = form.instruction or "", form.section_separator
+def _common_words(format: FormatConfig) -> dict[str, Any]:
+    text, separator = format.instruction or "", format.section_separator
     return {
         "prefix": text.removesuffix(separator) if text.endswith(separator) else "",
         "question_choice_delimiter": separator,
-        "choice_delimiter": form.choice_delimiter,
+        "choice_delimiter": format.choice_delimiter,
     }
 
 
-def _blank(form: FormatConfig) -> dict[str, Any]:
-    """The blank of a format, which is what stands beside the question and holds no word."""
-    before, after = form.question_prefix, form.question_suffix
+def _blank(format: FormatConfig) -> dict[str, Any]:
+    """The blank of a format: the text beside the question, if it has no letters or digits."""
+    before, after = format.question_prefix, format.question_suffix
     if not before and after.startswith(" ") and _is_blank(after[1:]):
         return {"blank_position": "end", "blank_marker": after[1:]}
     if not after and before.endswith(" ") and _is_blank(before[:-1]):

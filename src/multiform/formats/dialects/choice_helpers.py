@@ -1,4 +1,4 @@
-"""Helpers of tasks with choices: a prompt, a shuffled list, an answer key."""
+"""Helpers for tasks with choices: format a prompt, shuffle choices, read an answer key."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ def format_mc_prompt(question_text: str, choices: list[str], *, space_prefixed_l
 
 
 def shuffle_correct_with_distractors(correct: str, distractors: Sequence[str], seed_text: str) -> tuple[list[str], int]:
-    """The right answer among the wrong ones, in an order that the seed text decides, and its index there.
+    """The correct answer and the distractors in an order that depends on `seed_text`, and the correct one's index.
 
     >>> shuffle_correct_with_distractors("Paris", ["Berlin", "Rome"], "France?")
     (['Rome', 'Berlin', 'Paris'], 2)
     """
-    every = [*distractors, correct]
-    order = list(range(len(every)))
+    choices = [*distractors, correct]
+    order = list(range(len(choices)))
     random.Random(int(hashlib.sha256(seed_text.encode()).hexdigest(), 16)).shuffle(order)
-    return [every[index] for index in order], order.index(len(distractors))
+    return [choices[index] for index in order], order.index(len(distractors))
 
 
 def answer_key_to_index(key: str) -> int:
-    """The index that a letter or a 1-based number stands for.
+    """The index of the choice that an answer key names by a letter or a 1-based number.
 
     >>> answer_key_to_index("A"), answer_key_to_index("c"), answer_key_to_index("2")
     (0, 2, 1)

@@ -1,4 +1,4 @@
-"""One format in the words of each dialect."""
+"""Convert a format to each dialect: `formats:`, `template:` and styler."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _NEAREST = {"labels": "mcqa", "texts": "cloze", "gold": "bpb", "generation": "ge
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """A format as one dialect writes it, and where that is not the same."""
+    """A format as one dialect writes it, and what differs from the format."""
 
     dialect: DialectName
-    #: The key of a task file under which it stands, and what stands there.
+    #: The key of a task file and its value.
     key: str
     value: Any
-    #: The class that makes it, and the arguments.
+    #: The Python class and its arguments.
     kind: str
     arguments: Mapping[str, Any]
     differences: tuple[str, ...] = ()
 
     def python(self) -> str:
-        """The Python expression that makes it.
+        """The Python expression that constructs it.
 
         >>> written(FormatConfig.named("mcqa", {"question_prefix": "Q: "}), "formats").python()
         "MCQAFormat(question_prefix='Q: ')"
@@ -38,10 +38,10 @@ class Written:
         return f"{self.kind}({', '.join(f'{key}={value!r}' for key, value in self.arguments.items())})"
 
 
-def written(form: FormatConfig, dialect: DialectName) -> Written:
-    """The format in the words of a dialect."""
+def written(format: FormatConfig, dialect: DialectName) -> Written:
+    """A format as a dialect writes it."""
     if dialect == "template":
-        template, lost = template_from(form)
+        template, lost = template_from(format)
         brief = template.brief()
         arguments = {key: value for key, value in brief.items() if key != "template_type"}
         kind = type(template).__name__
@@ -49,26 +49,32 @@ def written(form: FormatConfig, dialect: DialectName) -> Written:
             dialect=dialect, key="template", value=brief, kind=kind, arguments=arguments, differences=(*lost,)
         )
     if dialect == "style":
-        styler, lost = style_from(form)
+        styler, lost = style_from(format)
         kind, arguments = type(styler).__name__, style_arguments(styler)
         value = {"type": kind, **arguments}
         return Written(
             dialect=dialect, key="formats", value=value, kind=kind, arguments=arguments, differences=(*lost,)
         )
-    return _as_format(form)
+    return _as_format(format)
 
 
-def _as_format(form: FormatConfig) -> Written:
+def _as_format(format: FormatConfig) -> Written:
     lost: list[str] = []
-    name = form.format_name
-    if name not in formats or formats.get(name) is not type(form):
-        name = _NEAREST[form.scored]
-        if type(form) is not FormatConfig:
-            lost.append(f"the class {type(form).__name__} is not registered: its code (such as `until`) is left behind")
+    name = format.format_name
+    if name not in formats or formats.get(name) is not type(format):
+        name = _NEAREST[format.scored]
+        if type(format) is not FormatConfig:
+            lost.append(
+                f"the class {type(format).__name__} is not registered: its code (such as `until`) is left behind"
+            )
     kind = formats.get(name)
     default = kind().to_dict()
-    changed = {key: value for key, value in form.to_dict().items() if key in default and value != default[key]}
-    lost += [f"{one.name} is a field of {type(form).__name__} alone" for one in fields(form) if one.name not in default]
+    changed = {key: value for key, value in format.to_dict().items() if key in default and value != default[key]}
+    lost += [
+        f"{field.name} is a field of {type(format).__name__} alone"
+        for field in fields(format)
+        if field.name not in default
+    ]
     value: Any = {"type": name, **changed} if changed else name
     return Written(
         dialect="formats", key="formats", value=value, kind=kind.__name__, arguments=changed, differences=tuple(lost)

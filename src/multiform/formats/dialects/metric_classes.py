@@ -1,6 +1,7 @@
-"""The metrics that stylers and Python tasks name as classes.
+"""Metrics as classes, for stylers and Python tasks.
 
-Each stands for registered metrics (`specs`), and can calculate the values of one response by itself.
+Each class has the registered metrics that compute the same (`specs`), and can calculate the values of one response
+itself.
 """
 
 from __future__ import annotations
@@ -20,20 +21,20 @@ Response = TypeVar("Response")
 
 
 class _Names:
-    """The names of a metric's values: its own, or one for each of its keys."""
+    """The names of a metric's values: its NAME, or one for each of its KEYS."""
 
     def __get__(self, metric: object, cls: type[BaseMetric[Any]]) -> list[str]:
         return [cls.NAME] if cls.KEYS is None else [f"{cls.NAME}/{key}" for key in cls.KEYS]
 
 
 class BaseMetric(ABC, Generic[Response]):
-    """A metric by its class; a subclass calculates values of a response, or names what `metric_list` would."""
+    """Base class of metrics; a subclass overrides `calculate`, or lists registered metrics as `specs`."""
 
     NAME: ClassVar[str] = ""
-    #: What the values are called after the name and a slash, where there are several.
+    #: Where a metric has several values: their names, which follow NAME and a slash.
     KEYS: ClassVar[list[str] | None] = None
     NAMES = _Names()
-    #: How several attempts at one document become one value; their mean where there is none.
+    #: How the values of several completions for one document are aggregated; by default the mean.
     AGGREGATORS: ClassVar[Sequence[Any]] = ()
     specs: ClassVar[Sequence[Mapping[str, Any]]] = ()
     fail_on_error: bool = True
@@ -43,16 +44,17 @@ class BaseMetric(ABC, Generic[Response]):
         raise NotImplementedError(f"write {type(self).__name__}.calculate")
 
     def unavailable(self) -> str | None:
-        """Why it cannot be computed on this machine, if so; asked before a model is."""
+        """Why the metric cannot be computed on this machine, or None; called before the model is loaded."""
         return None
 
     @classmethod
     def has_calculate(cls) -> bool:
+        """Whether the class calculates its values itself."""
         return cls.calculate is not BaseMetric.calculate
 
     @classmethod
     def is_registered(cls) -> bool:
-        """Whether registered metrics stand for it: it is one of ours, or says itself which they are."""
+        """Whether registered metrics compute it: those of a built-in class, or the `specs` that a subclass sets."""
         return bool(cls.specs) and (cls.__module__ == __name__ or "specs" in cls.__dict__)
 
     def result(self, value: float | None, *, error: Error | None = None, better: bool = True) -> list[MetricResult]:
@@ -63,7 +65,7 @@ class BaseMetric(ABC, Generic[Response]):
 
 
 class AccuracyLoglikelihood(BaseMetric["Loglikelihood"]):
-    """Whether the most likely completion is right."""
+    """Whether the most likely completion is correct."""
 
     NAME = "Accuracy Loglikelihood"
     specs = ({"metric": "acc"},)
@@ -75,7 +77,7 @@ class AccuracyLoglikelihood(BaseMetric["Loglikelihood"]):
 
 
 class AccuracyNormLoglikelihood(BaseMetric["Loglikelihood"]):
-    """Whether the completion that is most likely per character, its leading space included, is right."""
+    """Whether the completion that is most likely per character, its leading space included, is correct."""
 
     NAME = "Accuracy Normalized Loglikelihood"
     specs = ({"metric": "acc_norm_full"},)
@@ -87,9 +89,9 @@ class AccuracyNormLoglikelihood(BaseMetric["Loglikelihood"]):
 
 
 class PartialEvalAccuracy(BaseMetric["Loglikelihood"]):
-    """Whether the right one of two samples makes their shared completion more likely.
+    """Whether, of two samples with the same completion, the correct one makes it more likely.
 
-    The samples of a pair have the ids 2n and 2n + 1, and say "True" or "False" as their right answer.
+    The samples of a pair have the ids 2n and 2n + 1, and "True" or "False" as their ground truth.
     """
 
     NAME = "Partial Evaluation Accuracy"
@@ -113,7 +115,7 @@ class PartialEvalAccuracy(BaseMetric["Loglikelihood"]):
 
 
 class BitsPerByteLoglikelihood(BaseMetric["Loglikelihood"]):
-    """Bits per byte of the right completion, averaged over documents."""
+    """Bits per byte of the correct completion, averaged over documents."""
 
     NAME = "BitsPerByte"
     specs = ({"metric": "bits_per_byte_mean"},)
@@ -133,7 +135,7 @@ class BitsPerByteLoglikelihood(BaseMetric["Loglikelihood"]):
 
 
 class BaseLoglikelihoodMetric(BaseMetric["Loglikelihood"]):
-    """A metric of the probabilities of completions, by default from log-likelihoods per character."""
+    """Base class of metrics of the completions' probabilities, by default from log-likelihoods per character."""
 
     def __init__(self, *, len_normalised: bool = True) -> None:
         self.len_normalised = len_normalised
@@ -148,7 +150,7 @@ class BaseLoglikelihoodMetric(BaseMetric["Loglikelihood"]):
         return _softmax(log_probs)
 
     def _compute_probabilities(self, loglikelihoods: dict[str, float]) -> tuple[dict[str, float], dict[str, float]]:
-        """The log-likelihoods that completions are compared by, and their probabilities."""
+        """The log-likelihoods, normalised by length if asked for, and their probabilities."""
         scores = _per_character(loglikelihoods) if self.len_normalised else loglikelihoods
         return scores, _softmax(scores)
 
@@ -157,7 +159,7 @@ class BaseLoglikelihoodMetric(BaseMetric["Loglikelihood"]):
 
 
 class ConfidenceWeightedAccuracy(BaseLoglikelihoodMetric):
-    """The probability of the most likely completion where it is right, and nothing where it is not."""
+    """The probability of the most likely completion where it is correct, and 0 where it is not."""
 
     NAME = "Confidence-weighted Accuracy"
     specs = ({"metric": "confidence_weighted_acc"},)
@@ -182,7 +184,7 @@ class _Abstaining(BaseLoglikelihoodMetric):
 
 
 class DistributionalCorrectnessScore(_Abstaining):
-    """Probability of right less that of wrong completions, both less where the model says it does not know."""
+    """Probability of correct minus wrong completions, scaled down by the probability of "I don't know"."""
 
     NAME = "Distributional Correctness Score"
     specs = ({"metric": "dcs"},)
@@ -204,7 +206,7 @@ class DistributionalCorrectnessScore(_Abstaining):
 
 
 class TernaryScore(_Abstaining):
-    """A point for a right answer, none for "I don't know", minus one for a wrong answer."""
+    """1 for a correct answer, 0 for "I don't know", -1 for a wrong answer."""
 
     NAME = "Ternary Score"
     specs = ({"metric": "ternary_score"},)
@@ -220,7 +222,7 @@ class TernaryScore(_Abstaining):
 
 
 class ProbabilityMass(BaseMetric["Loglikelihood"]):
-    """The probability of the right completions among all."""
+    """The probability of the correct completions among all."""
 
     NAME = "Probability Mass"
     specs = ({"metric": "probability_mass"},)
@@ -236,7 +238,7 @@ class ProbabilityMass(BaseMetric["Loglikelihood"]):
 
 
 class ProbabilityMassNorm(ProbabilityMass):
-    """The same from log-likelihoods per character."""
+    """The probability of the correct completions among all, from log-likelihoods per character."""
 
     NAME = "Probability Mass Normalized"
     specs = ({"metric": "probability_mass_norm"},)
@@ -246,7 +248,7 @@ class ProbabilityMassNorm(ProbabilityMass):
 
 
 class AccuracyCompletion(BaseMetric["Completion"]):
-    """Whether the text that the model wrote is the right answer."""
+    """Whether the generated text equals the ground truth."""
 
     NAME = "Accuracy Completion"
     specs = ({"metric": "exact_match"}, {"metric": "invalid"}, {"metric": "truncated"})
@@ -257,31 +259,31 @@ class AccuracyCompletion(BaseMetric["Completion"]):
         return self.result(float(response.completion in response.ground_truth_list))
 
 
-def metric_specs(measures: Sequence[Any], *, where: str) -> list[dict[str, Any]]:
-    """Metrics given as classes, names or mappings, as `metric_list` has them.
+def metric_specs(metrics: Sequence[Any], *, where: str) -> list[dict[str, Any]]:
+    """The entries of a `metric_list` for metrics that are classes, names or mappings.
 
     >>> metric_specs([AccuracyLoglikelihood, "brier_score"], where="METRICS")
     [{'metric': 'acc'}, {'metric': 'brier_score'}]
     """
-    made: list[dict[str, Any]] = []
-    for one in measures:
-        if isinstance(one, str):
-            made.append({"metric": one})
-        elif isinstance(one, Mapping):
-            made.append(dict(one))
-        elif isinstance(one, type) and issubclass(one, BaseMetric) and one.is_registered():
-            made += [dict(spec) for spec in one.specs]
-        elif isinstance(one, type) and issubclass(one, BaseMetric) and one.has_calculate():
-            what = f"{one.__name__} calculates its values itself, which a format has no place for"
+    specs: list[dict[str, Any]] = []
+    for metric in metrics:
+        if isinstance(metric, str):
+            specs.append({"metric": metric})
+        elif isinstance(metric, Mapping):
+            specs.append(dict(metric))
+        elif isinstance(metric, type) and issubclass(metric, BaseMetric) and metric.is_registered():
+            specs += [dict(spec) for spec in metric.specs]
+        elif isinstance(metric, type) and issubclass(metric, BaseMetric) and metric.has_calculate():
+            what = f"{metric.__name__} calculates its values itself, which a format has no place for"
             raise ConfigError(what, where=where, hint="give METRICS to a class that overrides a hook, or name a metric")
         else:
-            what = f"expected a metric's name or class, got {shorten(one)}"
+            what = f"expected a metric's name or class, got {shorten(metric)}"
             raise ConfigError(what, where=where, hint="see multiform ls metrics")
-    return made
+    return specs
 
 
 def result_keys(measures: Sequence[type[BaseMetric[Any]]]) -> dict[tuple[type[BaseMetric[Any]], str], str]:
-    """What the results call each value of metrics that calculate: as the registered metric, or by its name.
+    """The names in the results for each value of metric classes: the registered metric, or the value's own name.
 
     >>> list(result_keys([AccuracyCompletion, PartialEvalAccuracy]).values())
     ['exact_match', 'Partial Evaluation Accuracy']

@@ -1,4 +1,4 @@
-"""Samples and responses as the hooks of Python tasks see them: messages, what is asked, what a model answered.
+"""Samples, messages and responses as the hooks of Python tasks get them.
 
 The types have the names, fields and defaults of eval-framework's, so that a task or metric written for it runs here.
 """
@@ -17,7 +17,7 @@ from multiform.errors import UsageError
 
 
 class Role(Enum):
-    """Who says a message."""
+    """The author of a message."""
 
     SYSTEM = "system"
     USER = "user"
@@ -25,7 +25,7 @@ class Role(Enum):
 
 
 class Property(Enum):
-    """What part of an assistant's turn a message is, for reasoning models."""
+    """The part of an assistant's turn that a message is, for reasoning models."""
 
     ANSWER = "answer"
     THOUGHT = "thought"
@@ -33,7 +33,7 @@ class Property(Enum):
 
 
 class Message(BaseModel):
-    """One message of a prompt; a last one by the assistant is the beginning of the answer."""
+    """One message of a prompt; a last message of the assistant is the beginning of the completion."""
 
     role: Role | None = None
     property: Property | None = None
@@ -43,13 +43,13 @@ class Message(BaseModel):
 
 
 class BaseMetricContext(BaseModel):
-    """What a task hands its metrics beside the right answer; subclasses name the fields."""
+    """What a task passes to its metrics beside the ground truth; subclasses define the fields."""
 
     model_config = ConfigDict(extra="allow")
 
 
 class LanguageMetricContext(BaseMetricContext):
-    """The language that an answer is to be in, as an ISO 639-1 code."""
+    """The expected language of the completion, as an ISO 639-1 code."""
 
     language: str
 
@@ -61,7 +61,7 @@ class UntemplatedPrompt(BaseMetricContext):
 
 
 class Sample(BaseModel):
-    """One thing that is asked: all its messages, few-shot examples included, and what is right."""
+    """One sample: its messages, few-shot examples included, the scored completions, and the ground truth."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -91,7 +91,7 @@ class ConcatCompression(NamedTuple):
 
 
 class _Graded(BaseModel):
-    """What the two kinds of response share."""
+    """The fields that all responses have."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -101,7 +101,7 @@ class _Graded(BaseModel):
 
 
 class RawCompletion(_Graded):
-    """What a model wrote."""
+    """A generated completion."""
 
     completion: str
     completion_sequence_positions: int | None
@@ -109,7 +109,7 @@ class RawCompletion(_Graded):
 
 
 class Completion(_Graded):
-    """What a model wrote, before and after the task's post-processing, beside what was right."""
+    """A generated completion before and after the task's post-processing, with the ground truth."""
 
     id: int
     subject: str
@@ -123,40 +123,49 @@ class Completion(_Graded):
 
     @property
     def ground_truth_list(self) -> list[str | None]:
+        """The ground truth as a list, also where there is a single one."""
         return list(self.ground_truth) if isinstance(self.ground_truth, list) else [self.ground_truth]
 
     @property
     def system_user_instruction(self) -> str:
+        """The messages of the system and the user, joined by blank lines."""
         return "\n\n".join(self._said(Role.SYSTEM, Role.USER))
 
     @property
     def user_instruction(self) -> str:
+        """The messages of the user, joined by blank lines."""
         return "\n\n".join(self._said(Role.USER))
 
     @property
     def first_user_instruction(self) -> str:
+        """The first message of the user."""
         return next(iter(self._said(Role.USER)), "")
 
     @property
     def all_but_first_user_instruction(self) -> str:
+        """The messages of the user after the first, joined by blank lines."""
         return "\n\n".join(self._said(Role.USER)[1:])
 
     @property
     def last_user_instruction(self) -> str:
+        """The last message of the user."""
         return next(reversed(self._said(Role.USER)), "")
 
     @property
     def sanitized_completion(self) -> str:
-        """The completion with special tokens such as ``<|end|>`` broken up."""
+        """The completion with spaces inside special tokens such as ``<|end|>``, so that they are plain text."""
         return re.sub(r"<\|(\S+)\|>", r"<| \1 |>", self.completion)
 
     def get_completion_language(self) -> str:
+        """The language of the completion, as an ISO 639-1 code."""
         return self._language(self.completion)
 
     def get_raw_completion_language(self) -> str:
+        """The language of the completion before post-processing, as an ISO 639-1 code."""
         return self._language(self.raw_completion)
 
     def get_instruction_language(self) -> str:
+        """The language of the user's messages, as an ISO 639-1 code."""
         return self._language(self.user_instruction)
 
     def _said(self, *roles: Role) -> list[str]:
@@ -173,13 +182,13 @@ class _Likelihoods(_Graded):
 
 
 class RawLoglikelihood(_Likelihoods):
-    """The log-likelihoods that a model gave completions."""
+    """The log-likelihoods of completions."""
 
     raw_loglikelihood_error: Error | None = None
 
 
 class Loglikelihood(_Likelihoods):
-    """The log-likelihoods of completions, beside which of them is right."""
+    """The log-likelihoods of completions, with the ground truth."""
 
     id: int
     subject: str
@@ -188,11 +197,12 @@ class Loglikelihood(_Likelihoods):
 
     @property
     def ground_truth_list(self) -> list[str]:
+        """The ground truth as a list, also where there is a single one."""
         return list(self.ground_truth) if isinstance(self.ground_truth, list) else [self.ground_truth]
 
 
 class MetricResult(BaseModel):
-    """One value of a metric; ``None`` where there is none, with the error that says why."""
+    """One value of a metric; None where it could not be computed, with the error that says why."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -209,7 +219,7 @@ MetricContext = TypeVar("MetricContext", bound=BaseMetricContext)
 
 
 def extract_context_metric(response: Completion, metric_context_class: type[MetricContext]) -> MetricContext:
-    """The context of a class among those that a task handed to its metrics."""
+    """The context of the given class that a task passed to its metrics."""
     contexts = response.context if isinstance(response.context, list) else [response.context]
     for context in contexts:
         if isinstance(context, metric_context_class):
@@ -219,22 +229,22 @@ def extract_context_metric(response: Completion, metric_context_class: type[Metr
     raise UsageError(what, hint=f"return a {metric_context_class.__name__} from _get_context")
 
 
-#: The languages that are told apart, as ISO 639-1 codes.
+#: The languages that can be detected, as ISO 639-1 codes.
 AVAILABLE_LANGUAGES = ("en", "de", "es", "it", "fr", "nl", "pt", "fi")
 _detector: Any = None
 
 
 def detects_languages() -> bool:
-    """Whether the package that tells languages apart is installed."""
+    """Whether the package for language detection is installed."""
     return importlib.util.find_spec("lingua") is not None
 
 
 def detected_language(text: str) -> str:
-    """The ISO 639-1 code of the language that a text is most likely in, or nothing where none is."""
+    """The ISO 639-1 code of the most likely language of a text; empty where none is likely."""
     global _detector
     if not detects_languages():
         hint = "pip install lingua-language-detector"
-        raise UsageError("telling languages apart needs the package lingua-language-detector", hint=hint)
+        raise UsageError("detecting languages needs the package lingua-language-detector", hint=hint)
     lingua = importlib.import_module("lingua")
     if _detector is None:
         codes = [getattr(lingua.IsoCode639_1, code.upper()) for code in AVAILABLE_LANGUAGES]

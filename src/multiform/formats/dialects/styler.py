@@ -1,4 +1,4 @@
-"""Task styles: a format in the words of the stylers that Python tasks carry."""
+"""Stylers: how the prompts of a Python task are written and scored, and their conversion to formats."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _CUE = "\0"
 
 
 class ResponseType(Enum):
-    """What is asked of a model."""
+    """What a task asks of a model: a generated completion, or the log-likelihoods of given ones."""
 
     COMPLETION = "completion"
     LOGLIKELIHOODS = "loglikelihoods"
 
 
 class TaskStyle(Enum):
-    """What kind of question a styler makes."""
+    """The kind of prompt that a styler writes."""
 
     MULTIPLE_CHOICE = "multiple_choice"
     CLOZE = "cloze"
@@ -38,13 +38,13 @@ class TaskStyle(Enum):
 
 
 class MissingIndexError(UsageError, ValueError):
-    """The right answer is not known, and nothing else is scored."""
+    """`correct_index` is missing for a styler that scores nothing but the correct answer."""
 
 
 class TaskStyler(ABC):
-    """How prompts are written and scored, given a question, its choices and the index of the right one.
+    """Writes prompts and completions from a question, its choices and the index of the correct one.
 
-    `response_type`, `metrics` and `task_style` say what a task with this styler asks and computes.
+    `response_type`, `metrics` and `task_style` say what a task with this styler asks of a model and computes.
     """
 
     response_type: ResponseType
@@ -58,35 +58,35 @@ class TaskStyler(ABC):
 
     @abstractmethod
     def get_ground_truth(self, choices: list[str], correct_index: int) -> str:
-        """The right answer as it is scored."""
+        """The correct answer as it is scored."""
 
     @abstractmethod
     def get_possible_completions(self, choices: list[str], correct_index: int | None = None) -> list[str] | None:
-        """The completions that are scored; None where the model writes."""
+        """The completions that are scored; None where the model generates."""
 
     @abstractmethod
     def get_cue_text(self) -> str:
-        """What follows the prompt and asks for the answer, such as ``Answer:``."""
+        """The text after the prompt that asks for the answer, such as ``Answer:``."""
 
     def get_question_text(self, raw_question: str) -> str:
-        """The question with its prefix; override it where a question is more than that."""
+        """The question with its prefix."""
         return f"{self.question_prefix}{raw_question}"
 
     def get_fewshot_target_text(self, choices: list[str], correct_index: int) -> str:
-        """What an example says after its prompt: cue and answer."""
+        """The text of a few-shot example after its prompt: cue and answer."""
         return f"{self.get_cue_text()}{self.get_ground_truth(choices, correct_index)}"
 
     def get_extra_metadata(self) -> dict[str, Any]:
-        """What the styler adds to the metadata of its task."""
+        """Entries that the styler adds to the metadata of its task."""
         return {"task_style": self.task_style.value}
 
     def to_format(self) -> FormatConfig | None:
-        """The format that says the same, or None where only this class's code can say it."""
+        """The equivalent format, or None where a method of this class writes what no format can."""
         return None
 
     @classmethod
     def for_language(cls, language: Language | str, **kwargs: Any) -> Self:
-        """The styler with the question word, cue, labels and spacing of a language; what is given goes first."""
+        """The styler with the question word, cue, labels and spacing of a language; `kwargs` override them."""
         literals = LITERALS.get(language_of(language))
         if literals is None:
             return cls(**kwargs)
@@ -99,15 +99,15 @@ class TaskStyler(ABC):
 
     @classmethod
     def _spelled(cls, labels: Any, space: str) -> dict[str, Any]:
-        """The arguments that stand for a language's labels and spacing; a class without such words has none."""
+        """The constructor arguments for the labels and spacing of a language; none for a class without such ones."""
         return {}
 
 
 class FormatStyler(TaskStyler):
-    """A styler that a format can say as well; `format` holds what only a format has words for."""
+    """A styler with an equivalent format; `format` has fields of the format that the styler itself lacks."""
 
     response_type = ResponseType.LOGLIKELIHOODS
-    #: The methods whose code a format stands for: a subclass that overrides one is no format any more.
+    #: The methods that a format replaces: a subclass that overrides one has no equivalent format.
     _METHODS: ClassVar = ("get_instruction_text", "get_ground_truth", "get_possible_completions", "get_cue_text",
                           "get_question_text", "get_fewshot_target_text")  # fmt: skip
 
@@ -118,15 +118,15 @@ class FormatStyler(TaskStyler):
 
     @abstractmethod
     def own_fields(self) -> dict[str, Any]:
-        """The fields of the format that this styler's arguments say."""
+        """The fields of the format that follow from this styler's arguments."""
 
     @classmethod
     @abstractmethod
-    def words(cls, form: FormatConfig) -> dict[str, Any]:
-        """The arguments that say a format, as far as they go."""
+    def words(cls, format: FormatConfig) -> dict[str, Any]:
+        """The constructor arguments for a format, as far as they can express it."""
 
     def as_format(self) -> FormatConfig:
-        """What the arguments say, as a format."""
+        """The format of this styler's arguments, whether a subclass overrides methods or not."""
         return overlaid(self._said(), self.format, name=type(self).__name__)
 
     def _said(self) -> dict[str, Any]:
@@ -135,56 +135,56 @@ class FormatStyler(TaskStyler):
         return {**common, **self.own_fields()}
 
     def to_format(self) -> FormatConfig | None:
-        own = (_definer(type(self), name) for name in self._METHODS)
-        return self.as_format() if all(kind.__module__.startswith("multiform.") for kind in own) else None
+        definers = (_definer(type(self), name) for name in self._METHODS)
+        return self.as_format() if all(kind.__module__.startswith("multiform.") for kind in definers) else None
 
     @classmethod
-    def from_format(cls, form: FormatConfig) -> tuple[Self, list[str]]:
-        """The styler that says what a format says, and what it has no words for."""
-        common = {"question_prefix": form.question_prefix, "cue_text": form.answer_prompt or ""}
-        words = {**common, **cls.words(form)}
-        more, lost = unsaid(form, cls(**words)._said(), name=cls.__name__)
+    def from_format(cls, format: FormatConfig) -> tuple[Self, list[str]]:
+        """The styler for a format, and messages about what of the format it cannot express."""
+        common = {"question_prefix": format.question_prefix, "cue_text": format.answer_prompt or ""}
+        words = {**common, **cls.words(format)}
+        more, lost = unsaid(format, cls(**words)._said(), name=cls.__name__)
         return cls(**words, format=more), lost
 
     def get_cue_text(self) -> str:
         return self._cue_text
 
     def get_instruction_text(self, raw_question: str, choices: list[str]) -> str:
-        form = variant(self.as_format(), question_prefix="")
-        if form.answer_prompt:
-            form = variant(form, answer_prompt=_CUE)
+        format = variant(self.as_format(), question_prefix="")
+        if format.answer_prompt:
+            format = variant(format, answer_prompt=_CUE)
         doc = {"question": self.get_question_text(raw_question), "choices": list(choices)}
-        text = str(bound(compile_format(form, FieldMapping("question", "choices", 0)).doc_to_text)(doc))
+        text = str(bound(compile_format(format, FieldMapping("question", "choices", 0)).doc_to_text)(doc))
         return text.removesuffix(_CUE)
 
     def get_ground_truth(self, choices: list[str], correct_index: int) -> str:
-        form = self.as_format()
-        bare = self._answers(form, choices)[correct_index]
-        return bare if form.scored == "generation" else form.target_delimiter + bare
+        format = self.as_format()
+        bare = self._answers(format, choices)[correct_index]
+        return bare if format.scored == "generation" else format.target_delimiter + bare
 
     def get_possible_completions(self, choices: list[str], correct_index: int | None = None) -> list[str] | None:
-        form = self.as_format()
-        if form.scored == "generation":
+        format = self.as_format()
+        if format.scored == "generation":
             return None
-        every = [form.target_delimiter + text for text in self._answers(form, choices)]
-        if form.scored != "gold":
-            return every
+        completions = [format.target_delimiter + text for text in self._answers(format, choices)]
+        if format.scored != "gold":
+            return completions
         if correct_index is None:
             what = f"{type(self).__name__} scores the right answer alone and was not told which one that is"
             raise MissingIndexError(what, hint="give correct_index")
-        return [every[correct_index]]
+        return [completions[correct_index]]
 
     def get_fewshot_target_text(self, choices: list[str], correct_index: int) -> str:
-        form = self.as_format()
-        answer = written_answer(form.shot_answer(), self._answers(form, choices)[correct_index])
-        return self.get_cue_text() + form.target_delimiter + answer
+        format = self.as_format()
+        answer = written_answer(format.shot_answer(), self._answers(format, choices)[correct_index])
+        return self.get_cue_text() + format.target_delimiter + answer
 
-    def _answers(self, form: FormatConfig, choices: Sequence[str]) -> list[str]:
-        """What stands for each choice in an answer: its label or its text."""
-        by_label = form.scored == "labels" or (
-            form.scored == "generation" and form.shows_choices and form.answer_as != "text"
+    def _answers(self, format: FormatConfig, choices: Sequence[str]) -> list[str]:
+        """The answer for each choice: its label or its text."""
+        by_label = format.scored == "labels" or (
+            format.scored == "generation" and format.shows_choices and format.answer_as != "text"
         )
-        return label_list(len(choices), form.choice_labels) if by_label and form.choice_labels else list(choices)
+        return label_list(len(choices), format.choice_labels) if by_label and format.choice_labels else list(choices)
 
     def __repr__(self) -> str:
         shown = {key.removeprefix("_"): value for key, value in vars(self).items() if key != "format" or value}

@@ -1,4 +1,4 @@
-"""`template:`: what all templates have, and those among them that a format can say as well."""
+"""`template:`: the base classes of templates, with their conversion to formats."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from multiform.registry import Registry
 
 #: Templates by the first part of their `template_type`.
 templates: Registry[type[TemplateConfig]] = Registry("template")
-#: Lists of labels that go on by themselves where a document has more choices.
+#: Lists of four labels that are continued where a document has more choices.
 _ENDLESS = {"letters": ["A", "B", "C", "D"], "numbers": ["1", "2", "3", "4"]}
-#: Letters in brackets, which have no end of their own in a format, go on to Z.
+#: Letters in brackets, continued to Z.
 _BRACKETED = tuple(f"({letter})" for letter in label_list(26))
 
 
 @dataclass
 class TemplateConfig(ABC):
-    """How a prompt is put together from a question and its choices.
+    """Base class of templates, which write a prompt from a question and its choices.
 
-    A subclass with a `template_type` is what ``template: {template_type: ...}`` finds; its `format_prompt`
+    A subclass with a `template_type` registers itself for ``template: {template_type: ...}``; its `format_prompt`
     writes the prompts.
     """
 
@@ -52,14 +52,14 @@ class TemplateConfig(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """The template as `template:` has it."""
+        """The template as the mapping of `template:`."""
 
     def to_format(self) -> FormatConfig | None:
-        """The format that says the same, or None where only this class's code can say it."""
+        """The equivalent format, or None where a method of this class writes what no format can."""
         return None
 
     def wrap_doc_to_text(self, doc_to_text: FieldSpec, doc_to_choice: FieldSpec = None) -> Callable[[Doc], str]:
-        """A function that reads question and choices from a document and gives the prompt."""
+        """A function from a document to its prompt, given the fields of the question and the choices."""
 
         def wrapped(doc: Doc) -> str:
             shown = process_field(doc, doc_to_choice) if self._should_show_choices() else None
@@ -68,11 +68,11 @@ class TemplateConfig(ABC):
         return wrapped
 
     def _should_show_choices(self) -> bool:
-        """Whether `format_prompt` gets the choices; override it to have them left out of prompts."""
+        """Whether `format_prompt` gets the choices; override it to leave them out of prompts."""
         return True
 
     def wrap_doc_to_choice(self, doc_to_choice: FieldSpec) -> Callable[[Doc], list[str]]:
-        """A function that gives what is scored of a document: the labels, or the choices where there are none."""
+        """A function from a document to what is scored: the labels, or the choices where there are no labels."""
 
         def wrapped(doc: Doc) -> list[str]:
             choices = process_field(doc, doc_to_choice, [])
@@ -84,49 +84,49 @@ class TemplateConfig(ABC):
 
 @dataclass
 class FormatTemplate(TemplateConfig):
-    """A template that a format can say as well; `format` holds what only a format has words for."""
+    """A template with an equivalent format; `format` has fields of the format that the template itself lacks."""
 
     format: dict[str, Any] = field(default_factory=dict, kw_only=True)
 
     @abstractmethod
     def own_fields(self) -> dict[str, Any]:
-        """The fields of the format that this template's words say."""
+        """The fields of the format that follow from this template's fields."""
 
     @classmethod
     @abstractmethod
-    def words(cls, form: FormatConfig) -> dict[str, Any]:
-        """This template's words for a format, as far as they go."""
+    def words(cls, format: FormatConfig) -> dict[str, Any]:
+        """The template's fields for a format, as far as they can express it."""
 
     def __post_init__(self) -> None:
-        for one in fields(self):
-            _check(one.name, one.type, getattr(self, one.name))
+        for template_field in fields(self):
+            _check(template_field.name, template_field.type, getattr(self, template_field.name))
         self.as_format()
 
     def as_format(self) -> FormatConfig:
-        """What the fields say, as a format."""
+        """The format of this template's fields, whether a subclass overrides methods or not."""
         return overlaid(self.own_fields(), self.format, name=f"template '{self.template_type}'")
 
     def to_format(self) -> FormatConfig | None:
-        """The same prompts as a format; None where a subclass writes them itself."""
+        """The equivalent format; None where a subclass has a `format_prompt` of its own."""
         return None if _writes_itself(type(self)) else self._shown(self._should_show_choices())
 
     def _shown(self, choices: bool) -> FormatConfig:
         """The format with or without choices in its prompts."""
-        form = self.as_format()
-        return form if form.shows_choices == choices else variant(form, show_choices=choices)
+        format = self.as_format()
+        return format if format.shows_choices == choices else variant(format, show_choices=choices)
 
     def _should_show_choices(self) -> bool:
         return self.as_format().shows_choices
 
     @classmethod
-    def from_format(cls, form: FormatConfig) -> tuple[Self, list[str]]:
-        """The template that says what a format says, and what it has no words for."""
-        words = cls.words(form)
-        more, lost = unsaid(form, cls(**words).own_fields(), name=f"template '{cls.template_type}'")
+    def from_format(cls, format: FormatConfig) -> tuple[Self, list[str]]:
+        """The template for a format, and messages about what of the format it cannot express."""
+        words = cls.words(format)
+        more, lost = unsaid(format, cls(**words).own_fields(), name=f"template '{cls.template_type}'")
         return cls(**words, format=more), lost
 
     def format_prompt(self, question: str, choices: list[str] | None = None) -> str:
-        """The prompt of one question; without choices, the prompt without them."""
+        """The prompt of one question, with or without choices."""
         doc = {"question": question, "choices": list(choices or ())}
         return str(self._prompt("question", "choices" if choices else None)(doc))
 
@@ -136,8 +136,8 @@ class FormatTemplate(TemplateConfig):
         return self._prompt(doc_to_text, doc_to_choice)
 
     def _prompt(self, doc_to_text: FieldSpec, doc_to_choice: FieldSpec) -> Callable[[Doc], str]:
-        form = self._shown(doc_to_choice is not None and self._should_show_choices())
-        return bound(compile_format(form, _mapping(doc_to_text, doc_to_choice)).doc_to_text)
+        format = self._shown(doc_to_choice is not None and self._should_show_choices())
+        return bound(compile_format(format, _mapping(doc_to_text, doc_to_choice)).doc_to_text)
 
     def wrap_doc_to_choice(self, doc_to_choice: FieldSpec) -> Callable[[Doc], list[str]]:
         if isinstance(doc_to_choice, str) and has_markup(doc_to_choice):
@@ -145,26 +145,30 @@ class FormatTemplate(TemplateConfig):
         return bound(compile_format(self.as_format(), _mapping("question", doc_to_choice)).doc_to_choice)
 
     def to_dict(self) -> dict[str, Any]:
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values = {template_field.name: getattr(self, template_field.name) for template_field in fields(self)}
         return {"template_type": self.template_type, **{k: v for k, v in values.items() if k != "format" or v}}
 
     def brief(self) -> dict[str, Any]:
-        """The template as `template:` has it, without what is the default anyway."""
-        changed = {one.name: getattr(self, one.name) for one in fields(self)}
-        changed = {one.name: changed[one.name] for one in fields(self) if changed[one.name] != _default(one)}
+        """The template as the mapping of `template:`, without default values."""
+        changed = {template_field.name: getattr(self, template_field.name) for template_field in fields(self)}
+        changed = {
+            template_field.name: changed[template_field.name]
+            for template_field in fields(self)
+            if changed[template_field.name] != _default(template_field)
+        }
         return {"template_type": self.template_type, **changed}
 
 
 def label_spec(labels: Any) -> Any:
-    """A list of labels as a format has it: the usual lists go on by themselves."""
-    given = list(labels or ())
-    if given == list(_BRACKETED[:4]):
+    """A list of labels as `choice_labels` of a format, in which the usual lists are continued as needed."""
+    listed = list(labels or ())
+    if listed == list(_BRACKETED[:4]):
         return _BRACKETED
-    return next((name for name, usual in _ENDLESS.items() if given == usual), labels)
+    return next((name for name, usual in _ENDLESS.items() if listed == usual), labels)
 
 
 def label_words(labels: Any) -> Any:
-    """The labels of a format as a list."""
+    """`choice_labels` of a format as the list of a template."""
     if isinstance(labels, str):
         return list(_ENDLESS[labels]) if labels in _ENDLESS else labels
     if labels == _BRACKETED:
@@ -177,7 +181,7 @@ def _mapping(question: FieldSpec, choices: FieldSpec) -> FieldMapping:
 
 
 def _check(name: str, kind: Any, value: Any) -> None:
-    """Refuse a value that is not of its field's type, in the template's own words."""
+    """Raise a ConfigError for a value that does not have the type of its field."""
     types = {"str": str, "bool": bool, "list[str]": list, "dict[str, Any]": Mapping}
     words = {"str": "a string", "bool": "true or false", "list[str]": "a list of labels"}
     if not isinstance(value, types.get(str(kind), object)):
@@ -185,13 +189,13 @@ def _check(name: str, kind: Any, value: Any) -> None:
         raise ConfigError(what, where=name, hint="see docs/templates.md")
 
 
-def _default(one: Any) -> Any:
-    return one.default_factory() if one.default is MISSING else one.default
+def _default(template_field: Any) -> Any:
+    return template_field.default_factory() if template_field.default is MISSING else template_field.default
 
 
 def _writes_itself(cls: type) -> bool:
-    """Whether a subclass has a `format_prompt` of its own, after what makes its format."""
+    """Whether a subclass overrides `format_prompt` without also overriding `own_fields`."""
     order = list(cls.__mro__)
-    prompt = next(i for i, kind in enumerate(order) if "format_prompt" in kind.__dict__)
-    made = next(i for i, kind in enumerate(order) if "own_fields" in kind.__dict__)
-    return prompt < made
+    prompt_at = next(i for i, kind in enumerate(order) if "format_prompt" in kind.__dict__)
+    fields_at = next(i for i, kind in enumerate(order) if "own_fields" in kind.__dict__)
+    return prompt_at < fields_at

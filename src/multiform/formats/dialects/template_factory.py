@@ -1,38 +1,42 @@
-"""Templates by name: the factory of `template:`, and the names by which formats know templates."""
+"""Templates by name, and the fields of a task under its `template:`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 from multiform.errors import ConfigError, nearest, shorten
-from multiform.formats.base import FormatConfig
+from multiform.fields import Doc, FieldSpec, process_field
+from multiform.formats.base import FormatConfig, OutputType
+from multiform.formats.compile import FieldMapping, bound, compile_format
 from multiform.formats.dialects.builtin_templates import ClozeTemplateConfig, MCQTemplateConfig
 from multiform.formats.dialects.template import FormatTemplate, TemplateConfig, templates
 from multiform.formats.names import dialect_names
+from multiform.formats.raw import check_raw
+from multiform.labels import gold_index
 
 
 class TemplateFactory:
-    """Makes templates from what `template:` says, and turns one kind into the other."""
+    """Creates templates from the value of `template:`, and converts between kinds of templates."""
 
     @staticmethod
     def from_dict(config: Mapping[str, Any]) -> TemplateConfig:
-        """The template of a mapping; `template_type` is ``mcq``, ``cloze``, or one with a style, ``mcq::gpqa``."""
-        given = {key: value for key, value in config.items() if key != "template_type"}
+        """The template of a mapping; `template_type` is ``mcq``, ``cloze``, or a style of these, like ``mcq::gpqa``."""
+        values = {key: value for key, value in config.items() if key != "template_type"}
         name = config.get("template_type", "mcq")
         if name in _STYLES:
             make = _STYLES[name]
-            base = make(given.pop("num_choices")) if "num_choices" in given and name == "mcq::numbered" else make()
-            return _made(type(base), {**_without_type(base.to_dict()), **given}, name)
+            base = make(values.pop("num_choices")) if "num_choices" in values and name == "mcq::numbered" else make()
+            return _build(type(base), {**_without_type(base.to_dict()), **values}, name)
         if not isinstance(name, str) or name not in templates:
             hint = nearest(str(name), [*templates, *_STYLES], listed="templates")
             raise ConfigError(f"unknown template '{shorten(name, 40)[1:-1]}'", where="template_type", hint=hint)
-        return _made(templates.get(name), given, name)
+        return _build(templates.get(name), values, name)
 
     @staticmethod
     def from_name(name: str) -> TemplateConfig:
-        """The template that ``template: name`` stands for; the usual style of a type without one."""
+        """The template of ``template: name``; a type without a style has its usual one."""
         usual = {"mcq": "mcq::mmlu", "cloze": "cloze::with_options"}
         return TemplateFactory.from_dict({"template_type": usual.get(name, name)})
 
@@ -43,7 +47,7 @@ class TemplateFactory:
 
     @staticmethod
     def create_gpqa_style() -> MCQTemplateConfig:
-        """As lm-eval asks GPQA: choices as ``(A) choice`` below ``Choices:``, and ``(A)`` is scored."""
+        """The prompt of GPQA in lm-eval: choices as ``(A) choice`` below ``Choices:``; ``(A)`` is scored."""
         return MCQTemplateConfig(
             prefix="What is the correct answer to this question:",
             choice_labels=["(A)", "(B)", "(C)", "(D)"],
@@ -70,7 +74,7 @@ class TemplateFactory:
     def convert_template(
         template: TemplateConfig, target_type: Literal["mcq", "cloze"], **kwargs: Any
     ) -> TemplateConfig:
-        """The template as the other kind, or itself where it is of that kind already."""
+        """Convert a template to the target type; `kwargs` are those of `to_cloze` or `to_mcq`."""
         if target_type == template.template_type:
             return template
         if target_type == "cloze" and isinstance(template, MCQTemplateConfig):
@@ -91,26 +95,26 @@ _STYLES: dict[Any, Callable[..., FormatTemplate]] = {
 
 
 def template_of(spec: str | Mapping[str, Any] | TemplateConfig) -> TemplateConfig:
-    """The template that the `template:` of a task says."""
+    """The template for the value of a task's `template:`."""
     if isinstance(spec, TemplateConfig):
         return spec
     return TemplateFactory.from_name(spec) if isinstance(spec, str) else TemplateFactory.from_dict(spec)
 
 
-def template_from(form: FormatConfig) -> tuple[FormatTemplate, list[str]]:
-    """The template that says what a format says, and what it has no words for."""
-    labelled = form.choice_labels is not None and form.scored in ("labels", "generation")
+def template_from(format: FormatConfig) -> tuple[FormatTemplate, list[str]]:
+    """The template for a format, and messages about what of the format it cannot express."""
+    labelled = format.choice_labels is not None and format.scored in ("labels", "generation")
     kind: type[FormatTemplate] = MCQTemplateConfig if labelled else ClozeTemplateConfig
-    return kind.from_format(form)
+    return kind.from_format(format)
 
 
-def _made(kind: type[TemplateConfig], given: Mapping[str, Any], name: str) -> TemplateConfig:
-    known = [one.name for one in fields(kind)]
-    for key in given:
+def _build(kind: type[TemplateConfig], values: Mapping[str, Any], name: str) -> TemplateConfig:
+    known = [field.name for field in fields(kind)]
+    for key in values:
         if key not in known:
             hint = nearest(str(key), known, listed="its keys are")
             raise ConfigError(f"unknown key '{key}' in template '{name}'", where=str(key), hint=hint)
-    return kind(**given)
+    return kind(**values)
 
 
 def _without_type(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,19 +122,86 @@ def _without_type(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _dialect(name: str) -> Callable[[Mapping[str, Any]], FormatConfig]:
-    def made(changes: Mapping[str, Any]) -> FormatConfig:
+    def build(changes: Mapping[str, Any]) -> FormatConfig:
         base = TemplateFactory.from_name(name)
-        own = {key: value for key, value in changes.items() if key in {one.name for one in fields(base)}}
-        more = {key: value for key, value in changes.items() if key not in own}
-        values = {**base.to_dict(), **own}
+        template_fields = {
+            key: value for key, value in changes.items() if key in {field.name for field in fields(base)}
+        }
+        more = {key: value for key, value in changes.items() if key not in template_fields}
+        values = {**base.to_dict(), **template_fields}
         values["format"] = {**values.get("format", {}), **more}
-        form = TemplateFactory.from_dict(values).to_format()
-        assert form is not None
-        return form
+        format = TemplateFactory.from_dict(values).to_format()
+        assert format is not None
+        return format
 
-    made.__doc__ = _STYLES.get(name, TemplateFactory.create_mmlu_style).__doc__
-    return made
+    build.__doc__ = _STYLES.get(name, TemplateFactory.create_mmlu_style).__doc__
+    return build
 
 
 for _name in ("mcq", *_STYLES):
     dialect_names.register(str(_name))(_dialect(str(_name)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wrapped:
+    """The fields of a task under a template; fields that the task does not have are None."""
+
+    template: TemplateConfig
+    label: str
+    format: FormatConfig | None
+    output_type: OutputType
+    doc_to_text: Callable[[Doc], Any] | None
+    doc_to_choice: Callable[[Doc], Any] | None
+    doc_to_target: Any
+
+
+def wrapped(spec: str | Mapping[str, Any] | TemplateConfig, mapping: FieldMapping, output_type: OutputType) -> Wrapped:
+    """The fields of a mapping under a template; `spec` is the value of `template:`."""
+    template = template_of(spec)
+    format = template.to_format()
+    label = spec if isinstance(spec, str) else _label(spec, template)
+    if format is None:
+        return _by_code(template, label, mapping, output_type)
+    if format.needs_choices and mapping.choices is None:
+        what = f"template '{label}' needs choices but the task has no doc_to_choice"
+        raise ConfigError(what, hint="set doc_to_choice to the column that holds them")
+    check_raw(format, mapping)
+    question, answer = mapping.question, mapping.answer
+    complete = FieldMapping(
+        "question" if question is None else question, mapping.choices, "answer" if answer is None else answer
+    )
+    templates = compile_format(format, complete)
+    return Wrapped(
+        template=template,
+        label=label,
+        format=format,
+        output_type=format.output_type,
+        doc_to_text=None if question is None else bound(templates.doc_to_text),
+        doc_to_choice=None if mapping.choices is None else bound(templates.doc_to_choice),
+        doc_to_target=None if answer is None else templates.doc_to_target,
+    )
+
+
+def _by_code(template: TemplateConfig, label: str, mapping: FieldMapping, output_type: OutputType) -> Wrapped:
+    """The fields under a template without an equivalent format, whose own methods write the prompt."""
+    choices = mapping.choices
+    ranked = choices is not None and output_type == "generate_until"
+    return Wrapped(
+        template=template,
+        label=label,
+        format=None,
+        output_type="multiple_choice" if ranked else output_type,
+        doc_to_text=None if mapping.question is None else template.wrap_doc_to_text(mapping.question, choices),
+        doc_to_choice=None if choices is None else template.wrap_doc_to_choice(choices),
+        doc_to_target=mapping.answer if choices is None or mapping.answer is None else _gold(mapping.answer, choices),
+    )
+
+
+def _gold(answer: FieldSpec, choices: FieldSpec) -> Callable[[Doc], Any]:
+    """A function from a document to the index of the gold choice."""
+    return lambda doc: gold_index(process_field(doc, answer), process_field(doc, choices, []))
+
+
+def _label(spec: Mapping[str, Any] | TemplateConfig, template: TemplateConfig) -> str:
+    named = spec.get("template_type") if isinstance(spec, Mapping) else None
+    return str(named or template.template_type or type(template).__name__)

@@ -1,8 +1,8 @@
-"""The raw question, choices and answer of a task that was written as a finished prompt."""
+"""Infer the raw question, choices and answer of a task whose `doc_to_text` is a finished prompt."""
 
 from multiform.formats.infer.description import DescriptionWithoutChoices, without_choices
 from multiform.formats.infer.document import problem
-from multiform.formats.infer.infer import Prompt, infer
+from multiform.formats.infer.infer import Prompt, infer, infer_task
 from multiform.formats.infer.result import ADD_CHOICES, Recovered, Refused, shown
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Recovered",
     "Refused",
     "infer",
+    "infer_task",
     "problem",
     "shown",
     "without_choices",

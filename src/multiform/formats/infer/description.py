@@ -1,4 +1,4 @@
-"""Recovers the description of a task without what it says of choices, for formats that show none."""
+"""Descriptions without sentences about choices, for formats that do not show choices."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from multiform.fields import Doc
 from multiform.formats.infer.words import MULTIPLE_CHOICE
 
 _MULTIPLE_CHOICE = re.compile("|".join(MULTIPLE_CHOICE), re.IGNORECASE)
-#: What asks for the letter of a choice, in English and in any language.
+#: Phrases that ask for the letter of a choice, in English and in any language.
 _LETTER = re.compile(r"\bletters? (?:choice|of)\b|\b(?:correct|right|answer|choice|option) letters?\b", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"(?<!\w)\(X\)|\bA\s*,\s*B\b")
-#: Words before "questions" that can go without leaving a gap.
+#: "Multiple choice" before a noun, which can be removed without leaving a gap.
 _ADJECTIVE = re.compile(r"\bmultiple[-\s]choice[-\s]+(?=[^\W\d_])", re.IGNORECASE)
 _ENUMERATED = re.compile(r"(?m)^\s*\(?A[.):].*\n+\s*\(?B[.):]")
 _VALUE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
@@ -22,10 +22,10 @@ _SENTENCE_END = re.compile(r"(?<=[.!?؟])(?=\s)|(?<=[。！？\n])")
 
 
 def without_choices(description: str) -> str:
-    """The description of a task as it reads without choices; the same text where it does not speak of any.
+    """The description of a task without sentences about choices; unchanged where there are none.
 
-    "Multiple choice questions" become questions, and other sentences about choices and their letters are left out. In
-    languages other than English and German, where a sentence cannot be told from the next, all is left out.
+    "Multiple choice questions" become "questions", and other sentences about choices or their letters are removed.
+    Where a description speaks of choices in other words, such as in another language, all of it is removed.
 
     >>> without_choices("The following are multiple choice questions (with answers) about {{topic}}.")
     'The following are questions (with answers) about {{topic}}.'
@@ -44,7 +44,7 @@ def without_choices(description: str) -> str:
     sentences = [_plain(sentence) for sentence in _SENTENCE_END.split(_VALUE.sub("\0", description))]
     rest = "".join(sentence for sentence in sentences if not _about_choices(sentence)).strip()
     if not rest or len(values) != rest.count("\0"):
-        return ""  # what is left lost what it was about
+        return ""  # a removed sentence had one of the description's values
     for value in values:
         rest = rest.replace("\0", value, 1)
     return rest + description[len(description.rstrip()) :]
@@ -52,7 +52,7 @@ def without_choices(description: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class DescriptionWithoutChoices:
-    """A description that code writes, without what it says of choices."""
+    """A description that is a function, without sentences about choices."""
 
     description: Callable[..., Any]
 
@@ -68,7 +68,7 @@ def _about_choices(text: str) -> bool:
 
 
 def _plain(sentence: str) -> str:
-    """The sentence without the words "multiple choice", beginning as it did."""
+    """The sentence without the words "multiple choice", still beginning with a capital letter if it did before."""
     plain = _ADJECTIVE.sub("", sentence)
     begins = sentence.lstrip()[:1]
     stripped = plain.lstrip()

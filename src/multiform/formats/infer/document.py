@@ -1,6 +1,6 @@
-"""Reads question and choices back out of a finished prompt, for tasks whose prompts are written by code.
+"""Extracts question and choices from the finished prompt of a document, for tasks whose prompts are written by code.
 
-A prompt is taken apart only where its choices are proven: each text after a label has to be one of the
+A prompt is taken apart only where its choices are certain: each text after a label has to be one of the
 task's choices, or a value of the document. Everything else stays in the question.
 """
 
@@ -31,14 +31,14 @@ _MOST = 26
 
 @dataclass(frozen=True, slots=True)
 class ReadPrompt:
-    """What a prompt of one document consists of."""
+    """The question and the choices that the prompt of a document shows."""
 
     question: str
     choices: tuple[str, ...]
 
 
 def read_prompt(text: str, choices: Sequence[str], doc: Doc) -> ReadPrompt:
-    r"""The question and the choices in a prompt; the choices as given where the prompt shows none.
+    r"""The question and the choices in a prompt; `choices`, which the task scores, where the prompt shows none.
 
     >>> doc = {"q": "Two and two?", "options": ["3", "4"]}
     >>> read_prompt("Pick one.\n\nQuestion: Two and two?\nA. 3\nB. 4\nAnswer:", ["A", "B"], doc)
@@ -47,32 +47,32 @@ def read_prompt(text: str, choices: Sequence[str], doc: Doc) -> ReadPrompt:
     ReadPrompt(question='Two and two?', choices=('3', '4'))
     """
     scored = [str(choice) for choice in choices]
-    if scored == label_list(len(scored), "numbers") and (found := _enumeration(text, len(scored), _known(doc))):
-        return ReadPrompt(_bare(found[0], doc), found[1])
+    if scored == label_list(len(scored), "numbers") and (enumeration := _enumeration(text, len(scored), _known(doc))):
+        return ReadPrompt(_bare(enumeration[0], doc), enumeration[1])
     if not are_labels(scored):
-        found = _enumeration(text, len(scored), {choice.strip() for choice in scored})
-        before = _without_cue(text) if found is None else found[0]
+        enumeration = _enumeration(text, len(scored), {choice.strip() for choice in scored})
+        before = _without_cue(text) if enumeration is None else enumeration[0]
         return ReadPrompt(_bare(before, doc), tuple(scored))
-    found = _enumeration(text, len(scored), _known(doc)) or _last_lines(text, len(scored))
-    if found is None:
+    enumeration = _enumeration(text, len(scored), _known(doc)) or _last_lines(text, len(scored))
+    if enumeration is None:
         raise DataError(
             "the task scores labels, and its prompt does not show for certain what they stand for", hint=ADD_CHOICES
         )
-    return ReadPrompt(_bare(found[0], doc), found[1])
+    return ReadPrompt(_bare(enumeration[0], doc), enumeration[1])
 
 
 def read_shown(text: str, doc: Doc) -> ReadPrompt:
-    """The question and the choices in a prompt of a task that names no choices: all that are values of the document."""
+    """The question and the choices in a prompt of a task without `doc_to_choice`, from the values of the document."""
     known = _known(doc)
     for number in range(_MOST, 1, -1):
-        found = _enumeration(text, number, known)
-        if found is not None:
-            return ReadPrompt(_bare(found[0], doc), found[1])
+        enumeration = _enumeration(text, number, known)
+        if enumeration is not None:
+            return ReadPrompt(_bare(enumeration[0], doc), enumeration[1])
     raise DataError("the task has no doc_to_choice, and its prompt shows no choices for certain", hint=ADD_CHOICES)
 
 
 def problem(question: str, choices: Sequence[str] = ()) -> str | None:
-    r"""What shows that a question is a prompt already, or that choices are labels, in one document.
+    r"""What shows that the question of a document is a whole prompt, or that its choices are labels; else None.
 
     >>> problem("Which?\nA. x\nB. y", ["x", "y"])
     'the question shows the choices already'
@@ -89,7 +89,7 @@ def problem(question: str, choices: Sequence[str] = ()) -> str | None:
 
 
 def are_labels(choices: Sequence[str]) -> bool:
-    """Whether choices are nothing but the labels A, B, C, ... or (a), (b), ..."""
+    """Whether the choices are just the labels A, B, C, ... or (a), (b), ..."""
     stripped = [choice.strip() for choice in choices]
     bare = [choice.strip("().:").upper() for choice in stripped]
     return (
@@ -100,42 +100,42 @@ def are_labels(choices: Sequence[str]) -> bool:
 
 
 def _enumeration(text: str, number: int, known: set[str]) -> tuple[str, tuple[str, ...]] | None:
-    """What stands before the only list of so many labelled texts that are all known, and those texts.
+    """The text before the only list of `number` labelled texts that are all in `known`, and these texts.
 
-    Labels at the beginnings of lines come before labels anywhere else.
+    A list whose labels are at the beginnings of lines takes precedence.
     """
-    every = list(_LABELLED.finditer(text))
-    for marks in ([mark for mark in every if text[: mark.start()].endswith("\n") or not mark.start()], every):
-        found = []
+    all_marks = list(_LABELLED.finditer(text))
+    for marks in ([mark for mark in all_marks if text[: mark.start()].endswith("\n") or not mark.start()], all_marks):
+        candidates = []
         for start, mark in enumerate(marks):
             run = _sequence(marks, start, number) if words.is_first_label(mark["label"]) else None
             texts = run and _texts(text, run, known)
             if run and texts:
-                found.append((text[: run[0].start()].rstrip(), texts))
-        if found:
-            return found[0] if len(found) == 1 else None
+                candidates.append((text[: run[0].start()].rstrip(), texts))
+        if candidates:
+            return candidates[0] if len(candidates) == 1 else None
     return None
 
 
 def _last_lines(text: str, number: int) -> tuple[str, tuple[str, ...]] | None:
-    """Labelled lines at the end of a text: as many as there are labels, or those that a line announces."""
+    """The text before the labelled lines at its end, and these lines: `number` of them, or after a header line."""
     lines = _without_cue(text).rstrip().split("\n")
     start = len(lines)
     while start > 0 and _LINE.fullmatch(lines[start - 1]):
         start -= 1
-    found = [_LINE.fullmatch(line) for line in lines[start:]]
-    labels = [one["label"].upper() for one in found if one]
+    matches = [_LINE.fullmatch(line) for line in lines[start:]]
+    labels = [match["label"].upper() for match in matches if match]
     announced = start > 0 and words.CHOICES_HEADER.search(lines[start - 1]) is not None
     if len(labels) < 2 or labels != label_list(len(labels)) or not (len(labels) == number or announced):
         return None
-    return "\n".join(lines[:start]).rstrip(), tuple(one["text"].strip() for one in found if one)
+    return "\n".join(lines[:start]).rstrip(), tuple(match["text"].strip() for match in matches if match)
 
 
 def _sequence(marks: Sequence[re.Match[str]], start: int, number: int) -> list[re.Match[str]] | None:
-    """The labels that follow a first one in order."""
+    """The mark at `start` and those that follow it in the order of their labels, if there are `number` of them."""
     run = [marks[start]]
     for mark in marks[start + 1 :]:
-        if len(run) < number and words.follows(mark["label"], [one["label"] for one in run]):
+        if len(run) < number and words.follows(mark["label"], [earlier["label"] for earlier in run]):
             run.append(mark)
     return run if len(run) == number else None
 
@@ -144,7 +144,7 @@ def _texts(text: str, marks: Sequence[re.Match[str]], known: set[str]) -> tuple[
     starts = [mark.end() for mark in marks]
     ends = [mark.start() for mark in marks[1:]]
     texts = [text[start:end].strip() for start, end in zip(starts, ends, strict=False)]
-    if not all(one in known for one in texts):
+    if not all(choice in known for choice in texts):
         return None
     rest = text[starts[-1] :]
     for value in sorted(known, key=len, reverse=True):
@@ -155,14 +155,14 @@ def _texts(text: str, marks: Sequence[re.Match[str]], known: set[str]) -> tuple[
 
 
 def _is_cue(text: str) -> bool:
-    asked = words.ANSWER_LINE.match("\n" + text.strip()) or words.ANSWER_CUE.search(text)
-    return text[0].isspace() and bool(asked or words.ASKS_TO_CHOOSE.search(text))
+    cue = words.ANSWER_LINE.match("\n" + text.strip()) or words.ANSWER_CUE.search(text)
+    return text[0].isspace() and bool(cue or words.ASKS_TO_CHOOSE.search(text))
 
 
 def _without_cue(text: str) -> str:
     """The text without a last line that asks for the answer."""
-    found = words.ANSWER_CUE.search(text)
-    return text[: found.start()].rstrip() if found and "\n" in text.strip() else text
+    cue = words.ANSWER_CUE.search(text)
+    return text[: cue.start()].rstrip() if cue and "\n" in text.strip() else text
 
 
 def _bare(text: str, doc: Doc) -> str:
@@ -172,10 +172,10 @@ def _bare(text: str, doc: Doc) -> str:
     """
     text = words.CHOICES_HEADER.sub("", text)
     values = [value.strip() for value in _values(doc) if len(value.strip()) > 2]
-    for found in reversed(list(words.QUESTION_LABEL.finditer(text))):
-        rest = text[found.end() :].strip()
+    for label in reversed(list(words.QUESTION_LABEL.finditer(text))):
+        rest = text[label.end() :].strip()
         if any(rest.startswith(value) or (rest and value.startswith(rest)) for value in values):
-            return (text[: found.start()] + text[found.end() :]).strip()
+            return (text[: label.start()] + text[label.end() :]).strip()
     return text.strip()
 
 
@@ -184,25 +184,25 @@ def _known(doc: Doc) -> set[str]:
 
 
 def _values(value: Any) -> Iterator[str]:
-    """All texts in a document, those of lists that are spelled out among them."""
+    """All texts in a document, also those in lists that are written as text."""
     if isinstance(value, str):
         yield value
         listed = parse_literal_list(value)
         if listed is not None:
             yield from _values(listed)
     elif isinstance(value, dict):
-        for one in value.values():
-            yield from _values(one)
+        for item in value.values():
+            yield from _values(item)
     elif isinstance(value, list | tuple):
-        for one in value:
-            yield from _values(one)
+        for item in value:
+            yield from _values(item)
     elif isinstance(value, int | float):
         yield str(value)
 
 
 @dataclass(frozen=True, slots=True)
 class _FromPrompt:
-    """Two fields of a task: its prompt, and the choices that it scores."""
+    """The prompt of a task and the choices that it scores, as fields."""
 
     text: FieldSpec
     choices: FieldSpec

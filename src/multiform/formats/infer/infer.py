@@ -1,8 +1,9 @@
-"""Recovers the raw mapping of a task whose `doc_to_text` is a prompt already, where that is certain."""
+"""Recover the raw mapping of a task whose `doc_to_text` is a finished prompt, where that is certain."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 from multiform.fields import Field, FieldSpec
 from multiform.formats.compile import FieldMapping
 from multiform.formats.infer.document import PromptAnswer, PromptChoices, PromptQuestion
-from multiform.formats.infer.layout import Layout, Unclear, read_layout
+from multiform.formats.infer.layout import Layout, NoQuestionError, UnclearLayoutError, read_layout
 from multiform.formats.infer.options import Options, indexed_list
 from multiform.formats.infer.parts import Text, Value, template_parts
 from multiform.formats.infer.result import ADD, ADD_CHOICES, Recovered, Refused
@@ -20,16 +21,16 @@ from multiform.labels import label_list
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """What a task says without a format: the fields, and what else decides what they mean."""
+    """The fields of a task that was written without formats, and settings that decide what they mean."""
 
     text: FieldSpec
     choices: FieldSpec
     target: FieldSpec
     #: Whether the task ranks its choices, so that digits in a target are an index.
     ranks: bool = False
-    #: Whether code makes the documents, so that a column may hold anything.
+    #: Whether `process_docs` changes the documents, so that a column may hold anything.
     processed: bool = False
-    #: Whether choices are wanted, so that code that writes the prompt is looked at for them.
+    #: Whether choices are needed, so that they are looked for in prompts that are written by code.
     needs_choices: bool = False
 
 
@@ -59,7 +60,7 @@ def infer(prompt: Prompt) -> Recovered | Refused:
 
 
 def _is_sentence(text: str) -> bool:
-    """Whether a text without markup says the same in all documents, instead of naming a column."""
+    """Whether a text without markup is a sentence, the same for all documents, instead of a column's name."""
     return "\n" in text or text.strip().endswith((":", "?", ".")) or len(text.split()) > 3
 
 
@@ -70,7 +71,7 @@ def _is_bare(text: str) -> bool:
 
 
 def _bare(prompt: Prompt) -> Recovered | Refused:
-    """A question that is a column: raw, unless code has made the column."""
+    """The mapping of a task whose question is a single column."""
     if prompt.processed and prompt.choices is not None:
         return _from_documents(prompt)
     if names_labels(prompt.choices) is not None:
@@ -86,9 +87,9 @@ def _raw(prompt: Prompt) -> Recovered:
 
 
 def _from_documents(prompt: Prompt) -> Recovered | Refused:
-    """Code writes the prompt: it is read back out of each document's prompt, where that is certain.
+    """The mapping of a task whose prompt is written by code: fields that take each document's prompt apart.
 
-    Without choices there is nothing to prove it by; the question is taken as it is, and checked.
+    Without choices the whole prompt is the question.
     """
     if prompt.choices is None and not prompt.needs_choices:
         return Recovered(mapping=FieldMapping(prompt.text, None, prompt.target), how="documents")
@@ -103,12 +104,10 @@ def _from_template(text: str, prompt: Prompt) -> Recovered | Refused:
     labels = names_labels(prompt.choices)
     try:
         layout = _layout(text, len(prompt.choices) if isinstance(prompt.choices, list) else len(labels or ()))
-    except Unclear as unclear:
-        what, reason = str(unclear), str(unclear)
-        if "there is no question" in what:
-            return _refused_no_question()
-        shown = f"doc_to_text is a prompt, and {what}"
-        return Refused(key="doc_to_text", reason=_kind(reason), what=shown, hint=ADD)
+    except NoQuestionError:
+        return _refused_no_question()
+    except UnclearLayoutError as error:
+        return Refused(key="doc_to_text", reason=error.reason, what=f"doc_to_text is a prompt, and {error}", hint=ADD)
     if layout.options is None and labels is not None:
         return _from_documents(prompt)  # a column may hold the choices beside the question
     choices = _choices(prompt, layout.options, labels)
@@ -125,15 +124,15 @@ def _layout(text: str, number: int) -> Layout:
 
 
 def _choices(prompt: Prompt, options: Options | None, labels: list[str] | None) -> FieldSpec | Refused:
-    """The choices' texts: those that the prompt shows, or those that the task scores."""
-    given = prompt.choices
+    """The field of the choices' texts: those that the prompt shows, or those that the task scores."""
+    scored = prompt.choices
     if options is None:
-        return given
+        return scored
     shown: FieldSpec = options.whole and f"{{{{ {options.whole} }}}}"
     if shown is None:
         shown = [item.source for item in options.items]
     number = None if options.whole else len(options.items)
-    if given is None:
+    if scored is None:
         return shown
     if labels is not None:
         if number is not None and len(labels) not in (0, number):
@@ -144,18 +143,21 @@ def _choices(prompt: Prompt, options: Options | None, labels: list[str] | None) 
             if sorted(labels) == order:  # the labels are scored in an order of their own
                 return [shown[order.index(label)] for label in labels]
         return shown
-    if _same(given, shown) or _same(given, f"{{{{ {indexed_list(options.items) or 'none'} }}}}"):
-        return given
+    if _same(scored, shown) or _same(scored, f"{{{{ {indexed_list(options.items) or 'none'} }}}}"):
+        return scored
     what = "the prompt shows choices, and doc_to_choice gives others"
     return Refused(key="doc_to_choice", reason="choices and doc_to_choice differ", what=what, hint=ADD_CHOICES)
 
 
-def _same(given: FieldSpec, shown: FieldSpec) -> bool:
+def _same(scored: FieldSpec, shown: FieldSpec) -> bool:
     """Whether two fields read the same choices."""
-    first, second = Field.of(given).expression(), Field.of(shown).expression()
+    first, second = Field.of(scored).expression(), Field.of(shown).expression()
     if first is None or second is None:
         return False
-    flat = [one.replace("|string", "").replace("(", "").replace(")", "").replace(" ", "") for one in (first, second)]
+    flat = [
+        expression.replace("|string", "").replace("(", "").replace(")", "").replace(" ", "")
+        for expression in (first, second)
+    ]
     return flat[0] == flat[1]
 
 
@@ -178,7 +180,7 @@ _DIGITS = {True: ", digits=true", False: "", None: ", digits=none"}
 
 
 def _index(target: FieldSpec, names: FieldSpec, *, digits: bool | None) -> FieldSpec:
-    """The index that a target has among the choices that the task scores."""
+    """The field of the index of the target among the choices that the task scores."""
     among = (
         repr(names) if isinstance(names, list) and not any(map(_is_template, names)) else Field.of(names).expression()
     )
@@ -193,7 +195,7 @@ def _is_template(item: Any) -> bool:
 
 
 def names_labels(choices: FieldSpec) -> list[str] | None:
-    """The labels that a task scores instead of texts: A, B, ...; empty where a column has them.
+    """The labels that a task scores instead of texts: A, B, ...; empty where a column has them, None for texts.
 
     >>> names_labels(["(A)", "(B)"]), names_labels("{{choices.label}}"), names_labels(["no", "yes"])
     (['A', 'B'], [], None)
@@ -209,19 +211,10 @@ def names_labels(choices: FieldSpec) -> list[str] | None:
             return None
     if not isinstance(listed, list) or len(listed) < 2:
         return None
-    bare = [str(one).strip().strip("().:").upper() for one in listed]
+    bare = [str(label).strip().strip("().:").upper() for label in listed]
     if sorted(bare) == label_list(len(bare)) or bare == label_list(len(bare), "numbers"):
         return bare
     return None
-
-
-def _kind(reason: str) -> str:
-    """A reason without the words of the one prompt it is about."""
-    if reason.startswith("it is not clear"):
-        return "a text at its end is neither clearly question nor answer cue"
-    if "puts examples into it" in reason:
-        return "a column puts examples into it"
-    return reason
 
 
 def _refused_no_question() -> Refused:
@@ -239,4 +232,17 @@ def _refused_inputs() -> Refused:
         reason="several inputs",
         what="doc_to_text gives several inputs or an index, not a question",
         hint="run it without a format, or " + ADD_CHOICES,
+    )
+
+
+def infer_task(keys: Mapping[str, Any]) -> Recovered | Refused:
+    """The raw mapping behind the prompt of a task, from the keys of its file; code that it names is not called."""
+    return infer(
+        Prompt(
+            text=keys.get("doc_to_text"),
+            choices=keys.get("doc_to_choice"),
+            target=keys.get("doc_to_target"),
+            ranks=keys.get("output_type") == "multiple_choice",
+            processed=keys.get("process_docs") is not None,
+        )
     )

@@ -1,4 +1,4 @@
-"""Takes a prompt apart: the bare question, the choices it shows, and the wrapping that a format replaces."""
+"""The layout of a prompt template: the bare question, the choices, and the texts that a format replaces."""
 
 from __future__ import annotations
 
@@ -13,29 +13,43 @@ from multiform.formats.infer.parts import Part, Text, Value, joined, template_pa
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What a prompt consists of."""
+    """The parts of a prompt template."""
 
     #: The template of the bare question.
     question: str
     #: The choices that the prompt shows, if any.
     options: Options | None
-    #: Texts that are left out before the choices, and after them.
+    #: Texts before and after the choices that are not part of the question.
     before: tuple[str, ...]
     after: str
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """All that a format replaces, in order."""
+        """All texts that a format replaces, in order."""
         marks = [] if self.options is None else [self.options.marks]
         return tuple(text for text in (*self.before, *marks, self.after) if text)
 
 
-#: So many words are a sentence.
+#: The number of words from which a text counts as a sentence.
 _SENTENCE = 6
 
 
-class Unclear(Exception):  # noqa: N818 -- a finding, not a fault
-    """Why a prompt cannot be taken apart with certainty."""
+class UnclearLayoutError(Exception):
+    """A prompt that cannot be taken apart with certainty.
+
+    `reason` says why in words that are the same for all such prompts, so that they can be counted.
+    """
+
+    def __init__(self, what: str, *, reason: str | None = None) -> None:
+        super().__init__(what)
+        self.reason = reason or what
+
+
+class NoQuestionError(UnclearLayoutError):
+    """A prompt that is the same text for all documents."""
+
+
+_UNCLEAR_END = "a text at its end is neither clearly question nor answer cue"
 
 
 def read_layout(template: str, number: int = 0) -> Layout:
@@ -62,12 +76,12 @@ def read_layout(template: str, number: int = 0) -> Layout:
 
 
 def _written(parts: Sequence[Part], number: int) -> Options | None:
-    """Choices that the last text of a prompt spells out."""
+    """The choices that are written out in the last text of a prompt."""
     last = parts[-1] if parts else None
-    found = written_options(last.text, number) if isinstance(last, Text) else None
-    if found is None:
+    options = written_options(last.text, number) if isinstance(last, Text) else None
+    if options is None:
         return None
-    before, texts, after = found
+    before, texts, after = options
     marks = tuple(words.ALPHABETS[0][:number])
     return Options((*parts[:-1], Text(before)), (Text(after),), marks, tuple(Text(text) for text in texts))
 
@@ -87,9 +101,10 @@ def _after_choices(options: Options) -> str:
     rest = joined(options.after)
     text = "".join(part.text for part in rest if isinstance(part, Text))
     if any(not isinstance(part, Text) for part in rest):
-        raise Unclear("after the choices there is more than a request for the answer")
+        raise UnclearLayoutError("after the choices there is more than a request for the answer")
     if text.strip() and not (words.ANSWER_LINE.match("\n" + text.strip()) or _asks(text)):
-        raise Unclear(f"it is not clear what {text.strip()!r} after the choices is")
+        what = f"it is not clear what {text.strip()!r} after the choices is"
+        raise UnclearLayoutError(what, reason=_UNCLEAR_END)
     return text.strip()
 
 
@@ -98,20 +113,21 @@ def _asks(text: str) -> bool:
 
 
 def _take_cue(body: list[Part]) -> str:
-    """Take the request for the answer from the end of a prompt without choices."""
+    """Remove the request for the answer from the end of a prompt without choices, and return it."""
     last = body[-1] if body else None
     if not isinstance(last, Text):
         return ""
-    found = words.ANSWER_CUE.search(last.text) or words.ANSWER_LINE.search(last.text)
-    if found is not None or (found := words.ONLY_ANSWER_CUE.fullmatch(last.text)):
-        body[-1] = Text(last.text[: found.start()])
-        return last.text[found.start() :].strip()
+    cue = words.ANSWER_CUE.search(last.text) or words.ANSWER_LINE.search(last.text)
+    if cue is not None or (cue := words.ONLY_ANSWER_CUE.fullmatch(last.text)):
+        body[-1] = Text(last.text[: cue.start()])
+        return last.text[cue.start() :].strip()
     ending = words.ENDS_AS_LABEL.search(last.text)
     if ending is not None and ending["label"].lower() in words.KIND_OF_ANSWER and _says_what_to_do(body):
         body[-1] = Text(last.text[: ending.start()])
         return last.text[ending.start() :].strip()
     if ending is not None or words.OPEN_SENTENCE.search(_last_line(body)):
-        raise Unclear(f"it is not clear whether {last.text.strip()!r} at its end belongs to the question")
+        what = f"it is not clear whether {last.text.strip()!r} at its end belongs to the question"
+        raise UnclearLayoutError(what, reason=_UNCLEAR_END)
     return ""
 
 
@@ -121,32 +137,32 @@ def _last_line(body: Sequence[Part]) -> str:
 
 
 def _says_what_to_do(body: Sequence[Part]) -> bool:
-    """Whether a prompt says in a sentence what is asked, so that its last label adds nothing."""
+    """Whether a prompt has an instruction in a full sentence, so that its last label adds nothing."""
     sentences = [part.text for part in body[:-1] if isinstance(part, Text)]
     return any(len(text.split()) >= _SENTENCE for text in sentences)
 
 
 def _take_labels(body: list[Part], cue: str, *, shows_choices: bool) -> list[str]:
-    """Take the label of the question, and what is no part of it before the label.
+    """Remove the label of the question, and texts before it that are not part of the question.
 
-    That are examples, the label of a passage, and sentences that tell how to choose among the choices in the prompt.
+    These are examples, the label of a passage, and instructions to choose among the choices.
     """
-    found = [(index, match) for index, part in enumerate(body) for match in _labels(part, body, index)]
-    if not found:
+    labels = [(index, match) for index, part in enumerate(body) for match in _labels(part, body, index)]
+    if not labels:
         return []
-    index, match = found[-1]
+    index, match = labels[-1]
     text = body[index]
     assert isinstance(text, Text)
-    if len(found) > 1 and not (index == 0 and _is_examples(text.text[: match.start()], cue)):
-        raise Unclear("several questions are marked in it")
+    if len(labels) > 1 and not (index == 0 and _is_examples(text.text[: match.start()], cue)):
+        raise UnclearLayoutError("several questions are marked in it")
     taken = [match[0]]
     head = text.text[: match.start()]
     if index == 0 and head and _is_examples(head, cue):
         head, taken = "", ["the examples in it", *taken]
     elif index == 0 and shows_choices and words.TELLS_TO_CHOOSE.search(head):
         head, taken = "", [head, *taken]
-    kept = " " if not head and match[0].startswith(" ") and index else ""
-    body[index] = Text(head + kept + text.text[match.end() :])
+    space = " " if not head and match[0].startswith(" ") and index else ""
+    body[index] = Text(head + space + text.text[match.end() :])
     first = body[0]
     if index > 0 and isinstance(first, Text) and (passage := words.PASSAGE_LABEL.fullmatch(first.text)):
         taken.insert(0, passage[0])
@@ -161,12 +177,12 @@ def _labels(part: Part, body: Sequence[Part], index: int) -> list[re.Match[str]]
     if only is not None and "\n" not in part.text and index > 0:
         return [only]
     starts_line = index == 0
-    found = list(words.QUESTION_LABEL.finditer(part.text))
-    return [match for match in found if match.start() > 0 or starts_line]
+    matches = list(words.QUESTION_LABEL.finditer(part.text))
+    return [match for match in matches if match.start() > 0 or starts_line]
 
 
 def _is_examples(text: str, cue: str) -> bool:
-    """Whether a text is nothing but questions and answers, marked as the prompt marks its own."""
+    """Whether a text consists of solved examples, with the same labels as the prompt."""
     blocks = [block for block in re.split(r"\n\s*\n", text.strip()) if block]
     return bool(blocks) and all(
         len(lines := block.split("\n")) == 2
@@ -188,9 +204,9 @@ def _stripped(body: Sequence[Part]) -> list[Part]:
 
 def _check(question: Sequence[Part]) -> None:
     if all(isinstance(part, Text) for part in question):
-        raise Unclear("there is no question in it")
+        raise NoQuestionError("there is no question in it")
     if any(not isinstance(part, Text | Value) for part in question):
-        raise Unclear("a statement in it may write anything")
+        raise UnclearLayoutError("a statement in it may write anything")
     for part in question:
         if isinstance(part, Value) and re.search(r"shots?\b|_shot|preprompt", part.expression):
-            raise Unclear(f"{part.source} puts examples into it")
+            raise UnclearLayoutError(f"{part.source} puts examples into it", reason="a column puts examples into it")

@@ -1,4 +1,4 @@
-"""Finds the choices that a prompt enumerates: "A. {{a}}", "(1) {{b}}", a loop over a list, or plain text."""
+"""Find the choices that a prompt enumerates: "A. {{a}}", "(1) {{b}}", a loop over a list, or plain text."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from multiform.formats.infer.words import BULLET, follows, is_first_label, optio
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """The choices in a prompt: what stands before and after them, and where their texts come from."""
+    """The choices in a prompt template, with the parts before and after them."""
 
     before: tuple[Part, ...]
     after: tuple[Part, ...]
-    #: The labels as they are shown; none where a loop makes them.
+    #: The labels as they are shown; none where a loop writes them.
     labels: tuple[str, ...]
     #: An expression or plain text for each choice, or one expression for all of them.
     items: tuple[Value | Text, ...] = ()
@@ -47,16 +47,16 @@ def find_options(parts: Sequence[Part]) -> Options | None:
 
 
 def _runs(parts: Sequence[Part]) -> list[Options]:
-    found: list[Options] = []
+    runs: list[Options] = []
     at = 0
     while at < len(parts):
         run = _run(parts, at)
         if run is None:
             at += 1
         else:
-            found.append(run)
+            runs.append(run)
             at = len(parts) - len(run.after)
-    return found
+    return runs
 
 
 def _run(parts: Sequence[Part], at: int) -> Options | None:
@@ -106,7 +106,7 @@ def indexed_list(values: Sequence[Value | Text]) -> str | None:
 
 
 def _listed(loop: Loop) -> str | None:
-    """The list whose items a loop writes down, one by one, with labels or dashes."""
+    """The expression of the list whose items a loop writes, with labels or dashes; None for another loop."""
     values = [part.expression for part in loop.body if isinstance(part, Value)]
     texts = [part.text for part in loop.body if isinstance(part, Text)]
     if len(values) + len(texts) != len(loop.body) or any(re.search(r"\w", text) for text in texts):
@@ -116,7 +116,7 @@ def _listed(loop: Loop) -> str | None:
         items = [loop.items for value in values if re.fullmatch(rf"{loop.target}(\.strip\(\)|\s*\|\s*trim)?", value)]
     else:
         indexed = [re.fullmatch(rf"(.+)\[\s*{loop.target}\s*\]", value) for value in values]
-        items = [one[1] for one in indexed if one and not _is_label(value_of(one[1]))]
+        items = [match[1] for match in indexed if match and not _is_label(value_of(match[1]))]
     others = [value for value in values if not _names_item(value, loop)]
     return items[0] if len(items) == 1 and all(_is_label(value) for value in others) else None
 
@@ -139,16 +139,16 @@ _LINE = re.compile(r"[ \t]*[\[(]?(?P<label>\w{1,4})[\])]?[.:)：][ \t]*(?P<text>
 
 
 def written_options(text: str, number: int) -> tuple[str, list[str], str] | None:
-    r"""Choices that a text spells out, with what stands before and after them.
+    r"""The choices that are written out in a text, with the texts before and after them.
 
     >>> written_options("\nIs it?\nA. Yes\nB. No\nAnswer:", 2)
     ('\nIs it?\n', ['Yes', 'No'], 'Answer:')
     """
     lines = text.splitlines(keepends=True)
     for start in range(len(lines) - number + 1):
-        found = [_LINE.fullmatch(line.rstrip("\n")) for line in lines[start : start + number]]
-        labels = [one["label"] for one in found if one]
+        matches = [_LINE.fullmatch(line.rstrip("\n")) for line in lines[start : start + number]]
+        labels = [match["label"] for match in matches if match]
         if len(labels) == number and all(follows(label, labels[:index]) for index, label in enumerate(labels)):
-            texts = [one["text"].strip() for one in found if one]
+            texts = [match["text"].strip() for match in matches if match]
             return "".join(lines[:start]), texts, "".join(lines[start + number :])
     return None

@@ -1,4 +1,4 @@
-"""A Jinja template as a list of parts: texts, values, loops, and what stays as it is."""
+"""A Jinja template as a list of parts: texts, values, loops, conditions and other statements."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """An expression that is put into the text."""
+    """An expression whose value is inserted: ``{{ expression }}``."""
 
     expression: str
 
@@ -53,7 +53,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Opaque:
-    """Any other statement, with all that belongs to it."""
+    """Any other statement, with its body."""
 
     source: str
 
@@ -67,7 +67,7 @@ _OPENERS = ("for", "if", "set", "filter", "macro", "call", "with", "raw", "block
 
 
 def template_parts(source: str) -> list[Part]:
-    """The parts of a template, texts that touch joined, strings that are added to values taken apart.
+    """The parts of a template; neighbouring texts are joined, and strings added to values are parts of their own.
 
     >>> template_parts("Question: {{q}}\\nAnswer:")
     [Text(text='Question: '), Value(expression='q'), Text(text='\\nAnswer:')]
@@ -79,14 +79,14 @@ def template_parts(source: str) -> list[Part]:
 
 
 def joined(parts: Sequence[Part]) -> list[Part]:
-    """The same parts with neighbouring texts made one and empty texts left out."""
-    made: list[Part] = []
+    """The parts with neighbouring texts joined and empty texts removed."""
+    merged: list[Part] = []
     for part in parts:
-        if isinstance(part, Text) and made and isinstance(made[-1], Text):
-            made[-1] = Text(made[-1].text + part.text)
+        if isinstance(part, Text) and merged and isinstance(merged[-1], Text):
+            merged[-1] = Text(merged[-1].text + part.text)
         elif not (isinstance(part, Text) and not part.text):
-            made.append(part)
-    return made
+            merged.append(part)
+    return merged
 
 
 def _pieces(source: str) -> Iterator[_Token]:
@@ -160,7 +160,7 @@ def _source(token: _Token) -> str:
 
 
 def _added(expression: str) -> list[Part]:
-    """An expression, or where it adds strings to values, each of them."""
+    """The parts of an expression: itself, or each operand where it adds strings to values."""
     operands = _operands(expression)
     strings = [_string(operand) for operand in operands]
     if len(operands) < 2 or not any(text is not None for text in strings):
@@ -170,24 +170,28 @@ def _added(expression: str) -> list[Part]:
 
 
 def _operands(expression: str) -> list[str]:
-    """What ``+`` and ``~`` put together, at the outermost level."""
-    found, depth = [""], 0
+    """The operands of ``+`` and ``~`` at the outermost level of an expression."""
+    operands, depth = [""], 0
     for kind, value in lex(f"{{{{{expression}}}}}"):
         if kind in ("variable_begin", "variable_end"):
             continue
         if kind == "operator":
             depth += (value in "([{") - (value in ")]}")
         if depth == 0 and kind == "operator" and value in ("+", "~"):
-            found.append("")
+            operands.append("")
         else:
-            found[-1] += value
-    whole = depth == 0 and all(one.strip() for one in found)
-    return [one.strip() for one in found] if whole and not _loose(found) else [expression]
+            operands[-1] += value
+    whole = depth == 0 and all(operand.strip() for operand in operands)
+    return [operand.strip() for operand in operands] if whole and not _loose(operands) else [expression]
 
 
 def _loose(operands: Sequence[str]) -> bool:
-    """Whether an operand binds less tightly than a sum, so that it cannot stand alone."""
-    return any(re.search(r"\b(if|else|and|or|not|in|is)\b|[<>=]=?|-", one) for one in operands if _string(one) is None)
+    """Whether an operand has an operator of lower precedence than a sum, so that it cannot be taken out of it."""
+    return any(
+        re.search(r"\b(if|else|and|or|not|in|is)\b|[<>=]=?|-", operand)
+        for operand in operands
+        if _string(operand) is None
+    )
 
 
 def _string(expression: str) -> str | None:
@@ -202,16 +206,16 @@ def _string(expression: str) -> str | None:
 
 
 def _without_constants(parts: Sequence[Part]) -> list[Part]:
-    """The parts with texts instead of the names that ``{% set name = 'text' %}`` gives them."""
+    """The parts with variables that ``{% set name = 'text' %}`` defines replaced by their texts."""
     constants: dict[str, str] = {}
-    made: list[Part] = []
+    result: list[Part] = []
     for part in parts:
-        given = _SET.fullmatch(part.source[2:-2].strip()) if isinstance(part, Opaque) else None
-        text = _string(given[2]) if given else None
-        if given and text is not None:
-            constants[given[1]] = text
+        assignment = _SET.fullmatch(part.source[2:-2].strip()) if isinstance(part, Opaque) else None
+        text = _string(assignment[2]) if assignment else None
+        if assignment and text is not None:
+            constants[assignment[1]] = text
         elif isinstance(part, Value) and part.expression in constants:
-            made.append(Text(constants[part.expression]))
+            result.append(Text(constants[part.expression]))
         else:
-            made.append(part)
-    return made
+            result.append(part)
+    return result

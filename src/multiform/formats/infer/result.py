@@ -1,4 +1,4 @@
-"""What there is to say about a task's prompt: the raw mapping behind it, or why there is none."""
+"""The result of inference: the raw mapping behind a task's prompt, or why there is none."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-from multiform.errors import ConfigError
-from multiform.fields import FieldSpec
+from multiform.errors import ConfigError, DataError
+from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.compile import FieldMapping
-from multiform.formats.infer.spread import SpreadAnswer, SpreadChoices
+from multiform.formats.dialects.choice_helpers import shuffle_correct_with_distractors
+from multiform.jinja import choice_list
 
-#: What to do where nothing can be recovered.
+#: Hints where nothing can be recovered.
 ADD = "write a file that includes this one and gives formats: (say mcqa), doc_to_text: the bare question"
 ADD_CHOICES = f"{ADD}, doc_to_choice: the choices' texts"
 
@@ -20,33 +21,33 @@ How = Literal["raw", "template", "documents"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """The raw mapping behind a prompt, and how it was found."""
+    """The raw mapping behind a prompt, and how it was recovered."""
 
     mapping: FieldMapping
-    #: The mapping was raw already, was read from the template, or is read from each document's prompt.
+    #: "raw" where the fields were raw already, "template" or "documents" for what they were recovered from.
     how: How
-    #: What the prompt says and the mapping does not.
+    #: Texts of the prompt that are not part of the mapping.
     left_out: tuple[str, ...] = ()
-    #: Whether the choices are put in another order in each document.
+    #: Whether the choices are shuffled in each document.
     spread: bool = False
 
     def described(self) -> str:
-        """One sentence for a log."""
+        """A sentence for the log."""
         if self.how == "documents":
             return "question and choices are read back out of each document's prompt"
         raw = self.mapping
         choices = raw.choices.choices if isinstance(raw.choices, SpreadChoices) else raw.choices
         answer = raw.answer.index if isinstance(raw.answer, SpreadAnswer) else raw.answer
         fields = {"question": raw.question, "choices": choices, "answer": answer}
-        found = ", ".join(f"{name} {_one_line(shown(spec))}" for name, spec in fields.items() if spec is not None)
+        recovered = ", ".join(f"{name} {_one_line(shown(spec))}" for name, spec in fields.items() if spec is not None)
         left = f"; left out {', '.join(map(repr, self.left_out))}" if self.left_out else ""
         spread = "; the right choice always had the same place, so each document has an order of its own"
-        return f"doc_to_text is a prompt; recovered {found}{left}{spread if self.spread else ''}"
+        return f"doc_to_text is a prompt; recovered {recovered}{left}{spread if self.spread else ''}"
 
     def spread_out(self) -> Recovered:
-        """The same with choices in another order in each document, where the right one always has the same place.
+        """The same mapping with choices shuffled in each document, where the gold choice always has the same index.
 
-        A format that shows such choices would have a model find the right one by its label alone.
+        Without that, a format that shows the choices would let a model find the gold one by its label alone.
         """
         index, choices, question = self.mapping.answer, self.mapping.choices, self.mapping.question
         if not isinstance(index, int) or choices is None:
@@ -66,12 +67,13 @@ class Refused:
     what: str
     hint: str
 
-    def error(self) -> ConfigError:
-        return ConfigError(self.what, where=self.key, hint=self.hint)
+    def error(self, where: str | None) -> ConfigError:
+        """The refusal as an error at the place of the field."""
+        return ConfigError(self.what, where=where, hint=self.hint)
 
 
 def shown(spec: FieldSpec) -> str:
-    """A field as a task file would write it."""
+    """A field as it would be written in a task file."""
     if callable(spec):
         inner = spec.func if isinstance(spec, partial) else spec
         return getattr(inner, "__qualname__", None) or str(spec)
@@ -80,3 +82,38 @@ def shown(spec: FieldSpec) -> str:
 
 def _one_line(text: str) -> str:
     return text.replace("\n", "\\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Spread:
+    """A question and its choices, of which the gold one has the same index in all documents."""
+
+    question: FieldSpec
+    choices: FieldSpec
+    index: int
+
+    def _order(self, doc: Doc) -> tuple[list[str], int]:
+        choices = [str(choice) for choice in choice_list(Field.of(self.choices).read(doc))]
+        if not 0 <= self.index < len(choices):
+            what = f"doc_to_target is {self.index}, and there are {len(choices)} choices"
+            raise DataError(what, hint="check doc_to_target")
+        others = [choice for place, choice in enumerate(choices) if place != self.index]
+        seed = str(Field.of(self.question).read(doc))
+        return shuffle_correct_with_distractors(choices[self.index], others, seed)
+
+    def __str__(self) -> str:
+        return f"{type(self).__name__}({self.choices}, {self.index})"
+
+
+class SpreadChoices(_Spread):
+    """The choices in an order that depends on the question."""
+
+    def __call__(self, doc: Doc) -> list[str]:
+        return self._order(doc)[0]
+
+
+class SpreadAnswer(_Spread):
+    """The index of the gold choice in that order."""
+
+    def __call__(self, doc: Doc) -> int:
+        return self._order(doc)[1]

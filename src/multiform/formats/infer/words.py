@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-#: What stands before a question.
+#: Labels of a question.
 QUESTION = (
     "question", "q", "query", "problem", "human", "user", "frage", "pregunta", "preguntas", "domanda",
     "quesito", "pergunta", "galdera", "soru", "vraag", "fråga", "spørsmål", "spurning", "kysymys", "pytanie",
@@ -13,7 +13,7 @@ QUESTION = (
     "問題", "问题", "質問", "题目", "題目", "câu hỏi", "ibeere", "swali", "tambaya", "umbuzo", "ጥያቄ", "คำถาม",
     "pertanyaan", "soal",
 )  # fmt: skip
-#: What calls a question one of multiple choice, as regular expressions.
+#: Regular expressions for "multiple choice".
 MULTIPLE_CHOICE = (
     r"multiple[-\s]?choice", r"(?:opción|opcion|selección|elección|elecció|resposta|respuesta) múltiple",
     r"opcions múltiples", r"choix multiples?", r"\bQCM\b", r"scelta multipla", r"múltipla escolha",
@@ -31,7 +31,7 @@ MULTIPLE_CHOICE = (
     r"മൾട്ടിപ്പിൾ ചോയ്", r"несколькими вариантами ответ", r"বহু-পছন্দ", r"избираем отговор",
     r"кількома варіантами відповід", r"բազմակի ընտրության", r"multikeuse", r"výběrem možností", r"chaguo-nyingi",
 )  # fmt: skip
-#: What asks for an answer.
+#: Cues that ask for an answer.
 ANSWER = (
     "answer", "a", "response", "assistant", "the answer", "your answer", "final answer", "correct answer",
     "best answer", "the answer is",
@@ -42,9 +42,9 @@ ANSWER = (
     "उत्तर", "উত্তর", "정답", "답변", "답", "答案", "回答", "応答", "答え", "đáp án", "trả lời", "idahun",
     "jibu", "amsa", "impendulo", "መልስ", "คำตอบ", "jawaban",
 )  # fmt: skip
-#: What asks for an answer where the question stands before it in full.
+#: Cues that ask for an answer only after a full sentence that says what to do.
 KIND_OF_ANSWER = ("category", "label", "sentiment", "topic", "intent", "class")
-#: What stands before a list of choices.
+#: Headers of a list of choices.
 CHOICES = (
     "choices", "options", "answer choices", "answer options", "possible answers", "candidates", "alternatives",
     "optionen", "opciones", "opcions", "opcions de resposta", "opzioni", "opções", "aukerak", "seçenekler",
@@ -52,19 +52,19 @@ CHOICES = (
     "варианты ответа", "επιλογές", "الخيارات", "خيارات", "الاختيارات", "الإجابات المحتملة", "विकल्प", "বিকল্প",
     "선택지", "보기", "选项", "選項", "選択肢", "lựa chọn", "pilihan", "ตัวเลือก",
 )  # fmt: skip
-#: What stands before the text that a question is about.
+#: Labels of the text that a question is about.
 PASSAGE = (
     "passage", "context", "text", "paragraph", "article", "document", "p", "contexte", "contexto", "kontext",
     "contesto", "texte", "texto", "testo", "tekst", "testua", "bakgrunn", "kontekst", "السياق", "النص", "지문",
     "文章", "本文", "متن",
 )  # fmt: skip
-#: What a sentence after the choices speaks of, in which a model is asked to choose.
+#: Words of a sentence after the choices that asks a model to choose.
 CHOOSING = (
     "answer", "answers", "option", "options", "choice", "choices", "letter", "choose", "select", "respuesta",
     "resposta", "risposta", "réponse", "antwort", "letra", "lettera", "lettre", "buchstabe", "opción", "opció",
     "opzione", "erantzuna", "svar", "svaret", "svaralternativ",
 )  # fmt: skip
-#: What is put before the label of a choice.
+#: Words before the label of a choice.
 OPTION = ("option", "choice", "opción", "opció", "opzione", "alternativ", "alternativa", "aukera")
 
 #: The labels of choices, each kind in its order.
@@ -124,7 +124,7 @@ _MARK = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 
-#: What all the dashes and dots of a list without labels count as.
+#: Stands for any dash or dot of a list without labels.
 BULLET = "-"
 _BULLET = re.compile(r"(?P<before>(?:^|.*\n))[ \t]*[-*•–][ \t]+$", re.DOTALL)
 _OPTION_WORD = re.compile(rf"(?:^|(?<=\s)){_any(OPTION)}[ \t]+$", re.IGNORECASE)
@@ -141,10 +141,10 @@ def option_mark(text: str) -> tuple[str, str] | None:
     bullet = _BULLET.match(text)
     if bullet is not None:
         return BULLET, bullet["before"]
-    found = _MARK.match(text)
-    if found is None or not (found["close"] or found["label"] in "①②③④⑤⑥⑦⑧⑨⑩"):
+    mark = _MARK.match(text)
+    if mark is None or not (mark["close"] or mark["label"] in "①②③④⑤⑥⑦⑧⑨⑩"):
         return None
-    return found["label"], _OPTION_WORD.sub("", found["before"])
+    return mark["label"], _OPTION_WORD.sub("", mark["before"])
 
 
 def is_first_label(label: str) -> bool:

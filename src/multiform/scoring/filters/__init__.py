@@ -1,4 +1,4 @@
-"""The registered filters: what is read out of a model's outputs before they are scored."""
+"""The registered filters, which are applied to a model's responses before they are scored."""
 
 from multiform.scoring.filters.base import (
     Filter,

@@ -1,7 +1,7 @@
-"""Filters in a row: their registry, and the pipelines that a task's `filter_list` names.
+"""The registry of filters, and the pipelines of a task's `filter_list`.
 
-A filter maps the list of outputs of one document (one per repeat) to another list. Functions and
-classes that a task brings along are written over lists of documents; see `functions`.
+A filter maps the list of responses to one document (one per repeat) to another list. Functions and
+classes that a task brings along take lists over documents; see `functions`.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ FilterFactory = Callable[..., Any]
 filters: Registry[FilterFactory] = Registry("filter")
 register_filter = filters.register
 
-#: Filters after which one output is left, however many there were.
+#: Filters that leave a single response.
 _SINGLE = ("take_first", "majority_vote")
 
 
 @dataclass(frozen=True, slots=True)
 class Pipeline:
-    """Filters in a row, under the name that results are keyed by.
+    """A sequence of filters, with the name that results are keyed by.
 
-    `single` says that one output is left of all repeats, which is then handed on by itself.
+    `single` says that one of the repeats is left, which is then scored by itself instead of as a list.
     """
 
     name: str
     steps: tuple[Filter, ...]
     single: bool = True
-    #: At most so many outputs are left, where that is known.
+    #: The largest number of responses that are left, where that is known.
     most: int | None = None
 
     def __call__(self, outputs: Sequence[Any], doc: Doc) -> list[Any]:
@@ -47,7 +47,7 @@ class Pipeline:
 
 
 def build_pipeline(name: str, steps: Sequence[Mapping[str, Any]]) -> Pipeline:
-    """The filters that a `filter_list` entry names, with their arguments.
+    """Build the pipeline of a `filter_list` entry.
 
     >>> pipeline = build_pipeline("last", [
     ...     {"function": "regex", "regex_pattern": "[0-9]+", "group_select": -1},
@@ -56,25 +56,25 @@ def build_pipeline(name: str, steps: Sequence[Mapping[str, Any]]) -> Pipeline:
     >>> pipeline(["3 and 4 are 7", "8"], {})
     ['7']
     """
-    made = []
+    filters_in_order = []
     for index, step in enumerate(steps):
-        one = _build_step(step)
+        built = _build_step(step)
         taken = any(earlier["function"] == "take_first" for earlier in steps[:index])
-        one = replace(one, alone=True) if taken and isinstance(one, OverDocuments) else one
-        made.append(_guarded(one, _step_name(step)))
+        built = replace(built, alone=True) if taken and isinstance(built, OverDocuments) else built
+        filters_in_order.append(_guarded(built, _step_name(step)))
     single = any(step["function"] in _SINGLE for step in steps)
-    return Pipeline(name, tuple(made), single, 1 if single else _most(steps))
+    return Pipeline(name, tuple(filters_in_order), single, 1 if single else _most(steps))
 
 
 def _most(steps: Sequence[Mapping[str, Any]]) -> int | None:
-    """The smallest number that a `take_first_k` leaves."""
-    kept = [{**step, **(step.get("kwargs") or {})}.get("k") for step in steps if step["function"] == "take_first_k"]
-    return min((k for k in kept if isinstance(k, int)), default=None)
+    """The smallest `k` of the pipeline's `take_first_k` filters."""
+    limits = [{**step, **(step.get("kwargs") or {})}.get("k") for step in steps if step["function"] == "take_first_k"]
+    return min((k for k in limits if isinstance(k, int)), default=None)
 
 
 @register_filter("custom")
 def custom(filter_fn: Callable[..., Any], **kwargs: Any) -> Filter:
-    """Calls a function with the outputs and documents of many: lists of one here."""
+    """Calls ``filter_fn(responses, docs)``, each a list over documents."""
     return OverDocuments(function=filter_fn, kwargs=kwargs)
 
 
@@ -103,7 +103,7 @@ def _step_name(step: Mapping[str, Any]) -> str:
 
 
 def _guarded(step: Filter, name: str) -> Filter:
-    """The filter with its failures as errors that name it."""
+    """The filter, with errors that name it."""
 
     def apply(outputs: Sequence[Any], doc: Doc) -> list[Any]:
         try:

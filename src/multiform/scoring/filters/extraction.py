@@ -1,4 +1,4 @@
-"""Filters that read an answer out of the text with regular expressions."""
+"""Filters that extract a prediction from the text with regular expressions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multiform.labels import label_list
 from multiform.scoring.filters.base import Filter, register_filter
 from multiform.scoring.filters.text import each
 
-#: The answer of GSM8K's own solutions.
+#: The result at the end of GSM8K's solutions.
 DEFAULT_PATTERN = r"#### (\-?[0-9\.\,]+)"
 INVALID = "[invalid]"
 _TAGGED_TOKEN = re.compile(r"\('([^']*)', '([^']*)'\)")
@@ -21,7 +21,7 @@ _TAGGED_TOKEN = re.compile(r"\('([^']*)', '([^']*)'\)")
 
 @register_filter("regex")
 def regex(regex_pattern: str = DEFAULT_PATTERN, group_select: int = 0, fallback: Any = INVALID) -> Filter:
-    """Keeps what a regular expression finds; `group_select` says which match, -1 the last."""
+    """Extracts a match of a regular expression; `group_select` is the index of the match, -1 for the last."""
     if not isinstance(group_select, int):
         raise TypeError(f"group_select is {group_select!r}, not a whole number")
     pattern = re.compile(regex_pattern)
@@ -35,7 +35,7 @@ def regex(regex_pattern: str = DEFAULT_PATTERN, group_select: int = 0, fallback:
 
 @register_filter("regex_pos")
 def regex_pos(regex_pattern: str = r"\['(.*?)'\]", group_select: int = 0, fallback: Any = None) -> Filter:
-    """Keeps the tags of ``('token', 'TAG')`` pairs; like lm-eval's, it does not look at its pattern."""
+    """Extracts the tags of ``('token', 'TAG')`` pairs; as in lm-eval, `regex_pattern` is ignored."""
     re.compile(regex_pattern)
     missing = ["invalid"] if fallback is None else fallback
 
@@ -55,16 +55,16 @@ def multi_choice_regex(
     ignore_punctuation: bool = False,
     regexes_to_ignore: Sequence[str] | None = None,
 ) -> Filter:
-    """Keeps the label of a choice, such as ``(B)``: matched, spelled out, or after a colon.
+    """Extracts the label of a choice, such as ``(B)``: a match, the text of the choice, or a letter after a colon.
 
     The choices are the document's column `choices`, a list of texts.
     """
     pattern = re.compile(regex_pattern)
-    ignored = [re.compile(one) for one in regexes_to_ignore or ()]
+    ignored = [re.compile(pattern_to_ignore) for pattern_to_ignore in regexes_to_ignore or ()]
 
     def plain(text: str) -> str:
-        for one in ignored:
-            text = one.sub("", text)
+        for pattern_to_ignore in ignored:
+            text = pattern_to_ignore.sub("", text)
         text = text.lower() if ignore_case else text
         return without_punctuation(text) if ignore_punctuation else text
 
@@ -91,7 +91,7 @@ def multi_choice_regex(
 
 
 def found(pattern: re.Pattern[str], text: Any, group_select: int = 0, *, empty: Any = "") -> Any:
-    """One of a pattern's matches, stripped: its first group that is not empty; None without that match.
+    """A match of a pattern, stripped, or its first group that is not empty; None where there is no such match.
 
     >>> found(re.compile(r"(yes)|(no)"), "yes or no", -1), found(re.compile("x"), "y") is None
     ('no', True)
@@ -118,6 +118,6 @@ def _choices(doc: Doc) -> Sequence[str]:
     choices = doc.get("choices")
     if isinstance(choices, list | tuple) and all(isinstance(choice, str) for choice in choices):
         return choices
-    given = f"it is {shorten(choices)}" if "choices" in doc else "there is none"
-    what = f"multi_choice_regex needs a column 'choices' that lists the choices' texts; {given}"
+    problem = f"it is {shorten(choices)}" if "choices" in doc else "there is none"
+    what = f"multi_choice_regex needs a column 'choices' that lists the choices' texts; {problem}"
     raise DataError(what, hint="add the column in process_docs")

@@ -1,4 +1,4 @@
-"""Filters that a task brings along: functions and classes over lists of documents, in lm-eval's styles."""
+"""Filters that a task brings along: functions and classes over lists of documents, as lm-eval calls them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from multiform.fields import Doc
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OverDocuments:
-    """Calls ``function(outputs of many, their docs)`` with lists of one.
+    """A filter function over lists of documents, called for one document at a time.
 
-    `alone` says that `take_first` came before, after which lm-eval hands on each document's output
-    by itself and not in a list.
+    `alone` says that `take_first` came before, after which lm-eval passes each document's response by itself
+    instead of in a list.
     """
 
     function: Callable[..., Any]
@@ -25,53 +25,53 @@ class OverDocuments:
     alone: bool = False
 
     def __call__(self, outputs: Sequence[Any], doc: Doc) -> list[Any]:
-        given = outputs[0] if self.alone and len(outputs) == 1 else list(outputs)
-        made = self.function([given], [doc], **self.kwargs)
-        if isinstance(made, str | bytes | Mapping) or not isinstance(made, Iterable):
-            what = f"{name_of(self.function)} returned {shorten(made)}"
+        argument = outputs[0] if self.alone and len(outputs) == 1 else list(outputs)
+        results = self.function([argument], [doc], **self.kwargs)
+        if isinstance(results, str | bytes | Mapping) or not isinstance(results, Iterable):
+            what = f"{name_of(self.function)} returned {shorten(results)}"
             raise DataError(what, hint="return a list with the outputs of each document")
-        made = list(made)
-        if len(made) != 1:
-            what = f"{name_of(self.function)} returned {len(made)} results for 1 document"
+        results = list(results)
+        if len(results) != 1:
+            what = f"{name_of(self.function)} returned {len(results)} results for 1 document"
             raise DataError(what, hint="return one list of outputs for each document")
-        return list(made[0]) if isinstance(made[0], list | tuple) else made
+        return list(results[0]) if isinstance(results[0], list | tuple) else results
 
 
-def from_callable(given: Callable[..., Any], kwargs: Mapping[str, Any]) -> Callable[..., Any]:
+def from_callable(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Callable[..., Any]:
     """The filter of ``function: !function``: a class with `apply`, a factory, or a plain function.
 
     A class or factory is called with the arguments. A function that still wants two arguments after
-    that is the filter itself: ``function(outputs of many, their docs, **kwargs)``.
+    that is the filter itself: ``function(resps, docs, **kwargs)``.
     """
-    wanted = 0 if inspect.isclass(given) else _wanted(given, kwargs)
+    wanted = 0 if inspect.isclass(function) else _wanted(function, kwargs)
     if wanted == 2:
-        return OverDocuments(function=given, kwargs=kwargs)
+        return OverDocuments(function=function, kwargs=kwargs)
     if wanted:
-        what = f"filter function {name_of(given)} takes {wanted} more argument{'s' if wanted > 1 else ''}, not 2"
+        what = f"filter function {name_of(function)} takes {wanted} more argument{'s' if wanted > 1 else ''}, not 2"
         raise ConfigError(what, hint="write it as function(resps, docs)")
-    return made_filter(given(**kwargs), name_of(given))
+    return made_filter(function(**kwargs), name_of(function))
 
 
-def made_filter(made: Any, name: str) -> Callable[..., Any]:
-    """What a factory made, as a filter of one document: an object with `apply`, or a function."""
-    if callable(getattr(made, "apply", None)):
-        problem = mismatch(made.apply, [], [])
+def made_filter(filter: Any, name: str) -> Callable[..., Any]:
+    """The filter of one document for what a factory returned: an object with `apply`, or a function."""
+    if callable(getattr(filter, "apply", None)):
+        problem = mismatch(filter.apply, [], [])
         if problem is not None:
             what = f"filter '{name}': its apply cannot be called with outputs and documents: {problem}"
             raise ConfigError(what, hint="write it as apply(self, resps, docs)")
-        return OverDocuments(function=made.apply)
-    if not callable(made):
-        what = f"filter '{name}' is of type {type(made).__name__}"
+        return OverDocuments(function=filter.apply)
+    if not callable(filter):
+        what = f"filter '{name}' is of type {type(filter).__name__}"
         raise ConfigError(what, hint="give a class with apply(resps, docs), or a function(resps, docs)")
-    problem = mismatch(made, [], {})
+    problem = mismatch(filter, [], {})
     if problem is not None:
         what = f"filter '{name}': its function cannot be called with the outputs of a document and the document"
         raise ConfigError(f"{what}: {problem}", hint="return a function(outputs, doc)")
-    return made  # type: ignore[no-any-return]
+    return filter  # type: ignore[no-any-return]
 
 
 def _wanted(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> int:
-    """How many arguments have to be given by position beside the named ones."""
+    """How many positional arguments a function still needs beside the named ones."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except ValueError:  # some builtins have no signature

@@ -1,4 +1,4 @@
-"""Filters that choose among the outputs of a document."""
+"""Filters that choose among the responses to a document."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from multiform.scoring.filters.base import Filter, register_filter
 
 @register_filter("noop")
 def noop() -> Filter:
-    """Leaves the outputs as they are."""
+    """Leaves the responses as they are."""
     return lambda outputs, doc: list(outputs)
 
 
 @register_filter("take_first")
 def take_first() -> Filter:
-    """Keeps the first output."""
+    """Keeps the first response."""
     return lambda outputs, doc: list(outputs[:1])
 
 
 @register_filter("take_first_k")
 def take_first_k(k: int) -> Filter:
-    """Keeps the first k outputs."""
+    """Keeps the first k responses."""
     if not isinstance(k, int) or isinstance(k, bool) or k < 1:
         raise ConfigError(f"take_first_k: k is {k!r}", hint="give a whole number of 1 or more")
 
@@ -40,7 +40,7 @@ def take_first_k(k: int) -> Filter:
 
 @register_filter("majority_vote")
 def majority_vote() -> Filter:
-    """Keeps the most frequent output, the first of equals."""
+    """Keeps the most frequent response, the first of equals."""
     return lambda outputs, doc: [Counter(outputs).most_common(1)[0][0]] if outputs else []
 
 

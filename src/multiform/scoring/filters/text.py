@@ -1,4 +1,4 @@
-"""Filters that change the text of each output."""
+"""Filters that change the text of each response."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TAGGED = re.compile(r"\b(PER|LOC|ORG|DATE):\s*([^$]+)")
 
 
 def each(function: Callable[[Any], Any]) -> Filter:
-    """A filter that maps every output by itself."""
+    """A filter that applies a function to each response."""
     return lambda outputs, doc: [function(output) for output in outputs]
 
 
@@ -66,12 +66,12 @@ def map_values(mapping_dict: Any = None, default_value: Any = None) -> Filter:
 
 @register_filter("format_span")
 def format_span() -> Filter:
-    """Brings named entities into the one form ``tag: entity $ tag: entity``."""
+    """Normalises named entities to ``tag: entity $ tag: entity``."""
     return each(span)
 
 
 def span(text: str) -> str:
-    r"""The entities of an answer, each with its tag; lists are taken apart and "none" is left out.
+    r"""The named entities of a text, each with its tag; lists are split, and "none" is left out.
 
     >>> span("Person: Ada Lovelace $$ LOCATION: London, Paris\norg: None")
     'per: ada lovelace $ loc: london $ loc: paris'

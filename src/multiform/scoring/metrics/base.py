@@ -1,4 +1,4 @@
-"""Metrics: a value for each document, and how the values of many become one."""
+"""Metrics: a value for each document, and the aggregation of all values."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ _ALL_TYPES = frozenset(("multiple_choice", "generate_until", "loglikelihood", "l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """A metric, with the arguments that a task gives it."""
+    """A metric, with the arguments that a task sets."""
 
     name: str
     fn: MetricFn
     output_types: frozenset[str] = _ALL_TYPES
     aggregation: Aggregation
-    #: What makes one value of repeats; None where nothing is asked for, which takes the first.
+    #: Reduces the values of repeats to one; None takes the first.
     reduction: Reduction | None = None
     higher_is_better: bool = True
     kwargs: Mapping[str, Any] = field(default_factory=dict)
-    #: Whether it takes all repeats of a document at once, as a list.
+    #: Whether the function takes lists of references and predictions instead of an outcome.
     whole: bool = False
 
     def aggregate(self) -> Callable[[Sequence[Any]], float]:
-        """The aggregation as a function of all values; as its attribute, it has the one with the uncertainty."""
+        """The aggregation as a function of all values; its attribute `aggregation` also computes the uncertainty."""
 
         def value(items: Sequence[Any]) -> float:
             return self.aggregation(items, 0).value
@@ -50,7 +50,7 @@ class Metric:
         return value
 
     def __call__(self, outcome: Outcome) -> Any:
-        with running(f"metric '{self.name}'", hint="call it with this document's answer to debug it"):
+        with running(f"metric '{self.name}'", hint="call it with this document's outcome to debug it"):
             return self.fn(outcome, **self.kwargs)
 
 
@@ -87,10 +87,10 @@ def register_metric(
 
 
 def build_metric(spec: Mapping[str, Any], *, computed: bool = True, notes: list[ConfigError] | None = None) -> Metric:
-    """The metric of a `metric_list` entry: registered, a function, or one of the library `evaluate`.
+    """Build the metric of a `metric_list` entry: registered, a function, or from the library `evaluate`.
 
-    With `computed` false a task's own code gives the values, and only name and aggregation matter. Arguments that
-    the metric does not take are errors; with a list of `notes`, they are left out and noted there.
+    With `computed` false, the values come from the task's own code, and only name and aggregation are used.
+    Arguments that the metric does not take are errors; with a list of `notes`, they are dropped and noted there.
     """
     base = _base(spec, computed)
     kwargs = {**(spec.get("kwargs") or {}), **{key: value for key, value in spec.items() if key not in _OWN_KEYS}}
@@ -116,19 +116,19 @@ def build_metric(spec: Mapping[str, Any], *, computed: bool = True, notes: list[
     )
 
 
-def _check_call(metric: Metric, given: Any, kwargs: Mapping[str, Any]) -> None:
-    """Refuse a function that cannot be called as metrics are called."""
-    if metric.whole and not callable(given):
-        return  # one of the library evaluate, which takes what it likes
+def _check_call(metric: Metric, spec_metric: Any, kwargs: Mapping[str, Any]) -> None:
+    """Raise a ConfigError for a function that cannot be called as metrics are called."""
+    if metric.whole and not callable(spec_metric):
+        return  # a metric of the library evaluate, whose arguments are not known
     if metric.whole:
-        ways = [mismatch(given, references=[], predictions=[], **kwargs), mismatch(given, [], **kwargs)]
+        ways = [mismatch(spec_metric, references=[], predictions=[], **kwargs), mismatch(spec_metric, [], **kwargs)]
         called, written = "with references=[...] and predictions=[...], or with a pair", "(references, predictions)"
     else:
         ways = [mismatch(metric.fn, None, **kwargs)]
         called, written = "with the outcome of a document", "(outcome)"
     if None not in ways:
         what = f"metric '{metric.name}' cannot be called {called}: {ways[0]}"
-        name = name_of(given if metric.whole else metric.fn).rpartition(".")[2]
+        name = name_of(spec_metric if metric.whole else metric.fn).rpartition(".")[2]
         raise ConfigError(what, hint=f"write it as def {name}{written}, and give its other arguments in metric_list")
 
 
@@ -154,36 +154,36 @@ def _unknown_arguments(metric: Metric, kwargs: Mapping[str, Any]) -> dict[str, C
 
 
 def value_metric(name: str) -> Metric:
-    """A metric whose values a task's own code gives; their mean is taken."""
+    """A metric whose values come from a task's own code; its aggregation is the mean."""
 
-    def given(outcome: Outcome, **kwargs: Any) -> Any:
+    def not_computed(outcome: Outcome, **kwargs: Any) -> Any:
         raise ConfigError(f"metric '{name}' is not registered", hint="return it from process_results")
 
-    return Metric(name=name, fn=given, aggregation=aggregations.get("mean"))
+    return Metric(name=name, fn=not_computed, aggregation=aggregations.get("mean"))
 
 
 def _base(spec: Mapping[str, Any], computed: bool) -> Metric:
     from multiform.scoring.metrics.callables import callable_metric, evaluate_metric
 
-    given = spec["metric"]
-    if callable(given):
-        name = getattr(given, "__name__", type(given).__name__)
-        return Metric(name=name, fn=callable_metric(given, name), aggregation=aggregations.get("mean"), whole=True)
+    metric = spec["metric"]
+    if callable(metric):
+        name = getattr(metric, "__name__", type(metric).__name__)
+        return Metric(name=name, fn=callable_metric(metric, name), aggregation=aggregations.get("mean"), whole=True)
     if not computed:
-        return metrics.get(given) if given in metrics else value_metric(str(given))
-    if given in metrics and spec.get("hf_evaluate") is not True:
-        return metrics.get(given)
+        return metrics.get(metric) if metric in metrics else value_metric(str(metric))
+    if metric in metrics and spec.get("hf_evaluate") is not True:
+        return metrics.get(metric)
     if spec.get("hf_evaluate") is not True:
-        raise ConfigError(f"unknown metric '{given}'", hint=nearest(str(given), metrics, listed="metrics"))
-    return Metric(name=given, fn=evaluate_metric(given), aggregation=aggregations.get("mean"), whole=True)
+        raise ConfigError(f"unknown metric '{metric}'", hint=nearest(str(metric), metrics, listed="metrics"))
+    return Metric(name=metric, fn=evaluate_metric(metric), aggregation=aggregations.get("mean"), whole=True)
 
 
-def _aggregation(given: str | Callable[..., Any] | None, default: Aggregation) -> Aggregation:
-    if given is None:
+def _aggregation(spec: str | Callable[..., Any] | None, default: Aggregation) -> Aggregation:
+    if spec is None:
         return default
-    if isinstance(given, str):
-        if given not in aggregations:
-            hint = nearest(given, aggregations, listed="aggregations")
-            raise ConfigError(f"unknown aggregation '{given}'", hint=hint)
-        return aggregations.get(given)
-    return plain_aggregation(given)
+    if isinstance(spec, str):
+        if spec not in aggregations:
+            hint = nearest(spec, aggregations, listed="aggregations")
+            raise ConfigError(f"unknown aggregation '{spec}'", hint=hint)
+        return aggregations.get(spec)
+    return plain_aggregation(spec)

@@ -1,4 +1,4 @@
-"""Metrics that a task brings along as functions, in the calling styles of lm-eval and of HF evaluate."""
+"""Metrics that a task brings along as functions, called as lm-eval and the library `evaluate` call them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from multiform.scoring.outcome import Outcome, TextOutcome
 
 
 def callable_metric(function: Callable[..., Any], name: str) -> MetricFn:
-    """A metric function that calls ``function(references=[...], predictions=[...])``, or with a pair.
+    """A metric that calls ``function(references=[...], predictions=[...])``, or the function with a pair.
 
-    With several references the document counts as right if any of them does.
+    With several references, the value is 1 if any of them gives a value other than 0.
     """
 
     def score(outcome: Outcome, **kwargs: Any) -> Any:
         if not isinstance(outcome, TextOutcome):
             return _guarded(name, lambda: function(outcome, **kwargs))
-        found = [_called(function, name, ref, outcome.prediction, kwargs) for ref in outcome.references]
-        if len(found) == 1:
-            return found[0]
-        values = [value.get(name) if isinstance(value, Mapping) else value for value in found]
+        scores = [_called(function, name, ref, outcome.prediction, kwargs) for ref in outcome.references]
+        if len(scores) == 1:
+            return scores[0]
+        values = [value.get(name) if isinstance(value, Mapping) else value for value in scores]
         return 1.0 if any(values) else 0.0
 
     return score
@@ -41,7 +41,7 @@ def evaluate_metric(name: str) -> MetricFn:
 
 
 def pair(outcome: Outcome, **kwargs: Any) -> Any:
-    """The reference and what the model wrote, for a task's own function that aggregates all of them."""
+    """The pair of reference and prediction, for a task's own aggregation function."""
     assert isinstance(outcome, TextOutcome)
     references = outcome.references
     return [references[0] if len(references) == 1 else list(references), outcome.prediction]

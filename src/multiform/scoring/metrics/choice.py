@@ -28,7 +28,7 @@ def probabilities(loglikelihoods: Sequence[float]) -> list[float]:
 
 @register_metric("acc", output_type=["multiple_choice", "loglikelihood"])
 def acc(outcome: ChoiceOutcome | LikelihoodOutcome) -> float:
-    """Whether the most likely choice is right; of a single text, whether greedy decoding gives it."""
+    """Whether the most likely choice is correct; for a single continuation, whether greedy decoding gives it."""
     if isinstance(outcome, LikelihoodOutcome):
         return float(outcome.is_greedy)
     return float(best(outcome.loglikelihoods) in outcome.gold)
@@ -36,19 +36,19 @@ def acc(outcome: ChoiceOutcome | LikelihoodOutcome) -> float:
 
 @register_metric("acc_norm", output_type="multiple_choice")
 def acc_norm(outcome: ChoiceOutcome) -> float:
-    """Whether the choice that is most likely per character is right."""
+    """Whether the choice that is most likely per character is correct."""
     return float(_best_per(outcome, [len(choice) for choice in outcome.choices]) in outcome.gold)
 
 
 @register_metric("acc_bytes", output_type="multiple_choice")
 def acc_bytes(outcome: ChoiceOutcome) -> float:
-    """Whether the choice that is most likely per byte is right."""
+    """Whether the choice that is most likely per byte is correct."""
     return float(_best_per(outcome, [len(choice.encode("utf-8")) for choice in outcome.choices]) in outcome.gold)
 
 
 @register_metric("acc_tokens", output_type="multiple_choice")
 def acc_tokens(outcome: ChoiceOutcome) -> float:
-    """Whether the choice that is most likely per token is right."""
+    """Whether the choice that is most likely per token is correct."""
     if not outcome.tokens:
         raise ModelError("acc_tokens needs a model that counts tokens", hint="use acc_norm or acc_bytes instead")
     return float(_best_per(outcome, outcome.tokens) in outcome.gold)
@@ -56,14 +56,14 @@ def acc_tokens(outcome: ChoiceOutcome) -> float:
 
 @register_metric("acc_mutual_info", output_type="multiple_choice")
 def acc_mutual_info(outcome: ChoiceOutcome) -> float:
-    """Whether the choice that the prompt makes most likelier than it is without a prompt is right."""
+    """Whether the choice whose log-likelihood the prompt increases most is correct."""
     pairs = zip(outcome.loglikelihoods, outcome.unconditional, strict=True)
     return float(best([with_prompt - without for with_prompt, without in pairs]) in outcome.gold)
 
 
 @register_metric("likelihood", output_type="multiple_choice")
 def likelihood(outcome: ChoiceOutcome) -> float:
-    """The probability of the right choices among all."""
+    """The probability of the correct choices among all."""
     chances = probabilities(outcome.loglikelihoods)
     return math.fsum(chances[index] for index in outcome.gold)
 
@@ -89,5 +89,5 @@ def mcc(outcome: ChoiceOutcome) -> tuple[int, int]:
 
 
 def _first(gold: Sequence[int]) -> int:
-    """The index of the right choice; where none is right, the class that lm-eval has for that."""
+    """The index of the gold choice; where there is none, -100 as in lm-eval."""
     return gold[0] if gold else -100

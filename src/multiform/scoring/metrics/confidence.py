@@ -1,6 +1,6 @@
-"""Metrics of how sure a model is of its choice, and of whether it says that it does not know.
+"""Metrics of a model's confidence in its choice, and of whether it answers "I don't know".
 
-A log-likelihood per character counts the characters of what was scored, its leading space included.
+A log-likelihood per character is divided by the length of the continuation, its leading space included.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def _scores(outcome: ChoiceOutcome, normalize: bool) -> list[float]:
 
 @register_metric("acc_norm_full", output_type="multiple_choice")
 def acc_norm_full(outcome: ChoiceOutcome) -> float:
-    """Whether the choice that is most likely per character, the leading space included, is right."""
+    """Whether the choice that is most likely per character, the leading space included, is correct."""
     return float(best(_scores(outcome, True)) in outcome.gold)
 
 
 @register_metric("bits_per_byte_mean", output_type=["multiple_choice", "loglikelihood"], higher_is_better=False)
 def bits_per_byte_mean(outcome: ChoiceOutcome | LikelihoodOutcome) -> float:
-    """Bits per byte of the right answer, its leading space included; the mean over documents."""
+    """Bits per byte of the gold answer, its leading space included; the mean over documents."""
     if isinstance(outcome, LikelihoodOutcome):
         loglikelihood, size = outcome.loglikelihood, outcome.bytes
     elif not outcome.gold:
@@ -46,13 +46,13 @@ def bits_per_byte_mean(outcome: ChoiceOutcome | LikelihoodOutcome) -> float:
 
 @register_metric("probability_mass", output_type="multiple_choice")
 def probability_mass(outcome: ChoiceOutcome) -> float:
-    """The probability of the right choices among all."""
+    """The probability of the correct choices among all."""
     return _mass(outcome, normalize=False)
 
 
 @register_metric("probability_mass_norm", output_type="multiple_choice")
 def probability_mass_norm(outcome: ChoiceOutcome) -> float:
-    """The probability of the right choices among all, from log-likelihoods per character."""
+    """The probability of the correct choices among all, from log-likelihoods per character."""
     return _mass(outcome, normalize=True)
 
 
@@ -63,7 +63,7 @@ def _mass(outcome: ChoiceOutcome, *, normalize: bool) -> float:
 
 @register_metric("confidence_weighted_acc", output_type="multiple_choice")
 def confidence_weighted_acc(outcome: ChoiceOutcome, *, normalize: bool = True) -> float:
-    """The probability of the most likely choice where it is right, and 0 where it is not."""
+    """The probability of the most likely choice where it is correct, and 0 where it is not."""
     chances = probabilities(_scores(outcome, normalize))
     chosen = best(chances)
     return chances[chosen] if chosen in outcome.gold else 0.0
@@ -78,7 +78,7 @@ def ternary_score(
     idk: int | str = -1,
     normalize: bool = True,
 ) -> float:
-    """`correct` for a right answer, 0 for "I don't know" (by default the last choice), minus `wrong` otherwise."""
+    """`correct` for the gold choice, 0 for "I don't know" (by default the last choice), minus `wrong` otherwise."""
     _check("ternary_score", correct >= 0 and wrong >= 0, correct, wrong, "0 or more")
     chosen = best(_scores(outcome, normalize))
     if chosen in outcome.gold:
@@ -95,7 +95,7 @@ def dcs(
     idk: int | str = -1,
     normalize: bool = True,
 ) -> float:
-    """The distributional correctness score: (correct·p(right) − wrong·p(wrong)) · (1 − p(I don't know))."""
+    """The distributional correctness score: (correct·p(gold) − wrong·p(others)) · (1 − p(I don't know))."""
     _check("dcs", correct >= wrong >= 0, correct, wrong, "0 or more, with correct at least as large as wrong")
     chances = probabilities(_scores(outcome, normalize))
     unsure = _idk_index(outcome, idk)
@@ -115,8 +115,10 @@ def _idk_index(outcome: ChoiceOutcome, idk: int | str) -> int:
         for index, text in enumerate(texts):
             if isinstance(idk, str) and text.strip().casefold() == wanted:
                 return index
-    said = list(outcome.texts or outcome.choices)
-    raise DataError(f"no choice {shorten(idk)} that means 'I don't know'", hint=f"the choices are {shorten(said, 120)}")
+    shown = list(outcome.texts or outcome.choices)
+    raise DataError(
+        f"no choice {shorten(idk)} that means 'I don't know'", hint=f"the choices are {shorten(shown, 120)}"
+    )
 
 
 def _check(name: str, right: bool, correct: float, wrong: float, expected: str) -> None:

@@ -29,7 +29,7 @@ def byte_perplexity(outcome: LikelihoodOutcome) -> tuple[float, int]:
 
 @register_metric("bits_per_byte", output_type=_ANY, aggregation="bits_per_byte", higher_is_better=False)
 def bits_per_byte(outcome: LikelihoodOutcome) -> tuple[float, int]:
-    """Log-likelihood and bytes of the text that was scored, its delimiter included."""
+    """Log-likelihood and number of bytes of the scored text, its delimiter included."""
     return outcome.loglikelihood, outcome.bytes
 
 
@@ -39,5 +39,5 @@ def bits_per_byte(outcome: LikelihoodOutcome) -> tuple[float, int]:
     aggregation="bypass",
 )
 def bypass(outcome: Outcome) -> int:
-    """No score: the answers are what is wanted."""
+    """No score, for runs that only collect responses."""
     return 999

@@ -1,4 +1,4 @@
-"""Metrics of what a model writes."""
+"""Metrics of completions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def exact_match(
     ignore_punctuation: bool = False,
     ignore_numbers: bool = False,
 ) -> float:
-    """Whether the text equals one of the references; of choices, whether greedy decoding gives a right one."""
+    """Whether the prediction equals one of the references; for choices, whether greedy decoding gives a gold one."""
     if isinstance(outcome, ChoiceOutcome):
         return float(any(outcome.greedy[index] for index in outcome.gold))
 
@@ -41,19 +41,19 @@ def exact_match(
 
 @register_metric("invalid", output_type="generate_until", higher_is_better=False)
 def invalid(outcome: TextOutcome) -> float:
-    """Whether no answer could be read out of the text."""
+    """Whether no prediction could be extracted from the completion."""
     return float(outcome.prediction is None)
 
 
 @register_metric("truncated", output_type="generate_until", higher_is_better=False)
 def truncated(outcome: TextOutcome) -> float:
-    """Whether the text ran into the limit of tokens."""
+    """Whether the completion ended at the limit of tokens."""
     return float(outcome.truncated)
 
 
 @register_metric("wer", output_type="generate_until", higher_is_better=False)
 def word_error_rate(outcome: TextOutcome) -> float:
-    """How many words have to be replaced, added or removed, for each word of the nearest reference."""
+    """The word error rate: edits per word of the nearest reference."""
     predicted = (outcome.prediction or "").split()
     references = [reference.split() for reference in outcome.references]
     return min(_edits(predicted, reference) / max(1, len(reference)) for reference in references)

@@ -1,4 +1,4 @@
-"""Has another model judge the answers, all documents in one batch."""
+"""The scorer `ai_judge`: another model grades the completions of all documents in one batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from multiform.requests import GenerationRequest
 from multiform.scoring.metrics import register_metric
 from multiform.scoring.outcome import Outcome, TextOutcome
 from multiform.scoring.scorers.base import Scorer, compiled, register_scorer
-from multiform.scoring.scorers.judges import ask, check_judge
+from multiform.scoring.scorers.judge_model import ask, check_judge
 from multiform.scoring.scorers.verdicts import DEFAULT_PATTERN, VERDICTS, Scale, read_verdict, words
 
 _TASK = """\
@@ -37,27 +37,26 @@ SCALED_RUBRIC = _TASK + (
     "Reason briefly, then end with one line that grades the answer from {{ scale.low }} (wrong) "
     'to {{ scale.high }} (right): "Score: N".'
 )
-#: Columns in which datasets keep the question, for a rubric that is not told where it is.
+#: Common columns of the question, for a scorer whose `question` is not set.
 _QUESTIONS = ("question", "problem", "query", "prompt", "input", "instruction", "text")
 
 
 @register_metric("judge", output_type="generate_until", reduction="mean")
 def judge(outcome: Outcome) -> float:
-    """How good another model finds the answer, from 0 to 1; the scorer `ai_judge` gives it."""
+    """The grade that another model gives the completion, from 0 to 1; computed by the scorer `ai_judge`."""
     raise ConfigError("metric 'judge' comes from another model", hint="write scorer: {type: ai_judge, kwargs: ...}")
 
 
 @register_scorer("ai_judge")
 @dataclass(kw_only=True, eq=False)
 class AIJudge(Scorer):
-    """Another model's verdict on the answer.
+    """Another model's verdict on the completion.
 
     `judge_model` is a registered model, with its `model_args`, or the name of a model that the server
-    at `base_url` runs. `rubric` is a Jinja template of `question`, `prompt`, `prediction`, `reference`,
-    `references`, `choices`, `doc` and `scale`. `question` is the field of the document that fills the
-    first of these; not given, it is the column that looks like it. The last match of `verdict_pattern`
-    in what the judge writes is a number on the `scale` or a word of `verdicts`. What the judge wrote is
-    kept beside the values as `judge_text`.
+    at `base_url` runs. `rubric` is a Jinja template of the judge's prompt, with the variables `question`, `prompt`,
+    `prediction`, `reference`, `references`, `choices`, `doc` and `scale`. `question` is the field of the document
+    with the question; by default a column with a usual name. The last match of `verdict_pattern` in the judge's
+    response is a number on the `scale` or a word of `verdicts`. The response is part of the values as `judge_text`.
     """
 
     default_metric_cfg: ClassVar[Sequence[str]] = ("judge", "invalid", "truncated")
@@ -82,27 +81,27 @@ class AIJudge(Scorer):
         self._pattern = compiled(self.verdict_pattern, "verdict_pattern")
         self._words = words(VERDICTS if self.verdicts is None else self.verdicts)
         try:
-            given = parse_arguments(self.gen_kwargs, where="gen_kwargs")
+            gen_kwargs = parse_arguments(self.gen_kwargs, where="gen_kwargs")
             self._options = {"max_gen_toks": 512, "temperature": 0.0, "do_sample": False, "until": []}
-            self._options |= generation_overrides(given)
+            self._options |= generation_overrides(gen_kwargs)
             self._rubric = compile_template(self.rubric or (RUBRIC if self.scale is None else SCALED_RUBRIC))
             self._question = None if self.question is None else Field.of(self.question)
         except MultiformError as error:
             raise error.at("scorer.kwargs") from error
 
     def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
-        asked = [
+        requests_by_doc = [
             [self._request(outcome, doc, index) for outcome in repeats]
             for index, (repeats, doc) in enumerate(zip(outcomes, docs, strict=True))
         ]
-        answers = ask(self._judge, [request for requests in asked for request in requests])
+        responses = ask(self._judge, [request for requests in requests_by_doc for request in requests])
         return [
-            self._values(repeats, [answers[request] for request in requests])
-            for repeats, requests in zip(outcomes, asked, strict=True)
+            self._values(repeats, [responses[request] for request in requests])
+            for repeats, requests in zip(outcomes, requests_by_doc, strict=True)
         ]
 
     def judge_prompt(self, outcome: TextOutcome, doc: Doc) -> str:
-        """What the judge is asked about one answer."""
+        """The judge's prompt for one completion."""
         prompt = getattr(outcome, "prompt", "")
         question = self._question.read(doc) if self._question is not None else _question(doc) or prompt or dict(doc)
         names: dict[str, Any] = {
@@ -119,7 +118,7 @@ class AIJudge(Scorer):
 
     def _request(self, outcome: Outcome, doc: Doc, index: int) -> GenerationRequest:
         if not isinstance(outcome, TextOutcome):
-            what = "ai_judge judges what a model writes"
+            what = "ai_judge scores generated completions"
             raise ConfigError(what, where="scorer", hint="remove it, or set output_type: generate_until")
         try:
             prompt = self.judge_prompt(outcome, doc)
@@ -132,12 +131,12 @@ class AIJudge(Scorer):
         scored = []
         for outcome, text in zip(outcomes, texts, strict=True):
             value = read_verdict(text, self._pattern, self._words, self._scale)
-            own = {"judge": 0.0 if value is None else value, "invalid": float(value is None)}
-            scored.append({**own, **{metric.name: metric(outcome) for metric in others}})
-        kept = {"judge_text" if not i else f"judge_text_{i}": text for i, text in enumerate(texts)}
-        return {**self.reduced(scored), **kept}
+            judged = {"judge": 0.0 if value is None else value, "invalid": float(value is None)}
+            scored.append({**judged, **{metric.name: metric(outcome) for metric in others}})
+        judge_texts = {"judge_text" if not i else f"judge_text_{i}": text for i, text in enumerate(texts)}
+        return {**self.reduced(scored), **judge_texts}
 
 
 def _question(doc: Doc) -> str | None:
-    """The column that looks like the question."""
+    """The value of the first column with a usual name of a question."""
     return next((doc[name] for name in _QUESTIONS if isinstance(doc.get(name), str)), None)

@@ -1,4 +1,4 @@
-"""Reads which of the labelled choices a text settles on."""
+"""Scorers that extract the choice which a completion settles on: its label, or its text."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ _SKIPPED = r"[\s*_`\"'“‘$\[(]*"
 _CLOSING = r"[).\]:*_`\"'”’$]"
 #: "A" and "I" are words as well: before another word they are labels only where a reason or verdict follows.
 _NO_WORD = r"(?:(?<!\b[AI])|(?!\s+(?!(?:and|as|because|but|due|for|is|not|or|since|which)\b)[a-z]))"
-#: Choices that are common words count only where an answer begins.
+#: Choices that are common words count only at the beginning of an answer.
 _PLAIN_WORDS = ("a", "i", "no")
 
 
 @register_scorer("choice_match")
 @dataclass(kw_only=True, eq=False)
 class ChoiceMatch(ReadingScorer):
-    """The label that the text names, or the label of the choice that it spells out.
+    """The label that the completion names, or the label of the choice whose text it has.
 
-    The labels are those of the format. Without one they are the scorer's `labels` (a list, "letters" or
-    "numbers"), or letters where every right answer is one. Where there are none, the whole text counts.
+    The labels are those of the format. Without a format they are the scorer's `labels` (a list, "letters" or
+    "numbers"), or letters where every reference is a letter. Without labels, the whole completion is compared.
     """
 
     labels: Any = None
@@ -68,10 +68,10 @@ class ChoiceMatch(ReadingScorer):
 def read_choice(
     text: str, labels: Sequence[str], choices: Sequence[str], *, primed: bool = False, finished: bool = True
 ) -> str | None:
-    r"""The label that a text settles on, or None when that is not clear.
+    r"""The label that a completion settles on, or None where that is not clear.
 
-    A primed text goes on where the prompt ended ("The best answer is"), so what it says first counts;
-    otherwise the last statement counts. What an unfinished text mentions is no statement yet.
+    A primed completion continues a statement of the prompt ("The best answer is"), so its beginning counts;
+    otherwise the last statement counts. In an unfinished completion, only statements count.
 
     >>> xs = (["A", "B", "C"], ["Berlin", "Paris", "Rome"])
     >>> read_choice(" B. Paris", *xs, primed=True), read_choice("(b)", *xs), read_choice("Paris.", *xs)
@@ -114,17 +114,17 @@ def _settled(label: str) -> str:
     return rf"(?![^\W_]|\.\d|['’]\w)(?![)\].*]*(?:{others}))"
 
 
-def _exact(found: str, labels: Sequence[str]) -> str | None:
+def _exact(name: str, labels: Sequence[str]) -> str | None:
     """The label as it was shown, whatever the case in which it was written."""
-    return next((label for label in labels if label.casefold() == found.casefold()), None)
+    return next((label for label in labels if label.casefold() == name.casefold()), None)
 
 
 def _stated(text: str, label: str, labels: Sequence[str]) -> str | None:
     """The label in the last "the answer is X"; a lower-case "a" before a word is an article, not a label."""
-    found = re.findall(
+    statements = re.findall(
         rf"(?i:{_STATED}){_SKIPPED}((?:{label})|(?i:{label})(?={_CLOSING}|\s*(?m:$))){_settled(label)}", text
     )
-    return _exact(found[-1], labels) if found else None
+    return _exact(statements[-1], labels) if statements else None
 
 
 def _leading(text: str, label: str, labels: Sequence[str], *, loose: bool) -> str | None:
@@ -147,10 +147,10 @@ def _restates(text: str, labels: Sequence[str]) -> bool:
 
 def _boxed(text: str, labels: Sequence[str], choices: Sequence[str], *, place: int = -1) -> str | None:
     r"""The label or choice in the last \boxed{...} of a text, or in the one at another place."""
-    found = re.findall(r"\\boxed\{(?:\\[a-z]+\{)?([^{}]*)\}?\}", text)
-    if not found:
+    boxes = re.findall(r"\\boxed\{(?:\\[a-z]+\{)?([^{}]*)\}?\}", text)
+    if not boxes:
         return None
-    inner = found[place].strip().strip("().")
+    inner = boxes[place].strip().strip("().")
     return _exact(inner, labels) or _spelled(inner, labels, choices)
 
 
@@ -169,10 +169,37 @@ def _spelled(text: str, labels: Sequence[str], choices: Sequence[str]) -> str | 
 
 def _only_marked(text: str, label: str, labels: Sequence[str]) -> str | None:
     """The only label that stands somewhere in brackets or with its own punctuation."""
-    found = set(re.findall(rf"(?:(?<!not )[(\[*]({label})[)\]*])|(?:(?:^|\n)({label})(?:[.):]|\s*(?m:$)))", text))
-    names = {one or other for one, other in found}
+    marked = set(re.findall(rf"(?:(?<!not )[(\[*]({label})[)\]*])|(?:(?:^|\n)({label})(?:[.):]|\s*(?m:$)))", text))
+    names = {first or second for first, second in marked}
     return _exact(names.pop(), labels) if len(names) == 1 else None
 
 
 def _plain(text: str) -> str:
     return " ".join(re.sub(r"[^\w\s.%-]", " ", text).casefold().split()).strip(" .")
+
+
+@register_scorer("choice_text")
+@dataclass(kw_only=True, eq=False)
+class ChoiceText(ChoiceMatch):
+    """The text of the choice that the completion names by its label or its text; references are texts.
+
+    Without labels, the first line of the completion is compared.
+    """
+
+    def read(self, outcome: TextOutcome) -> str | None:
+        assert outcome.prediction is not None
+        first_line = _canonical(outcome.prediction.partition("\n")[0])
+        if not outcome.labels or first_line in map(_canonical, outcome.choices):
+            return first_line or None
+        label = super().read(outcome)
+        return None if label is None else str(outcome.choices[list(outcome.labels).index(label)])
+
+    def reading(self, outcome: TextOutcome) -> TextOutcome:
+        return super().reading(outcome) if outcome.labels else super(ChoiceMatch, self).reading(outcome)
+
+    def canonical(self, text: str) -> str:
+        return _canonical(text)
+
+
+def _canonical(text: str) -> str:
+    return " ".join(text.split()).strip(" .").casefold()

@@ -1,4 +1,4 @@
-"""Reads the final answer out of a chain of reasoning."""
+"""The scorer `final_answer`: extracts the final answer from a chain of reasoning."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MARKERS = (
     re.compile(r"\\boxed\{((?:[^{}]|\{[^{}]*\})*)\}"),
     re.compile(rf"^.*answer{_IS}(.+)", re.IGNORECASE | re.MULTILINE),
 )
-#: A text of one line and at most so many words is itself the answer.
+#: A completion of one line and at most this many words is itself the answer.
 _BARE_WORDS = 6
 _NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|-?\.\d+")
 
@@ -28,17 +28,17 @@ _NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|-?\.\d+")
 @register_scorer("final_answer")
 @dataclass(kw_only=True, eq=False)
 class FinalAnswer(ReadingScorer):
-    """What follows the last "the final answer is"; numbers are compared as numbers.
+    """The text after the last "the final answer is"; numbers are compared as numbers.
 
-    `patterns` are regular expressions that are tried before that one and its kin; the answer is the
-    group that matched, or all of the match where there are no groups.
+    `patterns` are regular expressions that are tried before the built-in ones; the answer is the group that
+    matched, or the whole match where there are no groups.
     """
 
     patterns: Sequence[str] = ()
 
     def __post_init__(self) -> None:
-        given = [self.patterns] if isinstance(self.patterns, str) else self.patterns
-        self._markers = (*(compiled(pattern, "patterns") for pattern in given), *_MARKERS)
+        patterns = [self.patterns] if isinstance(self.patterns, str) else self.patterns
+        self._markers = (*(compiled(pattern, "patterns") for pattern in patterns), *_MARKERS)
 
     def read(self, outcome: TextOutcome) -> str | None:
         assert outcome.prediction is not None
@@ -53,7 +53,7 @@ class FinalAnswer(ReadingScorer):
 
 
 def read_final_answer(text: str, markers: Sequence[re.Pattern[str]] = _MARKERS) -> str | None:
-    r"""The answer that a text ends in, or None when it names none.
+    r"""The final answer of a text, or None where it has none.
 
     >>> read_final_answer("2 + 2 = 4.\nThe final answer is 4.")
     '4'
@@ -63,10 +63,10 @@ def read_final_answer(text: str, markers: Sequence[re.Pattern[str]] = _MARKERS) 
     'South America'
     """
     for marker in markers:
-        found = [_trimmed(match[match.lastindex or 0]) for match in marker.finditer(text)]
-        found = [answer for answer in found if answer and answer != "answer"]  # "[answer]" is the prompt's own
-        if found:
-            return found[-1]
+        answers = [_trimmed(match[match.lastindex or 0]) for match in marker.finditer(text)]
+        answers = [answer for answer in answers if answer and answer != "answer"]  # "[answer]" is the prompt's own
+        if answers:
+            return answers[-1]
     lines = text.strip().splitlines()
     bare = len(lines) == 1 and len(lines[0].split()) <= _BARE_WORDS and not re.search(r"\banswer\b", lines[0], re.I)
     return (_trimmed(lines[0]) or None) if bare else None
@@ -82,7 +82,7 @@ def _trimmed(answer: str) -> str:
 
 
 def _agreeing(answer: str, references: Sequence[str]) -> str:
-    """The answer in the form in which it agrees with a reference, if it agrees with one at all."""
+    """The normalised answer; where one of its readings equals a reference, that reading."""
     candidates = [_canonical(answer), _canonical(re.split(r",(?!\d)|[;(]|\.\s", answer)[0])]
     if any(canonical_number(reference) is not None for reference in references):
         numbers = {_canonical(number) for number in _NUMBER.findall(answer.rpartition("=")[2])}
@@ -100,7 +100,7 @@ def _canonical(text: str) -> str:
 
 
 def canonical_number(text: str) -> str | None:
-    """A number in its shortest form, units of money and percent signs aside.
+    """A number in its shortest form, without currency and percent signs; None for other texts.
 
     >>> [canonical_number(text) for text in ("$1,250.50", "07", "42.0", "seven")]
     ['1250.5', '7', '42', None]

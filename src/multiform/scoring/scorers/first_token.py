@@ -1,4 +1,4 @@
-"""Reads the first token of an answer."""
+"""The scorer `first_token`: compares the first word of a completion."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass, replace
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers.base import ReadingScorer, register_scorer
 
-#: What stands around a word: anything but letters, digits and the sign of a number.
+#: The characters around a word: all but letters, digits and the sign of a number.
 _AROUND = re.compile(r"^(?:(?![+-]\.?\d)[\W_])+|[\W_]+$")
 
 
 @register_scorer("first_token")
 @dataclass(kw_only=True, eq=False)
 class FirstToken(ReadingScorer):
-    """The first token of the answer, whatever its case and the punctuation around it.
+    """The first word of the completion, without case and punctuation.
 
-    Where the right answer has several tokens, as many of the text are compared.
+    Where a reference has several words, as many words of the completion are compared.
     """
 
     def read(self, outcome: TextOutcome) -> str | None:
@@ -27,8 +27,8 @@ class FirstToken(ReadingScorer):
     def reading(self, outcome: TextOutcome) -> TextOutcome:
         """Compare the beginning of the text with each reference, token by token."""
         wanted = [tokens(reference) for reference in outcome.references]
-        said = tokens(outcome.prediction) if outcome.prediction is not None else []
-        right = next((ref for ref in wanted if ref and said[: len(ref)] == ref), said[:1])
+        predicted = tokens(outcome.prediction) if outcome.prediction is not None else []
+        right = next((ref for ref in wanted if ref and predicted[: len(ref)] == ref), predicted[:1])
         return replace(outcome, prediction=_joined(right) or None, references=tuple(map(_joined, wanted)))
 
 

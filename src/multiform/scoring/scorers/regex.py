@@ -1,4 +1,4 @@
-"""Reads what a regular expression finds in an answer."""
+"""The scorer `regex`: compares what a regular expression finds in a completion."""
 
 from __future__ import annotations
 
@@ -17,11 +17,10 @@ _PUNCTUATION = str.maketrans("", "", string.punctuation)
 @register_scorer("regex")
 @dataclass(kw_only=True, eq=False)
 class Regex(ReadingScorer):
-    """What a regular expression finds, compared without case and punctuation, and numbers as numbers.
+    """A match of a regular expression, compared without case and punctuation, and numbers as numbers.
 
-    `regex_pattern` and `group_select` are those of the filter of that name. Where a task names filters
-    and no pattern, the filters have read the answer already. A right answer in which the pattern is
-    found, such as a worked solution, counts as what is found in it.
+    `regex_pattern` and `group_select` are those of the filter `regex`. Where a task has filters but no pattern, the
+    filtered response is compared. The pattern is also applied to references that match it, such as worked solutions.
     """
 
     regex_pattern: str | None = None

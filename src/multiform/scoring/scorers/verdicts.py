@@ -1,4 +1,4 @@
-"""Reads the verdict at the end of what a judge wrote."""
+"""Verdicts: extract the grade from the response of a judge."""
 
 from __future__ import annotations
 
@@ -31,42 +31,42 @@ _NUMBER = re.compile(r"(-?\d+(?:\.\d+)?)(?:\s*/\s*(\d+(?:\.\d+)?))?")
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The worst and the best score; not given, they are 0 and 1."""
+    """The lowest and the highest score of a judge; 0 and 1 by default."""
 
     low: float = 0
     high: float = 1
 
     @classmethod
-    def of(cls, given: Any) -> Scale:
-        """The scale of a number, its best score, or of a pair of numbers.
+    def of(cls, spec: Any) -> Scale:
+        """The scale of a number, which is the highest score, or of a pair of numbers.
 
         >>> Scale.of(10), Scale.of([1, 5]), Scale.of(None)
         (Scale(low=0, high=10), Scale(low=1, high=5), Scale(low=0, high=1))
         """
-        if given is None:
+        if spec is None:
             return cls()
-        ends = [0, given] if not isinstance(given, list | tuple) else given
+        ends = [0, spec] if not isinstance(spec, list | tuple) else spec
         numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
         if len(ends) == 2 and numbers and ends[0] < ends[1]:
             return cls(*ends)
-        what = f"expected the best score or [worst, best], got {shorten(given)}"
+        what = f"expected the best score or [worst, best], got {shorten(spec)}"
         raise ConfigError(what, where="scorer.kwargs.scale", hint="write scale: 10, or scale: [1, 5]")
 
     def share(self, score: float) -> float | None:
-        """The score from 0 to 1; None when it is not on the scale."""
+        """The score as a number from 0 to 1; None where it is not on the scale."""
         return (score - self.low) / (self.high - self.low) if self.low <= score <= self.high else None
 
 
-def words(given: Any) -> dict[str, float]:
-    """What each word of a judge is worth, from 0 to 1, whatever the case in which it is written."""
-    if isinstance(given, Mapping) and all(isinstance(v, int | float) and 0 <= v <= 1 for v in given.values()):
-        return {str(word).casefold(): float(value) for word, value in given.items()}
-    what = f"expected words with their values from 0 to 1, got {shorten(given)}"
+def words(spec: Any) -> dict[str, float]:
+    """The words of `verdicts:` in lower case, with their values from 0 to 1."""
+    if isinstance(spec, Mapping) and all(isinstance(v, int | float) and 0 <= v <= 1 for v in spec.values()):
+        return {str(word).casefold(): float(value) for word, value in spec.items()}
+    what = f"expected words with their values from 0 to 1, got {shorten(spec)}"
     raise ConfigError(what, where="scorer.kwargs.verdicts", hint="write verdicts: {good: 1, fair: 0.5, poor: 0}")
 
 
 def read_verdict(text: str, pattern: re.Pattern[str], worth: Mapping[str, float], scale: Scale) -> float | None:
-    """The last verdict of a text from 0 to 1, or None when there is none that can be read.
+    """The last verdict of a text as a number from 0 to 1, or None where it has none.
 
     >>> default = re.compile(DEFAULT_PATTERN)
     >>> read_verdict("Verdict: CORRECT? No.\\nVerdict: INCORRECT", default, VERDICTS, Scale())

@@ -4,10 +4,10 @@ from multiform.catalog.base_task import (
     BaseTask,
     SubjectType,
 )
-from multiform.catalog.sampling import (
+from multiform.catalog.sample_hooks import (
     RANDOM_SEED,
 )
-from multiform.catalog.styling import (
+from multiform.catalog.styler_hooks import (
     NO_SUBJECT,
 )
 from multiform.formats import (

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
-from multiform.catalog.sampling import RANDOM_SEED
+from multiform.catalog.sample_hooks import RANDOM_SEED
 from multiform.errors import UsageError
 from multiform.labels import label_list
 

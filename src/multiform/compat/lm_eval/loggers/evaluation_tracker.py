@@ -13,8 +13,8 @@ from typing import Any
 
 from multiform.arguments import parse_arguments
 from multiform.compat.lm_eval.utils import handle_non_serializable, hash_string, sanitize_list
+from multiform.paths import sanitized
 from multiform.results.export import json_line, plain_json
-from multiform.results.names import sanitized
 
 logger = logging.getLogger("multiform")
 

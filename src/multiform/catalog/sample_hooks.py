@@ -1,4 +1,4 @@
-"""The hooks of a Python task that load its rows and make its samples, each of which a class may override."""
+"""SampleHooks: the hooks of a Python task that load its rows and create its samples."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
-from multiform.catalog.styling import NO_SUBJECT, StylerHooks
+from multiform.catalog.styler_hooks import NO_SUBJECT, StylerHooks
 from multiform.config import TaskConfig
 from multiform.datasets.dataset import load_dataset
 from multiform.errors import ConfigError, DataError, UsageError, nearest
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("multiform")
 
-#: The seed of a task's own generator.
+#: The default seed of a task's random generator.
 RANDOM_SEED = 42
 
 
 class SampleHooks(StylerHooks):
-    """Loads rows and turns each of them into one or more samples.
+    """Loads rows and creates one or more samples from each; a class may override every method.
 
-    `dataset` holds the rows by split and `rnd` is the generator that the hooks draw from. A run sets both: its rows
-    are in the dataset's order, and each row's generator depends on nothing but the seed and the row's place.
+    `dataset` has the rows by split, and `rnd` is the random generator of the hooks. A run sets both: rows are in the
+    order of the dataset, and the generator of each row depends only on the seed and the index of the row.
     """
 
     dataset: Mapping[str, Sequence[dict[str, Any]]]
@@ -43,7 +43,7 @@ class SampleHooks(StylerHooks):
         self.hf_revision: str | None = self._apply_hf_revision()
         self.rnd: random.Random | None = None
         self._mirror: Path | None = None
-        #: Draws the few-shot examples in a run; the class's own generator does elsewhere.
+        #: Draws the few-shot examples in a run; outside of a run, `rnd` does.
         self._draw: Callable[[dict[str, Any]], list[dict[str, Any]]] | None = None
 
     @classmethod
@@ -56,10 +56,10 @@ class SampleHooks(StylerHooks):
         user_prompt_suffix: str | None = None,
         seed: int | None = RANDOM_SEED,
     ) -> Self:
-        """The task with a number of examples and, where given, some of its subjects, a revision, a suffix, a seed."""
+        """The task with other settings: few-shot examples, subjects, dataset revision, suffix of the prompt, seed."""
         task = cls(num_fewshot=num_fewshot)
         if user_prompt_suffix is not None and task.get_response_type() is not ResponseType.COMPLETION:
-            what = "user_prompt_suffix is for tasks in which the model writes"
+            what = "user_prompt_suffix is for tasks in which the model generates"
             raise SuffixError(what, where=cls.NAME, hint="leave it out")
         task.user_prompt_suffix = user_prompt_suffix
         task.rnd = random.Random(seed)
@@ -70,10 +70,10 @@ class SampleHooks(StylerHooks):
         return task
 
     def _apply_hf_revision(self, custom_hf_revision: str | None = None) -> str | None:
-        """The dataset's revision: the one that is given, the class's, or the one that its lock file has."""
-        given = custom_hf_revision or self.HF_REVISION
-        if given or self.REVISION_LOCKFILE is None:
-            return given
+        """The revision of the dataset: the given one, else HF_REVISION, else that of the lock file."""
+        revision = custom_hf_revision or self.HF_REVISION
+        if revision or self.REVISION_LOCKFILE is None:
+            return revision
         if not self.REVISION_LOCKFILE.is_file():
             logger.debug("%s: no lock file %s; the newest revision is used", self.NAME, self.REVISION_LOCKFILE)
             return None
@@ -84,7 +84,7 @@ class SampleHooks(StylerHooks):
         return str(pinned[self.DATASET_PATH])
 
     def _filter_task_subjects(self, custom_subjects: list[str] | None) -> list[Any] | None:
-        """The subjects that are asked for; of those that are tuples, ``de,*`` names all that begin with ``de``."""
+        """The selected subjects; ``de,*`` selects all subjects that are tuples beginning with ``de``."""
         if not custom_subjects:
             return None
         chosen: list[Any] = []
@@ -99,13 +99,14 @@ class SampleHooks(StylerHooks):
     # Rows.
 
     def _load_hf_dataset(self, **kwargs: Any) -> Any:
-        """A dataset as `datasets.load_dataset` gives it, from the mirror, local files or the hub."""
+        """A dataset as `datasets.load_dataset` returns it, from the mirror, local files or the hub."""
         import datasets
 
-        given = dict(kwargs)
-        path, name, split = given.pop("path", self.DATASET_PATH), given.pop("name", None), given.pop("split", None)
+        options = dict(kwargs)
+        path = options.pop("path", self.DATASET_PATH)
+        name, split = options.pop("name", None), options.pop("split", None)
         ignored = ("cache_dir", "download_config", "revision", "trust_remote_code")
-        arguments = {key: value for key, value in given.items() if key not in ignored}
+        arguments = {key: value for key, value in options.items() if key not in ignored}
         if self.hf_revision is not None:
             arguments["revision"] = self.hf_revision
         config = TaskConfig.from_dict(
@@ -118,14 +119,14 @@ class SampleHooks(StylerHooks):
         return datasets.DatasetDict({key: datasets.Dataset.from_list(list(loaded[key])) for key in loaded})
 
     def _shuffle_splits(self, hf_dataset: Mapping[str, Any]) -> dict[str, list[dict[str, Any]]]:
-        """The evaluated rows in random order, and the rows that examples are drawn from as they are."""
+        """The rows by split, those of SAMPLE_SPLIT in random order."""
         rows = {split: list(data) for split, data in hf_dataset.items() if split in self._splits()}
         if self.SAMPLE_SPLIT in rows:
             self._generator().shuffle(rows[self.SAMPLE_SPLIT])
         return rows
 
     def _load_dataset(self, subject: Any) -> None:
-        """Set `dataset`; override it where rows need more than to be read."""
+        """Load the rows of a subject and set `dataset`."""
         name = None if subject == NO_SUBJECT else subject
         self.dataset = self._shuffle_splits(self._load_hf_dataset(path=self.DATASET_PATH, name=name))
 
@@ -150,7 +151,7 @@ class SampleHooks(StylerHooks):
                         break
 
     def _create_samples(self, item: dict[str, Any], index: int, subject: str) -> list[Sample]:
-        """The samples of a row: one, unless a class makes more of it."""
+        """The samples of a row; by default one."""
         from multiform.formats.dialects.samples import Sample
 
         return [
@@ -165,7 +166,7 @@ class SampleHooks(StylerHooks):
         ]
 
     def _get_messages(self, item: dict[str, Any]) -> list[Message]:
-        """The whole prompt: system text, examples, the question, and the cue as the beginning of the answer."""
+        """The messages of a prompt: system text, few-shot examples, question, and the cue as an assistant message."""
         from multiform.formats.dialects.samples import Message, Role
 
         messages = self._get_example_messages(item)
@@ -179,7 +180,7 @@ class SampleHooks(StylerHooks):
         return messages
 
     def _get_example_messages(self, item: dict[str, Any]) -> list[Message]:
-        """The few-shot examples, each as a question and its answer."""
+        """The messages of the few-shot examples, a question and an answer for each."""
         from multiform.formats.dialects.samples import Message, Role
 
         messages = []
@@ -195,7 +196,7 @@ class SampleHooks(StylerHooks):
         return [Message(role=Role.USER, content=self._get_instruction_text(item))]
 
     def _apply_user_prompt_suffix(self, instruction_messages: list[Message]) -> list[Message]:
-        """The messages with the suffix after what the user says last."""
+        """The messages with `user_prompt_suffix` added to the last one of the user."""
         from multiform.formats.dialects.samples import Role
 
         if self.user_prompt_suffix is None:
@@ -209,7 +210,7 @@ class SampleHooks(StylerHooks):
         return messages
 
     def _sample_fewshot_examples(self, item: dict[str, Any]) -> list[dict[str, Any]]:
-        """The rows that are shown as examples; a row is never its own example."""
+        """The rows of the few-shot examples; a row is never its own example."""
         if self._draw is not None:
             return self._draw(item)
         number = self.num_fewshot or 0
@@ -220,15 +221,15 @@ class SampleHooks(StylerHooks):
         return [row for row in drawn if row != item][:number]
 
     def _get_context(self, item: dict[str, Any]) -> BaseMetricContext | list[BaseMetricContext] | None:
-        """What metrics get beside the right answer."""
+        """What metrics get beside the ground truth."""
         return None
 
     def post_process_generated_completion(self, completion_text: str, sample: Sample | None = None) -> str:
-        """The part of what the model wrote that is scored."""
+        """The part of a completion that is scored; by default all of it."""
         return completion_text
 
     def generate_completions(self, *args: Any, **kwargs: Any) -> Any:
-        """Not here: a run asks the model and keeps its answers."""
+        """Not supported: a run sends the requests to the model."""
         raise UsageError("generate_completions is not part of Multiform", where=self.NAME, hint="call evaluate()")
 
     def display_name(self) -> str:
@@ -245,7 +246,7 @@ class SubjectError(DataError, AssertionError):
 
 
 class SuffixError(UsageError, ValueError):
-    """A suffix of the user's prompt has nothing to stand after."""
+    """`user_prompt_suffix` cannot be applied to a task."""
 
 
 def _names(wanted: str, subject: Any) -> bool:

@@ -1,4 +1,4 @@
-"""The fields of a configuration that call the hooks of a Python task."""
+"""Fields of a task configuration that call the hooks of a Python task."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multiform.catalog.styling import NO_SUBJECT
+from multiform.catalog.styler_hooks import NO_SUBJECT
 from multiform.errors import ConfigError, DataError
 from multiform.fields import Doc
 from multiform.formats import BPBStyle, OutputType, ResponseType
@@ -17,9 +17,9 @@ from multiform.formats.perturbation import Perturbation
 if TYPE_CHECKING:
     from multiform.catalog.base_task import BaseTask
 
-#: The methods that give the data.
+#: The data-access methods.
 DATA = ("_get_raw_question", "_get_choices", "_get_correct_index")
-#: The hooks that a styler stands behind: a class that overrides one is no format any more.
+#: The hooks that the styler implements: a class that overrides one has no equivalent format.
 STYLED = (
     "_get_instruction_text",
     "_get_fewshot_target_text",
@@ -37,24 +37,24 @@ STYLED = (
     "_get_context",
     "post_process_generated_completion",
 )
-#: The hooks that load rows, which count under every format.
+#: The hooks that load rows, which are called under every format.
 LOADING = ("_load_dataset", "_load_hf_dataset", "_shuffle_splits")
-#: How many tokens an answer has at most, where a class does not say.
+#: The limit of tokens of a completion, where a class does not set one.
 DEFAULT_MAX_TOKENS = 256
-#: What a run does itself: an override would have no effect, so that it is refused.
+#: Methods that a run does not call, so that overriding them is refused.
 REFUSED = ("iterate_samples", "generate_completions")
 
 
 def item_of(doc: Doc, subject: Any) -> dict[str, Any]:
-    """A document as the hooks see it: a copy with its subject, which takes the place of a column of that name.
+    """A document as the hooks get it: a copy with the key `subject`.
 
-    Where the dataset has no subjects, a column of that name stays.
+    Where the dataset has no subjects, a column of that name is not replaced.
     """
     return {"subject": subject, **doc} if subject == NO_SUBJECT else {**doc, "subject": subject}
 
 
 def hook(task: BaseTask[Any], name: str, subject: Any) -> Callable[[Doc], Any]:
-    """A method of the task as a field: it gets a copy of the document, with the subject beside its columns."""
+    """A method of the task as a field of a configuration; it gets a copy of the document with its subject."""
     method = getattr(task, name)
 
     def call(doc: Doc) -> Any:
@@ -66,7 +66,7 @@ def hook(task: BaseTask[Any], name: str, subject: Any) -> Callable[[Doc], Any]:
 
 
 class HookedPrompt:
-    """The instruction and the cue of a task that makes its prompts itself; it knows the task and its noise."""
+    """The field `doc_to_text` of a task that writes its prompts itself: its instruction and its cue."""
 
     def __init__(self, task: BaseTask[Any], subject: Any, noise: Perturbation | None = None) -> None:
         self.task, self.subject, self.noise = task, subject, noise
@@ -77,27 +77,27 @@ class HookedPrompt:
         return task._get_instruction_text(item) + task._get_cue_text(item)
 
     def perturbed(self, noise: Perturbation) -> HookedPrompt:
-        """With noise in the question, or in the whole instruction where the class writes that itself."""
+        """The same field with noise in the question, or in the instruction where the class writes that itself."""
         return HookedPrompt(self.task, self.subject, noise)
 
     def noisy_task(self) -> BaseTask[Any]:
-        """A copy of the task, with noise where the configuration asks for some."""
+        """A copy of the task, with the noise of this field."""
         from multiform.catalog.base_task import BaseTask
 
         task = copy.copy(self.task)
         if self.noise is None:
             return task
-        own = type(task)._get_instruction_text is not BaseTask._get_instruction_text
-        name = "_get_instruction_text" if own else "_get_raw_question"
-        written, noise = getattr(self.task, name), self.noise
-        setattr(task, name, lambda item: noise(written(item)))
+        overridden = type(task)._get_instruction_text is not BaseTask._get_instruction_text
+        name = "_get_instruction_text" if overridden else "_get_raw_question"
+        method, noise = getattr(self.task, name), self.noise
+        setattr(task, name, lambda item: noise(method(item)))
         return task
 
 
 class HookedDataset:
-    """The rows that a class's own `_load_dataset` gives, as `custom_dataset` has them."""
+    """The field `custom_dataset` of a class with its own `_load_dataset`."""
 
-    #: The mirror comes as an argument of that name.
+    #: The dataset mirror is passed as an argument.
     takes_mirror = True
 
     def __init__(self, task: BaseTask[Any], subject: Any) -> None:
@@ -116,8 +116,8 @@ class HookedDataset:
 
 
 def hook_fields(task: BaseTask[Any], subject: Any) -> dict[str, Any]:
-    """The configuration of a task whose own hooks make prompts and answers; their texts carry all delimiters."""
-    from multiform.catalog.hooked import KINDS
+    """The keys of the configuration of a task whose own hooks write prompts and ground truth, delimiters included."""
+    from multiform.catalog.hooked_kinds import KINDS
 
     output_type = _output_type(task)
     scored: dict[str, Any] = {"doc_to_choice": None, "doc_to_target": hook(task, "_get_ground_truth", subject)}
@@ -139,9 +139,9 @@ def hook_fields(task: BaseTask[Any], subject: Any) -> dict[str, Any]:
 
 
 def calculates(task: BaseTask[Any]) -> bool:
-    """Whether the metrics are classes whose `calculate` gives the values.
+    """Whether the values come from the `calculate` of metric classes.
 
-    Our own metrics of log-likelihoods are computed as everywhere else here, which gives the same values.
+    The built-in metric classes of log-likelihoods are computed by the registered metrics, with the same values.
     """
     classes = [metric for metric in task.get_metrics() if isinstance(metric, type) and issubclass(metric, BaseMetric)]
     written = task.get_response_type() is ResponseType.COMPLETION

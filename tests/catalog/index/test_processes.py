@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from multiform.catalog.index import build_index, kept, workers
+from multiform.catalog.index import build_index, reader
+from multiform.catalog.index.cache import FolderIndex, load
 from multiform.catalog.index.stamps import UNSURE, scan
 
 pytestmark = pytest.mark.process
@@ -31,13 +32,13 @@ def many(tmp_path: Path, cache: Path) -> Path:
 
 
 def test_several_processes_read_what_one_does(many, monkeypatch):
-    monkeypatch.setattr(workers, "_processors", lambda: 2)
-    monkeypatch.setattr(workers, "_may_fork", lambda: False)
-    alone = workers.read_files(str(many), scan(str(many)))
-    made = workers._read_at_once(str(many), scan(str(many)), 2)
-    assert made == alone
-    assert list(made.files) == list(alone.files)
-    assert len(made.files) == FILES
+    monkeypatch.setattr(reader, "_processors", lambda: 2)
+    monkeypatch.setattr(reader, "_may_fork", lambda: False)
+    alone = reader.read_files(str(many), scan(str(many)))
+    several = reader._read_at_once(str(many), scan(str(many)), 2)
+    assert several == alone
+    assert list(several.files) == list(alone.files)
+    assert len(several.files) == FILES
 
 
 def test_one_process_does_it_all_where_no_more_are_to_be_had(many, monkeypatch):
@@ -45,7 +46,7 @@ def test_one_process_does_it_all_where_no_more_are_to_be_had(many, monkeypatch):
         raise OSError("no more processes")
 
     monkeypatch.setattr("multiprocessing.context.ForkProcess.start", refused)
-    assert len(workers._read_at_once(str(many), scan(str(many)), 2).files) == FILES
+    assert len(reader._read_at_once(str(many), scan(str(many)), 2).files) == FILES
 
 
 def test_a_process_with_threads_is_not_copied():
@@ -53,15 +54,15 @@ def test_a_process_with_threads_is_not_copied():
     thread = threading.Thread(target=stop.wait)
     thread.start()
     try:
-        assert not workers._may_fork()
+        assert not reader._may_fork()
     finally:
         stop.set()
         thread.join()
 
 
 def test_what_changed_between_two_readings_is_read_again():
-    parts = [kept.Kept(included={"a": (1, 1), "b": (2, 2)}), kept.Kept(included={"a": (1, 1), "b": (2, 3)})]
-    assert workers.joined(parts).included == {"a": (1, 1), "b": UNSURE}
+    parts = [FolderIndex(included={"a": (1, 1), "b": (2, 2)}), FolderIndex(included={"a": (1, 1), "b": (2, 3)})]
+    assert reader.joined(parts).included == {"a": (1, 1), "b": UNSURE}
 
 
 def names_of(folder: Path) -> list[str]:
@@ -71,7 +72,7 @@ def names_of(folder: Path) -> list[str]:
 def test_processes_that_keep_an_index_at_once_do_not_harm_it(many, cache):
     expected = [f"t{number:04}" for number in range(FILES)]
     with multiprocessing.get_context("spawn").Pool(4) as pool:
-        for found in pool.map(names_of, [many] * 8, chunksize=1):
-            assert found == expected
+        for names in pool.map(names_of, [many] * 8, chunksize=1):
+            assert names == expected
     assert len(list(cache.iterdir())) == 1  # and nothing is left behind
-    assert list(kept.load(str(many)).files) == [f"{number:04}.yaml" for number in range(FILES)]
+    assert list(load(str(many)).files) == [f"{number:04}.yaml" for number in range(FILES)]

@@ -1,4 +1,4 @@
-"""The models that judge: looked up by name, loaded when they are first asked."""
+"""The model of the scorer `ai_judge`: looked up by name when a task is read, loaded for the first request."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ logger = logging.getLogger("multiform")
 
 #: Seconds between two lines that say how far the judge is.
 _PAUSE = 5.0
-#: The model that a name stands for which is not registered but served somewhere.
+#: The registered model that asks a server, for a name that is not registered.
 SERVED = "openai-chat"
-#: Arguments and headers that must not be written down.
+#: Arguments and headers that must not get into results files.
 _SECRETS = ("api_key", "api-key", "x-api-key", "authorization", "cookie")
 _WHERE = "scorer.kwargs"
 
@@ -35,17 +35,18 @@ class JudgeSpec:
 
     @classmethod
     def of(cls, model: str, arguments: Mapping[str, Any]) -> JudgeSpec:
+        """The specification of a registered model with these arguments."""
         return cls(model, json.dumps(dict(arguments), sort_keys=True, default=str))
 
 
 def check_judge(name: str, arguments: Mapping[str, Any]) -> JudgeSpec:
-    """The model that a task means, before anything is loaded.
+    """Find the model that a task names, without loading it.
 
-    A task's arguments are written into its results, so a key is refused among them.
+    The arguments are part of the results file, so secrets among them are refused.
     """
-    for given in (*arguments, *(arguments.get("headers") or ())):
-        if given.lower() in _SECRETS:
-            what = f"{given} would be written into the results"
+    for key in (*arguments, *(arguments.get("headers") or ())):
+        if key.lower() in _SECRETS:
+            what = f"{key} would be written into the results"
             raise ConfigError(what, where=f"{_WHERE}.model_args", hint="set $OPENAI_API_KEY, or name an api_key_env")
     if name in models:
         return JudgeSpec.of(name, arguments)
@@ -56,32 +57,34 @@ def check_judge(name: str, arguments: Mapping[str, Any]) -> JudgeSpec:
 
 
 def ask(spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[GenerationRequest, str]:
-    """What the judge writes to each request, each distinct one asked once."""
+    """The judge's response to each request; equal requests are sent once."""
     distinct = list(dict.fromkeys(requests))
     if not distinct:
         return {}
     judge = _loaded(spec)
-    sent = [GenerationRequest(_chat(judge, one.context), one.options, one.sample) for one in distinct]
-    found: dict[GenerationRequest, str] = {}
-    started = told = time.monotonic()
+    sent = [GenerationRequest(_chat(judge, request.context), request.options, request.sample) for request in distinct]
+    responses: dict[GenerationRequest, str] = {}
+    started = logged = time.monotonic()
     logger.info("the judge '%s' is asked %d requests", judge.name, len(sent))
     try:
         for position, completion in judge.generate(sent):
-            found[distinct[position]] = completion.text
+            responses[distinct[position]] = completion.text
             now = time.monotonic()
-            if now - told >= _PAUSE or len(found) == len(sent):
-                told, spent = now, now - started
-                left = spent / len(found) * (len(sent) - len(found))
-                logger.info("judged %d of %d, %.0f s, about %.0f s left", len(found), len(sent), spent, left)
+            if now - logged >= _PAUSE or len(responses) == len(sent):
+                logged, spent = now, now - started
+                left = spent / len(responses) * (len(sent) - len(responses))
+                logger.info("judged %d of %d, %.0f s, about %.0f s left", len(responses), len(sent), spent, left)
     except MultiformError as error:
         raise error.at("judge") from error
     except Exception as error:  # a model may fail in any way
         what = f"model '{judge.name}' failed: {reason(error)}"
         raise ModelError(what, where="judge") from error
-    if len(found) < len(distinct):
-        what = f"model '{judge.name}' left {len(distinct) - len(found)} of {len(distinct)} requests without an answer"
+    if len(responses) < len(distinct):
+        what = (
+            f"model '{judge.name}' left {len(distinct) - len(responses)} of {len(distinct)} requests without a response"
+        )
         raise ModelError(what, where="judge")
-    return found
+    return responses
 
 
 @lru_cache(maxsize=1)  # several forms of a run have the same judge
@@ -96,7 +99,7 @@ def _loaded(spec: JudgeSpec) -> Model:
 
 
 def _chat(judge: Model, text: str) -> str:
-    """The text as a user's message, where the model knows messages at all."""
+    """The text as a user's message in the model's chat template, if it has one."""
     try:
         return judge.apply_chat_template([{"role": "user", "content": text}])
     except ModelError:  # a model without a chat template reads plain text

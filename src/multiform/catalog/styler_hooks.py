@@ -1,4 +1,4 @@
-"""The hooks of a Python task that say what is asked and what is right: the class's own, or its styler's."""
+"""StylerHooks: the hooks of a Python task that write its prompts and ground truth, by default with its styler."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_SUBJECT = "no_subject"
 
 
 class _FromStyler:
-    """A class attribute that comes from the styler, unless the class has one of its own."""
+    """A class attribute whose default comes from the styler."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -28,7 +28,7 @@ class _FromStyler:
 
 
 class StylerHooks:
-    """What a Python task says of itself, and the texts that are made of one of its rows."""
+    """The attributes of a Python task, and the hooks that write the texts of a row."""
 
     NAME: str
     DATASET_PATH: str
@@ -40,16 +40,16 @@ class StylerHooks:
     REVISION_LOCKFILE: Path | None = None
     LANGUAGE: ClassVar[Language | Mapping[str, Any] | None] = None
     TASK_STYLER: ClassVar[TaskStyler]
-    #: Words of the question that no perturbation touches.
+    #: Words of the question that perturbations do not change.
     PERTURBATION_UNMODIFIABLE_WORDS: ClassVar[Sequence[str] | None] = None
-    #: Whatever else a task file can say, such as `process_docs` or `metadata`.
+    #: Other keys of a task file, such as `process_docs` or `metadata`.
     CONFIG: ClassVar[Mapping[str, Any]] = {}
     #: The file and line of the class, for messages and for data files beside it.
     _defined: ClassVar[tuple[Path, int]]
     RESPONSE_TYPE: Any = _FromStyler("response_type")
     METRICS: Any = _FromStyler("metrics")
 
-    # A task writes those of these three that its styler asks for.
+    # The data-access methods: a task defines those that its styler needs.
 
     def _get_raw_question(self, item: dict[str, Any]) -> str:
         raise NotImplementedError(f"write {type(self).__name__}._get_raw_question")
@@ -88,15 +88,17 @@ class StylerHooks:
 
     @classmethod
     def get_response_type(cls) -> ResponseType:
-        made: ResponseType = cls.RESPONSE_TYPE
-        return made
+        """Whether the model generates a completion or scores given ones."""
+        response_type: ResponseType = cls.RESPONSE_TYPE
+        return response_type
 
     @classmethod
     def get_metrics(cls) -> list[Any]:
+        """The metrics of the task: classes, names or mappings."""
         return list(cls.METRICS)
 
     def get_metadata(self) -> dict[str, Any]:
-        """What the task says about itself."""
+        """The metadata of the task: its dataset, splits, metrics and subjects."""
         measured = [getattr(metric, "NAME", str(metric)) for metric in self.get_metrics()]
         styled = self.TASK_STYLER.get_extra_metadata() if hasattr(self, "TASK_STYLER") else {}
         return {
@@ -110,6 +112,6 @@ class StylerHooks:
         }
 
     def _source(self) -> Source:
-        """Where the class is defined."""
+        """The file and line that define the class."""
         file, line = self._defined
         return Source(file, {(): Position(file, line)})

@@ -1,4 +1,4 @@
-"""Tasks whose prompts and scores come from the hooks of a Python class."""
+"""HookedTask: runs a Python task whose own hooks write the prompts and compute the scores."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from multiform.catalog.hooks import DEFAULT_MAX_TOKENS, HookedPrompt, calculates, item_of
+from multiform.catalog.hook_fields import HookedPrompt, calculates, item_of
 from multiform.config import TaskConfig
 from multiform.datasets.documents import Docs, DocSource
 from multiform.errors import ConfigError, DataError, running, shorten
@@ -20,9 +20,8 @@ from multiform.forms.form import ChatTemplate, RunSettings
 from multiform.forms.renderer import Hooks
 from multiform.forms.sample import Sample as RenderedSample
 from multiform.forms.sample import ScoredSample
-from multiform.forms.task import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, Task
+from multiform.forms.task import Task
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
-from multiform.scoring.filters import Pipeline
 from multiform.scoring.statistics import Estimate, mean_estimate
 
 if TYPE_CHECKING:
@@ -32,14 +31,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("multiform")
 
-#: The aggregators of metrics that are means here as well.
+#: The aggregators of eval-framework that are the same as a mean.
 AGGREGATED = ("Pass@1", "IdentifierMean", "Identity")
-#: The column that says which sample a document is.
+#: The column with the number of a document's sample.
 SAMPLE_ID = "sample_id"
 
 
 class HookedTask(Task):
-    """Asks for the samples of a Python task, and scores them by its metrics."""
+    """Runs the samples of a Python task and scores them with its metrics."""
 
     def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
         self._samples: dict[int, Sample] = {}
@@ -59,7 +58,7 @@ class HookedTask(Task):
         """The questions of a Python task are perturbed by its `HookedPrompt`."""
 
     def _accepted_shots(self, num_fewshot: int) -> int:
-        """The number of examples that the class makes of it; its constructor may refuse it or change it."""
+        """The number of few-shot examples that the constructor of the class accepts; it may refuse or change it."""
         kind, name = type(self._prompt.task), self.config.form_name
         with running(f"{kind.__name__}(num_fewshot={num_fewshot})", kind=ConfigError, where=name):
             number = kind(num_fewshot=num_fewshot).num_fewshot or 0
@@ -68,7 +67,7 @@ class HookedTask(Task):
         return number
 
     def set_num_fewshot(self, num_fewshot: int) -> None:
-        """Override the number of examples; the class's constructor may refuse it or change it."""
+        """Override the number of few-shot examples; the constructor of the class may refuse it or change it."""
         super().set_num_fewshot(self._accepted_shots(num_fewshot))
 
     def _hooks(self) -> Hooks:
@@ -76,20 +75,20 @@ class HookedTask(Task):
         if self.config.process_results is not None or not calculates(self._prompt.task):
             hooks.pop("process_results", None)
         else:
-            hooks["values"] = dict  # the class's metrics give several values of a document, and all of them count
+            hooks["values"] = dict  # a metric may have several values for a document, and all of them count
         return hooks
 
     @property
     def _prompt(self) -> HookedPrompt:
         spec = self.config.doc_to_text
         if not isinstance(spec, HookedPrompt):
-            what = "a class that makes its prompts itself has no use for doc_to_text"
+            what = "a class that writes its prompts itself does not use doc_to_text"
             raise ConfigError(what, where=self.config.where("doc_to_text"), hint="override _get_instruction_text")
         return spec
 
     @cached_property
     def python_task(self) -> BaseTask[Any]:
-        """The Python task of this run: it draws from the run's rows, by the run's few-shot sampler."""
+        """The Python task with the rows and the few-shot sampler of this run."""
         rows = self.source.dataset  # a class's own _load_dataset may set more than the rows
         task = self._prompt.noisy_task()
         task.dataset = _Splits(self.source, rows)
@@ -104,7 +103,7 @@ class HookedTask(Task):
 
     @cached_property
     def _numbered(self) -> Docs:
-        """The evaluated rows, each as many times as the class makes samples of it."""
+        """The evaluated rows, each repeated for every sample that the class creates from it."""
         from multiform.catalog.base_task import BaseTask
 
         rows = self.source.evaluated()
@@ -118,7 +117,7 @@ class HookedTask(Task):
         return [{**rows[row], SAMPLE_ID: number} for number, (row, _) in enumerate(self._rows)]
 
     def sample_of(self, doc: Doc) -> Sample:
-        """The sample of a document; made once, as making it draws examples."""
+        """The sample of a document; created once, as that draws few-shot examples."""
         number = doc.get(SAMPLE_ID)
         if number is None:  # a row that did not come from `eval_docs`
             return self._created(0, doc, 0)[0]
@@ -135,7 +134,7 @@ class HookedTask(Task):
         task.rnd = random.Random(f"{self.form.settings.fewshot_seed} {row}")
         with self._running("_create_samples"):
             samples = task._create_samples(self._item(doc), number, str(self._prompt.subject))
-        if not isinstance(samples, list) or not samples or not all(isinstance(one, Sample) for one in samples):
+        if not isinstance(samples, list) or not samples or not all(isinstance(sample, Sample) for sample in samples):
             what = f"{type(task).__name__}._create_samples returned {shorten(samples)}, not a list of samples"
             raise DataError(what, where=self.name, hint="return [Sample(...)]")
         return samples
@@ -144,7 +143,7 @@ class HookedTask(Task):
         return item_of({key: value for key, value in doc.items() if key != SAMPLE_ID}, self._prompt.subject)
 
     def _drawn(self, item: dict[str, Any]) -> list[dict[str, Any]]:
-        """The few-shot examples of an item, drawn as those of every other task are."""
+        """The few-shot examples of an item, drawn by the sampler of the run."""
         names = self.source.evaluated()[0]
         doc = {key: value for key, value in item.items() if key in names}
         return self.renderer.examples.docs(doc, self.num_fewshot)
@@ -161,11 +160,11 @@ class HookedTask(Task):
         chat_template: ChatTemplate | None = None,
         gen_prefix: str | None = None,
     ) -> str:
-        """The sample's messages as one text, or as a chat that the last message of the assistant begins to answer."""
-        turns = _turns(self.sample_of(doc).messages, self.name)
+        """The messages of the sample as one prompt; in a chat, a last assistant message begins the completion."""
+        turns = prompt_turns(self.sample_of(doc).messages, self.name)
         if system_instruction:
-            said = [turns.pop(0).content] if turns[0].role == "system" else []
-            turns.insert(0, prompt.Message("system", "\n\n".join([system_instruction, *said]), "\n\n"))
+            own_system = [turns.pop(0).content] if turns[0].role == "system" else []
+            turns.insert(0, prompt.Message("system", "\n\n".join([system_instruction, *own_system]), "\n\n"))
         if apply_chat_template and chat_template is not None:
             chat = prompt.chat_messages(turns, multiturn=fewshot_as_multiturn)
             return chat_template(chat, add_generation_prompt=turns[-1].role != "assistant")
@@ -182,7 +181,7 @@ class HookedTask(Task):
 
     @cached_property
     def _metric_objects(self) -> list[BaseMetric[Any]]:
-        """The metrics whose `calculate` gives the values, each made once: some compare several samples."""
+        """The metrics that calculate values; one object for the whole run, as some compare several samples."""
         task = self._prompt.task
         if not calculates(task):
             return []
@@ -191,20 +190,20 @@ class HookedTask(Task):
 
     @property
     def _calculates(self) -> bool:
-        """Whether the class's own metrics give the values."""
+        """Whether the values come from the metrics of the class."""
         return self.form.scores_itself and self.config.process_results is None
 
     def _check_metrics(self) -> None:
-        """Refuse metrics that cannot be computed here before a model is asked."""
+        """Raise a ConfigError for metrics that cannot be computed, before the model runs."""
         for metric in self._metric_objects if self._calculates else ():
-            others = [one.name for one in metric.AGGREGATORS if one.name not in AGGREGATED]
+            others = [aggregator.name for aggregator in metric.AGGREGATORS if aggregator.name not in AGGREGATED]
             why = f"it is aggregated by {', '.join(others)}" if others else metric.unavailable()
             if why is not None:
                 what = f"metric {type(metric).__name__} cannot be computed: {why}"
                 raise ConfigError(what, where=self.name, hint="give the class other METRICS, or use --predict_only")
 
     def process_results(self, doc: Doc, results: Sequence[Any]) -> Mapping[str, Any] | None:
-        """The values that the metrics calculate; several where a metric gives several for one document."""
+        """The values that the metrics calculate; a list where a metric has several values for a document."""
         if self.config.process_results is not None:
             return super().process_results(doc, results)
         keys = result_keys([type(metric) for metric in self._metric_objects])
@@ -217,10 +216,10 @@ class HookedTask(Task):
                     key = keys.get((type(metric), result.metric_name), result.metric_name)
                     self._note(key, result)
                     values.setdefault(key, []).extend([] if result.value is None else [float(result.value)])
-        return {key: given[0] if len(given) == 1 else given for key, given in values.items()}
+        return {key: numbers[0] if len(numbers) == 1 else numbers for key, numbers in values.items()}
 
     def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
-        """What the model answered, as the metrics take it."""
+        """The responses of the model, as the metrics take them."""
         raise NotImplementedError
 
     def _note(self, key: str, result: MetricResult) -> None:
@@ -232,21 +231,22 @@ class HookedTask(Task):
     def estimates(
         self, scored: Iterable[ScoredSample], bootstrap_iters: int = DEFAULT_ITERATIONS
     ) -> dict[str, Estimate]:
-        """The mean of all values of each metric; documents without one are left out, and the log says so."""
+        """The mean of all values of each metric; documents without a value are left out, with a warning."""
         docs = list(scored)
         if not self._calculates:
             return super().estimates(docs, bootstrap_iters)
-        found: dict[str, Estimate] = {}
+        estimates: dict[str, Estimate] = {}
         for scorer in self.scoring.scorers:
             values = [doc.values for doc in docs if doc.scorer == scorer.name]
             for key in dict.fromkeys(key for value in values for key in value):
-                given = [value[key] for value in values if key in value]
-                every = [float(x) for item in given for x in (item if isinstance(item, list) else [item])]
-                found[f"{key},{scorer.name}"] = mean_estimate(every) if every else Estimate(value=float("nan"), n=0)
+                per_doc = [value[key] for value in values if key in value]
+                numbers = [float(x) for item in per_doc for x in (item if isinstance(item, list) else [item])]
+                estimate = mean_estimate(numbers) if numbers else Estimate(value=float("nan"), n=0)
+                estimates[f"{key},{scorer.name}"] = estimate
         for key, errors in self._errors.items():
             logger.warning("%s: %s has no value %d times; the first: %s", self.name, key, len(errors), errors[0])
         self._errors = {}
-        return found
+        return estimates
 
     def higher_is_better(self) -> dict[str, bool]:
         return {**super().higher_is_better(), **self._better}
@@ -256,120 +256,8 @@ class HookedTask(Task):
         return running(f"{kind.__name__}: {name}", where=self.config.where(), hint="call it to debug it")
 
 
-class HookedGenerateTask(HookedTask, GenerateTask):
-    """The model writes, and the class picks the answer out of what it wrote."""
-
-    OUTPUT_TYPE = "generate_until"
-    _warned = False
-
-    def _hooks(self) -> Hooks:
-        return {**super()._hooks(), "filtered": self._post_processed_texts}
-
-    def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> RenderedSample:
-        limit = self.form.generation_kwargs.get("max_gen_toks")
-        if not self._warned and self._prompt.task.max_tokens is None and limit == DEFAULT_MAX_TOKENS:
-            self._warned = True
-            hint = "set self.max_tokens, or give --gen_kwargs max_gen_toks=N"
-            logger.warning(
-                "%s: answers end after %d tokens, as the class sets no max_tokens; %s", self.name, limit, hint
-            )
-        return super().sample(doc_id, doc, chat_template)
-
-    def _post_processed_texts(self, pipeline: Pipeline, sample: RenderedSample, outputs: Sequence[Any]) -> list[Any]:
-        with self._running("post_process_generated_completion"):
-            texts = [self._post_processed(output.text, self.sample_of(sample.doc)) for output in outputs]
-        if self._calculates:
-            return list(texts)
-        filtered = pipeline(texts, sample.doc)
-        return filtered if pipeline.single else [filtered]
-
-    def _post_processed(self, text: str, sample: Sample) -> PostProcessed:
-        made = PostProcessed(self.python_task.post_process_generated_completion(text, sample))
-        made.raw = text
-        return made
-
-    def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
-        from multiform.formats.dialects.samples import Completion, Message, Role
-
-        sample = self.sample_of(doc)
-        for text in results:
-            said, raw = list(sample.messages), text.raw
-            begun = said.pop().content if said and said[-1].role is Role.ASSISTANT else ""
-            yield Completion(
-                id=sample.id,
-                subject=sample.subject,
-                ground_truth=sample.ground_truth,
-                prompt=prompt.plain_text(_turns(sample.messages, self.name)),
-                prompt_sequence_positions=None,
-                messages=[*said, Message(role=Role.ASSISTANT, content=begun + raw)],
-                completion=str(text),
-                raw_completion=raw,
-                raw_completion_sequence_positions=None,
-                context=sample.context,
-            )
-
-
-class HookedChoiceTask(HookedTask, MultipleChoiceTask):
-    """One request for each completion of a sample."""
-
-    OUTPUT_TYPE = "multiple_choice"
-
-    def doc_to_choice(self, doc: Doc, doc_to_choice: FieldSpec = None) -> list[str]:
-        completions = self.sample_of(doc).possible_completions
-        if not completions:
-            what = f"a sample of {type(self._prompt.task).__name__} has no completions to score"
-            raise DataError(what, where=self.name, hint="return some from _get_possible_completions")
-        return completions
-
-    def doc_to_target(self, doc: Doc, doc_to_target: FieldSpec = None) -> Any:
-        """Where the right answers are among the completions; as they are, where the metrics want them so."""
-        truth = self.sample_of(doc).ground_truth
-        if self.form.scores_itself:
-            return truth
-        every = self.doc_to_choice(doc)
-        indexes = [every.index(one) for one in (truth if isinstance(truth, list) else [truth]) if one in every]
-        if not indexes:
-            what = f"the answer {shorten(truth)} is none of the completions {shorten(every, 120)}"
-            raise DataError(what, hint="check _get_ground_truth and _get_possible_completions")
-        return indexes if len(indexes) > 1 else indexes[0]
-
-    def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
-        from multiform.formats.dialects.samples import Loglikelihood
-
-        sample = self.sample_of(doc)
-        likelihoods = zip(self.doc_to_choice(doc), results, strict=True)
-        if sample.ground_truth is None:
-            raise DataError("there is no answer", where=self.name, hint="check _get_ground_truth")
-        yield Loglikelihood(
-            id=sample.id,
-            subject=sample.subject,
-            ground_truth=sample.ground_truth,
-            prompt=prompt.plain_text(_turns(sample.messages, self.name)),
-            prompt_sequence_positions=None,
-            loglikelihoods={completion: loglikelihood for completion, (loglikelihood, _) in likelihoods},
-            loglikelihoods_sequence_positions={},
-        )
-
-
-class HookedLoglikelihoodTask(HookedTask, LoglikelihoodTask):
-    """The right answer alone is scored."""
-
-    OUTPUT_TYPE = "loglikelihood"
-
-
-KINDS: Mapping[str, type[HookedTask]] = {
-    kind.OUTPUT_TYPE: kind for kind in (HookedGenerateTask, HookedChoiceTask, HookedLoglikelihoodTask)
-}
-
-
-class PostProcessed(str):
-    """The part of a completion that is scored; `raw` is all that the model wrote."""
-
-    raw: str
-
-
 class _Splits(Mapping[str, Docs]):
-    """The rows of a task by split, processed as the run's are."""
+    """The rows of a task by split, processed as in the run."""
 
     def __init__(self, source: DocSource, splits: Iterable[str]) -> None:
         self.source, self.splits = source, list(splits)
@@ -386,8 +274,8 @@ class _Splits(Mapping[str, Docs]):
         return len(self.splits)
 
 
-def _turns(messages: Sequence[Message], task: str) -> list[prompt.Message]:
-    """The messages of a prompt; white space around the last one goes, as it does in eval-framework."""
+def prompt_turns(messages: Sequence[Message], task: str) -> list[prompt.Message]:
+    """The messages of a prompt, the last one stripped of white space as in eval-framework."""
     turns = []
     for message in messages:
         if message.role is None or message.property is not None:
