@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+
+#: No test asks the hub. The library looks at this once, when it is imported.
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what stays to the end: the tests, and all that they import."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
