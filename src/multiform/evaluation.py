@@ -198,7 +198,7 @@ def evaluate(
     by_name = {form.name: form for form in form_results}
     results = Results(
         forms=form_results,
-        groups=[made for group in groups for made in group_results(group, by_name)],
+        groups=[result for group in groups for result in group_results(group, by_name)],
         run=run,
         provenance=provenance(
             model=loaded,
@@ -230,7 +230,10 @@ def _output(path: str | Path | None, log_samples: bool) -> Path | None:
 
 def _findings(forms: Sequence[Task], pending: Sequence[PendingSample], *, corpus: bool) -> list[Finding]:
     """What is odd about the documents and the settings of a run."""
-    docs = {form.name: [(one.sample.doc_id, one.sample.doc) for one in pending if one.task is form] for form in forms}
+    docs = {
+        form.name: [(entry.sample.doc_id, entry.sample.doc) for entry in pending if entry.task is form]
+        for form in forms
+    }
     findings = list(lint_tasks((form, docs[form.name]) for form in forms))
     return findings if corpus else [*findings, *corpus_findings(forms)]
 
@@ -272,7 +275,7 @@ def contaminated_docs(task: Task, pending: Sequence[PendingSample], corpus: Sequ
     """The documents of a form that the corpus contains; None where nothing is to be checked."""
     if not corpus or not task.config.should_decontaminate:
         return None
-    ids = [one.sample.doc_id for one in pending if one.task is task]
+    ids = [entry.sample.doc_id for entry in pending if entry.task is task]
     queries = {doc_id: task.doc_to_decontamination_query(task.eval_docs[doc_id]) for doc_id in ids}
     return contaminated(queries, [Path(path) for path in corpus])
 

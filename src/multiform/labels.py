@@ -95,7 +95,7 @@ def gold_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str] 
     if isinstance(answer, list | tuple | set):
         if not answer:
             raise DataError("the list of answers is empty", hint="check doc_to_target")
-        return sorted({_one_index(one, choices, labels) for one in answer})
+        return sorted({_one_index(item, choices, labels) for item in answer})
     return _one_index(answer, choices, labels)
 
 
@@ -132,8 +132,8 @@ def index_among(answer: Any, names: Sequence[Any], *, digits: bool | None = Fals
     """
     answer = answer.tolist() if hasattr(answer, "tolist") else answer
     if isinstance(answer, list | tuple):
-        every = [index_among(one, names, digits=digits) for one in answer]
-        return sorted({one for one in every if isinstance(one, int)})
+        indexes = [index_among(item, names, digits=digits) for item in answer]
+        return sorted({index for index in indexes if isinstance(index, int)})
     if not isinstance(answer, str):
         return gold_index(answer, names)
     text = answer.strip()

@@ -38,11 +38,11 @@ def _custom(config: TaskConfig, mirror: Path | None, arguments: Mapping[str, Any
     if getattr(config.custom_dataset, "takes_mirror", False):  # it reads datasets, which the mirror may have
         arguments = {**arguments, "dataset_mirror": mirror}
     with running("custom_dataset", where=place, hint="call it with the task's metadata to debug it"):
-        made = config.custom_dataset(**{**config.dataset_kwargs, **config.metadata, **arguments})
-    if not isinstance(made, Mapping):
-        what = f"custom_dataset returned {type(made).__name__}, not a mapping of splits"
+        splits = config.custom_dataset(**{**config.dataset_kwargs, **config.metadata, **arguments})
+    if not isinstance(splits, Mapping):
+        what = f"custom_dataset returned {type(splits).__name__}, not a mapping of splits"
         raise DataError(what, where=place, hint='return {"test": [...]} or a DatasetDict')
-    return Dataset(config.task, {str(split): listing(docs, place) for split, docs in made.items()})
+    return Dataset(config.task, {str(split): listing(docs, place) for split, docs in splits.items()})
 
 
 def _from_hub(config: TaskConfig) -> Dataset:

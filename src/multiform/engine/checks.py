@@ -109,8 +109,8 @@ def _are_seeds(value: Any) -> bool:
 def _are_samples(value: Any) -> bool:
     if not isinstance(value, Mapping) or not value:
         return False
-    lists = [some for some in value.values() if isinstance(some, Sequence) and not isinstance(some, str) and some]
-    return len(lists) == len(value) and all(_is_whole(index) for some in lists for index in some)
+    lists = [ids for ids in value.values() if isinstance(ids, Sequence) and not isinstance(ids, str) and ids]
+    return len(lists) == len(value) and all(_is_whole(index) for ids in lists for index in ids)
 
 
 _COUNT = (_is_count, "a whole number of 0 or more", "5")

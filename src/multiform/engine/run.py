@@ -103,7 +103,7 @@ def run_samples(
 
 def planned(model: Model, pending: Sequence[PendingSample], store: Store | None = None) -> str:
     """What a run would ask of the model, and what that would cost."""
-    wanted = dict.fromkeys(instance.request for one in pending for instance in one.sample.instances)
+    wanted = dict.fromkeys(instance.request for entry in pending for instance in entry.sample.instances)
     cached = store.known(model.identity, wanted) if store else {}
     missing = [request for request in wanted if request not in cached]
     told = f"{len(wanted)} distinct requests for {len(pending)} documents; {len(cached)} of them are cached"
@@ -121,33 +121,33 @@ class _Run:
         self.progress = progress
         #: The samples that need the response, for each distinct request.
         self.waiting: dict[Request, list[PendingSample]] = {}
-        for one in pending:
-            for request in dict.fromkeys(instance.request for instance in one.sample.instances):
-                self.waiting.setdefault(request, []).append(one)
+        for entry in pending:
+            for request in dict.fromkeys(instance.request for instance in entry.sample.instances):
+                self.waiting.setdefault(request, []).append(entry)
         self._outputs: dict[Request, Output] = {}
-        self._scored: dict[str, list[ScoredSample]] = {one.task.name: [] for one in pending}
-        self._running = {one.task.name: _RunningMean() for one in pending}
+        self._scored: dict[str, list[ScoredSample]] = {entry.task.name: [] for entry in pending}
+        self._running = {entry.task.name: _RunningMean() for entry in pending}
 
     def received(self, request: Request, output: Output) -> None:
         """Take the response to a request, and score the samples that waited for it alone."""
         self._outputs[request] = output
-        for one in self.waiting[request]:
-            one.waiting -= 1
-            if one.waiting == 0:
-                self._score(one)
+        for entry in self.waiting[request]:
+            entry.waiting -= 1
+            if entry.waiting == 0:
+                self._score(entry)
 
     def results(self) -> dict[str, list[ScoredSample]]:
         """The scored samples of each form, once all responses are there."""
-        for task in {one.task.name: one.task for one in self.pending}.values():
-            complete = [(one.sample, one.outputs) for one in self.pending if one.task is task and one.outputs]
+        for task in {entry.task.name: entry.task for entry in self.pending}.values():
+            complete = [(entry.sample, entry.outputs) for entry in self.pending if entry.task is task and entry.outputs]
             self._scored[task.name] += task.scorer.score_together(complete)
         return {name: sorted(samples, key=lambda sample: sample.doc_id) for name, samples in self._scored.items()}
 
-    def _score(self, one: PendingSample) -> None:
-        one.outputs = tuple(self._outputs[instance.request] for instance in one.sample.instances)
-        scored = one.task.score(one.sample, one.outputs)
-        self._scored[one.task.name] += scored
-        self._running[one.task.name].show(one.task.name, scored, self.progress)
+    def _score(self, entry: PendingSample) -> None:
+        entry.outputs = tuple(self._outputs[instance.request] for instance in entry.sample.instances)
+        scored = entry.task.score(entry.sample, entry.outputs)
+        self._scored[entry.task.name] += scored
+        self._running[entry.task.name].show(entry.task.name, scored, self.progress)
 
 
 @dataclass(slots=True)
@@ -169,10 +169,10 @@ class _RunningMean:
 def written_out(pending: Sequence[PendingSample]) -> str:
     """The first prompt of each form, for the log."""
     shown: dict[str, str] = {}
-    for one in pending:
-        if not one.sample.instances:  # a task may leave documents out
+    for entry in pending:
+        if not entry.sample.instances:  # a task may leave documents out
             continue
-        request = one.sample.instances[0].request
+        request = entry.sample.instances[0].request
         text = request.text if isinstance(request, RollingRequest) else request.context
-        shown.setdefault(one.task.name, f"=== {one.task.name}, doc {one.sample.doc_id}\n{text}")
+        shown.setdefault(entry.task.name, f"=== {entry.task.name}, doc {entry.sample.doc_id}\n{text}")
     return "\n".join(shown.values())

@@ -38,11 +38,11 @@ def load_tasks(
     manager = TaskManager(include_path)
     mirror = Path(dataset_mirror) if dataset_mirror else None
     items = [tasks] if isinstance(tasks, str) else list(tasks)
-    given = [item for item in items if isinstance(item, Task)]
-    named = [_nodes(item, manager) for item in items if not isinstance(item, Task)]
-    nodes = distinct([node for some in named for node in some])
+    tasks_given = [item for item in items if isinstance(item, Task)]
+    trees = [_nodes(item, manager) for item in items if not isinstance(item, Task)]
+    nodes = distinct([node for tree in trees for node in tree])
     forms: dict[str, Task] = {}
-    for task in given:
+    for task in tasks_given:
         if forms.setdefault(task.name, task).config != task.config:
             raise _two_tasks(task.name)
     configs = {name: task.config for name, task in forms.items()}  # a group may be given beside its tasks
@@ -126,8 +126,8 @@ def check_output_types(forms: Sequence[Task]) -> None:
     for form in forms:
         config = form.config
         said = (config.output_type_stated, config.process_results, config.scorer, config.repeats > 1)
-        given = [config.given(key) for key in ("generation_kwargs", "metric_list", "filter_list")]
-        if type(form) is not GenerateTask or config.doc_to_choice is None or any(said) or any(given):
+        settings = [config.given(key) for key in ("generation_kwargs", "metric_list", "filter_list")]
+        if type(form) is not GenerateTask or config.doc_to_choice is None or any(said) or any(settings):
             continue
         what = "the task has choices but no format and no output_type: the model would write without seeing them"
         hint = (

@@ -115,8 +115,8 @@ class Form:
 
     @property
     def num_fewshot(self) -> int:
-        asked, own = self.settings.num_fewshot, self.config.num_fewshot
-        return (own or 0) if asked is None or own == 0 else asked
+        run, task = self.settings.num_fewshot, self.config.num_fewshot
+        return (task or 0) if run is None or task == 0 else run
 
     @property
     def fewshot(self) -> FewshotConfig:

@@ -58,7 +58,7 @@ class MediaReader:
         """What the marks in a prompt stand for: the media of its few-shot examples, then those of its question."""
         if not self.kinds:
             return ()
-        media = tuple(one for turn in turns for one in media_of(turn.content))
+        media = tuple(item for turn in turns for item in media_of(turn.content))
         if media:
             check_marks(plain_text(turns), media, self.config)
         return media
@@ -66,9 +66,9 @@ class MediaReader:
     def read(self, value: Any, kind: Kind) -> list[Media | None]:
         """The media that a field's value holds: one value, or a list of them."""
         values = list(value) if isinstance(value, list | tuple) else [value]
-        flat = [one for item in values for one in (item if isinstance(item, list | tuple) else [item])]
+        items = [item for value in values for item in (value if isinstance(value, list | tuple) else [value])]
         try:
-            return [None if one is None else media_from(one, kind, self._find) for one in flat]
+            return [None if item is None else media_from(item, kind, self._find) for item in items]
         except MultiformError as error:
             raise error.moved(self.config.where(FIELDS[kind])) from error
 

@@ -26,9 +26,9 @@ def place(text: str, media: Numbered, config: TaskConfig) -> MediaText:
 
     Numbered marks choose: what none of them names is left out, and what two name is there twice.
     """
-    chosen = {kind: iter(_chosen(text, kind, found, config)) for kind, found in media.items()}
-    unmarked = [kind for kind, found in media.items() if any(found) and not _marks(text, kind)]
-    front = "".join(MARKS[kind] * sum(one is not None for one in media[kind]) for kind in unmarked)
+    chosen = {kind: iter(_chosen(text, kind, items, config)) for kind, items in media.items()}
+    unmarked = [kind for kind, items in media.items() if any(items) and not _marks(text, kind)]
+    front = "".join(MARKS[kind] * sum(item is not None for item in media[kind]) for kind in unmarked)
     text = f"{front}\n{text}" if front else text
     ordered: list[Media] = []
 
@@ -42,10 +42,10 @@ def place(text: str, media: Numbered, config: TaskConfig) -> MediaText:
     return MediaText(_MARK.sub(plain, text), ordered)
 
 
-def _chosen(text: str, kind: Kind, found: Sequence[Media | None], config: TaskConfig) -> list[Media]:
+def _chosen(text: str, kind: Kind, media: Sequence[Media | None], config: TaskConfig) -> list[Media]:
     """What the marks of one kind stand for, in their order."""
     numbers = _marks(text, kind)
-    present = [one for one in found if one is not None]
+    present = [item for item in media if item is not None]
     field = FIELDS[kind]
     if not numbers:
         return present
@@ -55,12 +55,12 @@ def _chosen(text: str, kind: Kind, found: Sequence[Media | None], config: TaskCo
             hint = f"write {MARKS[kind]} once for each, or <{kind} 1>, <{kind} 2> to choose; check {field}"
             raise DataError(what, where=config.where(field), hint=hint)
         return present
-    made = [found[n - 1] if n is not None and 0 < n <= len(found) else None for n in numbers]
-    for n, one in zip(numbers, made, strict=True):
-        if one is None:
+    chosen = [media[n - 1] if n is not None and 0 < n <= len(media) else None for n in numbers]
+    for n, item in zip(numbers, chosen, strict=True):
+        if item is None:
             what = f"the prompt has the mark <{kind} {n}> and the document has no such {kind}"
             raise DataError(what, where=config.where(field), hint=f"check {field}; it gives {len(present)} here")
-    return [one for one in made if one is not None]
+    return [item for item in chosen if item is not None]
 
 
 def _marks(text: str, kind: Kind) -> list[int | None]:
@@ -70,8 +70,8 @@ def _marks(text: str, kind: Kind) -> list[int | None]:
 
 def check_marks(text: str, media: Sequence[Media], config: TaskConfig) -> None:
     """Refuse a prompt in which other marks than those of its questions would take an image."""
-    for kind in dict.fromkeys(one.kind for one in media):
-        number = sum(one.kind == kind for one in media)
+    for kind in dict.fromkeys(item.kind for item in media):
+        number = sum(item.kind == kind for item in media)
         if text.count(MARKS[kind]) != number:
             what = f"the prompt has {text.count(MARKS[kind])} marks {MARKS[kind]} for {_count(number, kind)}"
             hint = "keep marks out of description, system instruction, gen_prefix and answers"

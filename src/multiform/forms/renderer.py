@@ -167,9 +167,9 @@ class Renderer:
         if "construct_requests" not in hooks:
             return self.instances(fields, context, doc_id=doc_id, chat=chat)
         construct, place = hooks["construct_requests"], self.form.config.where("class")
-        given = {"doc_id": doc_id, "apply_chat_template": chat, "chat_template": options.chat_template}
+        arguments = {"doc_id": doc_id, "apply_chat_template": chat, "chat_template": options.chat_template}
         with running("construct_requests", where=place, hint="call it on this document to debug it"):
-            returned = construct(fields.doc, context, **accepted(construct, given))
+            returned = construct(fields.doc, context, **accepted(construct, arguments))
         return constructed(returned, doc_id, where=place)
 
     def instances(

@@ -87,8 +87,8 @@ def fingerprint(value: Any, inside: tuple[Any, ...] = ()) -> Any:
     if isinstance(value, list | tuple):
         return [fingerprint(item, inside) for item in value]
     if isinstance(value, type):
-        own = [kind for kind in value.__mro__ if not kind.__module__.startswith(("multiform.", "builtins", "abc"))]
-        held = [] if value in inside else [{k: v for k, v in vars(kind).items() if _is_code(v)} for kind in own]
+        classes = [kind for kind in value.__mro__ if not kind.__module__.startswith(("multiform.", "builtins", "abc"))]
+        held = [] if value in inside else [{k: v for k, v in vars(kind).items() if _is_code(v)} for kind in classes]
         return [value.__qualname__, fingerprint(held, (*inside, value))]
     function = _function(value)
     if not hasattr(function, "__code__") or function in inside:

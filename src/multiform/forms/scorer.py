@@ -86,11 +86,11 @@ class FormScorer:
         for index, (sample, outputs) in enumerate(samples):
             with locating(f"doc {sample.doc_id}"), self._locating_scores():
                 results = self._filtered(scorer, sample, outputs)
-                own = self._own_values(scorer, sample.doc, results)
-                if own is None:
+                processed = self._processed(scorer, sample.doc, results)
+                if processed is None:
                     outcomes[index] = self._outcomes(scorer, sample, outputs, results)
                 else:
-                    values[index] = own
+                    values[index] = processed
         if outcomes:
             with self._locating_scores():
                 docs = [samples[index][0].doc for index in outcomes]
@@ -105,7 +105,7 @@ class FormScorer:
         with self._locating_scores():
             results = self._filtered(scorer, sample, outputs)
             if values is None:
-                values = self._own_values(scorer, sample.doc, results)
+                values = self._processed(scorer, sample.doc, results)
             if values is None and self.form.bypassed:
                 values = {metric.name: metric.fn(None) for metric in scorer.metrics}
             if values is None:
@@ -152,7 +152,7 @@ class FormScorer:
         whole = all(metric.whole for metric in self._computing(scorer).metrics)
         return self.kind.outcomes(self.form, sample, outputs, results, whole=whole)
 
-    def _own_values(self, scorer: Scorer, doc: Doc, results: Sequence[Any]) -> Values | None:
+    def _processed(self, scorer: Scorer, doc: Doc, results: Sequence[Any]) -> Values | None:
         """What `process_results` gives for a document; None where it leaves the document to the metrics."""
         if not self.form.scores_itself:
             return None

@@ -70,11 +70,12 @@ class Task(TaskScores):
 
     def _check_output_type(self, config: TaskConfig) -> None:
         """Refuse a configuration of another output type than that of the class."""
-        own = getattr(self, "OUTPUT_TYPE", config.output_type)
-        if own != config.output_type:
+        output_type = getattr(self, "OUTPUT_TYPE", config.output_type)
+        if output_type != config.output_type:
             name = type(self).__name__
-            what = f"{name} is a task of {own}, and the configuration says {config.output_type}"
-            hint = f"set output_type: {own}, or derive the class from {_CLASSES[config.output_type].__name__} or Task"
+            what = f"{name} is a task of {output_type}, and the configuration says {config.output_type}"
+            other = _CLASSES[config.output_type].__name__
+            hint = f"set output_type: {output_type}, or derive the class from {other} or Task"
             raise ConfigError(what, where=config.where("output_type"), hint=hint)
 
     def _configure(self, config: TaskConfig, settings: RunSettings) -> None:

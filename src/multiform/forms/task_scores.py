@@ -54,7 +54,7 @@ class TaskScores(TaskDocs):
         if responses is not None:
             return self.score(self._answered(responses), responses.outputs)
         samples = [(self._answered(given), given.outputs) for given in self.responses()]
-        scored = [one for sample, outputs in samples for one in self.score(sample, outputs)]
+        scored = [result for sample, outputs in samples for result in self.score(sample, outputs)]
         scored += self.scorer.score_together(samples)
         self.scorer.keep_scored(scored)
         return scored

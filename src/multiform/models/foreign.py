@@ -64,8 +64,8 @@ def as_model(given: Any) -> Model:
         return given
     inner = getattr(given, "as_multiform_model", None)
     if callable(inner):
-        made = inner()
-        return made if isinstance(made, Model) else ForeignModel(given)
+        wrapped = inner()
+        return wrapped if isinstance(wrapped, Model) else ForeignModel(given)
     missing = [name for name in _QUESTIONS if not callable(getattr(given, name, None))]
     if missing or isinstance(given, type):
         what = f"expected a model's name or a model, got {_described(given)}"
@@ -86,9 +86,9 @@ class ForeignModel(Model):
     def __init__(self, lm: Any, *, identity: str | None = None) -> None:
         self.lm = lm
         self.name = str(getattr(lm, "name", None) or type(lm).__name__)
-        own = identity or getattr(lm, "identity", None)
+        named = identity or getattr(lm, "identity", None)
         kind = f"{type(lm).__module__}.{type(lm).__qualname__}"
-        self.identity = f"{kind} {own if own else uuid.uuid4()}"
+        self.identity = f"{kind} {named if named else uuid.uuid4()}"
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         for position, pair in enumerate(self._asked("loglikelihood", requests)):
@@ -145,11 +145,11 @@ class ForeignModel(Model):
 
     def _asked(self, question: OutputType, requests: Sequence[Request]) -> list[Any]:
         answered = getattr(self.lm, question)([_instance(question, request) for request in requests])
-        made = list(answered) if answered is not None else []
-        if len(made) != len(requests):
-            what = f"{type(self.lm).__name__}.{question} gave {len(made)} answers to {len(requests)} requests"
+        outputs = list(answered) if answered is not None else []
+        if len(outputs) != len(requests):
+            what = f"{type(self.lm).__name__}.{question} gave {len(outputs)} answers to {len(requests)} requests"
             raise ModelError(what, hint="return a list with one answer for each request, in their order")
-        return made
+        return outputs
 
 
 def _instance(question: OutputType, request: Request) -> Instance:

@@ -19,10 +19,12 @@ class LocalExecutor:
 
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output]]:
         for unit in units:
-            yield from self._answers(unit)
+            yield from self._responses(unit)
 
-    def _answers(self, unit: Unit) -> Iterator[tuple[Request, Output]]:
-        if kinds := {one.kind for request in unit if not isinstance(request, RollingRequest) for one in request.media}:
+    def _responses(self, unit: Unit) -> Iterator[tuple[Request, Output]]:
+        if kinds := {
+            item.kind for request in unit if not isinstance(request, RollingRequest) for item in request.media
+        }:
             self.model.check_media(kinds)
         missing = set(range(len(unit)))
         name = self.model.name

@@ -24,7 +24,7 @@ def request_key(request: Request) -> bytes:
 
 
 def _media(request: LoglikelihoodRequest | GenerationRequest) -> list[str]:
-    return [f"{one.kind} {one.sha256}" for one in request.media]
+    return [f"{item.kind} {item.sha256}" for item in request.media]
 
 
 def _sha256(*parts: str) -> bytes:

@@ -33,8 +33,8 @@ _AT_ONCE = 500
 
 def default_path() -> Path:
     """Where responses are stored: ``$MULTIFORM_STORE``, or a file in the user's cache."""
-    own = os.environ.get("MULTIFORM_STORE")
-    return Path(own).expanduser() if own else cache_root() / "answers.db"
+    path = os.environ.get("MULTIFORM_STORE")
+    return Path(path).expanduser() if path else cache_root() / "answers.db"
 
 
 def chosen_store(use_cache: bool | str | Path | None) -> Store | None:

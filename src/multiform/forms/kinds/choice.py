@@ -60,7 +60,7 @@ def answer_key(form: Form, fields: DocFields) -> dict[str, Any]:
 def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
     delimiter = answer_delimiter(form.config, chat)
     if isinstance(context, list):
-        pairs = [(one, delimiter + continuation(form, fields)) for one in context]
+        pairs = [(text, delimiter + continuation(form, fields)) for text in context]
     else:
         pairs = [(context, delimiter + choice) for choice in fields.choices or ()]
     if _wants_mutual_info(form, fields):

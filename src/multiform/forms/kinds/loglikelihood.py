@@ -53,8 +53,8 @@ def check_single(form: Form, sample: Sample, wanted: type[Request]) -> None:
     """Refuse anything but one request of this type."""
     types = [type(instance.request) for instance in sample.instances]
     if types != [wanted]:
-        made = ", ".join(one.__name__ for one in types)
-        what = f"construct_requests made {made}, and the metrics are of one {wanted.__name__}"
+        names = ", ".join(kind.__name__ for kind in types)
+        what = f"construct_requests made {names}, and the metrics are of one {wanted.__name__}"
         hint = "make one, set another output_type, or give process_results"
         raise DataError(what, where=form.name, hint=hint)
 
