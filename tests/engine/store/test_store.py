@@ -162,7 +162,7 @@ def test_a_full_disk_does_not_end_a_run(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WRITER, str(tmp_path / "answers.db"), "0", "20000"]
     done = subprocess.run(command, capture_output=True, preexec_fn=small_files, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, b"False\n")
-    assert done.stderr.count(b"answers cannot be stored") == 1
+    assert done.stderr.count(b"responses cannot be stored") == 1
 
 
 def garbage(path: Path) -> None:
