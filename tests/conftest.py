@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -21,17 +22,23 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _own_store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """No test reads or writes the user's stored answers, not even a fixture of a whole session."""
+def _own_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Iterator[Path]]:
+    """Folders for stored responses, a new one for each test.
+
+    No test reads or writes the user's, not even a fixture of a whole session.
+    """
+    folder = tmp_path_factory.mktemp("stores")  # one for all, as making it looks at all that were made before
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MULTIFORM_STORE", str(tmp_path_factory.mktemp("store") / "answers.db"))
-        yield
+        patch.setenv("MULTIFORM_STORE", str(folder / "answers.db"))
+        yield (folder / f"store{number}" for number in count())
 
 
 @pytest.fixture(autouse=True)
-def _new_store(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No test finds the answers of another one."""
-    monkeypatch.setenv("MULTIFORM_STORE", str(tmp_path_factory.mktemp("store") / "answers.db"))
+def _new_store(_own_stores: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test finds the responses of another one."""
+    folder = next(_own_stores)
+    folder.mkdir()
+    monkeypatch.setenv("MULTIFORM_STORE", str(folder / "answers.db"))
 
 
 @pytest.fixture(autouse=True)
