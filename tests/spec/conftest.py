@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from multiform.forms import Task
 from multiform.models import Model
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
+from multiform.scoring.scorers import Scorer, register_scorer
 
 
 def _row(question: str, answer: int) -> dict[str, Any]:
@@ -154,3 +156,16 @@ def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path
         return tmp_path
 
     return make
+
+
+@pytest.fixture
+def share_scorer() -> None:
+    """A scorer `share`, which scores all documents together."""
+
+    @register_scorer("share")
+    @dataclass(kw_only=True, eq=False)
+    class Share(Scorer):
+        deferred: ClassVar[bool] = True
+
+        def score_instances(self, outcomes: Sequence[Any], docs: Sequence[Any]) -> list[dict[str, Any]]:
+            return [{"share": 1 / len(outcomes)} for _ in outcomes]

@@ -219,16 +219,8 @@ def test_a_scorer_may_score_one_answer(sums, saying):
 
 
 @pytest.mark.covers("ScorerConfig.type")
-@pytest.mark.usefixtures("own_scorers")
+@pytest.mark.usefixtures("share_scorer")
 def test_a_scorer_may_score_all_answers_together(writing, saying):
-    @register_scorer("share")
-    @dataclass(kw_only=True, eq=False)
-    class Share(Scorer):
-        deferred: ClassVar[bool] = True
-
-        def score_instances(self, outcomes, docs):
-            return [{"share": 1 / len(outcomes)} for _ in outcomes]
-
     assert read(writing(scorer="share"), saying("no"))[0]["share,none"] == 0.25
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import pytest
 
-from multiform import ConfigError, DataError, Task, TaskConfig, UsageError, evaluate, register_scorer
+from multiform import ConfigError, DataError, Task, TaskConfig, UsageError, evaluate
 from multiform.forms import GenerateTask, LoglikelihoodTask, MultipleChoiceTask, RollingTask
 from multiform.requests import (
     Completion,
@@ -17,7 +16,6 @@ from multiform.requests import (
     LoglikelihoodRequest,
     RollingRequest,
 )
-from multiform.scoring.scorers import Scorer, scorers
 
 
 def chat(messages, add_generation_prompt=True) -> str:
@@ -295,17 +293,8 @@ def test_the_steps_give_what_a_run_gives(writing, saying):
     assert task.aggregate()[0]["exact_match,none"] == run["exact_match,none"] == 0.25
 
 
-def test_the_steps_score_with_scorers_of_all_documents_too(writing, monkeypatch):
-    monkeypatch.setattr(scorers, "_entries", dict(scorers._entries))
-
-    @register_scorer("share")
-    @dataclass(kw_only=True, eq=False)
-    class Share(Scorer):
-        deferred: ClassVar[bool] = True
-
-        def score_instances(self, outcomes, docs):
-            return [{"share": 1 / len(outcomes)} for _ in outcomes]
-
+@pytest.mark.usefixtures("share_scorer")
+def test_the_steps_score_with_scorers_of_all_documents_too(writing):
     task = writing(scorer="share")
     task.build_all_requests()
     answer(task, "no")
