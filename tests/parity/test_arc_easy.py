@@ -51,7 +51,7 @@ def theirs(mirror: Path, tmp_path_factory: pytest.TempPathFactory, bundled_path:
     )
 
 
-@pytest.fixture(scope="module", params=["shared prefixes", "batches"])
+@pytest.fixture(scope="module", params=["shared prefixes", pytest.param("batches", marks=pytest.mark.slow)])
 def ours(request, mirror: Path, examples: Path, bundled_path: Path):
     """Our results: with prefixes computed once, as by default, and in batches, as lm-eval computes them."""
     budget = {} if request.param == "shared prefixes" else {"prefix_budget": 0}

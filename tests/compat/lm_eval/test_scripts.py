@@ -65,7 +65,13 @@ SCRIPTS = ["simple.py", "custom_model.py", "custom_task.py", "samples.py", "conf
 
 @needs_lm_eval
 @pytest.mark.parity
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize(
+    "script",
+    [
+        *("simple.py", "custom_model.py", "custom_task.py", "tracker.py"),
+        *(pytest.param(script, marks=pytest.mark.slow) for script in ("samples.py", "config_file.py")),
+    ],
+)
 def test_a_script_prints_the_same_on_both(script: str, run: Run, arguments: Arguments):
     assert _told(run(script, *arguments(script))) == _told(run(script, *arguments(script), real=True))
 

@@ -109,6 +109,7 @@ def test_a_quantized_checkpoint_names_the_package_that_is_missing(
         HFModel(str(folder))
 
 
+@pytest.mark.slow
 def test_a_quantized_checkpoint_runs(tiny: Callable[..., Path], tmp_path: Path, llama: HFModel) -> None:
     folder = _bitnet(tiny(), tmp_path / "bitnet")
     model = HFModel(str(folder), gptqmodel=True)
