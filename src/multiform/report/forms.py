@@ -11,8 +11,8 @@ from multiform.forms import ScoredSample
 from multiform.requests import LLOutput
 from multiform.results.results import FormResult, GroupResult
 from multiform.results.samples import choices_and_labels
-from multiform.scoring.statistics import Estimate
 from multiform.statistics.calibration import calibration
+from multiform.statistics.estimates import Estimate
 from multiform.statistics.position import position_bias
 
 #: What can be said of a sample, as bits of a number.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -158,5 +157,9 @@ def _start(prompts: Sequence[str], position: int, shots: int, delimiter: str, de
     if prompt.count(delimiter, skipped) == shots:
         return prompt.rfind(delimiter) + len(delimiter)
     others = [prompts[near] for near in (position - 1, position + 1) if 0 <= near < len(prompts)]
-    shared = max((len(os.path.commonprefix([prompt, other])) for other in others), default=0)
-    return prompt.rfind("\n", 0, shared) + 1
+    return prompt.rfind("\n", 0, max((_shared(prompt, other) for other in others), default=0)) + 1
+
+
+def _shared(text: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    return next((n for n, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), min(len(text), len(other)))
