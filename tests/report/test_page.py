@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -64,19 +65,15 @@ def test_filters_leave_the_documents_that_they_name(open_page: Callable[..., Any
     page.get_by_role("button", name="wrong only").click()
     page.locator("select[aria-label=form]").select_option(label="all forms")
     page.get_by_role("button", name="differs between forms").click()
-    right = {
-        form.name: {s.doc_id for s in form.samples} - wrong(results, form.name)
-        for form in results.forms
-        if form.format_label != "bpb"
-    }
-    some = set().union(*right.values()) - set.intersection(*right.values())
+    judged = [form for form in results.forms if form.format_label != "bpb"]
+    right = [{sample.doc_id for sample in form.samples} - wrong(results, form.name) for form in judged]
+    some = set.union(*right) - set.intersection(*right)
     expect_shown(page, len(some))
     page.get_by_role("button", name="differs between forms").click()
     page.get_by_role("button", name="unreadable").click()
-    (written,) = [form for form in results.forms if form.name == "quiz@generate"]
     unread = {
         sample.doc_id
-        for form in (written, *results.forms)
+        for form in results.forms
         for sample in form.samples
         if isinstance(sample.outputs[0], Completion) and sample.prediction is None
     }
@@ -198,3 +195,19 @@ def test_runs_of_two_models_are_compared(open_page: Callable[..., Any], results:
     page.wait_for_selector(".detail .tools select")
     options = page.locator(".detail .tools select").first.locator("option").all_inner_texts()
     assert sum(option.startswith("quiz@mcqa") for option in options) == 2
+
+
+def test_completions_that_were_cut_off_can_be_filtered(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    results = evaluate(model="dummy", tasks="quiz@generate", limit=6, progress=False)
+    (form,) = results.forms
+    cut = [
+        replace(sample, outputs=tuple(replace(output, truncated=True) for output in sample.outputs))
+        if sample.doc_id in (2, 4)
+        else sample
+        for sample in form.samples
+    ]
+    page = open_page(write_report([replace(results, forms=[replace(form, samples=cut)])], tmp_path / "r.html").as_uri())
+    page.get_by_role("button", name="truncated").click()
+    _expect(page.locator(".tools [aria-live]")).to_have_text("2 of 6 documents")
+    page.keyboard.press("j")
+    _expect(page.locator(".detail .tag.none").last).to_have_text("cut off at the token limit")
