@@ -67,7 +67,7 @@ def test_filters_leave_the_documents_that_they_name(open_page: Callable[..., Any
     page.get_by_role("button", name="differs between forms").click()
     judged = [form for form in results.forms if form.format_label != "bpb"]
     right = [{sample.doc_id for sample in form.samples} - wrong(results, form.name) for form in judged]
-    some = set.union(*right) - set.intersection(*right)
+    some = {doc for docs in right for doc in docs if not all(doc in others for others in right)}
     expect_shown(page, len(some))
     page.get_by_role("button", name="differs between forms").click()
     page.get_by_role("button", name="unreadable").click()
@@ -201,7 +201,7 @@ def test_completions_that_were_cut_off_can_be_filtered(open_page: Callable[..., 
     results = evaluate(model="dummy", tasks="quiz@generate", limit=6, progress=False)
     (form,) = results.forms
     cut = [
-        replace(sample, outputs=tuple(replace(output, truncated=True) for output in sample.outputs))
+        replace(sample, outputs=(Completion(sample.outputs[0].text, truncated=True),))  # type: ignore[union-attr]
         if sample.doc_id in (2, 4)
         else sample
         for sample in form.samples
