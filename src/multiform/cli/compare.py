@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from multiform.cli import options as flags
 
 if TYPE_CHECKING:
-    from multiform.results.compare import FormComparison
+    from multiform.results.run_comparison import FormChange
 
 _EXAMPLES = """\
 examples:
@@ -51,11 +51,11 @@ def add_parser(commands: Any) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print the differences; the exit code is 1 where one is below the limit."""
-    from multiform.results.compare import compare_results
+    from multiform.results.run_comparison import compare_runs
     from multiform.results.export import plain_json
     from multiform.results.read import read_results
 
-    compared = compare_results(read_results(options.first), read_results(options.second), metric=options.metric)
+    compared = compare_runs(read_results(options.first), read_results(options.second), metric=options.metric)
     failed = [] if options.fail_below is None else [entry for entry in compared if entry.gain < options.fail_below]
     if options.json:
         print(plain_json({"forms": [asdict(entry) for entry in compared], "failed": [entry.name for entry in failed]}))
@@ -66,7 +66,7 @@ def execute(options: argparse.Namespace) -> int:
     return 1 if failed else 0
 
 
-def _print(compared: Sequence[FormComparison], *, documents: bool) -> None:
+def _print(compared: Sequence[FormChange], *, documents: bool) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -89,7 +89,7 @@ def _print(compared: Sequence[FormComparison], *, documents: bool) -> None:
             _print_documents(entry)
 
 
-def _row(entry: FormComparison) -> tuple[str, ...]:
+def _row(entry: FormChange) -> tuple[str, ...]:
     difference = entry.difference
     interval = "" if difference.low is None else f"{difference.low:+.4f} to {difference.high:+.4f}"
     arrow = "↑" if entry.higher_is_better else "↓"
@@ -107,7 +107,7 @@ def _row(entry: FormComparison) -> tuple[str, ...]:
     )
 
 
-def _print_documents(entry: FormComparison) -> None:
+def _print_documents(entry: FormChange) -> None:
     for word, numbers in (("up", entry.raised), ("down", entry.lowered)):
         if numbers:
             more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""

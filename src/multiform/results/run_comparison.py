@@ -15,7 +15,7 @@ from multiform.statistics.scores import document_scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FormComparison:
+class FormChange:
     """One form of two runs: the score of each, and the second minus the first."""
 
     name: str
@@ -39,7 +39,7 @@ class FormComparison:
         return self.difference.value if self.higher_is_better else -self.difference.value
 
 
-def compare_results(first: Results, second: Results, *, metric: str | None = None) -> list[FormComparison]:
+def compare_runs(first: Results, second: Results, *, metric: str | None = None) -> list[FormChange]:
     """Every form that both runs have, on its first metric or on `metric`; two single forms are matched by their task.
 
     Scores are compared document by document. A document that differs between the runs is refused: its scores do not
@@ -64,13 +64,13 @@ def _pairs(first: Results, second: Results) -> list[tuple[FormResult, FormResult
     raise UsageError(what, where="compare", hint="compare runs of the same tasks")
 
 
-def _compare(first: FormResult, second: FormResult, metric: str | None) -> FormComparison:
+def _compare(first: FormResult, second: FormResult, metric: str | None) -> FormChange:
     keys = [_key(form, metric) for form in (first, second)]
     scores = [_by_document(form, key) if form.samples else {} for form, key in zip((first, second), keys, strict=True)]
     estimates = [form.estimates[key] for form, key in zip((first, second), keys, strict=True)]
     name = first.name if first.name == second.name else f"{first.name} → {second.name}"
     names = [key.partition(",")[0] for key in keys]
-    common = FormComparison(
+    common = FormChange(
         name=name,
         metric=names[0] if names[0] == names[1] else f"{names[0]} → {names[1]}",
         first=estimates[0],

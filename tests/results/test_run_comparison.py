@@ -11,7 +11,7 @@ import pytest
 from multiform import Results, evaluate, read_results
 from multiform.cli.main import main
 from multiform.errors import DataError, UsageError
-from multiform.results.compare import compare_results
+from multiform.results.run_comparison import compare_runs
 
 
 def run(seed: int, tasks: str = "quiz@mcqa+cloze", limit: int | None = 60) -> Results:
@@ -29,7 +29,7 @@ def tuned() -> Results:
 
 
 def test_the_difference_is_that_of_the_scores(base: Results, tuned: Results) -> None:
-    mcqa, cloze = compare_results(base, tuned)
+    mcqa, cloze = compare_runs(base, tuned)
     assert (mcqa.name, cloze.name, mcqa.metric) == ("quiz@mcqa", "quiz@cloze", "acc")
     assert mcqa.difference.value == pytest.approx(tuned["quiz@mcqa"]["acc"] - base["quiz@mcqa"]["acc"])
     assert (len(mcqa.raised) - len(mcqa.lowered)) / 60 == pytest.approx(mcqa.difference.value)
@@ -38,7 +38,7 @@ def test_the_difference_is_that_of_the_scores(base: Results, tuned: Results) -> 
 
 
 def test_a_run_equals_itself(base: Results) -> None:
-    for entry in compare_results(base, base):
+    for entry in compare_runs(base, base):
         assert (entry.difference.value, entry.p, entry.raised, entry.lowered) == (0, 1, (), ())
 
 
@@ -53,22 +53,22 @@ def test_equal_models_are_told_apart_in_one_of_twenty_runs_at_most() -> None:
 
 
 def test_two_formats_of_a_task_can_be_compared() -> None:
-    (entry,) = compare_results(run(0, "quiz@mcqa"), run(0, "quiz@cloze"))
+    (entry,) = compare_runs(run(0, "quiz@mcqa"), run(0, "quiz@cloze"))
     assert entry.name == "quiz@mcqa → quiz@cloze"
     assert entry.paired
 
 
 def test_without_samples_the_scores_alone_are_compared(base: Results, tuned: Results, tmp_path: Path) -> None:
     base.save(tmp_path / "base", samples=False)
-    (mcqa, _) = compare_results(read_results(tmp_path / "base"), tuned)
+    (mcqa, _) = compare_runs(read_results(tmp_path / "base"), tuned)
     assert (mcqa.paired, mcqa.p) == (False, None)
-    paired = compare_results(base, tuned)[0]
+    paired = compare_runs(base, tuned)[0]
     assert mcqa.difference.value == pytest.approx(paired.difference.value)
 
 
 def test_runs_of_other_tasks_are_refused(base: Results) -> None:
     with pytest.raises(UsageError, match="the runs have no form in common: the first has quiz@mcqa, quiz@cloze"):
-        compare_results(base, run(0, "quiz@bpb"))
+        compare_runs(base, run(0, "quiz@bpb"))
 
 
 def test_other_documents_are_refused(base: Results, tmp_path: Path) -> None:
@@ -76,13 +76,13 @@ def test_other_documents_are_refused(base: Results, tmp_path: Path) -> None:
     for file in tmp_path.rglob("samples_*mcqa*"):
         file.write_text(file.read_text().replace("Which planet is", "Which star is"))
     with pytest.raises(DataError, match="document 1 of quiz@mcqa is not the same in both runs"):
-        compare_results(base, read_results(tmp_path))
+        compare_runs(base, read_results(tmp_path))
 
 
 def test_a_metric_that_is_missing_is_named(base: Results, tuned: Results) -> None:
-    assert compare_results(base, tuned, metric="acc_norm")[0].metric == "acc_norm"
+    assert compare_runs(base, tuned, metric="acc_norm")[0].metric == "acc_norm"
     with pytest.raises(UsageError, match="quiz@mcqa has no score 'f1'; there are: acc, acc_norm"):
-        compare_results(base, tuned, metric="f1")
+        compare_runs(base, tuned, metric="f1")
 
 
 def test_the_command_fails_where_a_form_got_worse(
@@ -104,5 +104,5 @@ def test_the_command_fails_where_a_form_got_worse(
 
 def test_a_score_that_should_fall_fails_where_it_rises(tmp_path: Path) -> None:
     runs = [run(seed, "quiz@bpb") for seed in (0, 1)]
-    (entry,) = compare_results(*runs)
+    (entry,) = compare_runs(*runs)
     assert entry.gain == -entry.difference.value
