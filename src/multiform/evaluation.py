@@ -7,13 +7,14 @@ import os
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from multiform.arguments import parse_arguments
 from multiform.catalog import BaseTask, Group
 from multiform.config import TaskConfig
 from multiform.config.serialize import plain
 from multiform.engine.checks import check_model_fits, check_settings, generation_arguments
+from multiform.engine.forecast import check_clusters, detectable_differences
 from multiform.engine.progress import Progress, chosen_progress
 from multiform.engine.run import (
     PendingSample,
@@ -40,13 +41,16 @@ from multiform.forms import RunSettings, ScoredSample, Task
 from multiform.forms.request_cache import delete_requests
 from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, summary
 from multiform.models import Model, models
-from multiform.results import FormResult, Results
+from multiform.results import FormResult, GroupResult, Results
 from multiform.results.configs import described_config
 from multiform.results.export import prepare_output
 from multiform.results.provenance import provenance
 from multiform.results.results import group_results
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
+
+if TYPE_CHECKING:
+    from multiform.results.comparison import FormComparison
 
 logger = logging.getLogger("multiform")
 
@@ -166,6 +170,7 @@ def evaluate(
         caching = _request_caching(cache_requests, loaded, shown)
         template = None if loaded is None else loaded.apply_chat_template
         pending = [sample for form in forms for sample in pending_samples(form, template, caching)]
+        check_clusters(pending)
         _say(_findings(forms, pending, corpus=bool(decontamination_corpus)))
         if write_out:
             shown.message(written_out(pending))
@@ -173,8 +178,12 @@ def evaluate(
         loaded = loaded or load_model(model, arguments, shown, store)
         _say(model_findings(loaded, forms, apply_chat_template=bool(apply_chat_template)))
         store = store if use_cache or loaded.stored else None
+        detectable = detectable_differences(pending)
         if plan_only:
-            return Results(forms=[], run={"plan": planned(loaded, pending, store)}, provenance={})
+            plan = "\n".join(filter(None, (planned(loaded, pending, store), detectable)))
+            return Results(forms=[], run={"plan": plan}, provenance={})
+        if detectable:
+            shown.message(detectable)
         scored = run_samples(loaded, pending, shown, store)
     run = _described(
         model if isinstance(model, str) else type(model).__name__,
@@ -196,9 +205,11 @@ def evaluate(
         for form in forms
     ]
     by_name = {form.name: form for form in form_results}
+    group_scores = [result for group in groups for result in group_results(group, by_name)]
     results = Results(
         forms=form_results,
-        groups=[result for group in groups for result in group_results(group, by_name)],
+        groups=group_scores,
+        comparisons=_comparisons(form_results, group_scores),
         run=run,
         provenance=provenance(
             model=loaded,
@@ -310,4 +321,14 @@ def _form_result(
         mapping=plain({"question": mapping.question, "choices": mapping.choices, "answer": mapping.answer}),
         overridden=form.overridden,
         samples=scored,
+        cluster=form.metadata.get("cluster"),
     )
+
+
+def _comparisons(forms: Sequence[FormResult], groups: Sequence[GroupResult]) -> list[FormComparison]:
+    """The forms of each task and group, compared; numpy is not needed where there is nothing to compare."""
+    if len({form.task for form in forms}) == len(forms) and all(form.cluster is None for form in forms):
+        return []
+    from multiform.results.compare import compare_forms
+
+    return compare_forms(forms, groups)
