@@ -51,9 +51,9 @@ def add_parser(commands: Any) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print the differences; the exit code is 1 where one is below the limit."""
-    from multiform.results.run_comparison import compare_runs
     from multiform.results.export import plain_json
     from multiform.results.read import read_results
+    from multiform.results.run_comparison import compare_runs
 
     compared = compare_runs(read_results(options.first), read_results(options.second), metric=options.metric)
     failed = [] if options.fail_below is None else [entry for entry in compared if entry.gain < options.fail_below]

@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from multiform.cli import compare, convert, formats, ls, report, run, show, validate, view
+from multiform.cli import compare, convert, formats, ls, plot, report, run, show, validate, view
 from multiform.cli.parser import Parser
 from multiform.errors import MultiformError, UsageError, nearest, reason
 
@@ -34,6 +34,7 @@ _COMMANDS = {
     "report": report,
     "compare": compare,
     "view": view,
+    "plot": plot,
     "show": show,
     "ls": ls,
     "validate": validate,

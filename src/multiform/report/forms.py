@@ -6,14 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from multiform.errors import DataError
 from multiform.forms import ScoredSample
 from multiform.requests import LLOutput
+from multiform.results.compare import calibration_of, metric_family, position_bias_of
 from multiform.results.results import FormResult, GroupResult
 from multiform.results.samples import choices_and_labels
-from multiform.statistics.calibration import calibration
 from multiform.statistics.estimates import Estimate
-from multiform.statistics.position import position_bias
 
 #: What can be said of a sample, as bits of a number.
 WRONG, UNREADABLE, TRUNCATED, FAILED = 1, 2, 4, 8
@@ -29,6 +27,7 @@ def form_entry(form: FormResult, run: int, samples: Sequence[ScoredSample]) -> d
         **_scores(metric, form.estimates),
         "run": run,
         "name": form.name,
+        "family": metric_family(form),
         "key": f"{run}:{form.name}",
         "task": form.task,
         "format": form.format_label,
@@ -93,26 +92,14 @@ def _metric(key: str) -> str:
     return metric if scorer in ("none", "") else f"{metric} ({scorer})"
 
 
-def _ranked(samples: Sequence[ScoredSample]) -> list[tuple[int, int, list[float]]]:
-    """The picked index, the right index and the log-likelihoods of the documents that rank choices."""
-    ranked = []
-    for sample in samples:
-        scores = [output.loglikelihood for output in sample.outputs if isinstance(output, LLOutput)]
-        if isinstance(sample.prediction, int) and isinstance(sample.gold, int) and len(scores) > 1:
-            ranked.append((sample.prediction, sample.gold, scores))
-    return ranked
-
-
 def _position(samples: Sequence[ScoredSample]) -> dict[str, Any] | None:
-    ranked = _ranked(samples)
-    if len(ranked) < 2 or len({len(scores) for _, _, scores in ranked}) != 1:
+    if len({len(sample.sample.texts or sample.sample.choices) for sample in samples}) != 1:
         return None
-    try:
-        bias = position_bias([picked for picked, _, _ in ranked], [gold for _, gold, _ in ranked])
-    except DataError:
+    bias = position_bias_of(samples)
+    if bias is None:
         return None
     favourite = bias.positions[bias.preferred]
-    labels = choices_and_labels(samples[0].sample)[1] or [str(index + 1) for index in range(len(ranked[0][2]))]
+    labels = choices_and_labels(samples[0].sample)[1] or [str(index + 1) for index in range(len(bias.positions))]
     words = (
         f"position {labels[bias.preferred]} is picked {100 * favourite.excess.value:+.1f} points more often than it is "
         f"right (p = {bias.p:.3f})"
@@ -120,27 +107,17 @@ def _position(samples: Sequence[ScoredSample]) -> dict[str, Any] | None:
     return {
         "picked": [position.picked.value for position in bias.positions],
         "gold": [position.gold.value for position in bias.positions],
-        "labels": list(labels)[: len(bias.positions)],
+        "labels": labels[: len(bias.positions)],
         "words": words,
     }
 
 
 def _calibration(samples: Sequence[ScoredSample]) -> dict[str, Any] | None:
-    ranked = _ranked(samples)
-    if len(ranked) < 20:
+    result = calibration_of(samples)
+    if result is None:
         return None
-    result = calibration(
-        [_confidence(scores, picked) for picked, _, scores in ranked], [picked == gold for picked, gold, _ in ranked]
-    )
     error = result.error
     return {
         "bins": [{"n": part.n, "confidence": part.confidence, "accuracy": part.accuracy} for part in result.bins],
         "words": f"expected calibration error {error.value:.3f} ({error.low:.3f} to {error.high:.3f})",
     }
-
-
-def _confidence(scores: Sequence[float], picked: int) -> float:
-    """The probability of the picked choice among all of them."""
-    highest = max(scores)
-    weights = [math.exp(score - highest) for score in scores]
-    return weights[picked] / math.fsum(weights)

@@ -48,7 +48,7 @@ def payload(runs: Sequence[Results], *, title: str) -> Payload:
         "runs": [_run(results, label) for results, label in zip(runs, labels, strict=True)],
         "forms": forms,
         "groups": groups,
-        "tasks": task_entries(forms, labels),
+        "tasks": task_entries(runs, labels),
         "heads": heads,
     }
     return Payload(main=main, blocks=blocks)

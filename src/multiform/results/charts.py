@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import DataError, MultiformError, UsageError
-from multiform.results.form_scores import comparable_forms, shared_scores
-from multiform.results.ranked import calibration_of, position_bias_of
+from multiform.results.compare import calibration_of, document_values, metric_family, position_bias_of
+from multiform.results.comparison import FormComparison
 from multiform.results.results import FormResult, Results
 
 if TYPE_CHECKING:
@@ -47,8 +47,10 @@ class Charts:
         return _intervals(rows, x="score", y="form", facet="metric")
 
     def heatmap(self) -> Chart:
-        """Scores by task and format, darker where they are higher."""
+        """Scores by task and format, darker where they are higher; of the metric that most forms have."""
         alt = _altair()
+        families = [metric_family(form) or _metric(form) for form in self._scored()]
+        shown = max(dict.fromkeys(families), key=families.count)
         rows = [
             {
                 "task": form.task,
@@ -56,29 +58,28 @@ class Charts:
                 "metric": _metric(form),
                 "score": form.estimates[form.primary].value,
             }
-            for form in self._scored()
+            for form, family in zip(self._scored(), families, strict=True)
+            if family == shown
         ]
         base = alt.Chart(_data(rows)).encode(x=alt.X("format:N", title=None), y=alt.Y("task:N", title=None))
-        cells = base.mark_rect().encode(color=alt.Color("score:Q"), tooltip=["task", "format", "metric", "score"])
-        texts = base.mark_text().encode(text=alt.Text("score:Q", format=".3f"))
-        return cells + texts
+        cells = base.mark_rect().encode(
+            color=alt.Color("score:Q"), tooltip=["task:N", "format:N", "metric:N", "score:Q"]
+        )
+        return _cells(cells, base.mark_text().encode(text=alt.Text("score:Q", format=".3f"))).properties(title=shown)
 
     def differences(self) -> Chart:
         """The paired differences between the forms of each task, with 95 % intervals."""
-        from multiform.statistics.paired import paired_differences
-
         rows = []
-        for forms in self._comparable():
-            for pair in paired_differences(shared_scores(forms)):
-                first, second = forms[pair.first], forms[pair.second]
+        for comparison in self._comparisons():
+            for pair in comparison.differences:
                 rows.append(
                     {
-                        "pair": f"{first.name} − {second.name}",
-                        "task": first.task,
+                        "pair": f"{comparison.forms[pair.first]} − {comparison.forms[pair.second]}",
+                        "task": comparison.name,
                         "difference": pair.estimate.value,
                         "low": pair.estimate.low,
                         "high": pair.estimate.high,
-                        "p (Holm)": pair.p_holm,
+                        "p_holm": pair.p_holm,
                     }
                 )
         alt = _altair()
@@ -89,17 +90,17 @@ class Charts:
         """The share of documents that are right under one form and wrong under the other, for each pair of forms."""
         alt = _altair()
         rows = []
-        for forms in self._comparable():
-            values = shared_scores(forms).values
-            for (a, first), (b, second) in combinations(enumerate(forms), 2):
-                share = float((values[:, a] != values[:, b]).mean())
-                rows += [
-                    {"form": first.name, "other": second.name, "flips": share},
-                    {"form": second.name, "other": first.name, "flips": share},
-                ]
+        scores = {form.name: document_values(form) for form in self._results.forms}
+        for comparison in self._comparisons():
+            for first, second in permutations(comparison.forms, 2):
+                a, b = scores.get(first, {}), scores.get(second, {})
+                shared = [doc for doc in a if doc in b]
+                if shared:
+                    share = sum(a[doc] != b[doc] for doc in shared) / len(shared)
+                    rows.append({"form": first, "other": second, "flips": share})
         base = alt.Chart(_data(rows)).encode(x=alt.X("form:N", title=None), y=alt.Y("other:N", title=None))
         cells = base.mark_rect().encode(color=alt.Color("flips:Q", title="flip rate"))
-        return cells + base.mark_text().encode(text=alt.Text("flips:Q", format=".2f"))
+        return _cells(cells, base.mark_text().encode(text=alt.Text("flips:Q", format=".2f")))
 
     def position_bias(self) -> Chart:
         """How often each position among the choices is picked (bars), and how often it is right (ticks)."""
@@ -124,10 +125,13 @@ class Charts:
                 rows.append({"form": name, "confidence": part.confidence, "accuracy": part.accuracy, "n": part.n})
         scale = alt.Scale(domain=[0, 1])
         base = alt.Chart(_data(rows)).encode(
-            x=alt.X("confidence:Q", scale=scale), y=alt.Y("accuracy:Q", scale=scale), color=alt.Color("form:N", title=None)
+            x=alt.X("confidence:Q", scale=scale),
+            y=alt.Y("accuracy:Q", scale=scale),
+            color=alt.Color("form:N", title=None),
         )
         ideal = alt.Chart(_data([{"x": 0, "y": 0}, {"x": 1, "y": 1}])).mark_line(strokeDash=[4, 4], color="gray")
-        return base.mark_line() + base.mark_circle().encode(size="n:Q") + ideal.encode(x="x:Q", y="y:Q")
+        diagonal = ideal.encode(x=alt.X("x:Q", title="confidence"), y=alt.Y("y:Q", title="accuracy"))
+        return base.mark_line() + base.mark_circle().encode(size="n:Q") + diagonal
 
     def _scored(self) -> list[FormResult]:
         forms = [form for form in self._results.forms if form.estimates]
@@ -135,12 +139,12 @@ class Charts:
             raise DataError("there are no scores to draw", where="chart", hint="run without --predict_only")
         return forms
 
-    def _comparable(self) -> list[list[FormResult]]:
-        groups = comparable_forms(self._results)
-        if not groups:
+    def _comparisons(self) -> list[FormComparison]:
+        comparisons = [comparison for comparison in self._results.comparisons if len(comparison.forms) > 1]
+        if not comparisons:
             what = "no task has two forms with scores of the same documents"
             raise DataError(what, where="chart", hint="run a task under several formats, e.g. quiz@mcqa+cloze")
-        return groups
+        return comparisons
 
     def _ranked(self, measure: Any) -> list[tuple[FormResult, Any]]:
         measured = [(form, measure(form.samples)) for form in self._results.forms]
@@ -181,6 +185,14 @@ def _data(rows: Sequence[Mapping[str, Any]]) -> Any:
     return _altair().Data(values=[dict(row) for row in rows])
 
 
+def _cells(cells: Any, texts: Any) -> Any:
+    """A map of cells that are wide enough for their numbers."""
+    alt = _altair()
+    return (cells.encode(color=cells.encoding.color.scale(scheme="blues")) + texts).properties(
+        width=alt.Step(64), height=alt.Step(30)
+    )
+
+
 def _metric(form: FormResult) -> str:
     metric = form.primary.partition(",")[0]
     return f"{metric} {'↑' if form.higher_is_better.get(metric, True) else '↓'}"
@@ -191,7 +203,7 @@ def _intervals(rows: Sequence[Mapping[str, Any]], *, x: str, y: str, facet: str 
     alt = _altair()
     where = alt.Y(f"{y}:N", title=None, sort=None)
     data = _data(rows)
-    tips = [name for name in rows[0]]
+    tips = [f"{name}:{'N' if isinstance(value, str) else 'Q'}" for name, value in rows[0].items()]
     rules = alt.Chart(data).mark_rule().encode(x=alt.X("low:Q", title=x), x2="high:Q", y=where)
     points = alt.Chart(data).mark_circle(size=70, opacity=1).encode(x=alt.X(f"{x}:Q", title=x), y=where, tooltip=tips)
     if facet is None or len({row[facet] for row in rows}) == 1:

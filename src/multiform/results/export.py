@@ -43,6 +43,7 @@ def to_json(results: Results) -> dict[str, Any]:
         **dict(about[model:]),
         "intervals": {entry.name: _intervals(entry.estimates) for entry in both},
         "forms": {form.name: _form(form) for form in forms},
+        **({"across_forms": _across_forms(results)} if results.comparisons else {}),
     }
 
 
@@ -128,6 +129,12 @@ def _write(path: Path, parts: Iterable[str]) -> Path:
     finally:
         partial.unlink(missing_ok=True)
     return path
+
+
+def _across_forms(results: Results) -> Mapping[str, Any]:
+    from multiform.results.comparison import by_name  # which needs numpy
+
+    return by_name(results.comparisons)
 
 
 def _intervals(estimates: Mapping[str, Estimate]) -> dict[str, list[float | None]]:

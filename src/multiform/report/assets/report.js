@@ -15,13 +15,13 @@ const SECTIONS = [
 function scoresSection(report) {
   const tasks = new Map();
   for (const form of report.forms) {
-    const key = `${form.task} ${form.metric}`;
+    const key = `${form.task} ${form.family ?? form.metric}`;
     if (!tasks.has(key)) tasks.set(key, []);
     tasks.get(key).push(form);
   }
   const grouped_forms = [...tasks.values()];
   const charts = grouped_forms.slice(0, 40).map((forms) =>
-    element("div", { class: "panel" }, element("h3", {}, `${forms[0].task}: ${forms[0].metric} ${forms[0].higher === false ? "↓" : "↑"}`),
+    element("div", { class: "panel" }, element("h3", {}, `${forms[0].task}: ${[...new Set(forms.map((form) => form.metric))].join(", ")} ${forms[0].higher === false ? "↓" : "↑"}`),
       intervalChart(forms.map((form) => ({ ...form, label: report.runs.length > 1 ? formLabel(report, form) : form.format ?? form.name, note: `n=${form.n}` })), { label: `scores of ${forms[0].task}` })));
   const more = grouped_forms.length > 40 ? [element("p", { class: "soft" }, `Charts of ${grouped_forms.length - 40} more tasks are left out; the table has all.`)] : [];
   const groups = report.groups.length ? [element("div", { class: "panel" }, element("h3", {}, "Groups"),
