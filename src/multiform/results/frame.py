@@ -12,7 +12,7 @@ from multiform.results.results import FormResult, GroupResult, Results
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_COLUMNS = (
+COLUMNS = (
     *("name", "kind", "task", "format", "metric", "filter", "value", "stderr", "low", "high"),
     *("n", "num_fewshot", "higher_is_better"),
 )
@@ -24,8 +24,13 @@ def frame(results: Results) -> DataFrame:
         import pandas
     except ImportError as error:
         raise UsageError("to_pandas needs the package pandas", hint="pip install pandas") from error
-    rows = [row for entry in results.entries for row in _rows(entry)]
-    return pandas.DataFrame(rows, columns=list(_COLUMNS))
+    return pandas.DataFrame(list(frame_rows(results)), columns=list(COLUMNS))
+
+
+def frame_rows(results: Results) -> Iterator[dict[str, Any]]:
+    """A row for each metric and filter of each form and group."""
+    for entry in results.entries:
+        yield from _rows(entry)
 
 
 def _rows(entry: FormResult | GroupResult) -> Iterator[dict[str, Any]]:

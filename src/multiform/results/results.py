@@ -162,6 +162,12 @@ class Results(Mapping[str, Scores]):
 
         return write_results(self, Path(path), samples=samples)
 
+    def table(self, style: str | None = None, *, width: int = 80) -> str:
+        """The scores as text: a "long", "pivot", "markdown", "csv" or "latex" table, as the command line prints it."""
+        from multiform.results.table import table_text
+
+        return table_text(self, style, width=width)
+
     def to_pandas(self) -> DataFrame:
         """A data frame with a row for each metric and filter of each form and group."""
         from multiform.results.frame import frame

@@ -55,13 +55,20 @@ def _asked(sample: ScoredSample) -> dict[str, Any]:
 
 
 def _plain(sample: ScoredSample) -> dict[str, Any]:
-    """The keys that Multiform adds to a line: prediction, gold, and log-likelihoods as numbers."""
+    """The keys that Multiform adds to a line: prediction, gold, log-likelihoods as numbers, and how it was read."""
     scored = [output for output in sample.outputs if isinstance(output, LLOutput)]
     numbers = {
         "loglikelihoods": [output.loglikelihood for output in scored],
         "is_greedy": [output.is_greedy for output in scored],
     }
-    return {"prediction": sample.prediction, "gold": sample.gold, **(numbers if scored else {})}
+    values = [None if step.value is None else _response(step.value) for step in sample.steps]
+    steps = {"steps": [{"step": step.name, "value": v} for step, v in zip(sample.steps, values, strict=True)]}
+    return {
+        "prediction": sample.prediction,
+        "gold": sample.gold,
+        **(numbers if scored else {}),
+        **(steps if sample.steps else {}),
+    }
 
 
 def _hashes(sample: ScoredSample) -> dict[str, str]:
