@@ -36,7 +36,7 @@ PURPOSE = {
     "catalog": "which tasks and groups exist, and where",
     "forms": "Form, Task, Sample: from document to requests to scores",
     "datasets": "rows from files, a mirror or the hub",
-    "scoring": "filters, metrics, scorers, aggregation, statistics",
+    "scoring": "filters, metrics, scorers, aggregation",
     "models": "loading, tokenizers, chat templates, servers",
     "inference": "the torch engine: plan, KV cache, scoring, decoding",
     "config": "TaskConfig and YAML, with file and line",
@@ -52,6 +52,7 @@ PURPOSE = {
     "media": "images and audio",
     "registry": "one registry class for everything that has a name",
     "hashing": "short hashes",
+    "statistics": "estimates, paired tests, spread, search and stopping",
     "errors": "the tree of exceptions",
 }
 

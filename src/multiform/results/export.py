@@ -12,6 +12,7 @@ from typing import Any
 from multiform.errors import MultiformError, UsageError, shorten
 from multiform.media import named
 from multiform.paths import sanitized
+from multiform.results.extraction import extraction_of
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.results.samples import sample_lines, task_hash
 from multiform.statistics.estimates import Estimate
@@ -142,6 +143,7 @@ def _intervals(estimates: Mapping[str, Estimate]) -> dict[str, list[float | None
 
 
 def _form(form: FormResult) -> dict[str, Any]:
+    extraction = extraction_of(form)
     return {
         "task": form.task,
         "mapping": dict(form.mapping),
@@ -149,4 +151,5 @@ def _form(form: FormResult) -> dict[str, Any]:
         "identity": form.identity,
         "primary_metric": form.primary,
         "overridden": list(form.overridden),
+        **({} if extraction is None else {"extraction": extraction.to_dict()}),
     }

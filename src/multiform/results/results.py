@@ -172,6 +172,12 @@ class Results(Mapping[str, Scores]):
 
         return write_results(self, Path(path), samples=samples)
 
+    def table(self, style: str | None = None, *, width: int = 80) -> str:
+        """The scores as text: a "long", "pivot", "markdown", "csv" or "latex" table, as the command line prints it."""
+        from multiform.results.table import table_text
+
+        return table_text(self, style, width=width)
+
     def to_pandas(self, table: Literal["samples", "scores"] = "samples") -> DataFrame:
         """A data frame with a row for each sample of each form: its prompt, choices, log-likelihoods, gold, scores.
 
