@@ -8,8 +8,9 @@ from typing import Any
 
 from multiform.catalog import Group
 from multiform.config.serialize import plain
+from multiform.engine.run import RunOutcome
 from multiform.evaluation.options import RunOptions
-from multiform.forms import ScoredSample, Task
+from multiform.forms import Task
 from multiform.models import Model
 from multiform.results import FormResult, Results
 from multiform.results.configs import described_config
@@ -25,20 +26,25 @@ def results_of(
     model: Model,
     forms: Sequence[Task],
     groups: Sequence[Group],
-    scored: Mapping[str, list[ScoredSample]],
+    outcome: RunOutcome,
     contaminated: Mapping[str, set[int] | None],
     seconds: float,
 ) -> Results:
-    """The scores of each form and group, with all that is needed to get them again."""
+    """The scores of each form and group, with all that is needed to get them again.
+
+    Those of a run that is not complete have the forms of which a document is scored, and no groups.
+    """
     run = _described(options, model)
+    complete = outcome.state == "complete"
+    shown = forms if complete else [form for form in forms if outcome.scored[form.name]]
     form_results = [
-        _form_result(form, scored[form.name], model, run["model_args"], contaminated[form.name], options)
-        for form in forms
+        _form_result(form, outcome, model, run["model_args"], contaminated[form.name], options) for form in shown
     ]
     by_name = {form.form: form for form in form_results}
     return Results(
         forms=form_results,
-        groups=[result for group in groups for result in group_results(group, by_name)],
+        groups=[result for group in groups for result in group_results(group, by_name)] if complete else [],
+        status=outcome.state,
         run=run,
         provenance=provenance(
             model=model,
@@ -74,16 +80,23 @@ def _described(options: RunOptions, model: Model) -> dict[str, Any]:
 
 def _form_result(
     task: Task,
-    scored: list[ScoredSample],
+    outcome: RunOutcome,
     model: Model,
     arguments: Mapping[str, Any],
     contaminated: set[int] | None,
     options: RunOptions,
 ) -> FormResult:
     config = task.config
-    estimates = task.estimates(scored, options.bootstrap_iters)
+    scored, failed = list(outcome.scored[task.name]), outcome.failed.get(task.name, ())
+    bounds = task.scorer.bounds(scored, len(failed)) if failed else {}
+    if failed and options.on_error == "count":
+        scored += task.scorer.counted_wrong([(doc.sample, doc.reason) for doc in failed], scored)
+        scored.sort(key=lambda sample: sample.doc_id)
+    # Partial results are there at once: nothing is bootstrapped for them.
+    iterations = options.bootstrap_iters if outcome.state == "complete" else 0
+    estimates = task.estimates(scored, iterations)
     if contaminated is not None:
-        clean = task.estimates([doc for doc in scored if doc.doc_id not in contaminated], options.bootstrap_iters)
+        clean = task.estimates([doc for doc in scored if doc.doc_id not in contaminated], iterations)
         estimates |= {key.replace(",", "_decontaminate,", 1): estimate for key, estimate in clean.items()}
     form, format, mapping = task.form, config.format, config.mapping
     return FormResult(
@@ -102,4 +115,6 @@ def _form_result(
         mapping=plain({"question": mapping.question, "choices": mapping.choices, "answer": mapping.answer}),
         overridden=form.overridden,
         samples=scored,
+        failed=failed,
+        bounds=bounds,
     )

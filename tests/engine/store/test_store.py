@@ -104,15 +104,19 @@ def test_what_changes_an_answer_changes_the_key(one: Request, other: Request) ->
     assert request_key(one) != request_key(other)
 
 
-def test_a_number_that_is_none_survives() -> None:
-    request = LoglikelihoodRequest("a", "b")
-    output = read_output(output_line(LLOutput(math.nan)), request)
-    assert isinstance(output, LLOutput)
-    assert math.isnan(output.loglikelihood)
+def test_a_truncated_context_is_remembered() -> None:
+    request, output = LoglikelihoodRequest("a", "b"), LLOutput(-1.0, True, 2, context_truncated=True)
+    assert read_output(output_line(output), request) == output
+    generation, completion = GenerationRequest.of("a", {}), Completion("b", context_truncated=True)
+    assert read_output(output_line(completion), generation) == completion
 
 
 @pytest.mark.parametrize(
-    "line", ["", "nonsense", "{}", "[]", "[1]", '["text", false]', "[-1.0, 1, null]", "[" * 100_000]
+    "line",
+    [
+        *("", "nonsense", "{}", "[]", "[1]", '["text", false]', "[-1.0, 1, null]", "[" * 100_000),
+        *("[NaN, false, null]", "[Infinity, false, null]", "[-1.0, true, 1, 5]", "[-1.0, true, 1, true, 5]"),
+    ],
 )
 def test_a_damaged_answer_is_none(line: str) -> None:
     assert read_output(line, LoglikelihoodRequest("a", "b")) is None
