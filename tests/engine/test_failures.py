@@ -68,7 +68,7 @@ def test_a_log_likelihood_that_is_no_number_is_not_scored(value: float, on_error
 
 def accuracy(docs: Sequence[int]) -> float:
     scored = {sample.doc_id: sample.values["acc"] for sample in run(DummyModel()).forms[0].samples}
-    return sum(scored[doc] for doc in docs)
+    return float(sum(scored[doc] for doc in docs))
 
 
 def test_failed_documents_are_left_out() -> None:

@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from multiform.cli import convert, formats, ls, run, show, validate
+from multiform.cli import convert, formats, ls, run, show, store, validate
 from multiform.cli.parser import Parser
 from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, reason
 
@@ -27,7 +27,15 @@ examples:
 
 'multiform COMMAND --help' explains a command.
 """
-_COMMANDS = {"run": run, "show": show, "ls": ls, "validate": validate, "convert": convert, "formats": formats}
+_COMMANDS = {
+    "run": run,
+    "show": show,
+    "ls": ls,
+    "validate": validate,
+    "convert": convert,
+    "formats": formats,
+    "store": store,
+}
 
 logger = logging.getLogger("multiform")
 

@@ -6,12 +6,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import date
 from typing import Literal, Protocol
 
 from multiform.engine.executors import LocalExecutor, responses
 from multiform.engine.failures import ErrorPolicy, FailedDoc
 from multiform.engine.progress import Progress
-from multiform.engine.store import Store
+from multiform.engine.store import CachedResponses, Store
 from multiform.errors import ModelError
 from multiform.forms import ChatTemplate, Sample, ScoredSample, Task
 from multiform.models import Model
@@ -130,9 +131,10 @@ def run_samples(
     Whatever ends the asking, what is in flight is finished and stored first; only a second signal does not wait.
     """
     run = _Run(pending, progress, log)
-    cached = store.known(model.identity, run.waiting) if store else {}
+    cached = store.known(model.identity, run.waiting) if store else CachedResponses()
     if cached and store:
-        progress.message(f"{len(cached)} of {len(run.waiting)} responses are cached in {store.path}")
+        since = "" if cached.oldest is None else f", the oldest since {date.fromtimestamp(cached.oldest)}"
+        progress.message(f"{len(cached)} of {len(run.waiting)} responses are cached in {store.path}{since}")
     if log is not None:
         log.begin(len(run.waiting), len(cached))
     for request, output in cached.items():
