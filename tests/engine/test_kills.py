@@ -17,7 +17,7 @@ pytestmark = pytest.mark.process
 
 #: Keys of results that differ between any two runs.
 CHANGING = ("date", "date_iso", "total_evaluation_time_seconds")
-OUTPUT = ("--output_path", "out", "--log_samples", "--limit", "30")
+OUTPUT = ("--output_path", "out", "--log_samples", "--limit", "12")
 
 
 def complete(folder: Path) -> list[Path]:
