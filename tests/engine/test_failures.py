@@ -97,7 +97,9 @@ def test_failed_documents_count_as_wrong(tmp_path: Path) -> None:
 
 
 def test_the_table_says_what_failed() -> None:
-    (note,) = result_notes(run(Failing(3, 7), on_error="skip"))
+    results = run(Failing(3, 7), on_error="skip")
+    (note,) = result_notes(results)
+    assert f"<p>{note}</p>" in results._repr_html_()
     assert note.startswith("quiz@mcqa: 2 of 10 documents failed and are left out (doc 3: HTTP 400: no; doc 7: HTTP 400")
     assert "with these all wrong or all right, acc is " in note
 

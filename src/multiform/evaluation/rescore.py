@@ -60,7 +60,9 @@ def rescore(
     replaced = {"metric_list": metric_list, "filter_list": filter_list, "scorer": scorer}
     changes = {key: value for key, value in replaced.items() if value is not None}
     configs, groups = _configs(recorded, tasks, TaskManager(include_path))
-    forms = [Task.from_config(config.changed(**changes)).under(_settings(recorded)) for config in configs]
+    forms = [
+        Task.from_config(config.changed(**changes)).under(_settings(recorded, config.form_name)) for config in configs
+    ]
     check_consent(forms, confirm_run_unsafe_code)
     results = [_form(form, recorded, bootstrap_iters) for form in forms]
     by_name = {result.form: result for result in results}
@@ -113,10 +115,14 @@ def _group(name: str, manager: TaskManager) -> Sequence[Any]:
         return []
 
 
-def _settings(recorded: RecordedRun) -> RunSettings:
-    """The settings of the run, as far as they decide what it asked."""
+def _settings(recorded: RecordedRun, form: str) -> RunSettings:
+    """The settings of the run, as far as they decide what it asked about a form."""
     results, run = recorded.results, recorded.results.get("config", {})
+    then = results["configs"][form]
     return RunSettings(
+        perturbation=then.get("perturbation"),
+        keep_description=bool(then.get("keep_description")),
+        fewshot_seed=run.get("fewshot_seed"),
         num_fewshot=run.get("num_fewshot"),
         apply_chat_template=bool(results.get("chat_template")),
         fewshot_as_multiturn=results.get("fewshot_as_multiturn"),
