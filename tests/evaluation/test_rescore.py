@@ -133,10 +133,28 @@ def test_what_a_failed_run_left_is_scored(folder: Path) -> None:
     assert results["ranked"]["acc"] == caught.value.results["ranked"]["acc"]
 
 
-def test_a_run_without_samples_says_what_to_do(folder: Path) -> None:
-    evaluate(model="dummy", tasks="ranked.yaml", output_path="out")
-    with pytest.raises(UsageError, match="there are no samples of 'ranked' beside it; run the same command again with"):
-        rescore("out")
+def test_a_run_without_samples_is_scored_from_the_store(folder: Path) -> None:
+    tasks = [f"{name}.yaml" for name in TASKS]
+    before = evaluate(model="dummy", tasks=tasks, output_path="out", limit=4, use_cache="answers.db")
+    after = rescore("out", use_cache="answers.db")
+    assert to_json(after)["results"] == to_json(before)["results"]
+
+
+def test_responses_that_are_nowhere_are_not_made_up(folder: Path) -> None:
+    evaluate(model="dummy", tasks="ranked.yaml", output_path="out", limit=4, use_cache="answers.db")
+    (results,) = Path("out").rglob("results_*.json")
+    results.write_text(results.read_text().replace('"limit": 4', '"limit": 5'))
+    with pytest.raises(UsageError, match=r"there are no samples of 'ranked' beside it, and answers.db has 8 of 10"):
+        rescore("out", use_cache="answers.db")
+
+
+def test_a_chat_without_samples_needs_the_model(folder: Path) -> None:
+    evaluate(model="dummy", tasks="ranked.yaml", output_path="out", apply_chat_template=True, use_cache="answers.db")
+    (results,) = Path("out").rglob("results_*.json")
+    written = json.loads(results.read_text())
+    results.write_text(json.dumps({**written, "chat_template": "{{ messages }}"}))
+    with pytest.raises(UsageError, match="prompts of a chat need the model; run the same command again"):
+        rescore("out", use_cache="answers.db")
 
 
 @pytest.mark.parametrize(

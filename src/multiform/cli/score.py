@@ -11,7 +11,7 @@ from typing import Any
 
 from multiform.cli import options as flags
 from multiform.cli import values
-from multiform.cli.parser import Folders, Gather
+from multiform.cli.parser import Gather
 from multiform.errors import UsageError, shorten
 
 _EXAMPLES = """\
@@ -20,7 +20,7 @@ examples:
   multiform score results --metrics acc,brier_score    with these metrics
   multiform score results --tasks my_task.yaml@mcqa    one task of it, from a file that was changed
 
-The run has to be one with --log_samples. Prompts are not rendered and no model is loaded.
+Responses come from the samples that --log_samples wrote, or else from the store. No model is loaded.
 """
 
 
@@ -38,7 +38,10 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--tasks", "-t", nargs="+", action=Gather, metavar="T[@F]", help="tasks of the run (default: all)"
     )
-    parser.add_argument("--include_path", metavar="DIR", action=Folders, help="another folder of task files")
+    flags.add_sources(parser)
+    parser.add_argument(
+        "--cache_path", metavar="FILE", help="the store, for a run without samples (default: the user's)"
+    )
     parser.add_argument("--metrics", metavar="NAMES", help="metrics by comma, or a JSON list as in metric_list")
     parser.add_argument("--filter_list", metavar="JSON", help="filters as in a task's filter_list, as JSON")
     parser.add_argument("--scorer", metavar="NAME", help="a scorer by name, or as JSON")
@@ -72,6 +75,8 @@ def execute(options: argparse.Namespace) -> int:
         metric_list=_metrics(options.metrics),
         filter_list=None if options.filter_list is None else _json(options.filter_list, "--filter_list"),
         scorer=_scorer(options.scorer),
+        dataset_mirror=options.dataset_mirror,
+        use_cache=options.cache_path,
         bootstrap_iters=options.bootstrap_iters,
         confirm_run_unsafe_code=options.confirm_run_unsafe_code,
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
@@ -160,7 +160,7 @@ def run_samples(
 
 
 def _receive(
-    run: _Run, stream: Iterable[tuple[Request, Output | FailedRequest]], policy: ErrorPolicy
+    run: _Run, stream: Iterator[tuple[Request, Output | FailedRequest]], policy: ErrorPolicy
 ) -> MultiformError | None:
     """Score responses as they come; returns the error of a document that cannot be scored, a mistake in its task.
 

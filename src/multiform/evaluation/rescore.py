@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,16 @@ from typing import Any
 from multiform.catalog import Group, TaskManager
 from multiform.config import TaskConfig
 from multiform.engine.failures import FailedDoc
-from multiform.engine.run import RunOutcome
+from multiform.engine.run import RunOutcome, pending_samples
 from multiform.engine.setup import check_consent
+from multiform.engine.store import Store, chosen_store
 from multiform.errors import MultiformError, UsageError, locating, nearest
 from multiform.evaluation.outcome import form_result
 from multiform.forms import RunSettings, Sample, ScoredSample, Task
 from multiform.results import FormResult, Results
 from multiform.results.configs import described_config
 from multiform.results.provenance import package_version
-from multiform.results.recorded import RecordedRun, read_run
+from multiform.results.recorded import RecordedDoc, RecordedRun, read_run
 from multiform.results.results import group_results
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 
@@ -46,25 +48,32 @@ def rescore(
     metric_list: Sequence[Any] | None = None,
     filter_list: Sequence[Any] | None = None,
     scorer: Any = None,
+    dataset_mirror: str | Path | None = None,
+    use_cache: str | Path | None = None,
     bootstrap_iters: int = DEFAULT_ITERATIONS,
     confirm_run_unsafe_code: bool = False,
 ) -> Results:
-    """Score the logged responses of a run again, without a model.
+    """Score the responses of a run again, without a model.
 
-    `run` is a results file, or a folder whose newest one is taken; its samples have to be beside it. `tasks` are those
-    to score, by default all of the run; a task file that was changed since, or one of the same name in `include_path`,
-    is scored as it is now, as long as it would ask the model the same. `metric_list`, `filter_list` and `scorer`
-    replace those of every task; metrics that a format brings along stay.
+    `run` is a results file, or a folder whose newest one is taken. The responses are those of the samples files beside
+    it; where it has none, those of the store (`use_cache` names another than the user's), for prompts that are rendered
+    again. `tasks` are those to score, by default all of the run; a task file that was changed since, or one of the same
+    name in `include_path`, is scored as it is now, as long as it would ask the model the same. `metric_list`,
+    `filter_list` and `scorer` replace those of every task; metrics that a format brings along stay.
     """
     recorded = read_run(Path(run))
     replaced = {"metric_list": metric_list, "filter_list": filter_list, "scorer": scorer}
     changes = {key: value for key, value in replaced.items() if value is not None}
     configs, groups = _configs(recorded, tasks, TaskManager(include_path))
+    named = dataset_mirror or os.environ.get("MULTIFORM_DATASET_MIRROR")
+    mirror = Path(named) if named else None
     forms = [
-        Task.from_config(config.changed(**changes)).under(_settings(recorded, config.form_name)) for config in configs
+        Task.from_config(config.changed(**changes), dataset_mirror=mirror).under(_settings(recorded, config.form_name))
+        for config in configs
     ]
     check_consent(forms, confirm_run_unsafe_code)
-    results = [_form(form, recorded, bootstrap_iters) for form in forms]
+    store = chosen_store(use_cache)
+    results = [_form(form, recorded, store, bootstrap_iters) for form in forms]
     by_name = {result.form: result for result in results}
     return Results(
         forms=results,
@@ -128,10 +137,12 @@ def _settings(recorded: RecordedRun, form: str) -> RunSettings:
         fewshot_as_multiturn=results.get("fewshot_as_multiturn"),
         system_instruction=results.get("system_instruction"),
         gen_kwargs=run.get("gen_kwargs") or {},
+        limit=run.get("limit"),
+        samples=run.get("samples"),
     )
 
 
-def _form(task: Task, recorded: RecordedRun, iterations: int) -> FormResult:
+def _form(task: Task, recorded: RecordedRun, store: Store | None, iterations: int) -> FormResult:
     arguments = recorded.results.get("config", {}).get("model_args") or {}
     _check_same_requests(task, recorded, arguments if isinstance(arguments, Mapping) else {})
     answered: list[tuple[Sample, tuple[Any, ...]]] = []
@@ -141,7 +152,8 @@ def _form(task: Task, recorded: RecordedRun, iterations: int) -> FormResult:
         sample = Sample(doc_id=entry["doc_id"], doc={})
         failed[sample.doc_id] = FailedDoc(sample=sample, reason=entry["reason"], retried=entry["retried"])
     counted = False
-    for doc in recorded.docs(task.name):
+    logged = recorded.docs(task.name)
+    for doc in _stored_docs(task, recorded, store, failed) if logged is None else logged:
         sample = task.renderer.answered(doc.doc_id, dict(doc.doc), doc.instances)
         if doc.failure is not None:
             counted = True
@@ -166,6 +178,25 @@ def _form(task: Task, recorded: RecordedRun, iterations: int) -> FormResult:
             count=counted,
             iterations=iterations,
         )
+
+
+def _stored_docs(
+    task: Task, recorded: RecordedRun, store: Store | None, failed: Container[int]
+) -> Iterator[RecordedDoc]:
+    """The documents of a form whose responses the store has; an error unless it has all that did not fail."""
+    hint = "run the same command again, best with --log_samples: what is stored is not asked again"
+    if store is None or task.form.settings.apply_chat_template:
+        what = f"there are no samples of '{task.name}' beside it, and prompts of a chat need the model"
+        raise UsageError(what, where=str(recorded.file), hint=hint)
+    samples = [entry.sample for entry in pending_samples(task) if entry.sample.doc_id not in failed]
+    requests = dict.fromkeys(instance.request for sample in samples for instance in sample.instances)
+    cached = store.known(str(recorded.results.get("model_identity")), requests)
+    if len(cached) < len(requests):
+        what = f"there are no samples of '{task.name}' beside it, and {store.path} has {len(cached)} of {len(requests)}"
+        raise UsageError(f"{what} responses", where=str(recorded.file), hint=hint)
+    for sample in samples:
+        outputs = tuple(cached[instance.request] for instance in sample.instances)
+        yield RecordedDoc(doc_id=sample.doc_id, doc=sample.doc, instances=sample.instances, outputs=outputs)
 
 
 def _check_same_requests(task: Task, recorded: RecordedRun, arguments: Mapping[str, Any]) -> None:

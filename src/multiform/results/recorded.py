@@ -48,9 +48,12 @@ class RecordedRun:
         """The names of all forms, in the order of the run."""
         return [name for name in self.results["results"] if name in self.results["configs"]]
 
-    def docs(self, form: str) -> Iterator[RecordedDoc]:
-        """The documents of a form, each once."""
+    def docs(self, form: str) -> Iterator[RecordedDoc] | None:
+        """The documents of a form, each once; None where the run did not log samples."""
         file = self._samples_file(form)
+        return None if file is None else self._docs(form, file)
+
+    def _docs(self, form: str, file: Path) -> Iterator[RecordedDoc]:
         seen: set[int] = set()
         with file.open(encoding="utf-8") as lines:
             for number, text in enumerate(lines, start=1):
@@ -63,7 +66,7 @@ class RecordedRun:
                     what = f"the line is no sample: {type(error).__name__}: {error}"
                     raise UsageError(what, where=f"{file}:{number}", hint="run the task again") from error
 
-    def _samples_file(self, form: str) -> Path:
+    def _samples_file(self, form: str) -> Path | None:
         """The samples of a form: of its own, or of all forms where the run was not finished."""
         folder, stamp = self.file.parent, self.file.stem.rpartition("_")[2]
         if self.file.name.startswith(_PARTIAL):
@@ -71,11 +74,7 @@ class RecordedRun:
         else:
             identity = self.results.get("forms", {}).get(form, {}).get("identity")
             names = [f"samples_{sanitized(form)}_{identity}_{stamp}.jsonl", f"samples_{sanitized(form)}_{stamp}.jsonl"]
-        for name in names:
-            if (folder / name).is_file():
-                return folder / name
-        hint = "run the same command again with --log_samples: what is stored is not asked again"
-        raise UsageError(f"there are no samples of '{form}' beside it", where=str(self.file), hint=hint)
+        return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
 def read_run(path: Path) -> RecordedRun:
