@@ -91,19 +91,39 @@ Response: TypeAlias = tuple[int, T]
 
 @dataclass(frozen=True, slots=True)
 class LLOutput:
-    """The answer to a (rolling) log-likelihood request; `tokens` is the length of what was scored."""
+    """The answer to a (rolling) log-likelihood request; `tokens` is the length of what was scored.
+
+    `context_truncated` says that the beginning of the context was cut off, as it did not fit into the model's.
+    """
 
     loglikelihood: float
     is_greedy: bool = False
     tokens: int | None = None
+    context_truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The answer to a generation request; `truncated` when it ran into the token limit."""
+    """The answer to a generation request; `truncated` when it ran into the token limit.
+
+    `context_truncated` says that the beginning of the prompt was cut off, as it did not fit into the model's context.
+    """
 
     text: str
     truncated: bool = False
+    context_truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedRequest:
+    """What a model returns in place of a response when a request failed for good: it is counted and named in the
+    results, and never stored or scored.
+
+    `reason` says on one line why it failed, and `retried` how often it was asked again.
+    """
+
+    reason: str
+    retried: int = 0
 
 
 Output: TypeAlias = LLOutput | Completion

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from multiform.catalog import BaseTask, Group
 from multiform.config import TaskConfig
 from multiform.engine.checks import check_model_fits
+from multiform.engine.failures import OnError
 from multiform.engine.forecast import check_clusters, detectable_differences
 from multiform.engine.progress import Progress, chosen_progress
 from multiform.engine.run import (
@@ -32,8 +33,8 @@ from multiform.engine.setup import (
     load_tasks,
 )
 from multiform.engine.store import chosen_store
+from multiform.evaluation.ending import Evaluation, ended, how_to_go_on, interrupts_say, journal_of, recorded
 from multiform.evaluation.options import RunOptions
-from multiform.evaluation.outcome import results_of
 from multiform.forms import Task
 from multiform.forms.request_cache import delete_requests
 from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, summary
@@ -78,6 +79,8 @@ def evaluate(
     plan_only: bool = False,
     output_path: str | Path | None = None,
     log_samples: bool = False,
+    on_error: OnError = "stop",
+    max_failures: float | None = None,
     progress: Progress | bool | None = None,
 ) -> Results:
     """Run forms on a model and score them.
@@ -90,6 +93,10 @@ def evaluate(
     `cache_requests` keeps prompts as well: True, "refresh" to make them anew, "delete" to remove all that are kept.
     `metadata` is added to that of every task. `keep_description` leaves in what descriptions say of multiple choice
     under formats that show no choices.
+    `on_error` says what becomes of documents whose requests failed: "stop" raises an IncompleteRunError once everything
+    else is asked and stored, "skip" leaves them out, "count" counts them as wrong. When more than `max_failures` of
+    them fail, or more than that share of all where it is below 1, nothing further is asked. Ctrl-C and SIGTERM raise
+    a RunInterrupted, a KeyboardInterrupt, when what is in flight is finished. Both have the partial `results`.
     With `plan_only` nothing is asked: the results hold no scores, and ``run["plan"]`` says what would be.
 
     >>> results = evaluate(model="dummy", tasks=["quiz@mcqa", "quiz@cloze"], limit=8)
@@ -98,17 +105,21 @@ def evaluate(
     >>> 0 <= results["quiz@mcqa"]["acc,none"] <= 1
     True
     """
-    return _run(RunOptions(**locals()))
+    evaluation = run_evaluation(RunOptions(**locals()))
+    if evaluation.problem is not None:
+        raise evaluation.problem
+    return evaluation.results
 
 
-def _run(options: RunOptions) -> Results:
+def run_evaluation(options: RunOptions) -> Evaluation:
     """The steps of a run: check, load the tasks, render the prompts, ask the model, collect the results."""
     started = time.monotonic()
     options.check()
     set_seeds(options.seeds)
     forms, groups = _tasks(options)
     store = chosen_store(options.use_cache)
-    with chosen_progress(options.progress) as progress:
+    unasked = "nothing was asked of the model yet; run the same command again"
+    with chosen_progress(options.progress) as progress, interrupts_say(lambda: unasked):
         # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
         arguments = options.model_arguments
         model = load_model(options.model, arguments, progress, store) if options.apply_chat_template else None
@@ -120,14 +131,14 @@ def _run(options: RunOptions) -> Results:
         detectable = detectable_differences(pending)
         if options.plan_only:
             plan = "\n".join(filter(None, (planned(model, pending, store), detectable)))
-            return Results(forms=[], run={"plan": plan}, provenance={})
+            return Evaluation(Results(forms=[], run={"plan": plan}, provenance={}))
         if detectable:
             progress.message(detectable)
-        scored = run_samples(model, pending, progress, store)
-    results = results_of(options, model, forms, groups, scored, dirty, time.monotonic() - started)
-    if options.output_path is not None:
-        results.save(Path(options.output_path), samples=options.log_samples)
-    return results
+        journal = journal_of(options, model, pending)
+        with interrupts_say(lambda: how_to_go_on(store)), recorded(journal):
+            outcome = run_samples(model, pending, progress, store, policy=options.policy, log=journal)
+            seconds = time.monotonic() - started
+            return ended(options, model, forms, groups, outcome, dirty, seconds, store=store, journal=journal)
 
 
 def _tasks(options: RunOptions) -> tuple[list[Task], list[Group]]:
