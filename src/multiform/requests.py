@@ -106,6 +106,18 @@ class Completion:
     truncated: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedRequest:
+    """What a model returns in place of a response when a request failed for good: it is counted and named in the
+    results, and never stored or scored.
+
+    `reason` says on one line why it failed, and `retried` how often it was asked again.
+    """
+
+    reason: str
+    retried: int = 0
+
+
 Output: TypeAlias = LLOutput | Completion
 
 
