@@ -158,7 +158,7 @@ def evaluate(
     check_samples(forms, samples)
     check_consent(forms, confirm_run_unsafe_code)
     check_output_types(forms)
-    check_model_fits(model, forms, settings.gen_kwargs)
+    check_model_fits(model, forms, settings.gen_kwargs, arguments)
     store = chosen_store(use_cache)
     with chosen_progress(progress) as shown:
         # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.

@@ -11,6 +11,7 @@ from multiform.engine.executors import LocalExecutor, Unit, responses, units
 from multiform.errors import ModelError
 from multiform.models.dummy import DummyModel
 from multiform.requests import (
+    FailedRequest,
     GenerationRequest,
     LLOutput,
     LoglikelihoodRequest,
@@ -55,7 +56,7 @@ class Broken(DummyModel):
 class Elsewhere:
     """Does every unit in a thread of its own, as another machine would."""
 
-    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output]]:
+    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         with ThreadPoolExecutor() as pool:
             for done in pool.map(lambda unit: list(LocalExecutor(DummyModel()).run([unit])), units):
                 yield from done

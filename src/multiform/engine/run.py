@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from multiform.engine.executors import LocalExecutor, responses
 from multiform.engine.progress import Progress
 from multiform.engine.store import Store
+from multiform.errors import ModelError
 from multiform.forms import ChatTemplate, Sample, ScoredSample, Task
 from multiform.models import Model
-from multiform.requests import Instance, Output, Request, RollingRequest
+from multiform.requests import FailedRequest, Instance, Output, Request, RollingRequest
 
 
 @dataclass(slots=True)
@@ -89,15 +90,19 @@ def run_samples(
         stream = responses(LocalExecutor(model), missing, identity=model.identity, store=store)
         try:
             with closing(stream):  # what came is stored before anything else happens
-                for request, output in stream:
+                for request, response in stream:
                     progress.answered()
-                    run.received(request, output)
+                    if isinstance(response, FailedRequest):
+                        run.failed.append((request, response))
+                    else:
+                        run.received(request, response)
         except KeyboardInterrupt:
             if store is None or not store.working:
                 raise
             raise KeyboardInterrupt("the responses so far are stored; run the same command again to go on") from None
         finally:
             progress.end()
+    run.raise_failed()
     return run.results()
 
 
@@ -124,6 +129,7 @@ class _Run:
         for entry in pending:
             for request in dict.fromkeys(instance.request for instance in entry.sample.instances):
                 self.waiting.setdefault(request, []).append(entry)
+        self.failed: list[tuple[Request, FailedRequest]] = []
         self._outputs: dict[Request, Output] = {}
         self._scored: dict[str, list[ScoredSample]] = {entry.task.name: [] for entry in pending}
         self._running = {entry.task.name: _RunningMean() for entry in pending}
@@ -135,6 +141,15 @@ class _Run:
             entry.waiting -= 1
             if entry.waiting == 0:
                 self._score(entry)
+
+    def raise_failed(self) -> None:
+        """Raise an error for the first request that failed, once all others have been stored."""
+        if self.failed:
+            request, failure = self.failed[0]
+            entry = self.waiting[request][0]
+            where = f"{entry.task.name}: doc {entry.sample.doc_id}"
+            what = f"{len(self.failed)} requests failed, the first of them: {failure.reason}"
+            raise ModelError(what, where=where, hint="the others are stored; run again to ask these once more")
 
     def results(self) -> dict[str, list[ScoredSample]]:
         """The scored samples of each form, once all responses are there."""

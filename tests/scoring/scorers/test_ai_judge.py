@@ -234,7 +234,7 @@ def test_a_rubric_that_names_what_is_not_there() -> None:
 
 def test_a_judge_that_fails(server: Any) -> None:
     server.fail(status=400, message="no such model")
-    with pytest.raises(ModelError, match=r"judge: http.*: HTTP 400: no such model"):
+    with pytest.raises(ModelError, match=r"judge: a request failed: HTTP 400: no such model"):
         run("Rome", kwargs={"judge_model": "big", "base_url": server.base_url})
 
 

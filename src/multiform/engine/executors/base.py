@@ -7,7 +7,7 @@ from contextlib import nullcontext
 from typing import Protocol, TypeAlias
 
 from multiform.engine.store import Store
-from multiform.requests import GenerationRequest, LoglikelihoodRequest, Output, Request, RollingRequest
+from multiform.requests import FailedRequest, GenerationRequest, LoglikelihoodRequest, Output, Request, RollingRequest
 
 #: Requests of one kind that go to one model together, because they share prefixes: all of a run, or those below one
 #: node of the prefix tree.
@@ -17,20 +17,21 @@ Unit: TypeAlias = Sequence[Request]
 class Executor(Protocol):
     """Has units of work done, in any order and any place."""
 
-    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output]]:
+    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         """Every request of every unit with its output, as soon as that is known."""
 
 
 def responses(
     executor: Executor, requests: Iterable[Request], *, identity: str = "", store: Store | None = None
-) -> Generator[tuple[Request, Output], None, None]:
+) -> Generator[tuple[Request, Output | FailedRequest], None, None]:
     """Every distinct request with its output, as soon as the model has it; it is stored at that moment.
 
     `identity` is that of the model, under which its responses are stored.
     """
     with nullcontext(_forget) if store is None else store.recording(identity) as record:
         for request, output in executor.run(units(requests)):
-            record(request, output)
+            if not isinstance(output, FailedRequest):
+                record(request, output)
             yield request, output
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from multiform.engine.executors.base import Unit
 from multiform.errors import ModelError, MultiformError, reason
 from multiform.models.base import Model
-from multiform.requests import LoglikelihoodRequest, Output, Request, RollingRequest
+from multiform.requests import FailedRequest, LoglikelihoodRequest, Output, Request, RollingRequest
 
 
 class LocalExecutor:
@@ -17,11 +17,11 @@ class LocalExecutor:
     def __init__(self, model: Model) -> None:
         self.model = model
 
-    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output]]:
+    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         for unit in units:
             yield from self._responses(unit)
 
-    def _responses(self, unit: Unit) -> Iterator[tuple[Request, Output]]:
+    def _responses(self, unit: Unit) -> Iterator[tuple[Request, Output | FailedRequest]]:
         if kinds := {
             item.kind for request in unit if not isinstance(request, RollingRequest) for item in request.media
         }:
@@ -40,7 +40,7 @@ class LocalExecutor:
         if missing:
             raise ModelError(f"model '{name}' left {len(missing)} of {len(unit)} requests without an answer")
 
-    def _ask(self, unit: Unit) -> Callable[[Any], Iterator[tuple[int, Output]]]:
+    def _ask(self, unit: Unit) -> Callable[[Any], Iterator[tuple[int, Output | FailedRequest]]]:
         """The question that the unit's requests ask."""
         if isinstance(unit[0], LoglikelihoodRequest):
             return self.model.loglikelihood

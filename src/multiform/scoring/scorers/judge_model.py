@@ -13,7 +13,7 @@ from typing import Any
 
 from multiform.errors import ConfigError, ModelError, MultiformError, UsageError, nearest, reason
 from multiform.models import Model, models
-from multiform.requests import GenerationRequest
+from multiform.requests import FailedRequest, GenerationRequest
 
 logger = logging.getLogger("multiform")
 
@@ -62,12 +62,16 @@ def ask(spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[Generati
     if not distinct:
         return {}
     judge = _loaded(spec)
-    sent = [GenerationRequest(_chat(judge, request.context), request.options, request.sample) for request in distinct]
+    sent = [
+        GenerationRequest.of(_chat(judge, request.context), request.gen_kwargs, request.sample) for request in distinct
+    ]
     responses: dict[GenerationRequest, str] = {}
     started = logged = time.monotonic()
     logger.info("the judge '%s' is asked %d requests", judge.name, len(sent))
     try:
         for position, completion in judge.generate(sent):
+            if isinstance(completion, FailedRequest):
+                raise ModelError(f"a request failed: {completion.reason}")
             responses[distinct[position]] = completion.text
             now = time.monotonic()
             if now - logged >= _PAUSE or len(responses) == len(sent):
