@@ -21,8 +21,18 @@ if TYPE_CHECKING:
         ScorerConfig,
         TaskConfig,
     )
+    from multiform.engine.failures import FailedDoc
     from multiform.engine.progress import Progress
-    from multiform.errors import ConfigError, DataError, MissingColumnError, ModelError, MultiformError, UsageError
+    from multiform.errors import (
+        ConfigError,
+        DataError,
+        IncompleteRunError,
+        MissingColumnError,
+        ModelError,
+        MultiformError,
+        RunInterrupted,
+        UsageError,
+    )
     from multiform.evaluation import evaluate
     from multiform.fields import Doc, FieldSpec, process_field
     from multiform.formats import (
@@ -76,6 +86,7 @@ if TYPE_CHECKING:
     from multiform.models import Model, register_model
     from multiform.requests import (
         Completion,
+        FailedRequest,
         GenerationRequest,
         Instance,
         LLOutput,
@@ -94,6 +105,7 @@ if TYPE_CHECKING:
     from multiform.scoring.reductions import Reduction, register_reduction
     from multiform.scoring.scorers import ReadingScorer, Scorer, register_scorer
     from multiform.scoring.statistics import Estimate
+    from multiform.stopping import stop_requested
 
 __all__ = [
     "Aggregation",
@@ -114,6 +126,8 @@ __all__ = [
     "DataError",
     "Doc",
     "Estimate",
+    "FailedDoc",
+    "FailedRequest",
     "FewshotConfig",
     "FieldMapping",
     "FieldSpec",
@@ -132,6 +146,7 @@ __all__ = [
     "GroupConfig",
     "GroupResult",
     "HybridFormat",
+    "IncompleteRunError",
     "Instance",
     "LLOutput",
     "Language",
@@ -171,6 +186,7 @@ __all__ = [
     "Role",
     "RollingRequest",
     "RollingTask",
+    "RunInterrupted",
     "RunSettings",
     "Sample",
     "Sampler",
@@ -202,6 +218,7 @@ __all__ = [
     "register_sampler",
     "register_scorer",
     "shuffle_correct_with_distractors",
+    "stop_requested",
 ]
 
 # A task's file may import `lm_eval` or `eval_framework`; the modules of `compat` answer.
@@ -211,6 +228,7 @@ answer_from("multiform.compat", Path(__file__).parent / "compat")
 #: those before it.
 _HOMES = (
     "multiform.errors",
+    "multiform.stopping",
     "multiform.media",
     "multiform.requests",
     "multiform.fields",
@@ -231,6 +249,7 @@ _HOMES = (
     "multiform.formats.dialects.samples",
     "multiform.catalog",
     "multiform.lint",
+    "multiform.engine.failures",
     "multiform.engine.progress",
     "multiform.results",
     "multiform.results.scores",

@@ -7,12 +7,13 @@ import contextlib
 import io
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
-from multiform.cli import convert, formats, ls, run, show, validate
+from multiform.cli import convert, formats, ls, run, show, store, validate
 from multiform.cli.parser import Parser
-from multiform.errors import MultiformError, UsageError, nearest, reason
+from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, reason
 
 _EXAMPLES = """\
 examples:
@@ -26,7 +27,15 @@ examples:
 
 'multiform COMMAND --help' explains a command.
 """
-_COMMANDS = {"run": run, "show": show, "ls": ls, "validate": validate, "convert": convert, "formats": formats}
+_COMMANDS = {
+    "run": run,
+    "show": show,
+    "ls": ls,
+    "validate": validate,
+    "convert": convert,
+    "formats": formats,
+    "store": store,
+}
 
 logger = logging.getLogger("multiform")
 
@@ -48,7 +57,7 @@ def parser() -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; the exit code is 0, 1 (failed), 2 (wrong input) or 130 (interrupted)."""
+    """Run a command line; the exit code is 0, 1 (failed), 2 (wrong input), 130 (interrupted) or 143 (terminated)."""
     _open_closed_streams()
     try:
         try:
@@ -59,9 +68,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(done.code or 0)
     except MultiformError as error:
         return _fail(str(error), error.exit_code)
-    except KeyboardInterrupt as error:  # the engine's message says whether responses are stored
-        print(f"interrupted: {str(error) or 'run the same command again to start over'}", file=sys.stderr)
-        return 130
+    except RunInterrupted as error:
+        return _interrupted(str(error), error.signal)
+    except KeyboardInterrupt as error:
+        return _interrupted(str(error), signal.SIGINT)
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         _abandon_stdout()
         return 0
@@ -106,6 +116,13 @@ def _fail(message: str, code: int) -> int:
     line = " ".join(message.splitlines())
     print(f"error: {line}", file=sys.stderr)
     return code
+
+
+def _interrupted(message: str, number: int) -> int:
+    """Print how to go on, where there is something to go on with; the exit code is that of a signal in a shell."""
+    word = "terminated" if number == signal.SIGTERM else "interrupted"
+    print(f"{word}: {message}" if message else word, file=sys.stderr)
+    return 128 + number
 
 
 def _open_closed_streams() -> None:

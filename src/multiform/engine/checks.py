@@ -12,6 +12,7 @@ from typing import Any
 
 from multiform.arguments import parse_arguments
 from multiform.config.generation import generation_overrides
+from multiform.engine.failures import ON_ERROR
 from multiform.engine.setup import create_model
 from multiform.errors import ConfigError, UsageError, shorten
 from multiform.forms import Task
@@ -140,6 +141,8 @@ _TYPES: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
     "samples": (_are_samples, "a list of indexes for each task", "{'quiz': [0, 5]}"),
     "batch_size": (_is_batch_size, "a whole number of 1 or more, or 'auto'", "8"),
     "seeds": (_are_seeds, "the seeds of python, numpy, torch and the few-shot sampler", "(0, 1234, 1234, 1234)"),
+    "max_failures": (_is_number, "a whole number of documents or a share below 1", "0.05"),
+    "on_error": (lambda value: value in ON_ERROR, f"one of {', '.join(ON_ERROR)}", "'skip'"),
     "device": _TEXT,
     "system_instruction": _TEXT,
     "output_path": (_is_path, "the name of a folder or of a .json file", "'results'"),

@@ -110,6 +110,10 @@ class LateModel(Model):
         return self._model
 
     @property
+    def handles_stop(self) -> bool:  # type: ignore[override]
+        return self.model.handles_stop
+
+    @property
     def media(self) -> frozenset[Kind]:  # type: ignore[override]
         return self.model.media
 

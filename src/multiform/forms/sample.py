@@ -77,6 +77,8 @@ class ScoredSample:
     values: Mapping[str, Any]
     #: What the model picked or said: the index of a choice, or the answer that was read out of its completion.
     prediction: Any = None
+    #: Why there are no outputs, where a request about the document failed and it counts as wrong.
+    failure: str | None = None
 
     @property
     def doc_id(self) -> int:
@@ -93,6 +95,11 @@ class ScoredSample:
     @property
     def instances(self) -> tuple[Instance, ...]:
         return self.sample.instances
+
+    @property
+    def context_truncated(self) -> bool:
+        """Whether the beginning of one of its prompts was cut off, as it did not fit into the model's context."""
+        return any(output.context_truncated for output in self.outputs)
 
     @property
     def gold(self) -> Any:

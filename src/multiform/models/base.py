@@ -53,6 +53,9 @@ class Model(ABC):
     #: Whether outputs are stored where the user has not said so. A class says it for itself alone: its code decides
     #: its outputs, and a subclass may answer otherwise under the same `identity`.
     stored: ClassVar[bool] = False
+    #: Whether it looks at `stop_requested()` itself: once that is true, it begins nothing new, yields the responses
+    #: to what is in flight, and ends. The streams of other models are closed after their next response.
+    handles_stop: bool = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from multiform.catalog import Group, node_name
+from multiform.engine.failures import FailedDoc
 from multiform.forms import ScoredSample
 from multiform.results.scores import Scores, no_such_form
 from multiform.scoring.groups import group_scores
@@ -41,6 +42,10 @@ class FormResult:
     format_label: str | None
     overridden: Sequence[str]
     samples: Sequence[ScoredSample]
+    #: The documents whose requests failed.
+    failed: Sequence[FailedDoc] = ()
+    #: The lowest and highest value that a score can have, whatever the failed documents would have got.
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -51,6 +56,11 @@ class FormResult:
     def n(self) -> int:
         """The number of documents that were evaluated."""
         return len({sample.doc_id for sample in self.samples})
+
+    @property
+    def truncated_contexts(self) -> int:
+        """The number of documents whose prompts lost their beginning, as they do not fit into the model's context."""
+        return len({sample.doc_id for sample in self.samples if sample.context_truncated})
 
     @property
     def primary(self) -> str:
@@ -80,6 +90,10 @@ class GroupResult:
     estimates: Mapping[str, Estimate]
     higher_is_better: Mapping[str, bool]
     n: int
+    #: How many documents of its forms failed.
+    failed: int = 0
+    #: The lowest and highest value that a score can have, whatever the failed documents would have got.
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<GroupResult of {_line(self)}>"
@@ -116,6 +130,8 @@ class Results(Mapping[str, Scores]):
     #: When, where and with which software the run was done.
     provenance: Mapping[str, Any]
     groups: Sequence[GroupResult] = ()
+    #: "complete", or why they are partial: "stopped" by a signal, or "failed".
+    status: Literal["complete", "stopped", "failed"] = "complete"
 
     def __getitem__(self, name: str) -> Scores:
         for entry in self.entries:
@@ -161,7 +177,8 @@ class Results(Mapping[str, Scores]):
             return f"<Results: nothing was asked; {self.run['plan']}>"
         lines = [f"  {_line(entry)}" for entry in self.entries if entry.estimates]
         more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-        return "\n".join([f"<Results of {self.run.get('model')}: {len(self.forms)} forms>", *lines[:_SHOWN], *more])
+        kind = "Results" if self.status == "complete" else f"Partial results ({self.status})"
+        return "\n".join([f"<{kind} of {self.run.get('model')}: {len(self.forms)} forms>", *lines[:_SHOWN], *more])
 
     def _repr_html_(self) -> str:
         from multiform.results.frame import html_table
@@ -193,6 +210,8 @@ def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0)
         estimates=group_scores(config.aggregates(), [form.estimates for form in inside]),
         higher_is_better={key: value for form in inside for key, value in form.higher_is_better.items()},
         n=sum(form.n for form in inside),
+        failed=sum(len(form.failed) for form in inside),
+        bounds=_group_bounds(group, inside) if any(form.failed for form in inside) else {},
     )
     below = [
         inner
@@ -201,3 +220,22 @@ def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0)
         for inner in group_results(member, forms, depth + 1)
     ]
     return [result, *below]
+
+
+def _group_bounds(group: Group, forms: Sequence[FormResult]) -> dict[str, tuple[float, float]]:
+    """The bounds of a group's scores, aggregated from those of its forms; where one has none, neither has the group."""
+    unknown = {key for form in forms if form.failed for key in form.estimates if key not in form.bounds}
+    low, high = (
+        group_scores(group.config.aggregates(), [_bounding(form, side, unknown) for form in forms]) for side in (0, 1)
+    )
+    return {key: (low[key].value, high[key].value) for key in low}
+
+
+def _bounding(form: FormResult, side: int, unknown: set[str]) -> dict[str, Estimate]:
+    """The scores of a form with all failed documents wrong (side 0) or right (side 1)."""
+    asked = len({sample.doc_id for sample in form.samples} | {doc.doc_id for doc in form.failed})
+    return {
+        key: Estimate(value=form.bounds[key][side] if key in form.bounds else estimate.value, n=asked)
+        for key, estimate in form.estimates.items()
+        if key not in unknown
+    }

@@ -8,6 +8,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from multiform.results.failures import result_notes
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.scoring.statistics import Estimate
 
@@ -33,13 +34,15 @@ def groups_table(results: Results) -> Table:
 
 
 def print_table(results: Results, console: Console) -> None:
-    """Print the tables, then the task settings that formats override."""
+    """Print the tables, then the task settings that formats override, failures and truncated prompts."""
     console.print(results_table(results))
     if any(group.estimates for group in results.groups):
         console.print(groups_table(results))
     for form in results.forms:
         if form.overridden:
             console.print(f"{form.form}: the format overrides {', '.join(form.overridden)}", style="dim")
+    for note in result_notes(results):
+        console.print(note, style="yellow")
 
 
 def _table(first: str) -> Table:

@@ -404,25 +404,28 @@ def test_secrets_are_in_no_log_error_result_or_store(
         assert base64.b64encode(b"someone:pw-given-secret").decode() not in text
 
 
+def run_quiz(server: Any, **options: Any) -> multiform.Results:
+    model_args = {"model": "tiny", "base_url": server.base_url, "num_concurrent": 1}
+    return multiform.evaluate(model="openai-chat", model_args=model_args, tasks=["quiz@generate"], limit=8, **options)
+
+
 def test_a_constant_refusal_of_one_document_does_not_stop_the_others(server: Any) -> None:
-    prompts: list[str] = []
-
-    def fault(prompt: str) -> Fault | None:
-        prompts.append(prompt)
-        return Fault(status=400, message="too long") if prompt == prompts[2] else None
-
-    def run() -> None:
-        multiform.evaluate(
-            model="openai-chat",
-            model_args={"model": "tiny", "base_url": server.base_url, "num_concurrent": 1},
-            tasks=["quiz@generate"],
-            limit=8,
-        )
-
-    server.fault_of = lambda prompt: fault(prompt) if len(prompts) >= 2 else prompts.append(prompt)
-    with pytest.raises(ModelError, match=r"quiz@generate: doc 2: 1 requests failed.*HTTP 400: too long"):
-        run()
+    third = run_quiz(server, use_cache=False).samples("quiz@generate")[2]["arguments"]["gen_args_0"]["arg_0"]
+    server.asked.clear()
+    server.fault_of = lambda prompt: Fault(status=400, message="too long") if prompt == third else None
+    with pytest.raises(ModelError, match=r"1 of 8 documents failed: quiz@generate doc 2 \(HTTP 400: too long\)"):
+        run_quiz(server)
     assert len(server.asked) == 8
-    server.fault_of = lambda prompt: None
-    run()  # the other answers are stored
+    results = run_quiz(server, on_error="skip")  # the other answers are stored
     assert len(server.asked) == 9
+    assert len(results.samples("quiz@generate")) == 7
+
+
+def test_fresh_answers_replace_the_stored_ones(server: Any) -> None:
+    run_quiz(server)
+    run_quiz(server)
+    assert len(server.asked) == 8
+    run_quiz(server, fresh=True)
+    assert len(server.asked) == 16
+    run_quiz(server)
+    assert len(server.asked) == 16

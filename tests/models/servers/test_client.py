@@ -16,6 +16,7 @@ from multiform.models.servers import client as module
 from multiform.models.servers.client import Client
 from multiform.models.servers.fingerprint import PROBE
 from multiform.requests import FailedRequest
+from multiform.stopping import request_stop, stoppable
 from tests.models.fake_server import Fault, fake_server
 from tests.models.fake_server_fixture import shorten_waits
 
@@ -241,6 +242,16 @@ def test_what_is_in_flight_comes_before_the_error(server: Any) -> None:
         came.extend(position for position, _ in answers(client(server, num_concurrent=3), "a", "b", "bad", "c", "d"))
     assert sorted(came) == [0, 1]
     assert len(server.asked) == 3
+
+
+def test_a_run_that_is_to_stop_gets_what_is_in_flight(server: Any) -> None:
+    server.delay = 0.3
+    came: list[int] = []
+    with stoppable():
+        for position, _ in answers(client(server, num_concurrent=3), *map(str, range(20))):
+            came.append(position)
+            request_stop()
+    assert len(came) == len(server.asked) < 8
 
 
 def test_whoever_stops_reading_stops_the_requests(server: Any) -> None:

@@ -22,6 +22,7 @@ from multiform.inference.planner import Planner
 from multiform.inference.sampling import next_token
 from multiform.inference.sequences import Generation, end_tokens
 from multiform.requests import Completion, Response
+from multiform.stopping import stop_requested
 
 
 def generate(
@@ -31,9 +32,12 @@ def generate(
     limits: Limits,
     counters: Counters,
 ) -> Iterator[Response[Completion]]:
-    """The completion of each sequence, as soon as it is finished."""
+    """The completion of each sequence, as soon as it is finished.
+
+    When a stop is requested, those that are running are decoded to their end.
+    """
     scheduler = _Scheduler(planner, tokenizer, generations, limits, counters)
-    while scheduler.waiting or scheduler.running:
+    while scheduler.running or (scheduler.waiting and not stop_requested()):
         if not run_in_memory(scheduler.step):
             scheduler.shrink()
         while scheduler.finished:
@@ -112,7 +116,7 @@ class _Scheduler:
 
     def _admit(self) -> list[Generation]:
         """Waiting sequences for the free rows, once there are enough of these to be worth a forward pass."""
-        if not self.waiting:
+        if not self.waiting or stop_requested():
             return []
         longest = max(generation.max_own_tokens for generation in [self.waiting[0], *self.running])
         rows = self.limits.fit(longest)

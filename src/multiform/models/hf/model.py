@@ -80,6 +80,7 @@ class HFModel(Model):
     """
 
     stored = True
+    handles_stop = True
 
     def __init__(
         self,
@@ -179,7 +180,9 @@ class HFModel(Model):
         )
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
-        yield from self.backend.score(self._pairs(requests))
+        pairs, cut = self._pairs(requests)
+        for position, output in self.backend.score(pairs):
+            yield position, replace(output, context_truncated=True) if position in cut else output
 
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
         encoded = self.encoder.encode(request.text for request in requests)
@@ -187,8 +190,10 @@ class HFModel(Model):
         return score_rolling(texts, self._windows, self.backend.score)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
-        for position, output in self.backend.generate(self._generations(requests)):
-            yield position, replace(output, text=after_thinking(output.text, self.think_end))
+        generations, cut = self._generations(requests)
+        for position, output in self.backend.generate(generations):
+            text = after_thinking(output.text, self.think_end)
+            yield position, replace(output, text=text, context_truncated=position in cut)
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         """The cost of scoring the requests and of prefilling their prompts, in words."""
@@ -200,9 +205,9 @@ class HFModel(Model):
         encoded = self.encoder.encode(request.text for request in rolling)
         windows = [window for request in rolling for window in self._windows(encoded[request.text])]
         costs = {
-            "continuations": self.backend.describe_scoring(self._pairs(scored)),
+            "continuations": self.backend.describe_scoring(self._pairs(scored)[0]),
             "whole texts": self.backend.describe_scoring(windows),
-            "prompts": self.backend.describe_prefill(self._generations(generated)),
+            "prompts": self.backend.describe_prefill(self._generations(generated)[0]),
         }
         parts = [f"{name}: {cost}" for name, cost in costs.items() if cost]
         return "\n".join(parts) or None
@@ -254,28 +259,32 @@ class HFModel(Model):
         self.planner = Planner(self.head, budget=prefix_budget)
         return CausalBackend(planner=self.planner, **options)
 
-    def _pairs(self, requests: Sequence[LoglikelihoodRequest]) -> list[Pair]:
+    def _pairs(self, requests: Sequence[LoglikelihoodRequest]) -> tuple[list[Pair], set[int]]:
+        """The tokens of each request, and the positions of those whose contexts are truncated."""
         texts = [(request.context, request.continuation) for request in requests]
         whole = list(self.backend.pairs(texts))
         pairs = [self.backend.fit(pair, text) for pair, (_, text) in zip(whole, texts, strict=True)]
-        self._warn_about_truncation(sum(a is not b for a, b in zip(whole, pairs, strict=True)))
+        cut = {index for index, (before, pair) in enumerate(zip(whole, pairs, strict=True)) if before is not pair}
+        self._warn_about_truncation(len(cut))
         empty = sum(pair.start == len(pair.tokens) for pair in pairs)
         if empty:
             logger.warning("%d continuations are empty; their log-likelihood is 0", empty)
-        return pairs
+        return pairs, cut
 
     def _windows(self, tokens: Tokens) -> Iterator[Pair]:
         return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length)
 
-    def _generations(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+    def _generations(self, requests: Sequence[GenerationRequest]) -> tuple[list[Generation], set[int]]:
+        """The prompt of each request, and the positions of those that are truncated."""
         prompts = self.backend.prompts((request.context for request in requests), truncation=self.truncation)
         generations = [
             self._generation(index, request, prompts[request.context].tolist())
             for index, request in enumerate(requests)
         ]
-        lengths = (len(prompts[request.context]) for request in requests)
-        self._warn_about_truncation(sum(len(g.prompt) < length for g, length in zip(generations, lengths, strict=True)))
-        return generations
+        lengths = [len(prompts[request.context]) for request in requests]
+        cut = {generation.index for generation in generations if len(generation.prompt) < lengths[generation.index]}
+        self._warn_about_truncation(len(cut))
+        return generations, cut
 
     def _generation(self, index: int, request: GenerationRequest, prompt: list[int]) -> Generation:
         options = generation_options(request.gen_kwargs)

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 import httpx
@@ -27,6 +27,7 @@ from multiform.models.servers.exchange import (
 from multiform.models.servers.schedule import Job, Schedule
 from multiform.models.servers.secrets import Redactor, shown_url, url_secrets
 from multiform.requests import FailedRequest
+from multiform.stopping import stop_requested
 
 logger = logging.getLogger("multiform")
 
@@ -41,6 +42,8 @@ FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
 #: Seconds for which a server is waited for that was never there: its address may be wrong.
 FIRST_CONTACT = 20.0
+#: Seconds between two looks at whether the run is to stop, while no answer comes.
+_GLANCE = 0.2
 #: Seconds for which a server that has answered a probe counts as well.
 _WELL = 5.0
 _HINTS = {
@@ -104,8 +107,8 @@ class Client:
         """What `read` makes of the server's response to each item, in the order in which the responses come.
 
         A ModelError of `read` is a response that is not as it should be: the request is sent again. An item whose
-        request fails for good yields a `FailedRequest`. When the server fails, or nobody reads on, nothing more is
-        sent; what is in flight is waited for and yielded before the error is raised.
+        request fails for good yields a `FailedRequest`. When the server fails or the run is to stop, nothing more is
+        sent; what is in flight is waited for and yielded before the error is raised, or the iteration ends.
         """
         if not items:
             return
@@ -132,11 +135,8 @@ class Client:
             for _ in range(working):
                 # Daemons, so that a second interrupt does not wait for a slow server.
                 threading.Thread(target=work, args=(self._http(certificates),), daemon=True).start()
-            while working:
-                report = reports.get()
-                if report is None:
-                    working -= 1
-                elif isinstance(report, Exception):
+            for report in _reported(reports, schedule, working):
+                if isinstance(report, Exception):
                     failure = failure or report
                 else:
                     yield report
@@ -292,3 +292,18 @@ class Client:
 
     def _http(self, certificates: ssl.SSLContext | bool) -> httpx.Client:
         return httpx.Client(headers=self._headers, timeout=self.timeout, verify=certificates)
+
+
+def _reported(reports: SimpleQueue[_Report | None], schedule: Schedule, workers: int) -> Iterator[_Report]:
+    """What so many workers report, until all have ended; when the run is to stop, nothing more is sent."""
+    while workers:
+        if stop_requested():
+            schedule.stop()
+        try:
+            report = reports.get(timeout=_GLANCE)
+        except Empty:
+            continue
+        if report is None:
+            workers -= 1
+        else:
+            yield report

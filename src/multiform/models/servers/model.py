@@ -68,6 +68,8 @@ class ServerModel(Model):
     the server's URL and the model's name alone, not by what the server says about itself.
     """
 
+    handles_stop = True
+
     kind: ClassVar[str]
     default_url: ClassVar[str]
     url_env: ClassVar[str]
