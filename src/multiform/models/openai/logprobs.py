@@ -14,6 +14,9 @@ from multiform.errors import ModelError
 from multiform.models.servers.exchange import RefusedError
 from multiform.requests import LLOutput
 
+#: Marks of tokenizers for white space: a server that writes them does not say how its tokens are spelled.
+_MARKS = ("▁", "Ġ", "Ċ")
+
 
 def is_logprob(value: Any) -> bool:
     """Whether a value of a response is a log-probability: a number, and neither NaN nor above all others."""
@@ -83,11 +86,11 @@ def _offsets(logprobs: Mapping[str, Any], prompt: str) -> list[int]:
     numbers = [offset for offset in text_offset if isinstance(offset, int)] if isinstance(text_offset, list) else []
     offsets = numbers if len(numbers) == len(tokens) else None
     spelled = "".join(tokens[added:])
-    if not partial and prompt.startswith(spelled) and len(spelled) < len(prompt):
-        raise ModelError("the tokens of the answer end before the prompt does")
     if (partial and offsets is None) or not (partial or spelled.startswith(prompt)):
         what = "the tokens of the answer do not spell the prompt"
-        raise RefusedError(f"{what}; name the model's tokenizer, so that its tokens are sent")
+        if partial or any(mark in spelled for mark in _MARKS):
+            raise RefusedError(f"{what}; name the model's tokenizer, so that its tokens are sent")
+        raise ModelError(what)
     offsets = offsets or [0, *accumulate(map(len, tokens[:-1]))]
     if added:  # its place is before the prompt, however the server counts it
         return [-1, *(offset - offsets[1] for offset in offsets[1:])]

@@ -7,6 +7,10 @@ import time
 from dataclasses import dataclass, field
 from threading import Condition
 
+#: What an overloaded server makes of the number of requests at a time, and what each answer adds to it.
+_FEWER = 0.7
+_MORE = 0.25
+
 
 @dataclass(order=True, slots=True)
 class Job:
@@ -23,8 +27,8 @@ class Job:
 class Schedule:
     """Hands out requests to workers, those that failed again after a wait.
 
-    At most `most` are in flight. The number is halved when the server is overloaded, and grows again by one
-    for each round of answers, as a network connection finds its rate.
+    At most `most` are in flight: fewer each time that the server is overloaded, and more again with each answer, as a
+    network connection finds its rate.
     """
 
     def __init__(self, count: int, most: int) -> None:
@@ -34,7 +38,7 @@ class Schedule:
         self._waiting = [Job(0.0, index) for index in range(count)]  # equal times in order make a heap
         self._in_flight = 0
         self._paused_until = 0.0
-        self._halved = 0.0
+        self._lowered = 0.0
         self._stopped = False
         self._changed = Condition()
 
@@ -61,16 +65,16 @@ class Schedule:
             self.last_answer = time.monotonic()
             self._leave()
             if slow:
-                self._halve(job)
+                self._send_fewer(job)
             else:
-                self.limit = min(float(self._most), self.limit + 1 / self.limit)
+                self.limit = min(float(self._most), self.limit + _MORE)
 
     def retry(self, job: Job, wait: float, *, overloaded: bool, pause: bool) -> None:
         """Send the request again after a wait; with `pause` no other one is sent before that either."""
         with self._changed:
             self._leave()
             if overloaded:
-                self._halve(job)
+                self._send_fewer(job)
             job.ready = time.monotonic() + wait
             if pause:
                 self._paused_until = max(self._paused_until, job.ready)
@@ -91,8 +95,8 @@ class Schedule:
         self._in_flight -= 1
         self._changed.notify_all()
 
-    def _halve(self, job: Job) -> None:
-        """Halve the number of requests at a time, once for all that were sent before it was last halved."""
-        if job.sent >= self._halved:
-            self.limit = max(1.0, self.limit / 2)
-            self._halved = time.monotonic()
+    def _send_fewer(self, job: Job) -> None:
+        """Lower the number of requests at a time, once for all that were sent before it was last lowered."""
+        if job.sent >= self._lowered:
+            self.limit = max(1.0, self.limit * _FEWER)
+            self._lowered = time.monotonic()
