@@ -50,6 +50,7 @@ PURPOSE = {
     "media": "images and audio",
     "registry": "one registry class for everything that has a name",
     "hashing": "short hashes",
+    "stopping": "how Ctrl-C and SIGTERM end a run",
     "errors": "the tree of exceptions",
 }
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         RunInterrupted,
         UsageError,
     )
-    from multiform.evaluation import evaluate
+    from multiform.evaluation import evaluate, rescore
     from multiform.fields import Doc, FieldSpec, process_field
     from multiform.formats import (
         BPBFormat,
@@ -217,6 +217,7 @@ __all__ = [
     "register_reduction",
     "register_sampler",
     "register_scorer",
+    "rescore",
     "shuffle_correct_with_distractors",
     "stop_requested",
 ]

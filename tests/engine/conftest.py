@@ -45,9 +45,9 @@ class Runs:
         (folder / "slow.py").write_text(SLOW)
         self.env = {**os.environ, "MULTIFORM_STORE": str(folder / "answers.db")}
 
-    def start(self, *more: str, pause: float = 0.01) -> subprocess.Popen[bytes]:
+    def start(self, *more: str, pause: float = 0.01, script: str = "slow.py") -> subprocess.Popen[bytes]:
         """Start a run whose model takes `pause` seconds for each response."""
-        command = [sys.executable, "slow.py", *RUN, *more]
+        command = [sys.executable, script, *RUN, *more]
         return subprocess.Popen(
             command,
             cwd=self.folder,

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from multiform import Completion, LLOutput, evaluate
-from multiform.errors import IncompleteRunError, UsageError
+from multiform import Completion, LLOutput, TaskManager, evaluate, stop_requested
+from multiform.engine.store.maintenance import exported
+from multiform.errors import DataError, IncompleteRunError, UsageError
 from multiform.models.dummy import DummyModel
 from multiform.requests import FailedRequest, LoglikelihoodRequest, Response
 from multiform.results.export import to_json
@@ -97,7 +98,9 @@ def test_failed_documents_count_as_wrong(tmp_path: Path) -> None:
 
 
 def test_the_table_says_what_failed() -> None:
-    (note,) = result_notes(run(Failing(3, 7), on_error="skip"))
+    results = run(Failing(3, 7), on_error="skip")
+    (note,) = result_notes(results)
+    assert f"<p>{note}</p>" in results._repr_html_()
     assert note.startswith("quiz@mcqa: 2 of 10 documents failed and are left out (doc 3: HTTP 400: no; doc 7: HTTP 400")
     assert "with these all wrong or all right, acc is " in note
 
@@ -170,6 +173,31 @@ def test_a_model_that_fails_as_a_whole_leaves_partial_results(tmp_path: Path) ->
     [results], [samples] = tmp_path.rglob("partial_results_*.json"), tmp_path.rglob("partial_samples_*.jsonl")
     assert json.loads(results.read_text())["status"] == "failed"
     assert len(samples.read_text().splitlines()) == 2
+
+
+def test_a_mistake_in_scoring_loses_nothing_that_is_in_flight(tmp_path: Path) -> None:
+    class Batches(DummyModel):
+        handles_stop = True
+        asked = 0
+
+        def loglikelihood(self, requests: Any) -> Iterator[Response[LLOutput]]:
+            every = list(super().loglikelihood(requests))
+            for start in range(0, len(every), 12):
+                if stop_requested():
+                    return
+                self.asked += 12
+                yield from every[start : start + 12]
+
+    def refuse(doc: Any, results: Any) -> dict[str, float]:
+        raise KeyError("points")
+
+    config = TaskManager().load("quiz@mcqa")[0].changed(process_results=refuse)
+    path = tmp_path / "answers.db"
+    model = Batches()
+    with pytest.raises(DataError, match="process_results failed: KeyError: 'points'"):
+        evaluate(model=model, tasks=config, limit=10, use_cache=path)
+    assert model.asked == 12
+    assert len(list(exported(path))) == 12
 
 
 def test_a_completion_that_is_no_text_has_failed() -> None:

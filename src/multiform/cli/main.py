@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from multiform.cli import convert, formats, ls, run, show, store, validate
+from multiform.cli import convert, formats, ls, run, score, show, store, validate
 from multiform.cli.parser import Parser
 from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, reason
 
@@ -24,6 +24,8 @@ examples:
   multiform validate my_task.yaml                      what is wrong with a task, and where
   multiform convert my_task.yaml --to style            the same task in another dialect
   multiform formats explain mcq::gpqa                  a format's fields, its prompt, and its other names
+  multiform score results --metrics acc,brier_score    other metrics of a run whose samples were logged
+  multiform store ls                                   the responses that are stored, by model
 
 'multiform COMMAND --help' explains a command.
 """
@@ -34,6 +36,7 @@ _COMMANDS = {
     "validate": validate,
     "convert": convert,
     "formats": formats,
+    "score": score,
     "store": store,
 }
 

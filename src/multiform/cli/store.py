@@ -83,16 +83,12 @@ def _stats(options: argparse.Namespace) -> tuple[str, Any]:
 
     path = _path(options)
     models = usage(path)
-    value = {
-        "path": str(path),
-        "size": path.stat().st_size,
-        "models": len(models),
-        "responses": sum(model.responses for model in models),
-        "oldest": min((model.oldest for model in models if model.oldest), default=None),
-        "newest": max((model.newest for model in models if model.newest), default=None),
-    }
-    text = f"{path}: {value['responses']:,} responses of {len(models)} models, {_shown_size(path.stat().st_size)}"
-    return f"{text}, from {_day(value['oldest'])} to {_day(value['newest'])}", value
+    size, responses = path.stat().st_size, sum(model.responses for model in models)
+    oldest = min((model.oldest for model in models if model.oldest), default=None)
+    newest = max((model.newest for model in models if model.newest), default=None)
+    text = f"{path}: {responses:,} responses of {len(models)} models, {_shown_size(size)}"
+    value = {"path": str(path), "size": size, "models": len(models), "responses": responses}
+    return f"{text}, from {_day(oldest)} to {_day(newest)}", {**value, "oldest": oldest, "newest": newest}
 
 
 def _gc(options: argparse.Namespace) -> tuple[str, Any]:

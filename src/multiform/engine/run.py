@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import date
@@ -13,7 +13,7 @@ from multiform.engine.executors import LocalExecutor, responses
 from multiform.engine.failures import ErrorPolicy, FailedDoc
 from multiform.engine.progress import Progress
 from multiform.engine.store import CachedResponses, Store
-from multiform.errors import ModelError
+from multiform.errors import ModelError, MultiformError
 from multiform.forms import ChatTemplate, Sample, ScoredSample, Task
 from multiform.models import Model
 from multiform.requests import FailedRequest, Instance, Output, Request, RollingRequest
@@ -135,7 +135,7 @@ def run_samples(
     run = _Run(pending, progress, log)
     cached = store.known(model.identity, run.waiting) if store and not fresh else CachedResponses()
     if cached and store:
-        since = "" if cached.oldest is None else f", the oldest since {date.fromtimestamp(cached.oldest)}"
+        since = "" if cached.oldest is None else f", the oldest from {date.fromtimestamp(cached.oldest)}"
         progress.message(f"{len(cached)} of {len(run.waiting)} responses are cached in {store.path}{since}")
     if log is not None:
         log.begin(len(run.waiting), len(cached))
@@ -148,19 +148,38 @@ def run_samples(
     stream = responses(LocalExecutor(model), missing, identity=model.identity, store=store)
     try:
         with stoppable() as stop, closing(stream):  # what came is stored before anything else happens
-            for request, response in stream:
-                progress.answered()
-                run.answered(request, response)
-                if policy.is_exceeded(run.failures, len(pending)):
-                    request_stop()
+            unscorable = _receive(run, stream, policy)
     except ModelError as error:
         return run.outcome("failed", error=error)
     finally:
         progress.end()
+    if unscorable is not None:
+        raise unscorable
     if stop.number is not None and run.unfinished:
         return run.outcome("stopped", signal=stop.number)
     too_many = policy.is_exceeded(run.failures, len(pending))
     return run.outcome("failed" if too_many or (run.failures and policy.on_error == "stop") else "complete")
+
+
+def _receive(
+    run: _Run, stream: Iterator[tuple[Request, Output | FailedRequest]], policy: ErrorPolicy
+) -> MultiformError | None:
+    """Score responses as they come; returns the error of a document that cannot be scored, a mistake in its task.
+
+    After such an error, or too many failures, nothing more is asked, and what is in flight is stored all the same.
+    """
+    for request, response in stream:
+        run.progress.answered()
+        try:
+            run.answered(request, response)
+        except MultiformError as error:
+            request_stop()
+            for _ in stream:
+                run.progress.answered()
+            return error
+        if policy.is_exceeded(run.failures, len(run.pending)):
+            request_stop()
+    return None
 
 
 def planned(model: Model, pending: Sequence[PendingSample], store: Store | None = None, *, fresh: bool = False) -> str:

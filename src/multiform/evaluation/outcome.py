@@ -38,7 +38,17 @@ def results_of(
     complete = outcome.state == "complete"
     shown = forms if complete else [form for form in forms if outcome.scored[form.name]]
     form_results = [
-        _form_result(form, outcome, model, run["model_args"], contaminated[form.name], options) for form in shown
+        form_result(
+            form,
+            outcome,
+            template=model.chat_template_name(),
+            total_docs=len(form.eval_docs),
+            arguments=run["model_args"],
+            contaminated=contaminated[form.name],
+            count=options.on_error == "count",
+            iterations=options.bootstrap_iters if complete else 0,  # partial results are there at once
+        )
+        for form in shown
     ]
     by_name = {form.form: form for form in form_results}
     return Results(
@@ -78,22 +88,28 @@ def _described(options: RunOptions, model: Model) -> dict[str, Any]:
     }
 
 
-def _form_result(
+def form_result(
     task: Task,
     outcome: RunOutcome,
-    model: Model,
+    *,
+    template: str,
+    total_docs: int,
     arguments: Mapping[str, Any],
-    contaminated: set[int] | None,
-    options: RunOptions,
+    contaminated: set[int] | None = None,
+    count: bool = False,
+    iterations: int,
 ) -> FormResult:
+    """The scores of a form, with bootstrapped errors of so many iterations.
+
+    `template` names the model's chat template, and `arguments` are the model's. With `count`, failed documents count as
+    wrong; with `contaminated`, there are also the scores without these documents.
+    """
     config = task.config
     scored, failed = list(outcome.scored[task.name]), outcome.failed.get(task.name, ())
     bounds = task.scorer.bounds(scored, len(failed)) if failed else {}
-    if failed and options.on_error == "count":
+    if failed and count:
         scored += task.scorer.counted_wrong([(doc.sample, doc.reason) for doc in failed], scored)
         scored.sort(key=lambda sample: sample.doc_id)
-    # Partial results are there at once: nothing is bootstrapped for them.
-    iterations = options.bootstrap_iters if outcome.state == "complete" else 0
     estimates = task.estimates(scored, iterations)
     if contaminated is not None:
         clean = task.estimates([doc for doc in scored if doc.doc_id not in contaminated], iterations)
@@ -103,10 +119,10 @@ def _form_result(
         form=task.name,
         task=config.base_name,
         alias=task.name.replace(config.base_name, config.task_alias, 1) if config.task_alias else task.name,
-        identity=form.identity(model.chat_template_name()),
+        identity=form.identity(template),
         version=form.metadata.get("version", "Yaml"),
         num_fewshot=form.metadata.get("num_fewshot", form.num_fewshot),
-        total_docs=len(task.eval_docs),
+        total_docs=total_docs,
         estimates=estimates,
         higher_is_better=task.higher_is_better(),
         config=described_config(task, arguments),

@@ -311,6 +311,7 @@ def test_the_key_may_have_another_place(server: Any, monkeypatch: pytest.MonkeyP
         ({"num_concurrent": 0}, "num_concurrent is 0; give a number of 1 or more"),
         ({"timeout": "soon"}, "timeout is 'soon'"),
         ({"api_key": "sk-\nbroken"}, "the key has characters that no header may have"),
+        ({"headers": "X-Auth: sk-1"}, "headers are not names with values"),
         ({"headers": {"X-Auth": "a\r\nb"}}, "the header X-Auth has characters that no header may have"),
         ({"modle": "x"}, "unknown model argument 'modle'; did you mean 'model'"),
     ],
@@ -419,6 +420,16 @@ def test_a_constant_refusal_of_one_document_does_not_stop_the_others(server: Any
     results = run_quiz(server, on_error="skip")  # the other answers are stored
     assert len(server.asked) == 9
     assert len(results.samples("quiz@generate")) == 7
+
+
+def test_cached_prompts_stay_messages(server: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MULTIFORM_CACHE", str(tmp_path))
+    options = {"cache_requests": True, "apply_chat_template": True, "num_fewshot": 1, "fresh": True}
+    run_quiz(server, **options)
+    run_quiz(server, **options)
+    first, second = (server.asked[start : start + 8] for start in (0, 8))
+    assert [asked.payload for asked in first] == [asked.payload for asked in second]
+    assert [message["role"] for message in second[0].payload["messages"][:2]] == ["user", "assistant"]
 
 
 def test_fresh_answers_replace_the_stored_ones(server: Any) -> None:

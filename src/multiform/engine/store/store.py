@@ -31,6 +31,9 @@ Record: TypeAlias = Callable[[Request, Output], None]
 
 #: How many requests are looked up at once; SQLite allows only so many values in a statement.
 _AT_ONCE = 500
+#: How often it is tried to read a file that another process has locked, each time for the patience of a connection:
+#: to ask everything again takes longer.
+_READ_ATTEMPTS = 6
 
 
 def default_path() -> Path:
@@ -97,21 +100,22 @@ class Store:
 
     def _read(self, use: Callable[[sqlite3.Connection], T]) -> T | None:
         """What `use` reads; None where there is nothing to read, or that fails."""
-        if not self._readable:
-            return None
-        try:
-            connection = database.connect_to_read(self.path)
-            if connection is None:
-                return None
-            with closing(connection):
-                return use(connection)
-        except (sqlite3.Error, OSError, ValueError) as error:
-            if database.is_passing(error):
-                logger.warning("%s: cached responses cannot be read: %s; going on without", self.path, error)
-                return None
-            self._readable = False
-            self._fail(error)
-            return None
+        attempts = _READ_ATTEMPTS if self._readable else 0
+        for attempt in range(attempts):
+            try:
+                connection = database.connect_to_read(self.path)
+                if connection is None:
+                    return None
+                with closing(connection):
+                    return use(connection)
+            except (sqlite3.Error, OSError, ValueError) as error:
+                if not database.is_passing(error):
+                    self._readable = False
+                    self._fail(error)
+                    return None
+                what = "waiting" if attempt + 1 < attempts else "going on without"
+                logger.warning("%s: cached responses cannot be read: %s; %s", self.path, error, what)
+        return None
 
     def _fail(self, error: Exception) -> None:
         """Store nothing more, and say so once."""

@@ -105,6 +105,8 @@ class ServerModel(Model):
         root = server_root(base_url or os.environ.get(self.url_env) or self.default_url, self.endpoints, self.root_path)
         self.root, basic = without_userinfo(root)
         key = header_value(api_key or os.environ.get(api_key_env or self.key_env, ""), "the key")
+        if headers is not None and not isinstance(headers, Mapping):
+            raise UsageError("headers are not names with values", hint='give e.g. {"headers": {"X-Team": "evals"}}')
         given = {str(name): header_value(value, f"the header {name}") for name, value in (headers or {}).items()}
         sent = {**self.auth(key), **basic, **given}
         self.client = Client(
