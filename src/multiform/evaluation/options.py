@@ -54,6 +54,7 @@ class RunOptions:
     decontamination_corpus: Sequence[str | Path]
     metadata: str | Mapping[str, Any] | None
     use_cache: bool | str | Path | None
+    fresh: bool
     cache_requests: bool | str
     plan_only: bool
     output_path: str | Path | None

@@ -17,11 +17,16 @@ def request_key(request: Request) -> bytes:
     False
     """
     if isinstance(request, LoglikelihoodRequest):
-        return _sha256("loglikelihood", request.context, request.continuation, *_media(request))
+        return _sha256(_kind("loglikelihood", request), request.context, request.continuation, *_media(request))
     if isinstance(request, GenerationRequest):
         options = json.dumps(request.options, default=repr)
-        return _sha256("generation", request.context, options, str(request.sample), *_media(request))
+        return _sha256(_kind("generation", request), request.context, options, str(request.sample), *_media(request))
     return _sha256("rolling", request.text)
+
+
+def _kind(kind: str, request: LoglikelihoodRequest | GenerationRequest) -> str:
+    """The kind of a request; a chat is another one than a text that looks like it."""
+    return f"{kind} in a chat" if request.chat else kind
 
 
 def _media(request: LoglikelihoodRequest | GenerationRequest) -> list[str]:
