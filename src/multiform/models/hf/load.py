@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +16,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from multiform.errors import ModelError, UsageError
 from multiform.inference.device import device_of
 from multiform.models.chat import ChatTemplate, template_variables
-from multiform.models.hf.identity import fingerprint
+from multiform.models.hf.content import fingerprint
 from multiform.models.hf.package import converted_folder
-from multiform.models.hf.source import Source, file_options, first_line, local_folder, model_errors
+from multiform.models.hf.source import Source, file_options, first_line, hub_commit, local_folder, model_errors
 from multiform.models.hf.weights import pick_device, pick_dtype, placement, quantization_config
 
 logger = logging.getLogger("multiform")
@@ -46,7 +46,12 @@ def load(source: Source, auto_class: Any = None) -> Loaded:
     device = pick_device(source.device)
     dtype = pick_dtype(source.dtype, device)
     folder = local_folder(source.pretrained)
+    for argument in ("tokenizer", "peft"):  # before weights are loaded
+        if name := getattr(source, argument):
+            local_folder(name, argument)
     with without_progress_bars(), model_errors(source, folder):
+        if not folder:  # all files are of one commit, even if the branch moves in between
+            source = replace(source, revision=hub_commit(source.pretrained, source.revision))
         config = transformers.AutoConfig.from_pretrained(source.pretrained, **file_options(source, folder))
         auto_class = _auto_class(source, config, auto_class)
         tokenizer = load_tokenizer(source, folder)
@@ -54,13 +59,14 @@ def load(source: Source, auto_class: Any = None) -> Loaded:
         model = _load_weights(source, folder, dtype, device, auto_class, quantized_by)
         if source.peft:
             model = _with_adapter(model, tokenizer, source)
+        sha = _sha(source, folder)
     model.eval()
     return Loaded(
         model=model,
         tokenizer=tokenizer,
         device=device_of(model),
         name=folder.name if folder else source.pretrained,
-        sha=_sha(source, folder, config),
+        sha=sha,
     )
 
 
@@ -100,7 +106,7 @@ def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> in
 def load_tokenizer(source: Source, folder: Path | None) -> PreTrainedTokenizerBase:
     """The tokenizer of a source, with a padding token."""
     if source.tokenizer:
-        other = local_folder(source.tokenizer)
+        other = local_folder(source.tokenizer, "tokenizer")
         options: dict[str, Any] = {"trust_remote_code": source.trust_remote_code}
         if other:
             options["local_files_only"] = True
@@ -195,7 +201,7 @@ def _with_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, so
     except ImportError as error:
         raise ModelError("an adapter needs the package 'peft'", hint="run: pip install peft") from error
     assert source.peft
-    adapter = local_folder(source.peft)
+    adapter = local_folder(source.peft, "peft")
     if model.config.get_text_config().vocab_size < len(tokenizer):
         model.resize_token_embeddings(len(tokenizer))
     wrapped = peft.PeftModel.from_pretrained(model, str(adapter or source.peft))
@@ -209,13 +215,13 @@ def _with_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, so
     return wrapped.get_base_model()
 
 
-def _sha(source: Source, folder: Path | None, config: transformers.PretrainedConfig) -> str:
-    revision = getattr(config, "_commit_hash", None) or source.revision
-    parts = [fingerprint(folder / source.subfolder) if folder else revision]
-    for other in (source.tokenizer, source.peft):
-        if other:
-            other_folder = local_folder(other)
-            parts.append(fingerprint(other_folder) if other_folder else other)
+def _sha(source: Source, folder: Path | None) -> str:
+    """The fingerprint or commit of the model, and those of a tokenizer and an adapter from elsewhere."""
+    parts = [fingerprint(folder / source.subfolder, gguf_file=source.gguf_file) if folder else source.revision]
+    for argument, name in (("tokenizer", source.tokenizer), ("peft", source.peft)):
+        if name:
+            other_folder = local_folder(name, argument)
+            parts.append(fingerprint(other_folder) if other_folder else f"{name}@{hub_commit(name, 'main')}")
     return "+".join(parts)
 
 

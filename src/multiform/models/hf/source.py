@@ -9,9 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import transformers
+from huggingface_hub import snapshot_download
 
 from multiform.errors import ModelError, UsageError
 from multiform.models.hf.weights import WeightOptions
+
+#: Small files that tell what a hub repository has.
+CONFIG_FILES = ["config.json", "tokenizer_config.json", "adapter_config.json"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,19 +38,26 @@ class Source:
     weights: WeightOptions = field(default_factory=WeightOptions)
 
 
-def local_folder(pretrained: str) -> Path | None:
-    """The folder of that name, or None where it is a name on the hub."""
-    path = Path(pretrained).expanduser()
+#: What a folder must have, by the argument that names it.
+FOLDERS = {"pretrained": "config.json and weights", "tokenizer": "a tokenizer", "peft": "adapter_config.json"}
+
+
+def local_folder(name: str, argument: str = "pretrained") -> Path | None:
+    """The folder that an argument names, or None where it is a name on the hub."""
+    path = Path(name).expanduser()
     if path.is_dir():
         return path.resolve()
-    if path.is_absolute() or pretrained.startswith((".", "~")) or path.exists() or pretrained.count("/") > 1:
+    if path.is_absolute() or name.startswith((".", "~")) or path.exists() or name.count("/") > 1:
         what = "is a file" if path.exists() else "does not exist"
-        raise ModelError(
-            f"folder '{pretrained}' {what}",
-            where="pretrained",
-            hint="give a folder with config.json and weights, or a hub name like 'org/name'",
-        )
+        hint = f"give a folder with {FOLDERS[argument]}, or a hub name like 'org/name'"
+        raise ModelError(f"folder '{name}' {what}", where=argument, hint=hint)
     return None
+
+
+def hub_commit(name: str, revision: str) -> str:
+    """The commit that a branch or tag of a hub repository means now; offline, the one that is cached."""
+    # Any file will do: this asks for the commit, and downloads what is needed anyway.
+    return Path(snapshot_download(name, revision=revision, allow_patterns=CONFIG_FILES)).name
 
 
 def file_options(source: Source, folder: Path | None) -> dict[str, Any]:
