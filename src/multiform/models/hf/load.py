@@ -105,15 +105,16 @@ def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> in
 
 def load_tokenizer(source: Source, folder: Path | None) -> PreTrainedTokenizerBase:
     """The tokenizer of a source, with a padding token."""
+    options = file_options(source, folder)
     if source.tokenizer:
-        other = local_folder(source.tokenizer, "tokenizer")
-        options: dict[str, Any] = {"trust_remote_code": source.trust_remote_code}
-        if other:
-            options["local_files_only"] = True
-        tokenizer = transformers.AutoTokenizer.from_pretrained(other or source.tokenizer, **options)
-    else:
-        options = file_options(source, folder)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder or source.pretrained, **options)
+        folder = local_folder(source.tokenizer, "tokenizer")
+        options = {"trust_remote_code": source.trust_remote_code, **({"local_files_only": True} if folder else {})}
+    if source.add_bos_token is not None:
+        # The tokenizer then has a template with its first token, even if its files have none.
+        options["add_bos_token"] = source.add_bos_token
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder or source.tokenizer or source.pretrained, **options)
+    if source.add_bos_token and tokenizer("a")["input_ids"] == tokenizer("a", add_special_tokens=False)["input_ids"]:
+        logger.warning("add_bos_token=True changes nothing: the tokenizer adds no token to a text")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.unk_token or tokenizer.eos_token
     return tokenizer

@@ -127,6 +127,7 @@ class HFModel(Model):
             dtype=dtype,
             device=device,
             tokenizer=tokenizer,
+            add_bos_token=add_bos_token,
             trust_remote_code=trust_remote_code,
             peft=peft,
             parallelize=parallelize,

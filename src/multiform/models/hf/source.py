@@ -29,6 +29,7 @@ class Source:
     dtype: str = "auto"
     device: str | None = None
     tokenizer: str | None = None
+    add_bos_token: bool | None = None
     trust_remote_code: bool = False
     peft: str | None = None
     parallelize: bool = False
