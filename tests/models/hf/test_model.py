@@ -146,6 +146,7 @@ def test_the_description_has_the_names_of_lm_eval(llama: HFModel) -> None:
     info = llama.info()
     assert info.pop("model_num_parameters") == sum(p.numel() for p in llama.model.parameters())
     assert len(info.pop("model_sha")) == 16
+    assert info.pop("generation_config") == {"eos_token_id": 1}
     assert info == {"model_dtype": "torch.float32", "model_revision": "main"}
     assert llama.tokenizer_info() == {
         "tokenizer_pad_token": ["<unk>", "2"],

@@ -200,14 +200,17 @@ def test_the_log_says_once_that_prefixes_are_not_shared(
     assert caplog.text.count("prefixes are not shared, which takes longer: the model is an encoder-decoder") == 1
 
 
-def test_the_log_says_that_beams_are_not_searched(
-    seq2seq: Callable[..., Path], caplog: pytest.LogCaptureFixture
-) -> None:
-    model = HFModel(str(seq2seq("t5")))
-    usual = completions(model)
+@pytest.mark.parametrize("kind", ["t5", "bart"])
+def test_beams_are_searched(kind: str, seq2seq: Callable[..., Path]) -> None:
+    model = HFModel(str(seq2seq(kind)))
+    [usual] = completions(model, [QUESTION])
     model.model.generation_config.num_beams = 4
-    assert completions(model) == usual
-    assert "asks for 4 beams; completions are generated without beam search" in caplog.text
+    [searched] = completions(model, [QUESTION])
+    ids = model.tokenizer(QUESTION, return_tensors="pt").input_ids
+    output = model.model.generate(input_ids=ids, max_new_tokens=12, num_beams=4, do_sample=False)
+    assert searched.text == model.tokenizer.decode(output[0], skip_special_tokens=True)
+    assert searched != usual
+    assert completions(model, [QUESTION], num_beams=1) == [usual]
 
 
 def test_a_plan_says_what_encoder_and_decoder_read(seq2seq: Callable[..., Path]) -> None:

@@ -16,6 +16,7 @@ from multiform.inference.batching import halved, run_in_memory
 from multiform.inference.counters import Counters
 from multiform.inference.decode.batch import DecodeBatch, decode_batch, has_plain_cache
 from multiform.inference.decode.shared import SharedPrefixBatch
+from multiform.inference.generation_config import has_processors, logits_processors
 from multiform.inference.limits import PREFILL_TOKENS, Limits
 from multiform.inference.plan import Cost, plan, shared_prefixes
 from multiform.inference.planner import Planner
@@ -71,7 +72,9 @@ class _Scheduler:
         counters: Counters,
     ) -> None:
         model = planner.head.model
+        self.model = model
         self.tokenizer = tokenizer
+        self.has_processors = has_processors(model.generation_config)
         self.end_tokens = end_tokens(model, tokenizer)
         self.running: list[Generation] = []
         self.finished: deque[Generation] = deque()
@@ -125,11 +128,20 @@ class _Scheduler:
     def _append(self, generations: Sequence[Generation], logits: Tensor) -> None:
         likeliest = logits.argmax(-1).tolist()
         for generation, line, token in zip(generations, logits, likeliest, strict=True):
-            if not generation.sampling.is_argmax:
+            if self.has_processors or not generation.sampling.is_argmax:
                 previous = torch.tensor(generation.prompt + generation.tokens, device=line.device)
+                if self.has_processors:
+                    line = self._processed(generation, previous, line)
                 token = next_token(line, previous, generation.sampling, generation.rng)
             generation.append(token, self.tokenizer, self.end_tokens)
         self._remove_finished()
+
+    def _processed(self, generation: Generation, previous: Tensor, logits: Tensor) -> Tensor:
+        """The logits after the processors that the model's generation config asks for."""
+        if generation.processors is None:
+            generation.processors = logits_processors(self.model, generation.prompt, generation.limit)
+        processed: Tensor = generation.processors(previous[None], logits[None])[0]
+        return processed
 
     def _remove_finished(self) -> None:
         finished = [generation for generation in self.running if generation.finished]

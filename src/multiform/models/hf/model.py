@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from multiform.errors import UsageError, nearest
 from multiform.inference.counters import Counters
 from multiform.inference.device import hold_memory
+from multiform.inference.generation_config import check_config, in_force, num_beams
 from multiform.inference.generation_options import generation_options
 from multiform.inference.limits import fixed_rows, generation_limits, parse_budget, scoring_limits
 from multiform.inference.lm_head import LMHead
@@ -155,7 +155,7 @@ class HFModel(Model):
         )
         if chat_template is not None:
             self.chat.check_name()
-        self.think_end = self._token_text(think_end_token)
+        self.think_end = self._think_end(think_end_token)
         self.counters = Counters()
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length, loaded.device)
@@ -174,7 +174,8 @@ class HFModel(Model):
             add_bos_token=add_bos_token,
             prefix_token_id=self.encoder.prefix_token_id,
             truncation=truncation,
-            **({"think_end_token": self.think_end} if self.think_end else {}),
+            generation_config=in_force(self.model.generation_config),
+            **({"think_end_token": self.think_end} if self.think_end is not None else {}),
             **source.weights.quantization,
             **({"backend": "seq2seq"} if self.model.config.is_encoder_decoder else {}),
         )
@@ -188,8 +189,7 @@ class HFModel(Model):
         return score_rolling(texts, self._windows, self.backend.score)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
-        for position, output in self.backend.generate(self._generations(requests)):
-            yield position, replace(output, text=after_thinking(output.text, self.think_end))
+        yield from self.backend.generate(self._generations(requests))
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         """The cost of scoring the requests and of prefilling their prompts, in words."""
@@ -226,6 +226,7 @@ class HFModel(Model):
             "model_dtype": str(self.model.dtype),
             "model_revision": self.source.revision,
             "model_sha": self.sha,
+            "generation_config": in_force(self.model.generation_config),
         }
 
     def tokenizer_info(self) -> dict[str, Any]:
@@ -280,6 +281,8 @@ class HFModel(Model):
 
     def _generation(self, index: int, request: GenerationRequest, prompt: list[int]) -> Generation:
         options = generation_options(request.gen_kwargs)
+        config = self.model.generation_config
+        check_config(config, is_sampled=options.temperature > 0, where=self.name)
         max_prompt_length = self.backend.max_prompt_length(options.max_gen_toks)
         if max_prompt_length < 1:
             raise UsageError(
@@ -288,30 +291,38 @@ class HFModel(Model):
                 hint="set a smaller max_gen_toks",
             )
         end = self.tokenizer.eos_token
+        prompt = prompt[-max_prompt_length:]
         return Generation(
             index=index,
-            prompt=prompt[-max_prompt_length:],
-            limit=options.max_gen_toks,
+            prompt=prompt,
+            limit=self._completion_limit(options.max_gen_toks, len(prompt)),
             stops=(*options.until, end) if isinstance(end, str) and end else options.until,
-            sampling=sampling(options, self.model.generation_config),
+            sampling=sampling(options, config),
             rng=random_numbers(request),
+            num_beams=options.num_beams or num_beams(config),
+            think_end=self.think_end,
         )
+
+    def _completion_limit(self, max_gen_toks: int, prompt_length: int) -> int:
+        """The most tokens of a completion; `max_new_tokens` of the model takes precedence, as in `generate`."""
+        configured = getattr(self.model.generation_config, "max_new_tokens", None)
+        if configured is None:
+            return max_gen_toks
+        if not self.model.config.is_encoder_decoder:
+            return min(int(configured), self.max_length - prompt_length)
+        positions = getattr(self.model.config, "max_position_embeddings", None)
+        return int(configured) if positions is None else min(int(configured), positions)
 
     def _apply_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
         return str(self.tokenizer.apply_chat_template(messages, **options))
 
-    def _token_text(self, token: str | int | None) -> str | None:
-        return self.tokenizer.decode([token]) if isinstance(token, int) else token
+    def _think_end(self, token: str | int | None) -> str | int | None:
+        """The end of a thought: a token by its id, which a special one always is as texts do not have these."""
+        text = str(token)
+        if isinstance(token, int) or text.isdecimal():
+            return int(text)
+        return int(self.tokenizer.convert_tokens_to_ids(text)) if text in self.tokenizer.all_special_tokens else token
 
     def _warn_about_truncation(self, count: int) -> None:
         if count:
             logger.warning("%d contexts lose their beginning: the model reads %d tokens", count, self.max_length)
-
-
-def after_thinking(text: str, think_end: str | None) -> str:
-    """The text after the last end of a thought, or all of it where there is none.
-
-    >>> after_thinking("<think>so</think> yes", "</think>")
-    'yes'
-    """
-    return text if think_end is None else text.rpartition(think_end)[2].lstrip()

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from transformers import PreTrainedModel
 
 from multiform.inference.counters import Counters
+from multiform.inference.decode.beams import beam_search
 from multiform.inference.limits import Limits
 from multiform.inference.plan import Tokens
 from multiform.inference.sequences import Generation, Pair
@@ -77,7 +78,11 @@ class Seq2SeqBackend:
 
     def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
         self._warn()
-        return generate(self.model, self.encoder.tokenizer, generations, self.generation_limits, self.counters)
+        tokenizer = self.encoder.tokenizer
+        single = [generation for generation in generations if generation.num_beams == 1]
+        yield from generate(self.model, tokenizer, single, self.generation_limits, self.counters)
+        with_beams = [generation for generation in generations if generation.num_beams > 1]
+        yield from beam_search(self.model, tokenizer, with_beams, self.counters)
 
     def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
         if not pairs:
