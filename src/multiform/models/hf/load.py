@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -18,7 +19,15 @@ from multiform.inference.device import device_of
 from multiform.models.chat import ChatTemplate, template_variables
 from multiform.models.hf.content import fingerprint
 from multiform.models.hf.package import converted_folder
-from multiform.models.hf.source import Source, file_options, first_line, hub_commit, local_folder, model_errors
+from multiform.models.hf.source import (
+    Source,
+    check_gguf_file,
+    file_options,
+    first_line,
+    hub_commit,
+    local_folder,
+    model_errors,
+)
 from multiform.models.hf.weights import pick_device, pick_dtype, placement, quantization_config
 
 logger = logging.getLogger("multiform")
@@ -49,6 +58,8 @@ def load(source: Source, auto_class: Any = None) -> Loaded:
     for argument in ("tokenizer", "peft"):  # before weights are loaded
         if name := getattr(source, argument):
             local_folder(name, argument)
+    if folder and source.gguf_file:
+        check_gguf_file(folder / source.subfolder, source.gguf_file)
     with without_progress_bars(), model_errors(source, folder):
         if not folder:  # all files are of one commit, even if the branch moves in between
             source = replace(source, revision=hub_commit(source.pretrained, source.revision))
@@ -205,7 +216,14 @@ def _with_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, so
     adapter = local_folder(source.peft, "peft")
     if model.config.get_text_config().vocab_size < len(tokenizer):
         model.resize_token_embeddings(len(tokenizer))
-    wrapped = peft.PeftModel.from_pretrained(model, str(adapter or source.peft))
+    try:
+        with warnings.catch_warnings():
+            # Where an adapter does not have all its weights, peft fills in neutral ones and goes on.
+            warnings.filterwarnings("error", message="Found missing adapter keys")
+            wrapped = peft.PeftModel.from_pretrained(model, str(adapter or source.peft))
+    except Exception as error:  # loaders raise almost every kind, down to KeyError
+        hint = f"check that it was trained on this model; tried with peft {peft.__version__}"
+        raise ModelError(f"cannot load the adapter: {first_line(error)}", where=source.peft, hint=hint) from error
     if wrapped.active_peft_config.is_prompt_learning:
         raise ModelError(
             "adapters that add prompt tokens are not supported",

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import transformers
 from huggingface_hub import snapshot_download
 
-from multiform.errors import ModelError, UsageError
+from multiform.errors import ModelError, UsageError, nearest
 from multiform.models.hf.weights import WeightOptions
 
 #: Small files that tell what a hub repository has.
@@ -51,6 +52,8 @@ def local_folder(name: str, argument: str = "pretrained") -> Path | None:
     if path.is_absolute() or name.startswith((".", "~")) or path.exists() or name.count("/") > 1:
         what = "is a file" if path.exists() else "does not exist"
         hint = f"give a folder with {FOLDERS[argument]}, or a hub name like 'org/name'"
+        if path.suffix == ".gguf" and path.exists():
+            hint = f"give pretrained={path.parent},gguf_file={path.name}"
         raise ModelError(f"folder '{name}' {what}", where=argument, hint=hint)
     return None
 
@@ -71,6 +74,15 @@ def file_options(source: Source, folder: Path | None) -> dict[str, Any]:
     if source.gguf_file:
         options["gguf_file"] = source.gguf_file
     return options
+
+
+def check_gguf_file(folder: Path, name: str) -> None:
+    """Raise a ModelError where a folder has no GGUF file of that name, or the package that reads it is missing."""
+    if not (folder / name).is_file():
+        names = sorted(path.name for path in folder.glob("*.gguf"))
+        raise ModelError(f"no file '{name}' in {folder}", where="gguf_file", hint=nearest(name, names, listed="files"))
+    if find_spec("gguf") is None:
+        raise ModelError("a GGUF file needs the package 'gguf'", where="gguf_file", hint="run: pip install gguf")
 
 
 @contextmanager
