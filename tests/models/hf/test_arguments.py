@@ -13,7 +13,7 @@ import torch
 
 from multiform.errors import UsageError
 from multiform.models.hf.model import HFModel
-from multiform.requests import GenerationRequest
+from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 CHAT = "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}{% endfor %}"
 TOOLS = "tools {{ messages[0]['content'] }}{% if enable_thinking %} think{% endif %}{{ effort }}"
@@ -117,6 +117,25 @@ def test_a_special_token_by_its_text_ends_a_thought_as_by_its_number(tiny: Calla
     by_text, by_number = (HFModel(str(tiny()), think_end_token=token) for token in ("</s>", 1))
     assert by_text.think_end == by_number.think_end == 1
     assert by_text.identity == by_number.identity
+
+
+def test_probabilities_are_taken_in_float32_in_half_precision(
+    tiny: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "multiform"):
+        model = HFModel(str(tiny()), dtype="bfloat16", softmax_dtype="float32")
+    assert "'softmax_dtype' changes nothing: probabilities are always taken in float32" in caplog.text
+    tokens = model.tokenizer("The dog sat")["input_ids"]
+    with torch.inference_mode():
+        logits = model.model(torch.tensor([tokens])).logits[0, -2]
+    assert logits.dtype == torch.bfloat16
+    expected = logits.float().log_softmax(-1)[tokens[-1]]
+    in_half_precision = logits.log_softmax(-1)[tokens[-1]]
+    [(_, output)] = model.loglikelihood([LoglikelihoodRequest("The dog", " sat")])
+    assert len(tokens) == len(model.tokenizer("The dog")["input_ids"]) + 1
+    # The model itself rounds differently in passes of other sizes, but not by this much.
+    assert abs(output.loglikelihood - float(expected)) < 0.1
+    assert float(torch.tensor(output.loglikelihood).bfloat16()) != output.loglikelihood != float(in_half_precision)
 
 
 @pytest.mark.parametrize("given", [{"logits_cache": True}, {"softmax_dtype": "float32"}, {"use_fast_tokenizer": True}])

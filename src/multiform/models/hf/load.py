@@ -28,7 +28,7 @@ from multiform.models.hf.source import (
     local_folder,
     model_errors,
 )
-from multiform.models.hf.weights import pick_device, pick_dtype, placement, quantization_config
+from multiform.models.hf.weights import check_quantizer, pick_device, pick_dtype, placement, quantization_config
 
 logger = logging.getLogger("multiform")
 
@@ -65,8 +65,10 @@ def load(source: Source, auto_class: Any = None) -> Loaded:
             source = replace(source, revision=hub_commit(source.pretrained, source.revision))
         config = transformers.AutoConfig.from_pretrained(source.pretrained, **file_options(source, folder))
         auto_class = _auto_class(source, config, auto_class)
-        tokenizer = load_tokenizer(source, folder)
         quantized_by = _quantization_method(config, source)
+        if quantized_by:
+            check_quantizer(quantized_by, where=source.pretrained)
+        tokenizer = load_tokenizer(source, folder)
         model = _load_weights(source, folder, dtype, device, auto_class, quantized_by)
         if source.peft:
             model = _with_adapter(model, tokenizer, source)
@@ -182,9 +184,9 @@ def _load_weights(
         if not quantized_by:
             raise
         raise ModelError(
-            f"the checkpoint is quantized ('{quantized_by}'), and a package for that is missing: {first_line(error)}",
+            f"the checkpoint is quantized ('{quantized_by}') and cannot be loaded here: {first_line(error)}",
             where=source.pretrained,
-            hint="install the package, or name a checkpoint that is not quantized",
+            hint="name a checkpoint that is not quantized",
         ) from error
     missing = sorted(report["missing_keys"])
     if missing:

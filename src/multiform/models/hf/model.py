@@ -51,7 +51,7 @@ _LOADER_HINT = "name a folder whose config.json says how its weights are quantiz
 _RULES = ArgumentRules(
     without_effect={
         "logits_cache": "prompts that begin alike are always computed once",
-        "softmax_dtype": "probabilities are taken as precisely as lm-eval takes them",
+        "softmax_dtype": "probabilities are always taken in float32, also of models in half precision",
         "low_cpu_mem_usage": "weights are always loaded that way",
         "use_fast_tokenizer": "the tokenizer is the one that transformers gives",
         **dict.fromkeys(_LOADERS, "the checkpoint says how it is quantized"),

@@ -93,6 +93,12 @@ def model_errors(source: Source, folder: Path | None) -> Iterator[None]:
     except (ModelError, UsageError):
         raise
     except Exception as error:  # loaders raise almost every kind, down to KeyError
+        if "trust_remote_code" in str(error) and not source.trust_remote_code:
+            raise ModelError(
+                "the model has code of its own, which runs only with your consent",
+                where=source.pretrained,
+                hint="read its .py files, and give trust_remote_code=True if you trust them",
+            ) from error
         reason = first_line(error)
         if folder and not (folder / source.subfolder / "config.json").exists() and not source.gguf_file:
             reason = "the folder has no config.json"
