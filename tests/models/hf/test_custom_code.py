@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from multiform.errors import ModelError
+from multiform.models.hf.identity import signature
 from multiform.models.hf.model import HFModel
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
@@ -76,3 +77,26 @@ def test_other_code_is_another_model(folder: Path) -> None:
     before = HFModel(str(folder), trust_remote_code=True).identity
     (folder / "modeling_own.py").write_text(MODELING + "\n# changed\n")
     assert HFModel(str(folder), trust_remote_code=True).identity != before
+
+
+def test_code_from_the_hub_that_moved_is_another_model(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "hub"))
+    repository = tmp_path / "hub" / "models--org--code"
+    config = json.loads((folder / "config.json").read_text())
+    config["auto_map"] = {name: f"org/code--{value}" for name, value in AUTO_MAP.items()}
+    (folder / "config.json").write_text(json.dumps(config))
+    identities = set()
+    for number in (1, 2):
+        commit = f"{number:040x}"
+        snapshot = repository / "snapshots" / commit
+        snapshot.mkdir(parents=True)
+        (snapshot / "configuration_own.py").write_text(CONFIGURATION)
+        (snapshot / "modeling_own.py").write_text(MODELING + f"\n# {number}\n")
+        (repository / "refs").mkdir(exist_ok=True)
+        (repository / "refs" / "main").write_text(commit)
+        identities.add(HFModel(str(folder), trust_remote_code=True).identity)
+    assert len(identities) == 2
+    # Tomorrow it may be another model, so its answers are looked up only when it has been loaded.
+    assert signature({"pretrained": str(folder), "trust_remote_code": True}) is None

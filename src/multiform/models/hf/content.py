@@ -38,6 +38,21 @@ def fingerprint(folder: Path, *, gguf_file: str | None = None) -> str:
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
+def foreign_code(folder: Path) -> list[str]:
+    """The hub repositories with the code that the configuration files of a folder name, such as ["org/code"].
+
+    A class is "modeling_x.Model" in the folder itself, or "org/code--modeling_x.Model" in another repository.
+    """
+    repositories: set[str] = set()
+    for name in ("config.json", "tokenizer_config.json"):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # loading the model will report what is wrong
+            classes = json.loads((folder / name).read_text(encoding="utf-8")).get("auto_map") or {}
+            for value in classes.values():
+                names = value if isinstance(value, list) else [value]
+                repositories |= {str(each).partition("--")[0] for each in names if "--" in str(each)}
+    return sorted(repositories)
+
+
 def content_hashes(files: list[Path]) -> list[str]:
     """The SHA-256 of each file's content.
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import ModelError
-from multiform.models.hf.content import fingerprint
+from multiform.models.hf.content import fingerprint, foreign_code
 from multiform.models.hf.package import converted_folder
 
 #: Arguments that change how fast outputs come, not which.
@@ -76,8 +76,11 @@ def _file_content(argument: str, arguments: dict[str, Any]) -> str | None:
     return revision if is_main and re.fullmatch(r"[0-9a-f]{40}", revision) else None
 
 
-def _main_fingerprint(folder: Path, arguments: dict[str, Any]) -> str:
-    return fingerprint(folder / str(arguments.get("subfolder") or ""), gguf_file=arguments.get("gguf_file"))
+def _main_fingerprint(folder: Path, arguments: dict[str, Any]) -> str | None:
+    folder = folder / str(arguments.get("subfolder") or "")
+    if arguments.get("trust_remote_code") and foreign_code(folder):
+        return None
+    return fingerprint(folder, gguf_file=arguments.get("gguf_file"))
 
 
 def _version(package: str) -> str | None:

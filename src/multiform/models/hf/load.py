@@ -17,7 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from multiform.errors import ModelError, UsageError
 from multiform.inference.device import device_of
 from multiform.models.chat import ChatTemplate, template_variables
-from multiform.models.hf.content import fingerprint
+from multiform.models.hf.content import fingerprint, foreign_code
 from multiform.models.hf.package import converted_folder
 from multiform.models.hf.source import (
     Source,
@@ -237,12 +237,14 @@ def _with_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, so
 
 
 def _sha(source: Source, folder: Path | None) -> str:
-    """The fingerprint or commit of the model, and those of a tokenizer and an adapter from elsewhere."""
+    """The fingerprint or commit of the model, and those of a tokenizer, an adapter and code from elsewhere."""
     parts = [fingerprint(folder / source.subfolder, gguf_file=source.gguf_file) if folder else source.revision]
     for argument, name in (("tokenizer", source.tokenizer), ("peft", source.peft)):
         if name:
             other_folder = local_folder(name, argument)
             parts.append(fingerprint(other_folder) if other_folder else f"{name}@{hub_commit(name, 'main')}")
+    if folder and source.trust_remote_code:
+        parts += [f"{name}@{hub_commit(name, 'main')}" for name in foreign_code(folder / source.subfolder)]
     return "+".join(parts)
 
 

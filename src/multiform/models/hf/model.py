@@ -317,11 +317,13 @@ class HFModel(Model):
         return str(self.tokenizer.apply_chat_template(messages, **options))
 
     def _think_end(self, token: str | int | None) -> str | int | None:
-        """The end of a thought: a token by its id, which a special one always is as texts do not have these."""
-        text = str(token)
-        if isinstance(token, int) or text.isdecimal():
-            return int(text)
-        return int(self.tokenizer.convert_tokens_to_ids(text)) if text in self.tokenizer.all_special_tokens else token
+        """The end of a thought; a special token by its id, as texts do not have it."""
+        if token is None:
+            return None
+        if str(token).isdecimal():
+            return int(token)
+        is_special = token in self.tokenizer.all_special_tokens
+        return int(self.tokenizer.convert_tokens_to_ids(token)) if is_special else token
 
     def _warn_about_truncation(self, count: int) -> None:
         if count:
