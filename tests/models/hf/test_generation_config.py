@@ -139,6 +139,22 @@ def test_the_description_and_the_identity_have_what_is_in_force(configured: Call
     assert model.identity != plain.identity
 
 
+def test_the_log_says_once_that_a_limit_of_the_model_takes_precedence(
+    configured: Callable[..., str], caplog: pytest.LogCaptureFixture
+) -> None:
+    model = HFModel(configured(max_new_tokens=3))
+    list(model.generate([GenerationRequest.of(prompt, {"max_gen_toks": 9}) for prompt in PROMPTS]))
+    assert caplog.text.count("generation config sets max_new_tokens=3, which takes precedence over max_gen_toks") == 1
+
+
+def test_sampled_beams_repeat(plain: HFModel) -> None:
+    options = {"until": [], "max_gen_toks": 8, "num_beams": 2, "temperature": 1.0}
+    requests = [GenerationRequest.of("The dog", options, sample) for sample in range(4)]
+    first, second = dict(plain.generate(requests)), dict(plain.generate(requests))
+    assert first == second
+    assert len({completion.text for completion in first.values()}) > 1
+
+
 def test_an_end_token_that_is_not_special_stays_in_the_text(configured: Callable[..., str], plain: HFModel) -> None:
     request = GenerationRequest.of("The dog", {"until": [], "max_gen_toks": 8})
     [(_, whole)] = plain.generate([request])

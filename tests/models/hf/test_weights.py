@@ -112,7 +112,10 @@ def test_a_quantized_checkpoint_names_the_packages_that_are_missing(
 ) -> None:
     monkeypatch.setattr(loading, "find_spec", lambda name: None)
     folder = Path(shutil.copytree(tiny(), tmp_path / "quantized"))
-    settings = {"gptq": {"bits": 4, "group_size": 128}, "bitsandbytes": {"load_in_4bit": True}}
+    settings: dict[str, dict[str, Any]] = {
+        "gptq": {"bits": 4, "group_size": 128},
+        "bitsandbytes": {"load_in_4bit": True},
+    }
     _set(folder, quantization_config={"quant_method": method, **settings.get(method, {})})
     message = (
         rf"the checkpoint is quantized \('{method}'\), which needs the packages? .*; run: pip install {packages}; or"

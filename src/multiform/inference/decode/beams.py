@@ -65,8 +65,9 @@ def _search(
         )
     ids = torch.tensor([generation.prompt], device=device_of(model))
     start = 1 if model.config.is_encoder_decoder else len(generation.prompt)
-    with torch.random.fork_rng():
-        torch.manual_seed(generation.rng.getrandbits(63))
+    with torch.random.fork_rng(enabled=config.do_sample):
+        if config.do_sample:
+            torch.manual_seed(generation.rng.getrandbits(63))
         output = model.generate(
             input_ids=ids,
             attention_mask=torch.ones_like(ids),

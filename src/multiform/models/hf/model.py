@@ -157,6 +157,7 @@ class HFModel(Model):
             self.chat.check_name()
         self.think_end = self._think_end(think_end_token)
         self.counters = Counters()
+        self._has_warned_about_limit = False
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length, loaded.device)
         self.encoder = Encoder(
@@ -290,6 +291,10 @@ class HFModel(Model):
                 where=self.name,
                 hint="set a smaller max_gen_toks",
             )
+        beams = options.num_beams or num_beams(config)
+        if beams > 1 and not self.model.can_generate():
+            what = f"num_beams is {beams}, and the model's own code has no beam search"
+            raise UsageError(what, where=self.name, hint="leave num_beams out")
         end = self.tokenizer.eos_token
         prompt = prompt[-max_prompt_length:]
         return Generation(
@@ -299,7 +304,7 @@ class HFModel(Model):
             stops=(*options.until, end) if isinstance(end, str) and end else options.until,
             sampling=sampling(options, config),
             rng=random_numbers(request),
-            num_beams=options.num_beams or num_beams(config),
+            num_beams=beams,
             think_end=self.think_end,
         )
 
@@ -308,6 +313,10 @@ class HFModel(Model):
         configured = getattr(self.model.generation_config, "max_new_tokens", None)
         if configured is None:
             return max_gen_toks
+        if not self._has_warned_about_limit:
+            what = "the model's generation config sets max_new_tokens=%d, which takes precedence over max_gen_toks"
+            logger.warning(what, configured)
+            self._has_warned_about_limit = True
         if not self.model.config.is_encoder_decoder:
             return min(int(configured), self.max_length - prompt_length)
         positions = getattr(self.model.config, "max_position_embeddings", None)
