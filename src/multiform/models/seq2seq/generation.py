@@ -9,11 +9,11 @@ from dataclasses import replace
 from itertools import groupby
 
 import torch
-from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.inference.batching import run_batches
 from multiform.inference.counters import Counters
-from multiform.inference.decode.processors import SamplingProcessor, StoppingCriterion
+from multiform.inference.decode.processors import SamplingProcessor, StoppingCriterion, greedy_config
 from multiform.inference.device import device_of
 from multiform.inference.limits import Limits
 from multiform.inference.sequences import Generation, end_tokens
@@ -59,7 +59,7 @@ def _generate_batch(
     decoded = model.generate(
         input_ids=ids,
         attention_mask=mask,
-        generation_config=_generation_config(model, generations[0].limit, tokenizer.pad_token_id),
+        generation_config=greedy_config(model, generations[0].limit, tokenizer.pad_token_id),
         logits_processor=[SamplingProcessor(generations, with_prompts=False)],
         stopping_criteria=[StoppingCriterion(generations, tokenizer, end_tokens(model, tokenizer))],
     )
@@ -67,24 +67,3 @@ def _generate_batch(
     for _ in range(decoded.shape[1] - 1):
         counters.count_decode(len(generations))
     return [(generation.index, generation.completion(tokenizer)) for generation in generations]
-
-
-def _generation_config(model: PreTrainedModel, limit: int, pad_token_id: int | None) -> GenerationConfig:
-    """The model's own config (tokens that it forces or forbids), without the settings that each sequence has."""
-    config = copy.deepcopy(model.generation_config)
-    config.update(
-        max_length=None,
-        max_new_tokens=limit,
-        do_sample=False,
-        num_beams=1,
-        early_stopping=False,
-        length_penalty=1.0,
-        temperature=1.0,
-        top_k=50,
-        top_p=1.0,
-        min_p=None,
-        repetition_penalty=1.0,
-        pad_token_id=pad_token_id,
-        use_cache=True,
-    )
-    return config

@@ -1,0 +1,89 @@
+"""Trials of scoring: log-likelihoods by plan and in batches, against the plain forward pass of each sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from multiform.inference.attention import is_available
+from multiform.inference.counters import Counters
+from multiform.inference.device import device_of
+from multiform.inference.forward import Forward, Mode
+from multiform.inference.layers import has_standard_layers
+from multiform.inference.limits import PREFILL_TOKENS, Limits
+from multiform.inference.lm_head import LMHead
+from multiform.inference.plain import plain_logits
+from multiform.inference.scoring.by_batch import Grouping, score_by_batch
+from multiform.inference.scoring.by_plan import score_by_plan
+from multiform.inference.scoring.loglikelihood import token_logprobs
+from multiform.inference.sequences import Pair
+from multiform.inference.trial.sequences import trial_pairs, trial_tokens
+from multiform.requests import LLOutput, Response
+
+#: What a model raises that does not accept the inputs of a plan or of a batch.
+TRIAL_ERRORS = (AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError, RuntimeError)
+#: Forward passes into which the sequences of a trial are cut, at least.
+PASSES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class ScoringTrial:
+    """Pairs and the log-likelihoods that the model itself gives each of them alone."""
+
+    head: LMHead
+    pairs: list[Pair]
+    expected: list[float]
+
+    def allows_mode(self, mode: Mode, pass_size: int) -> bool:
+        """Whether scoring by plan in that mode gives the model's own numbers."""
+        longest = max(len(pair.tokens) for pair in self.pairs)
+        size = max(1, min(pass_size, longest // PASSES))
+        forward = Forward(self.head, mode)
+        return self._agrees(score_by_plan(forward, self.pairs, size=size, budget=2**31, counters=Counters()))
+
+    def allows_grouping(self, grouping: Grouping) -> bool:
+        """Whether batches of rows that are grouped in that way give the model's own numbers."""
+        limits = Limits(len(self.pairs), max(PREFILL_TOKENS, sum(len(pair.tokens) for pair in self.pairs)))
+        return self._agrees(score_by_batch(self.head, self.pairs, limits, Counters(), grouping))
+
+    def _agrees(self, responses: Iterable[Response[LLOutput]]) -> bool:
+        try:
+            outputs = dict(responses)
+        except TRIAL_ERRORS:
+            return False
+        return all(
+            abs(outputs[index].loglikelihood - expected) <= tolerance(self.head) * max(1.0, abs(expected))
+            for index, expected in enumerate(self.expected)
+        )
+
+
+def scoring_trial(head: LMHead, length: int) -> ScoringTrial:
+    """The trial of sequences of up to `length` inputs."""
+    pairs = trial_pairs(length, trial_tokens(head.model.config.get_text_config()))
+    return ScoringTrial(head, pairs, [loglikelihood_alone(head, pair) for pair in pairs])
+
+
+def loglikelihood_alone(head: LMHead, pair: Pair) -> float:
+    """The log-likelihood of a pair by the plain forward pass of the model."""
+    scored = len(pair.tokens) - pair.start
+    logits = plain_logits(head.model, pair.tokens[:-1], last=scored)
+    logprobs, _ = token_logprobs([(0, logits)], np.arange(scored), pair.tokens[pair.start :])
+    return float(logprobs.sum())
+
+
+def candidate_modes(head: LMHead) -> Iterator[Mode]:
+    """The modes that are worth a trial, fastest first."""
+    model = head.model
+    if model._supports_attention_backend and is_available(device_of(model)):
+        if head.separable and has_standard_layers(model):
+            yield Mode.STANDARD_LAYERS
+        yield Mode.TREE_ATTENTION
+    yield Mode.MASKED
+
+
+def tolerance(head: LMHead) -> float:
+    """How far two computations of the same number may be apart, relatively."""
+    return 1e-4 if head.model.dtype in (torch.float32, torch.float64) else 3e-2
