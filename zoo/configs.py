@@ -33,8 +33,10 @@ SMALL: dict[str, Any] = {
     **dict.fromkeys(("dim_head", "rotary_dim", "swa_head_dim", "swa_v_head_dim", "global_head_dim"), 8),
     **dict.fromkeys(("kv_lora_rank", "q_lora_rank", "o_lora_rank", "hidden_size_per_layer_input"), 16),
     **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"), POSITIONS),
+    **dict.fromkeys(("max_encoder_position_embeddings", "max_decoder_position_embeddings"), POSITIONS),
+    **dict.fromkeys(("decoder_vocab_size", "src_vocab_size", "tgt_vocab_size"), VOCABULARY),
     **dict.fromkeys(("sliding_window", "window_size", "attention_window_size", "sliding_window_size"), WINDOW),
-    **dict.fromkeys(("attention_chunk_size",), CHUNK),
+    **dict.fromkeys(("attention_chunk_size", "attention_window"), CHUNK),
     **dict.fromkeys(
         ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts", "num_routed_experts"), 4
     ),
@@ -53,12 +55,16 @@ SMALL: dict[str, Any] = {
 TOKENS = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2}
 #: Encoders that are decoders when their configuration says so.
 ENCODERS = (
-    "bert bert-generation big_bird camembert data2vec-text electra ernie megatron-bert rembert roberta "
-    "roberta-prelayernorm roc_bert roformer xlm-roberta xlm-roberta-xl xmod"
-).split()
+    *("bert", "bert-generation", "big_bird", "camembert", "data2vec-text", "electra", "ernie", "megatron-bert"),
+    *("rembert", "roberta", "roberta-prelayernorm", "roc_bert", "roformer", "xlm-roberta", "xlm-roberta-xl", "xmod"),
+)
 #: Where shrinking by name is not enough; None leaves a setting at its default.
 SPECIAL: dict[str, dict[str, Any]] = {
     **{name: {"is_decoder": True} for name in ENCODERS},
+    "cohere_compass_text": {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0}}},
+    "deepseek_v2": {"num_experts_per_tok": 2},
+    "dots1": {"n_routed_experts": 4, "n_shared_experts": 1, "num_experts_per_tok": 2},
+    "dbrx": {"attn_config": {"rope_theta": 10000.0, "kv_n_heads": 2, "clip_qkv": 8}},
     "bamba": {"attn_layer_indices": [1, 3]},
     "granitemoehybrid": {"layer_types": ["mamba", "attention", "mamba", "attention"]},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
@@ -80,10 +86,12 @@ SPECIAL: dict[str, dict[str, Any]] = {
         "axial_pos_embds_dim": (16, 16),
         "axial_pos_shape": (16, 16),
         "max_position_embeddings": 256,
+        "hash_seed": 3,
     },
     "xlm": {"causal": True},
     "xlnet": {"max_position_embeddings": None},
-    "xlstm": {"v_head_dim": None},
+    "xlstm": {"v_head_dim": None, "num_heads": 4, "head_dim": None, "qk_dim_factor": 1.0},
+    "xmod": {"is_decoder": True, "default_language": "en_XX"},
     "zaya": {"num_experts_per_tok": 1},
 }
 
@@ -92,14 +100,17 @@ def tiny_config(model_type: str) -> PretrainedConfig:
     """A configuration of an architecture with few and small layers."""
     kind = CONFIG_MAPPING[model_type]
     settings = _small(kind()) | SPECIAL.get(model_type, {})
-    return kind(**{name: value for name, value in settings.items() if value is not None})
+    config = kind(**{name: value for name, value in settings.items() if value is not None})
+    if config.is_encoder_decoder:
+        config.decoder_start_token_id = 0
+    return config
 
 
 def _small(config: PretrainedConfig) -> dict[str, Any]:
     """The settings of a default configuration and its parts, with small values."""
     small = {name: value for name, value in SMALL.items() if _get(config, name) is not None} | TOKENS
-    if "qk_rope_head_dim" in small:
-        small.pop("head_dim", None)  # it is that of the rotary part there
+    if "kv_lora_rank" in small:
+        small["num_key_value_heads"] = small["num_attention_heads"]
     for name in config.sub_configs:
         if isinstance(part := _get(config, name), PretrainedConfig):
             small[name] = _small(part)

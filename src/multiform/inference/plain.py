@@ -62,8 +62,8 @@ def reset_positions(model: PreTrainedModel) -> None:
 
 def _reset(part: nn.Module, prefix: str) -> None:
     """Reset the rotary frequencies of one kind of layer, whose name is the prefix of its attributes."""
-    length = part.original_max_seq_len
-    if getattr(part, f"{prefix}max_seq_len_cached", length) != length:
+    length = getattr(part, "original_max_seq_len", None)
+    if length is not None and getattr(part, f"{prefix}max_seq_len_cached", length) != length:
         frequencies: Tensor = getattr(part, prefix + _ORIGINAL)
         part.register_buffer(f"{prefix}inv_freq", frequencies, persistent=False)
         setattr(part, f"{prefix}max_seq_len_cached", length)

@@ -6,7 +6,6 @@ Whatever is faster than the model's plain forward pass is tried before it is rel
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
@@ -151,7 +150,7 @@ class Planner:
         if self.is_known:
             return self.support.mode
         length = trial_length(longest, min(self.max_length - 1, self.support.max_length))
-        name = self._verdict(f"plan of {length}", lambda: self._long_trial(length))
+        name = self.records.verdict(f"plan of {length}", lambda: self._long_trial(length))
         return Mode[name] if name != NONE else self._warn(OTHER_RESULTS)
 
     def grouping(self, longest: int) -> Grouping:
@@ -159,7 +158,7 @@ class Planner:
         if self.is_known:
             return Grouping.PADDED
         length = trial_length(longest, self.max_length - 1)
-        grouping = Grouping[self._verdict(f"batches of {length}", lambda: self._tried_grouping(length).name)]
+        grouping = Grouping[self.records.verdict(f"batches of {length}", lambda: self._tried_grouping(length).name)]
         if grouping is Grouping.EQUAL_LENGTHS:
             self._warn("padding changes its results, so that only sequences of one length go into a batch")
         if grouping is Grouping.ALONE:
@@ -171,7 +170,7 @@ class Planner:
         if self.is_known and longest <= self.support.max_length and self._shares_short_prefixes:
             return Decoding.SHARED
         length = trial_length(longest, self.max_length)
-        return Decoding[self._verdict(f"decoding {length}", lambda: self._tried_decoding(length).name)]
+        return Decoding[self.records.verdict(f"decoding {length}", lambda: self._tried_decoding(length).name)]
 
     def warn_about_decoding(self, decoding: Decoding, longest: int) -> None:
         """Say in the log why sequences of up to that many tokens are not decoded together."""
@@ -216,19 +215,12 @@ class Planner:
             return Decoding.ALONE
         try:
             trial = decoding_trial(self.head, length, by_generate=True)
-        except TRIAL_ERRORS:
-            return Decoding.ALONE
+        except TRIAL_ERRORS:  # its own `generate` fails, as that of ProphetNet does
+            return Decoding.UNCACHED
         fits = length <= self.support.max_length and self._can_attend
         if fits and trial.allows_shared_prefixes(self.forward, self.pass_size):
             return Decoding.SHARED
         return Decoding.PADDED if trial.allows_padded_batches() else Decoding.ALONE
-
-    def _verdict(self, question: str, ask: Callable[[], str]) -> str:
-        verdict = self.records.get(question)
-        if verdict is None:
-            verdict = ask()
-            self.records.add(question, verdict)
-        return verdict
 
     @torch.inference_mode()
     def _bytes_per_token(self) -> int:

@@ -67,7 +67,7 @@ class DecodingTrial:
 
     def _is_close(self, ours: Tensor, expected: Tensor) -> bool:
         scale = expected.abs().max().clamp(min=1.0)
-        return bool((ours - expected.to(ours.device)).abs().max() <= tolerance(self.head) * scale)
+        return bool((ours - expected.to(ours.device)).abs().max() <= tolerance(self.head.model) * scale)
 
 
 def decoding_trial(head: LMHead, length: int, *, by_generate: bool) -> DecodingTrial:

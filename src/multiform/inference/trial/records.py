@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
@@ -22,11 +23,13 @@ class TrialRecords:
         self.path = _folder() / f"{_hash(identity)}.json" if identity else None
         self.verdicts = self._read()
 
-    def get(self, question: str) -> str | None:
-        """The verdict on a question, or None where there was no trial."""
-        return self.verdicts.get(question)
+    def verdict(self, question: str, ask: Callable[[], str]) -> str:
+        """The verdict on a question: the kept one, or that of a trial."""
+        if question not in self.verdicts:
+            self._add(question, ask())
+        return self.verdicts[question]
 
-    def add(self, question: str, verdict: str) -> None:
+    def _add(self, question: str, verdict: str) -> None:
         """Keep a verdict; where the folder cannot be written to, for this run only."""
         self.verdicts[question] = verdict
         if not self.path:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
+from transformers import PreTrainedModel
 
 from multiform.inference.attention import is_available
 from multiform.inference.counters import Counters
@@ -55,7 +56,7 @@ class ScoringTrial:
         except TRIAL_ERRORS:
             return False
         return all(
-            abs(outputs[index].loglikelihood - expected) <= tolerance(self.head) * max(1.0, abs(expected))
+            abs(outputs[index].loglikelihood - expected) <= tolerance(self.head.model) * max(1.0, abs(expected))
             for index, expected in enumerate(self.expected)
         )
 
@@ -84,6 +85,6 @@ def candidate_modes(head: LMHead) -> Iterator[Mode]:
     yield Mode.MASKED
 
 
-def tolerance(head: LMHead) -> float:
+def tolerance(model: PreTrainedModel) -> float:
     """How far two computations of the same number may be apart, relatively."""
-    return 1e-4 if head.model.dtype in (torch.float32, torch.float64) else 3e-2
+    return 1e-4 if model.dtype in (torch.float32, torch.float64) else 3e-2

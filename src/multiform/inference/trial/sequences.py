@@ -28,12 +28,13 @@ def trial_tokens(config: Any) -> list[int]:
 def trial_length(longest: int, max_length: int) -> int:
     """The length at which a model is tried before a run whose longest sequence has `longest` tokens.
 
-    Lengths are rounded up to a power of two, so that one trial serves many runs, but not beyond the model's own.
+    Lengths are rounded up, so that one trial serves many runs, but not beyond the model's own.
 
     >>> trial_length(300, 2048), trial_length(300, 310), trial_length(400, 310)
-    (512, 310, 400)
+    (320, 310, 400)
     """
-    rounded = max(SHORT, 1 << max(0, longest - 1).bit_length())
+    step = max(SHORT, 1 << longest.bit_length()) // 8
+    rounded = max(SHORT, -(-longest // step) * step)
     return max(longest, min(rounded, max_length))
 
 

@@ -38,6 +38,9 @@ class Backend(Protocol):
     def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
         """The completion of each sequence."""
 
+    def keep_verdicts(self, identity: str) -> None:
+        """Keep the verdicts of trials for later runs of the model with this identity."""
+
     def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
         """The cost of scoring the pairs, in words; None where that is not known, or nothing."""
 
@@ -73,6 +76,9 @@ class CausalBackend:
 
     def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
         return generate(self.planner, self.encoder.tokenizer, generations, self.generation_limits, self.counters)
+
+    def keep_verdicts(self, identity: str) -> None:
+        self.planner.keep_verdicts(identity)
 
     def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
         return _described(scoring_cost(self.planner, pairs))

@@ -177,8 +177,7 @@ class HFModel(Model):
             **source.weights.quantization,
             **({"backend": "seq2seq"} if self.model.config.is_encoder_decoder else {}),
         )
-        if isinstance(self.backend, CausalBackend):
-            self.planner.keep_verdicts(self.identity)
+        self.backend.keep_verdicts(self.identity)
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         yield from self.backend.score(self._pairs(requests))

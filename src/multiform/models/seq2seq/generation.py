@@ -29,18 +29,23 @@ def generate(
     generations: Sequence[Generation],
     limits: Limits,
     counters: Counters,
+    *,
+    together: bool = True,
+    use_cache: bool = True,
 ) -> Iterator[Response[Completion]]:
-    """The completion of each sequence, batch by batch.
+    """The completion of each sequence, batch by batch; with `together` False, each batch has one row.
 
     Sequences of one batch have the same limit, because some models force their end token there.
     """
+    if not together:
+        limits = replace(limits, rows=1)
     beams = getattr(model.generation_config, "num_beams", None)
     if generations and beams not in (None, 1):
         what = "the model's generation config asks for %d beams; completions are generated without beam search"
         logger.warning(what, beams)
 
     def run(batch: Sequence[Generation]) -> list[Response[Completion]]:
-        return _generate_batch(model, tokenizer, batch, counters)
+        return _generate_batch(model, tokenizer, batch, counters, use_cache)
 
     ordered = sorted(generations, key=lambda each: (each.limit, -len(each.prompt), each.prompt))
     for _, group in groupby(ordered, key=lambda each: each.limit):
@@ -50,16 +55,22 @@ def generate(
 
 @torch.inference_mode()
 def _generate_batch(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, batch: Sequence[Generation], counters: Counters
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    batch: Sequence[Generation],
+    counters: Counters,
+    use_cache: bool,
 ) -> list[Response[Completion]]:
     # A batch that runs out of memory begins anew, with the same random numbers.
     generations = [replace(generation, tokens=[], rng=copy.copy(generation.rng)) for generation in batch]
     prompts = [generation.prompt for generation in generations]
     ids, mask = (tensor.to(device_of(model)) for tensor in right_padded(prompts))
+    config = greedy_config(model, generations[0].limit, tokenizer.pad_token_id)
+    config.use_cache = use_cache
     decoded = model.generate(
         input_ids=ids,
         attention_mask=mask,
-        generation_config=greedy_config(model, generations[0].limit, tokenizer.pad_token_id),
+        generation_config=config,
         logits_processor=[SamplingProcessor(generations, with_prompts=False)],
         stopping_criteria=[StoppingCriterion(generations, tokenizer, end_tokens(model, tokenizer))],
     )
