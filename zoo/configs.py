@@ -96,11 +96,37 @@ SPECIAL: dict[str, dict[str, Any]] = {
 }
 
 
-def tiny_config(model_type: str) -> PretrainedConfig:
-    """A configuration of an architecture with few and small layers."""
+#: Configurations beside the default one, in which the numbers of a token depend on more than the tokens before it.
+_DYNAMIC = {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0}
+_LONGROPE = {
+    "rope_type": "longrope",
+    "rope_theta": 10000.0,
+    "short_factor": [1.0] * 4,
+    "long_factor": [4.0] * 4,
+    "original_max_position_embeddings": 64,
+}
+VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "llama (dynamic RoPE)": (
+        "llama",
+        {
+            "rope_parameters": {"rope_type": "dynamic", "rope_theta": 10000.0, "factor": 4.0},
+            "max_position_embeddings": 48,
+        },
+    ),
+    "phi3 (LongRoPE)": ("phi3", {"rope_parameters": _LONGROPE, "original_max_position_embeddings": 64}),
+    "doge (kept window)": ("doge", {"keep_window_size": 16}),
+    "bert (encoder)": ("bert", {"is_decoder": False}),
+    "gpt_neo (default layers)": ("gpt_neo", {"window_size": 16}),
+    "qwen2 (sliding window)": ("qwen2", {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1}),
+}
+
+
+def tiny_config(name: str) -> PretrainedConfig:
+    """A configuration with few and small layers of an architecture, or of one of the variants."""
+    model_type, overrides = VARIANTS.get(name, (name, {}))
     kind = CONFIG_MAPPING[model_type]
-    settings = _small(kind()) | SPECIAL.get(model_type, {})
-    config = kind(**{name: value for name, value in settings.items() if value is not None})
+    settings = _small(kind()) | SPECIAL.get(model_type, {}) | overrides
+    config = kind(**{key: value for key, value in settings.items() if value is not None})
     if config.is_encoder_decoder:
         config.decoder_start_token_id = 0
     return config

@@ -29,6 +29,7 @@ from multiform.inference.trial.structure import (
     bytes_per_token,
     full_attention_length,
     is_known,
+    is_library_class,
     obstacle,
 )
 
@@ -133,16 +134,16 @@ class Planner:
         size = pass_tokens(device_of(self.head.model))
         return size if self.head.separable else min(size, self.head.max_tokens)
 
-    @property
-    def shared_length(self) -> int:
-        """The most tokens of a sequence that is scored by plan, as far as the model's structure says.
+    @cached_property
+    def short_length(self) -> int:
+        """The most tokens of a sequence that windows and scaled positions leave as it is, by the configuration."""
+        return full_attention_length(self.head.model.config.get_text_config())[0]
+
+    def scoring_mode(self, longest: int) -> Mode | None:
+        """The mode for scoring sequences of up to that many tokens by plan; None, with a warning, where none fits.
 
         With a `prefix_budget` of 0 nothing is shared: sequences are scored in batches, as lm-eval scores them.
         """
-        return 0 if self.prefix_budget in (0, "0") else self.support.max_length
-
-    def scoring_mode(self, longest: int) -> Mode | None:
-        """The mode for scoring sequences of up to that many tokens by plan; None, with a warning, where none fits."""
         if self.prefix_budget in (0, "0"):
             return None
         if longest > self.support.max_length:
@@ -211,16 +212,19 @@ class Planner:
         model = self.head.model
         if not model.can_generate():
             return Decoding.UNCACHED
-        if not has_plain_cache(model):
+        is_custom = not is_library_class(model)
+        if not is_custom and not has_plain_cache(model):
             return Decoding.ALONE
         try:
             trial = decoding_trial(self.head, length, by_generate=True)
         except TRIAL_ERRORS:  # its own `generate` fails, as that of ProphetNet does
             return Decoding.UNCACHED
+        if is_custom and not trial.is_plain():
+            return Decoding.UNCACHED
         fits = length <= self.support.max_length and self._can_attend
         if fits and trial.allows_shared_prefixes(self.forward, self.pass_size):
             return Decoding.SHARED
-        return Decoding.PADDED if trial.allows_padded_batches() else Decoding.ALONE
+        return Decoding.PADDED if has_plain_cache(model) and trial.allows_padded_batches() else Decoding.ALONE
 
     @torch.inference_mode()
     def _bytes_per_token(self) -> int:

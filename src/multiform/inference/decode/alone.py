@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.inference.batching import run_batches
@@ -14,7 +15,7 @@ from multiform.inference.counters import Counters
 from multiform.inference.decode.processors import SamplingProcessor, StoppingCriterion, greedy_config
 from multiform.inference.device import device_of
 from multiform.inference.limits import Limits
-from multiform.inference.plain import reset_positions
+from multiform.inference.plain import parameters, reset_positions
 from multiform.inference.sequences import Generation, end_tokens
 from multiform.requests import Completion, Response
 
@@ -38,6 +39,13 @@ def generate_alone(
     yield from run_batches(ordered, lambda generation: generation.max_own_tokens, Limits(1, 1), run)
 
 
+def prompt_inputs(model: PreTrainedModel, ids: Tensor) -> dict[str, Tensor]:
+    """The inputs of `generate` for prompts without padding; some recurrent models refuse a mask."""
+    names = parameters(model.forward) | parameters(model.prepare_inputs_for_generation)
+    mask = {"attention_mask": torch.ones_like(ids)} if "attention_mask" in names else {}
+    return {"input_ids": ids, **mask}
+
+
 @torch.inference_mode()
 def _generate(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, generation: Generation, counters: Counters
@@ -46,8 +54,7 @@ def _generate(
     reset_positions(model)
     ids = torch.tensor([generation.prompt], device=device_of(model))
     model.generate(
-        input_ids=ids,
-        attention_mask=torch.ones_like(ids),
+        **prompt_inputs(model, ids),
         generation_config=greedy_config(model, generation.limit, tokenizer.pad_token_id),
         logits_processor=[SamplingProcessor([generation])],
         stopping_criteria=[StoppingCriterion([generation], tokenizer, end_tokens(model, tokenizer))],

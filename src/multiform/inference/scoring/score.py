@@ -34,10 +34,14 @@ def scoring_cost(planner: Planner, pairs: Sequence[Pair]) -> Cost | None:
 
 
 def _parts(planner: Planner, pairs: Sequence[Pair]) -> list[list[int]]:
-    """The pairs that may share prefixes, and those that are too long for it; without empty parts."""
-    short = [index for index, pair in enumerate(pairs) if len(pair.tokens) - 1 <= planner.shared_length]
-    long = [index for index, pair in enumerate(pairs) if len(pair.tokens) - 1 > planner.shared_length]
-    return [part for part in (short, long) if part]
+    """The pairs that are shorter than every window of the model, and the others; without empty parts.
+
+    In one batch, long pairs would change the positions of short ones where these are scaled by the longest row.
+    """
+    parts: tuple[list[int], list[int]] = [], []
+    for index, pair in enumerate(pairs):
+        parts[len(pair.tokens) - 1 > planner.short_length].append(index)
+    return [part for part in parts if part]
 
 
 def _score_part(

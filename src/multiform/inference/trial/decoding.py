@@ -10,6 +10,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from multiform.inference.counters import Counters
+from multiform.inference.decode.alone import prompt_inputs
 from multiform.inference.decode.batch import DecodeBatch, PaddedBatch
 from multiform.inference.decode.processors import greedy_config
 from multiform.inference.decode.shared import SharedPrefixBatch
@@ -42,6 +43,13 @@ class DecodingTrial:
     def allows_padded_batches(self) -> bool:
         """Whether sequences in one cache, padded at the left, get their own logits."""
         return self._agrees(PaddedBatch(self.head.model, Counters()), [0, 0, 0])
+
+    def is_plain(self) -> bool:
+        """Whether the numbers of `generate` are those of the plain forward pass: custom code may misuse its cache."""
+        return all(
+            self._is_close(plain_logits(self.head.model, [*prompt, *tokens[:-1]], last=STEPS), expected)
+            for prompt, tokens, expected in zip(self.prompts, self.tokens, self.expected, strict=True)
+        )
 
     @torch.inference_mode()
     def _agrees(self, batch: DecodeBatch, prefixes: Sequence[int]) -> bool:
@@ -88,7 +96,7 @@ def _generated(model: PreTrainedModel, prompt: Sequence[int]) -> tuple[list[int]
     ids = torch.tensor([list(prompt)], device=device_of(model))
     config = greedy_config(model, STEPS, pad_token_id=0)
     config.update(min_new_tokens=STEPS, return_dict_in_generate=True, output_logits=True)
-    output = model.generate(input_ids=ids, attention_mask=torch.ones_like(ids), generation_config=config)
+    output = model.generate(**prompt_inputs(model, ids), generation_config=config)
     return output.sequences[0, len(prompt) :].tolist(), torch.cat(output.logits).float()
 
 

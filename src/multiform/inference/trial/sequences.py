@@ -14,6 +14,8 @@ SHORT = 128
 #: Tokens that a sequence has of its own, and those of them that are scored.
 OWN = 16
 SCORED = 8
+#: The tokens of a short sequence, fewer than any window has.
+FEW = 5
 #: The number of different tokens in a trial.
 TOKENS = 1000
 
@@ -39,7 +41,7 @@ def trial_length(longest: int, max_length: int) -> int:
 
 
 def trial_pairs(length: int, tokens: Sequence[int]) -> list[Pair]:
-    """Sequences of up to `length` inputs that branch early, late and at the end, scored at their ends.
+    """Sequences of up to `length` inputs that branch early, late and at the end, scored at their ends, and a short one.
 
     In the order of a prefix tree, one branch comes before the rest of the longest sequence and the others come after
     it: so tokens stand in other columns of a forward pass than they would alone, on either side.
@@ -53,15 +55,18 @@ def trial_pairs(length: int, tokens: Sequence[int]) -> list[Pair]:
     own = max(1, min(OWN, length // 4))
     longest = words(length + 1)
     branches = [(length // 3, lowest), (2 * length // 3, highest), (length - own, highest)]
-    sequences = [longest, *([*longest[:depth], first, *words(own)] for depth, first in branches)]
-    return [Pair(array("i", sequence), len(sequence) - min(SCORED, own)) for sequence in sequences]
+    sequences = [longest, *([*longest[:depth], first, *words(own)] for depth, first in branches), words(FEW)]
+    return [Pair(array("i", sequence), max(1, len(sequence) - min(SCORED, own))) for sequence in sequences]
 
 
 def trial_prompts(length: int, tokens: Sequence[int]) -> tuple[list[list[int]], int]:
-    """Prompts of several lengths up to `length`, and the length of the prefix that the first two share."""
+    """Prompts of several lengths up to `length`, and the length of the prefix that the first two share.
+
+    The last is short: beside the others, nearly all of its row is padding.
+    """
     numbers = random.Random(length)
     shared = numbers.choices(tokens, k=max(1, length // 2))
     first, second, third = (
-        numbers.choices(tokens, k=max(1, count)) for count in (length - len(shared), length // 4, length // 3)
+        numbers.choices(tokens, k=max(1, count)) for count in (length - len(shared), length // 4, FEW)
     )
     return [[*shared, *first], [*shared, *second], third], len(shared)
