@@ -11,7 +11,8 @@ from pathlib import Path
 import torch
 import transformers
 
-from zoo.check import TOLERANCE, Finding, check
+from zoo.check import LENGTH, TOLERANCE, Finding, check
+from zoo.configs import CHUNK, WINDOW
 from zoo.models import architectures, zoo_model
 
 TABLE = Path(__file__).parent.parent / "docs" / "architectures.md"
@@ -56,15 +57,17 @@ def page(findings: list[Finding]) -> str:
     shared = sum(finding.scoring == "shared" for finding in compared)
     rows = "\n".join(_line(finding) for finding in compared)
     others = "\n".join(f"* {finding.name}: {finding.problem}" for finding in findings if finding.problem)
+    right = sum(finding.is_right for finding in compared)
     return f"""# Architectures
 
 `make zoo` writes this page. It builds a tiny model of every causal and encoder-decoder architecture of transformers
 {transformers.__version__}, with random weights of large scale, and holds the engine against transformers itself: the
-plain forward pass of each sequence alone, and `generate`. Sequences have up to 150 tokens, beyond every window (24 tokens) and chunk (32).
+plain forward pass of each sequence alone, and `generate`. Sequences have up to {LENGTH} tokens, beyond every window
+({WINDOW} tokens) and chunk ({CHUNK}).
 
-{len(compared)} architectures were compared; {sum(finding.is_right for finding in compared)} of them give every log-likelihood within {TOLERANCE:g} a token, every greedy flag and every
-text. {shared} share prefixes at every length; the others say in the log why they do not. "Difference" is the largest of a log-likelihood,
-for each of its tokens.
+{len(compared)} architectures were compared; {right} of them give every log-likelihood within {TOLERANCE:g} a token,
+every greedy flag and every text. {shared} share prefixes when these sequences are scored; the others say in the log
+why they do not. "Difference" is the largest of a log-likelihood, for each of its tokens.
 
 | architecture | scoring | generation | why prefixes are not shared | difference |
 |---|---|---|---|---|

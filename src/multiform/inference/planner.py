@@ -31,6 +31,7 @@ from multiform.inference.trial.structure import (
     is_known,
     is_library_class,
     obstacle,
+    selects_tokens,
 )
 
 logger = logging.getLogger("multiform")
@@ -202,6 +203,8 @@ class Planner:
         return mode.name if mode else NONE
 
     def _tried_grouping(self, length: int) -> Grouping:
+        if selects_tokens(self.head.model.config.get_text_config()):
+            return Grouping.ALONE
         try:
             trial = scoring_trial(self.head, length)
         except TRIAL_ERRORS:  # it cannot compute sequences of that length; the run will say so

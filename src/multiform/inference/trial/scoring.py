@@ -55,10 +55,13 @@ class ScoringTrial:
             outputs = dict(responses)
         except TRIAL_ERRORS:
             return False
-        return all(
-            abs(outputs[index].loglikelihood - expected) <= tolerance(self.head.model) * max(1.0, abs(expected))
-            for index, expected in enumerate(self.expected)
-        )
+        return all(self._is_close(outputs[index], expected) for index, expected in enumerate(self.expected))
+
+    def _is_close(self, output: LLOutput, expected: float) -> bool:
+        """Whether a log-likelihood is the expected one, up to what rounding changes for each token."""
+        tokens = output.tokens or 1
+        scale = 1.0 if is_exact(self.head.model) else max(1.0, abs(expected) / tokens)
+        return abs(output.loglikelihood - expected) <= tolerance(self.head.model) * tokens * scale
 
 
 def scoring_trial(head: LMHead, length: int) -> ScoringTrial:
@@ -86,5 +89,10 @@ def candidate_modes(head: LMHead) -> Iterator[Mode]:
 
 
 def tolerance(model: PreTrainedModel) -> float:
-    """How far two computations of the same number may be apart, relatively."""
-    return 1e-4 if model.dtype in (torch.float32, torch.float64) else 3e-2
+    """How far two computations of the same number may be apart, for a number of about 1."""
+    return 1e-4 if is_exact(model) else 3e-2
+
+
+def is_exact(model: PreTrainedModel) -> bool:
+    """Whether a model computes with at least 32 bits."""
+    return model.dtype in (torch.float32, torch.float64)

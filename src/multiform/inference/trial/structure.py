@@ -80,6 +80,11 @@ def obstacle(model: PreTrainedModel) -> str:
     return ""
 
 
+def selects_tokens(config: Any) -> bool:
+    """Whether each token attends to a selection of tokens: the rounding of a batch changes it where two score alike."""
+    return any(getattr(config, name, None) for name in ("index_topk", "indexer_budget"))
+
+
 def full_attention_length(config: Any) -> tuple[int, str]:
     """The longest sequence whose tokens see all before them at their plain positions, and what ends there."""
     limits: list[tuple[int, str]] = [(2**31, "")]
