@@ -27,6 +27,7 @@ from multiform.inference.planner import Planner
 from multiform.inference.sampling import Sampling
 from multiform.inference.scoring.score import score
 from multiform.inference.sequences import Generation, Pair
+from multiform.inference.trial.structure import rope_kinds
 from multiform.models.seq2seq.backend import Seq2SeqBackend
 from multiform.models.seq2seq.scoring import decoder_tokens
 from multiform.requests import Completion, LLOutput
@@ -187,7 +188,7 @@ def _prompts(length: int) -> list[list[int]]:
     numbers = random.Random(5)
     shared = _tokens(numbers, length // 2)
     ends = [length - len(shared), 7, 30]
-    return [*([*shared, *_tokens(numbers, end)] for end in ends), *(_tokens(numbers, size) for size in (40, 4, 20))]
+    return [*([*shared, *_tokens(numbers, end)] for end in ends), *(_tokens(numbers, size) for size in (4, 20))]
 
 
 def _tokens(numbers: random.Random, count: int) -> list[int]:
@@ -203,10 +204,16 @@ def _generations(prompts: Sequence[list[int]]) -> list[Generation]:
 
 @torch.no_grad()
 def _plain(judge: PreTrainedModel, pair: Pair) -> Tensor:
-    """The logits at a pair's continuation, by a copy of the model that has computed nothing else."""
+    """The logits at a pair's continuation, by the model alone."""
     ids = torch.tensor([pair.tokens[:-1].tolist()])
-    logits: Tensor = copy.deepcopy(judge)(input_ids=ids, **accepted(judge.forward, use_cache=False)).logits[0]
+    logits: Tensor = _fresh(judge)(input_ids=ids, **accepted(judge.forward, use_cache=False)).logits[0]
     return logits[pair.start - 1 :]
+
+
+def _fresh(judge: PreTrainedModel) -> PreTrainedModel:
+    """The model as if it had computed nothing before: where it remembers the longest sequence, a copy."""
+    kinds = [kind for kind, _ in rope_kinds(judge.config.get_text_config())]
+    return copy.deepcopy(judge) if "dynamic" in kinds else judge
 
 
 @torch.no_grad()
@@ -232,7 +239,7 @@ def _texts(judge: PreTrainedModel, prompts: Sequence[list[int]]) -> list[str] | 
         config = greedy_config(judge, NEW_TOKENS, tokenizer.pad_token_id)
         config.use_cache = getattr(judge.config, "use_cache", None) is not False
         try:
-            output = copy.deepcopy(judge).generate(**prompt_inputs(judge, ids), generation_config=config)
+            output = _fresh(judge).generate(**prompt_inputs(judge, ids), generation_config=config)
         except Exception:  # noqa: BLE001 - whatever the model itself raises
             return None
         start = 1 if judge.config.is_encoder_decoder else len(prompt)
