@@ -22,7 +22,7 @@ from multiform.inference.plain import accepted
 from multiform.inference.scoring.by_batch import Grouping
 from multiform.inference.trial.decoding import decoding_trial
 from multiform.inference.trial.records import TrialRecords
-from multiform.inference.trial.scoring import TRIAL_ERRORS, candidate_modes, scoring_trial
+from multiform.inference.trial.scoring import attempt, candidate_modes, scoring_trial
 from multiform.inference.trial.sequences import SHORT, trial_length, trial_tokens
 from multiform.inference.trial.structure import (
     SHORTEST,
@@ -71,8 +71,7 @@ class PrefixSupport:
 class Planner:
     """How one model's requests are computed.
 
-    `budget` is the model argument `prefix_budget`, `max_length` the model's context length, and `identity` what
-    verdicts are kept under; without one they are kept for this run only.
+    `budget` is the model argument `prefix_budget`, and `max_length` the model's context length.
     """
 
     def __init__(self, head: LMHead, *, budget: int | str | None = None, max_length: int = 2**31) -> None:
@@ -148,19 +147,26 @@ class Planner:
         if self.prefix_budget in (0, "0"):
             return None
         if longest > self.support.max_length:
-            return self._warn(self.support.reason)
+            self._warn(self.support.reason)
+            return None
         if self.is_known:
             return self.support.mode
         length = trial_length(longest, min(self.max_length - 1, self.support.max_length))
-        name = self.records.verdict(f"plan of {length}", lambda: self._long_trial(length))
-        return Mode[name] if name != NONE else self._warn(OTHER_RESULTS)
+        name = self.records.verdict(f"plan of {length}", lambda: self._long_trial(length), otherwise=NONE)
+        if name == NONE:
+            self._warn(OTHER_RESULTS)
+            return None
+        return Mode[name]
 
     def grouping(self, longest: int) -> Grouping:
         """Which sequences of up to that many tokens may be scored in one batch."""
         if self.is_known:
             return Grouping.PADDED
         length = trial_length(longest, self.max_length - 1)
-        grouping = Grouping[self.records.verdict(f"batches of {length}", lambda: self._tried_grouping(length).name)]
+        name = self.records.verdict(
+            f"batches of {length}", lambda: self._tried_grouping(length).name, otherwise=Grouping.ALONE.name
+        )
+        grouping = Grouping[name]
         if grouping is Grouping.EQUAL_LENGTHS:
             self._warn("padding changes its results, so that only sequences of one length go into a batch")
         if grouping is Grouping.ALONE:
@@ -172,7 +178,10 @@ class Planner:
         if self.is_known and longest <= self.support.max_length and self._shares_short_prefixes:
             return Decoding.SHARED
         length = trial_length(longest, self.max_length)
-        return Decoding[self.records.verdict(f"decoding {length}", lambda: self._tried_decoding(length).name)]
+        name = self.records.verdict(
+            f"decoding {length}", lambda: self._tried_decoding(length).name, otherwise=Decoding.ALONE.name
+        )
+        return Decoding[name]
 
     def warn_about_decoding(self, decoding: Decoding, longest: int) -> None:
         """Say in the log why sequences of up to that many tokens are not decoded together."""
@@ -184,7 +193,7 @@ class Planner:
     def _shares_short_prefixes(self) -> bool:
         length = min(SHORT // 2, self.support.max_length, self.max_length)
         trial = decoding_trial(self.head, length, by_generate=False)
-        return self._can_attend and trial.allows_shared_prefixes(self.forward, self.pass_size)
+        return self._can_attend and trial is not None and trial.allows_shared_prefixes(self.forward, self.pass_size)
 
     @property
     def _can_attend(self) -> bool:
@@ -193,7 +202,7 @@ class Planner:
 
     def _tried_mode(self, length: int, modes: list[Mode]) -> Mode | None:
         trial = scoring_trial(self.head, length)
-        return next((mode for mode in modes if trial.allows_mode(mode, self.pass_size)), None)
+        return next((mode for mode in modes if trial and trial.allows_mode(mode, self.pass_size)), None)
 
     def _long_trial(self, length: int) -> str:
         """The name of the mode that is right for sequences of that length; those failed by short ones are left out."""
@@ -205,11 +214,8 @@ class Planner:
     def _tried_grouping(self, length: int) -> Grouping:
         if selects_tokens(self.head.model.config.get_text_config()):
             return Grouping.ALONE
-        try:
-            trial = scoring_trial(self.head, length)
-        except TRIAL_ERRORS:  # it cannot compute sequences of that length; the run will say so
-            return Grouping.ALONE
-        return next((grouping for grouping in Grouping if trial.allows_grouping(grouping)), Grouping.ALONE)
+        trial = scoring_trial(self.head, length)
+        return next((grouping for grouping in Grouping if trial and trial.allows_grouping(grouping)), Grouping.ALONE)
 
     def _tried_decoding(self, length: int) -> Decoding:
         model = self.head.model
@@ -218,9 +224,8 @@ class Planner:
         is_custom = not is_library_class(model)
         if not is_custom and not has_plain_cache(model):
             return Decoding.ALONE
-        try:
-            trial = decoding_trial(self.head, length, by_generate=True)
-        except TRIAL_ERRORS:  # its own `generate` fails, as that of ProphetNet does
+        trial = decoding_trial(self.head, length, by_generate=True)
+        if trial is None:  # its own `generate` fails, as that of ProphetNet does
             return Decoding.UNCACHED
         if is_custom and not trial.is_plain():
             return Decoding.UNCACHED
@@ -236,11 +241,8 @@ class Planner:
         tokens = trial_tokens(model.config.get_text_config())[:4]
         ids = torch.tensor([tokens], device=device_of(model))
         options = accepted(model.forward, past_key_values=cache, use_cache=True, logits_to_keep=1)
-        try:
-            model(input_ids=ids, **options)
-            return bytes_per_token(cache, len(tokens))
-        except TRIAL_ERRORS:
-            return 0
+        attempt(lambda: model(input_ids=ids, **options))
+        return bytes_per_token(cache, len(tokens))
 
     def _warn(self, reason: str) -> None:
         if reason not in self._warned:

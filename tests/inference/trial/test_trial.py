@@ -13,14 +13,13 @@ import pytest
 import torch
 import transformers
 
-from multiform.inference import planner as planner_module
 from multiform.inference.forward import Mode
 from multiform.inference.layers import has_standard_layers
 from multiform.inference.planner import Decoding
 from multiform.inference.scoring.by_batch import Grouping
 from multiform.inference.scoring.by_plan import scoring_plan
 from multiform.inference.trial.records import TrialRecords
-from multiform.inference.trial.scoring import PASSES
+from multiform.inference.trial.scoring import PASSES, scoring_trial
 from multiform.inference.trial.sequences import trial_length, trial_pairs
 from multiform.inference.trial.structure import is_known
 from multiform.models.hf.model import HFModel
@@ -135,13 +134,12 @@ def test_a_verdict_is_kept_for_the_next_run(tmp_path: Path, monkeypatch: pytest.
     folder = save(tmp_path / "neo", transformers.AutoModelForCausalLM.from_config(gpt_neo()))
     expected = dict(HFModel(str(folder)).loglikelihood(REQUESTS))
     lengths: list[int] = []
-    trial = planner_module.scoring_trial
 
     def counted(head: Any, length: int) -> Any:
         lengths.append(length)
-        return trial(head, length)
+        return scoring_trial(head, length)
 
-    monkeypatch.setattr(planner_module, "scoring_trial", counted)
+    monkeypatch.setattr("multiform.inference.planner.scoring_trial", counted)
     again = HFModel(str(folder))
     assert dict(again.loglikelihood(REQUESTS)) == expected
     assert lengths == [128]  # the short one, which every run makes
@@ -166,10 +164,20 @@ def test_a_model_that_is_the_same_at_every_length_is_tried_on_short_sequences(
 
 def test_records_are_read_by_the_same_model_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MULTIFORM_STORE", str(tmp_path / "answers.db"))
-    assert TrialRecords("a").verdict("plan of 128", lambda: "MASKED") == "MASKED"
-    assert TrialRecords("a").verdict("plan of 128", lambda: "NONE") == "MASKED"
-    assert TrialRecords("b").verdict("plan of 128", lambda: "NONE") == "NONE"
-    assert TrialRecords("a").verdict("plan of 256", lambda: "NONE") == "NONE"
+    assert TrialRecords("a").verdict("plan of 128", lambda: "MASKED", otherwise="none") == "MASKED"
+    assert TrialRecords("a").verdict("plan of 128", lambda: "none", otherwise="none") == "MASKED"
+    assert TrialRecords("b").verdict("plan of 128", lambda: "none", otherwise="none") == "none"
+    assert TrialRecords("a").verdict("plan of 256", lambda: "none", otherwise="none") == "none"
+
+
+def test_a_trial_that_does_not_fit_into_memory_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MULTIFORM_STORE", str(tmp_path / "answers.db"))
+
+    def fail() -> str:
+        raise torch.OutOfMemoryError("out of memory")
+
+    assert TrialRecords("a").verdict("plan of 128", fail, otherwise="none") == "none"
+    assert TrialRecords("a").verdict("plan of 128", lambda: "MASKED", otherwise="none") == "MASKED"
 
 
 def gpt_neo() -> transformers.GPTNeoConfig:

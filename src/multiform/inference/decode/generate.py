@@ -98,7 +98,7 @@ class _Scheduler:
                 sorted(generations, key=lambda generation: (-len(generation.prompt), generation.prompt))
             )
             self.new_batch = partial(PaddedBatch if decoding is Decoding.PADDED else UncachedBatch, model, counters)
-        self.batch = self.new_batch()
+        self.batch: DecodeBatch = self.new_batch()
 
     @torch.inference_mode()
     def step(self) -> bool:

@@ -18,7 +18,7 @@ from multiform.inference.device import device_of
 from multiform.inference.forward import Forward
 from multiform.inference.lm_head import LMHead
 from multiform.inference.plain import plain_logits, reset_positions
-from multiform.inference.trial.scoring import TRIAL_ERRORS, tolerance
+from multiform.inference.trial.scoring import attempt, tolerance
 from multiform.inference.trial.sequences import trial_prompts, trial_tokens
 
 #: Tokens that each sequence of a trial gets.
@@ -51,41 +51,48 @@ class DecodingTrial:
             for prompt, tokens, expected in zip(self.prompts, self.tokens, self.expected, strict=True)
         )
 
-    @torch.inference_mode()
     def _agrees(self, batch: DecodeBatch, prefixes: Sequence[int]) -> bool:
-        """Decode all sequences together: the last joins when the others are under way, and the first leaves."""
-        rows = [0, 1]
-        try:
-            reset_positions(self.head.model)
-            logits = [[line] for line in batch.prefill(self.prompts[:2], prefixes[:2])]
-            for step in range(STEPS - 1):
-                if step == 1:
-                    rows.append(2)
-                    logits.append([batch.prefill(self.prompts[2:], prefixes[2:])[0]])
-                if step == 2:
-                    rows = [1, 2]
-                    batch.keep(rows)
-                last_tokens = [self.tokens[row][len(logits[row]) - 1] for row in rows]
-                for row, line in zip(rows, batch.decode(last_tokens), strict=True):
-                    logits[row].append(line)
-        except TRIAL_ERRORS:
+        logits = attempt(lambda: self._decoded(batch, prefixes))
+        if logits is None:
             return False
         pairs = zip(logits, self.expected, strict=True)
         return all(self._is_close(torch.stack(lines), expected[: len(lines)]) for lines, expected in pairs)
+
+    @torch.inference_mode()
+    def _decoded(self, batch: DecodeBatch, prefixes: Sequence[int]) -> list[list[Tensor]]:
+        """Decode all sequences together: the last joins when the others are under way, and the first leaves."""
+        rows = [0, 1]
+        reset_positions(self.head.model)
+        logits = [[line] for line in batch.prefill(self.prompts[:2], prefixes[:2])]
+        for step in range(STEPS - 1):
+            if step == 1:
+                rows.append(2)
+                logits.append([batch.prefill(self.prompts[2:], prefixes[2:])[0]])
+            if step == 2:
+                rows = [1, 2]
+                batch.keep(rows)
+            last_tokens = [self.tokens[row][len(logits[row]) - 1] for row in rows]
+            for row, line in zip(rows, batch.decode(last_tokens), strict=True):
+                logits[row].append(line)
+        return logits
 
     def _is_close(self, ours: Tensor, expected: Tensor) -> bool:
         scale = expected.abs().max().clamp(min=1.0)
         return bool((ours - expected.to(ours.device)).abs().max() <= tolerance(self.head.model) * scale)
 
 
-def decoding_trial(head: LMHead, length: int, *, by_generate: bool) -> DecodingTrial:
+def decoding_trial(head: LMHead, length: int, *, by_generate: bool) -> DecodingTrial | None:
     """The trial of sequences of up to `length` tokens, judged by the model's `generate` or its plain forward pass.
 
     The two agree for most models. Where they do not, as with caches that forget, `generate` is right by definition.
+    None where the judge fails.
     """
     tokens = trial_tokens(head.model.config.get_text_config())
     prompts, shared = trial_prompts(max(8, length - STEPS), tokens)
-    judged = [_generated(head.model, prompt) if by_generate else _forced(head.model, prompt) for prompt in prompts]
+    judge = _generated if by_generate else _forced
+    judged = attempt(lambda: [judge(head.model, prompt) for prompt in prompts])
+    if judged is None:
+        return None
     return DecodingTrial(head, prompts, shared, [row for row, _ in judged], [logits for _, logits in judged])
 
 

@@ -13,6 +13,7 @@ import torch
 import transformers
 
 import multiform.inference
+from multiform.inference.batching import run_in_memory
 from multiform.paths import cache_root
 
 
@@ -23,10 +24,16 @@ class TrialRecords:
         self.path = _folder() / f"{_hash(identity)}.json" if identity else None
         self.verdicts = self._read()
 
-    def verdict(self, question: str, ask: Callable[[], str]) -> str:
-        """The verdict on a question: the kept one, or that of a trial."""
+    def verdict(self, question: str, ask: Callable[[], str], otherwise: str) -> str:
+        """The verdict on a question: the kept one, or that of a trial.
+
+        A trial that runs out of memory gives the verdict `otherwise`, which is not kept.
+        """
         if question not in self.verdicts:
-            self._add(question, ask())
+            verdict = run_in_memory(ask)
+            if verdict is None:
+                return otherwise
+            self._add(question, verdict)
         return self.verdicts[question]
 
     def _add(self, question: str, verdict: str) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
 from multiform.inference.attention import is_available
+from multiform.inference.batching import is_out_of_memory
 from multiform.inference.counters import Counters
 from multiform.inference.device import device_of
 from multiform.inference.forward import Forward, Mode
@@ -28,6 +30,22 @@ from multiform.requests import LLOutput, Response
 TRIAL_ERRORS = (AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError, RuntimeError)
 #: Forward passes into which the sequences of a trial are cut, at least.
 PASSES = 3
+
+
+Result = TypeVar("Result")
+
+
+def attempt(run: Callable[[], Result]) -> Result | None:
+    """The result of a part of a trial, or None where the model does not take such inputs.
+
+    That memory runs out says nothing about the model, so it is raised.
+    """
+    try:
+        return run()
+    except TRIAL_ERRORS as error:
+        if is_out_of_memory(error):
+            raise
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +69,10 @@ class ScoringTrial:
         return self._agrees(score_by_batch(self.head, self.pairs, limits, Counters(), grouping))
 
     def _agrees(self, responses: Iterable[Response[LLOutput]]) -> bool:
-        try:
-            outputs = dict(responses)
-        except TRIAL_ERRORS:
-            return False
-        return all(self._is_close(outputs[index], expected) for index, expected in enumerate(self.expected))
+        outputs = attempt(lambda: dict(responses))
+        return outputs is not None and all(
+            self._is_close(outputs[index], expected) for index, expected in enumerate(self.expected)
+        )
 
     def _is_close(self, output: LLOutput, expected: float) -> bool:
         """Whether a log-likelihood is the expected one, up to what rounding changes for each token."""
@@ -64,10 +81,11 @@ class ScoringTrial:
         return abs(output.loglikelihood - expected) <= tolerance(self.head.model) * tokens * scale
 
 
-def scoring_trial(head: LMHead, length: int) -> ScoringTrial:
-    """The trial of sequences of up to `length` inputs."""
+def scoring_trial(head: LMHead, length: int) -> ScoringTrial | None:
+    """The trial of sequences of up to `length` inputs; None where the model itself cannot compute them."""
     pairs = trial_pairs(length, trial_tokens(head.model.config.get_text_config()))
-    return ScoringTrial(head, pairs, [loglikelihood_alone(head, pair) for pair in pairs])
+    expected = attempt(lambda: [loglikelihood_alone(head, pair) for pair in pairs])
+    return None if expected is None else ScoringTrial(head, pairs, expected)
 
 
 def loglikelihood_alone(head: LMHead, pair: Pair) -> float:

@@ -115,4 +115,4 @@ def rope_kinds(config: Any) -> list[tuple[str, int]]:
 def bytes_per_token(cache: DynamicCache, tokens: int) -> int:
     """The memory of a token's keys and values in a cache of that many tokens; 0 where a model did not use it."""
     tensors = [getattr(layer, name, None) for layer in cache.layers for name in ("keys", "values")]
-    return sum(tensor.nbytes for tensor in tensors if tensor is not None) // tokens
+    return sum(int(tensor.nbytes) for tensor in tensors if tensor is not None) // tokens

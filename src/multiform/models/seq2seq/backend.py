@@ -18,7 +18,7 @@ from multiform.inference.trial.records import TrialRecords
 from multiform.inference.trial.sequences import trial_length
 from multiform.models.seq2seq.generation import generate
 from multiform.models.seq2seq.scoring import score
-from multiform.models.seq2seq.trial import TOGETHER, UNCACHED, decodes_together, scores_together
+from multiform.models.seq2seq.trial import ALONE, TOGETHER, UNCACHED, decodes_together, scores_together
 from multiform.models.tokenizer import Encoder, after_prefix, check_length, encode_texts, move_whitespace
 from multiform.requests import Completion, LLOutput, Response
 
@@ -107,7 +107,7 @@ class Seq2SeqBackend:
     def verdict(self, question: str, longest: int, ask: Callable[[PreTrainedModel, int], str]) -> str:
         """How sequences with contexts of up to that many tokens are computed, by a trial of that length."""
         length = trial_length(longest, self.max_length)
-        return self.records.verdict(f"{question} {length}", lambda: ask(self.model, length))
+        return self.records.verdict(f"{question} {length}", lambda: ask(self.model, length), otherwise=ALONE)
 
     def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
         if not pairs:

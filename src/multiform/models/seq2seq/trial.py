@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from multiform.inference.counters import Counters
 from multiform.inference.decode.processors import greedy_config
 from multiform.inference.device import device_of
-from multiform.inference.trial.scoring import TRIAL_ERRORS, tolerance
+from multiform.inference.trial.scoring import attempt, tolerance
 from multiform.inference.trial.sequences import trial_tokens
 from multiform.models.seq2seq.scoring import Row, batch_logits, decoder_tokens, plain_logits, right_padded
 
@@ -29,10 +29,9 @@ def scores_together(model: PreTrainedModel, length: int) -> str:
         Row(tuple(context), tuple(decoder_tokens(model, continuation)))
         for context, continuation in zip(_contexts(model, length), continuations, strict=True)
     ]
-    try:
-        together = batch_logits(model, rows, Counters())
-        alone = [plain_logits(model, row, Counters())[0] for row in rows]
-    except TRIAL_ERRORS:
+    together = attempt(lambda: batch_logits(model, rows, Counters()))
+    alone = attempt(lambda: [plain_logits(model, row, Counters())[0] for row in rows])
+    if together is None or alone is None:
         return ALONE
     agree = all(_is_close(model, ours[: len(each)], each) for ours, each in zip(together, alone, strict=True))
     return TOGETHER if agree else ALONE
@@ -41,13 +40,11 @@ def scores_together(model: PreTrainedModel, length: int) -> str:
 def decodes_together(model: PreTrainedModel, length: int) -> str:
     """Whether completions of contexts of up to `length` tokens can be generated in one batch."""
     contexts = _contexts(model, length)
-    try:
-        alone = [_generated(model, [context])[0] for context in contexts]
-    except TRIAL_ERRORS:  # as with ProphetNet, whose decoder takes no cached positions
+    alone = attempt(lambda: [_generated(model, [context])[0] for context in contexts])
+    if alone is None:  # as with ProphetNet, whose decoder takes no cached positions
         return UNCACHED
-    try:
-        together = _generated(model, contexts)
-    except TRIAL_ERRORS:
+    together = attempt(lambda: _generated(model, contexts))
+    if together is None:
         return ALONE
     agree = all(_is_close(model, ours, each) for ours, each in zip(together, alone, strict=True))
     return TOGETHER if agree else ALONE
