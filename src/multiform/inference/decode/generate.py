@@ -14,12 +14,13 @@ from transformers import PreTrainedTokenizerBase
 
 from multiform.inference.batching import halved, run_in_memory
 from multiform.inference.counters import Counters
-from multiform.inference.decode.batch import DecodeBatch, decode_batch, has_plain_cache
+from multiform.inference.decode.alone import generate_alone
+from multiform.inference.decode.batch import DecodeBatch, PaddedBatch, UncachedBatch
 from multiform.inference.decode.shared import SharedPrefixBatch
 from multiform.inference.generation_config import has_processors, logits_processors
 from multiform.inference.limits import PREFILL_TOKENS, Limits
 from multiform.inference.plan import Cost, plan, shared_prefixes
-from multiform.inference.planner import Planner
+from multiform.inference.planner import Decoding, Planner
 from multiform.inference.sampling import next_token
 from multiform.inference.sequences import Generation, end_tokens
 from multiform.requests import Completion, Response
@@ -33,7 +34,14 @@ def generate(
     counters: Counters,
 ) -> Iterator[Response[Completion]]:
     """The completion of each sequence, as soon as it is finished."""
-    scheduler = _Scheduler(planner, tokenizer, generations, limits, counters)
+    if not generations:
+        return
+    decoding = planner.decoding(_longest(generations))
+    planner.warn_about_decoding(decoding, _longest(generations))
+    if decoding is Decoding.ALONE:
+        yield from generate_alone(planner.head.model, tokenizer, generations, counters)
+        return
+    scheduler = _Scheduler(planner, tokenizer, generations, limits, counters, decoding)
     while scheduler.waiting or scheduler.running:
         if not run_in_memory(scheduler.step):
             scheduler.shrink()
@@ -44,7 +52,9 @@ def generate(
 
 def prefill_cost(planner: Planner, generations: Sequence[Generation]) -> Cost | None:
     """The cost of prefilling the prompts; None where they cannot share prefixes."""
-    if not planner.can_plan_decoding(_longest(generations)):
+    decoding = planner.decoding(_longest(generations))
+    planner.warn_about_decoding(decoding, _longest(generations))
+    if decoding is not Decoding.SHARED:
         return None
     prompts = [array("i", generation.prompt) for generation in generations]
     last = [len(prompt) - 1 for prompt in prompts]
@@ -70,6 +80,7 @@ class _Scheduler:
         generations: Sequence[Generation],
         limits: Limits,
         counters: Counters,
+        decoding: Decoding,
     ) -> None:
         model = planner.head.model
         self.model = model
@@ -79,18 +90,18 @@ class _Scheduler:
         self.running: list[Generation] = []
         self.finished: deque[Generation] = deque()
         self.new_batch: Callable[[], DecodeBatch]
-        if planner.can_plan_decoding(_longest(generations)):
+        if decoding is Decoding.SHARED:
             self.limits = replace(limits, tokens=min(limits.tokens, planner.decode_tokens))
             self.waiting = deque(_grouped_by_prefix(generations, planner.budget))
             self.new_batch = partial(SharedPrefixBatch, planner.forward, counters, size=planner.pass_size)
         else:
-            self.limits = limits if has_plain_cache(model) else Limits(1, limits.tokens)
+            self.limits = limits if decoding is Decoding.PADDED else Limits(1, limits.tokens)
             # The longest first: if memory is short, that shows at once.
             self.waiting = deque(
                 sorted(generations, key=lambda generation: (-len(generation.prompt), generation.prompt))
             )
-            self.new_batch = partial(decode_batch, model, counters)
-        self.batch = self.new_batch()
+            self.new_batch = partial(PaddedBatch if decoding is Decoding.PADDED else UncachedBatch, model, counters)
+        self.batch: DecodeBatch = self.new_batch()
 
     @torch.inference_mode()
     def step(self) -> bool:

@@ -39,6 +39,9 @@ class Backend(Protocol):
     def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
         """The completion of each sequence."""
 
+    def keep_verdicts(self, identity: str) -> None:
+        """Keep the verdicts of trials for later runs of the model with this identity."""
+
     def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
         """The cost of scoring the pairs, in words; None where that is not known, or nothing."""
 
@@ -79,6 +82,9 @@ class CausalBackend:
             yield from generate(self.planner, tokenizer, single, self.generation_limits, self.counters)
         with_beams = [generation for generation in generations if generation.num_beams > 1]
         yield from beam_search(model, tokenizer, with_beams, self.counters)
+
+    def keep_verdicts(self, identity: str) -> None:
+        self.planner.keep_verdicts(identity)
 
     def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
         return _described(scoring_cost(self.planner, pairs))

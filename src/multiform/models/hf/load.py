@@ -107,7 +107,7 @@ def check_backend(source: Source, config: transformers.PretrainedConfig) -> None
 def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
     """The context length of a model, by its configuration or its tokenizer."""
     config = getattr(model.config, "text_config", None) or model.config
-    for name in ("n_positions", "max_position_embeddings", "n_ctx"):
+    for name in ("n_positions", "max_position_embeddings", "max_encoder_position_embeddings", "n_ctx"):
         value = getattr(config, name, None)
         if value is not None:
             return int(value)

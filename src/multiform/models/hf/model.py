@@ -180,6 +180,7 @@ class HFModel(Model):
             **source.weights.quantization,
             **({"backend": "seq2seq"} if self.model.config.is_encoder_decoder else {}),
         )
+        self.backend.keep_verdicts(self.identity)
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         yield from self.backend.score(self._pairs(requests))
@@ -254,7 +255,7 @@ class HFModel(Model):
         if self.model.config.is_encoder_decoder:
             return Seq2SeqBackend(model=self.model, **options)
         self.head = LMHead(self.model)
-        self.planner = Planner(self.head, budget=prefix_budget)
+        self.planner = Planner(self.head, budget=prefix_budget, max_length=self.max_length)
         return CausalBackend(planner=self.planner, **options)
 
     def _pairs(self, requests: Sequence[LoglikelihoodRequest]) -> list[Pair]:
