@@ -7,13 +7,14 @@
 # make bench  Multiform and lm-eval side by side, an hour; make bench-short takes five minutes
 # make parity  every request of 589 lm-eval tasks, byte for byte; a quarter of an hour, the second time minutes
 # make parity-tasks  all 13,093 task files of lm-eval: which load, and which give a prompt
+# make zoo  every architecture of transformers against its own forward pass, a quarter of an hour; writes docs/architectures.md
 # make foreign-tasks  what formats recover from lm-eval's task files, counted into docs/foreign-tasks.md
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo browser test test-fast test-slow test-servers golden check format bench bench-short parity parity-tasks foreign-tasks clean
+.PHONY: help setup demo browser test test-fast test-slow test-servers golden check format bench bench-short parity parity-tasks zoo foreign-tasks clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -80,6 +81,9 @@ parity: $(BIN)/.dev
 
 parity-tasks: $(BIN)/.dev
 	$(BIN)/python -m parity.made
+
+zoo: $(BIN)/.dev
+	$(BIN)/python -m zoo
 
 foreign-tasks: $(BIN)/.dev
 	$(BIN)/python scripts/inference_report.py
