@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from multiform.cli import convert, formats, ls, run, show, validate
+from multiform.cli import convert, formats, lint, ls, run, show, validate
 from multiform.cli.parser import Parser
 from multiform.errors import MultiformError, UsageError, nearest, reason
 
@@ -21,12 +21,21 @@ examples:
   multiform show quiz@cot --num_fewshot 2              the exact prompt that a model gets
   multiform ls formats                                 the formats, with their descriptions
   multiform validate my_task.yaml                      what is wrong with a task, and where
+  multiform lint my_task.yaml@all                      what would spoil its scores, before a model is asked
   multiform convert my_task.yaml --to style            the same task in another dialect
   multiform formats explain mcq::gpqa                  a format's fields, its prompt, and its other names
 
 'multiform COMMAND --help' explains a command.
 """
-_COMMANDS = {"run": run, "show": show, "ls": ls, "validate": validate, "convert": convert, "formats": formats}
+_COMMANDS = {
+    "run": run,
+    "show": show,
+    "ls": ls,
+    "validate": validate,
+    "lint": lint,
+    "convert": convert,
+    "formats": formats,
+}
 
 logger = logging.getLogger("multiform")
 

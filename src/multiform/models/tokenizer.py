@@ -77,7 +77,7 @@ class Encoder:
         )
 
 
-def load_encoder(name: str, prefix_token_id: int | None, add_bos_token: bool) -> Encoder:
+def load_encoder(name: str, prefix_token_id: int | None, add_bos_token: bool | None) -> Encoder:
     """The encoder of a tokenizer from a folder or the hub, without its model."""
     tokenizer = _load_tokenizer(name)
     prefix = first_token(tokenizer, prefix_token_id, where=name)
