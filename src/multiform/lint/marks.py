@@ -26,7 +26,7 @@ def marked(value: Any) -> Any:
 
     White space stays outside, so that what strips a text does the same to a marked one.
     """
-    return mapped(value, lambda text: _mark(text) if text.strip() else text)
+    return mapped(value, _mark)
 
 
 def mapped(value: Any, change: Callable[[str], str]) -> Any:

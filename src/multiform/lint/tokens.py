@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from multiform.errors import ModelError, UsageError, shorten
 from multiform.forms import Sample
 from multiform.forms.prompt import chat_messages
+from multiform.inference.plan import Tokens
 from multiform.lint.codes import Code
 from multiform.lint.finding import Finding, Hit
 from multiform.lint.prompts import Prompts
@@ -107,8 +108,14 @@ def _borders(sample: Sample, encoder: Encoder) -> Iterator[tuple[LoglikelihoodRe
     for request, (context, _) in moved.items():
         spaced, stripped = encoded[request.context], encoded[context]
         whole = encoded[request.context + request.continuation]
-        before = spaced if whole[: len(spaced)] == spaced else stripped
-        yield request, whole[: len(stripped)] != stripped, len(whole) - len(before)
+        before = max(_common(whole, spaced), _common(whole, stripped))
+        yield request, _common(whole, stripped) < len(stripped), len(whole) - before
+
+
+def _common(whole: Tokens, context: Tokens) -> int:
+    """How many tokens two texts have in common at their beginning."""
+    pairs = enumerate(zip(whole, context, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(whole), len(context)))
 
 
 def token_hits(prompts: Prompts, tokenizer: Tokenizer) -> Iterator[Hit]:
