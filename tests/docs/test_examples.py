@@ -259,7 +259,8 @@ def _run(block: Block) -> None:
             done = subprocess.run([sys.executable, *_stand_ins(words[1:])], capture_output=True, text=True, check=False)
             assert done.returncode == 0, done.stderr
         else:
-            assert main(_stand_ins(words[1:])) == 0, line
+            code = main(_stand_ins(words[1:]))
+            assert code == 0 or (code == 1 and words[1] == "lint"), line  # it may find something
     assert ran
 
 

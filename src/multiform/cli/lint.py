@@ -110,7 +110,7 @@ def _print(linted: Sequence[FormFindings], findings: Sequence[Finding], errors: 
     for error in errors:
         print(f"error: {error}")
     for finding in findings:
-        print(f"{finding.form}: {finding}" if finding.form and finding.form not in (finding.where or "") else finding)
+        print(finding)
     silenced = _distinct([finding for form in linted for finding in form.silenced])
     forms = ", ".join(form.form for form in linted[:4]) + (f" and {len(linted) - 4} more" if len(linted) > 4 else "")
     if linted:

@@ -43,11 +43,12 @@ def _hit(code: Code, doc_id: int, error: DataError, where: str | None) -> Hit:
 
 def _cause(task: Task, doc: Doc) -> Code | None:
     """Why a document cannot be rendered; None for a reason that is none of these."""
-    format, fields = task.config.format, task.renderer.fields(doc)
+    format = task.config.format
     try:
+        fields = task.renderer.fields(doc)
         choices = fields.choices if format is None else fields.raw_choices
     except MultiformError:
-        choices = None if format is None else fields.raw_choices
+        return None
     if choices is None:
         return None
     if format is not None and isinstance(format.choice_labels, tuple) and len(choices) > len(format.choice_labels):

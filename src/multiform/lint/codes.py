@@ -57,6 +57,10 @@ class Explanation:
     def __str__(self) -> str:
         return f"{self.meaning}\n\nWhy: {self.why}\nFix: {self.fix}"
 
+    def row(self, code: str) -> str:
+        """The code's row in the table of the documentation."""
+        return f"| `{code}` | {self.meaning} {self.why} | {self.fix} |"
+
 
 CODES: dict[Code, Explanation] = {
     "missing_space": Explanation(
@@ -67,7 +71,7 @@ CODES: dict[Code, Explanation] = {
     "doubled_space": Explanation(
         "Two spaces in a row where two parts of a prompt meet, or where a prompt and its answer meet.",
         "The second space is often a token of its own, so that the answer is scored after something unusual.",
-        "Remove the space on one side, or trim the column: {{ question | trim }}.",
+        "Remove the space on one side, or trim the column: {{ question.strip() }}.",
     ),
     "trailing_space": Explanation(
         "A prompt that a model completes, a line of the template, or a scored answer ends in a space.",

@@ -35,7 +35,7 @@ class Finding:
     docs: int | None = None
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
+        place = (f"{self.where}: " if self.where else "") + (f"{self.form}: " if "@" in self.form else "")
         example = f" ({self.example})" if self.example else ""
         return f"{place}{self.what}{example}; {self.hint} [{self.code}]"
 

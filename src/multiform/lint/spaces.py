@@ -121,15 +121,17 @@ def _request_hits(prompts: Prompts) -> Iterator[Hit]:
         for (code, key), example in faults.items():
             ending = "an answer ends in a space" if key == "doc_to_choice" else "the prompt ends in a space"
             what = ending if code == "trailing_space" else _WHAT[code]
-            hint = f"change {key}" if key == "target_delimiter" else "remove it"
+            hint = f"change {key}" if key == "target_delimiter" else "remove it, or change target_delimiter"
             yield _hit(code, config.where(key), sample.doc_id, example, hint, what)
 
 
 def _border_faults(context: str, continuation: str, *, chat: bool) -> Iterator[tuple[tuple[Code, str], str]]:
     around = context[-20:] + continuation[:20]
     spaces = len(continuation) - len(continuation.lstrip(" \t"))
-    if spaces > 1 or (spaces and context[-1:] in (" ", "\t")):
-        yield ("doubled_space", "target_delimiter"), around
+    if spaces and context[-1:] in (" ", "\t"):
+        yield ("doubled_space", "doc_to_text"), around
+    elif spaces > 1:
+        yield ("doubled_space", "doc_to_choice"), around
     if context and continuation and not chat and _wants_space(context[-1], continuation[0]):
         yield ("missing_space", "target_delimiter"), around
     if continuation.strip() and continuation[-1] in " \t":

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from multiform.errors import ModelError, UsageError, shorten
 from multiform.forms import Sample
 from multiform.forms.prompt import chat_messages
-from multiform.inference.plan import Tokens
 from multiform.lint.codes import Code
 from multiform.lint.finding import Finding, Hit
 from multiform.lint.prompts import Prompts
-from multiform.models.tokenizer import Encoder, load_encoder, move_whitespace
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a tokenizer is only needed where one is named
     from multiform.forms import ChatTemplate
+    from multiform.inference.plan import Tokens
+    from multiform.models.tokenizer import Encoder
 
 #: The keys of a task that messages come from.
 _KEYS = {"system": "description", "user": "doc_to_text", "assistant": "doc_to_target"}
@@ -39,6 +39,7 @@ class Tokenizer:
     def load(cls, name: str, *, max_length: int | None = None) -> Tokenizer:
         """The tokenizer of a folder or of the hub, or of the bundled model for "bundled"; no model is loaded."""
         from multiform.models.chat import ChatTemplate as TokenizerChat
+        from multiform.models.tokenizer import load_encoder
 
         try:
             encoder = load_encoder(_folder(name), None, None)
@@ -100,6 +101,8 @@ def _borders(sample: Sample, encoder: Encoder) -> Iterator[tuple[LoglikelihoodRe
     White space at the end of a context, such as the line break of a chat template, is scored with the continuation
     but is no part of it.
     """
+    from multiform.models.tokenizer import move_whitespace
+
     asked = (instance.request for instance in sample.instances)
     requests = [request for request in asked if isinstance(request, LoglikelihoodRequest) and request.context]
     moved = {request: move_whitespace(request.context, request.continuation) for request in requests}
