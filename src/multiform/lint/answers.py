@@ -37,11 +37,12 @@ def _visible(prompts: Prompts) -> Iterator[Hit]:
         shown = names and _shows_answer(prompts, probe, names, answers)
         if shown or (ends and question[-len(gold) - 1 : -len(gold)] in (" ", "\n") and _is_last_value(probe, gold)):
             yield Hit(
+                doc_id=probe.doc_id,
                 code="answer_in_prompt",
                 where=config.where("doc_to_text"),
                 what="the prompt has its answer",
                 hint="remove the answer's column from doc_to_text",
-                example=f"doc {probe.doc_id}: {shorten(question[-60:], 90)}",
+                example=shorten(question[-60:], 90),
             )
 
 
@@ -99,20 +100,22 @@ def _stops(prompts: Prompts) -> Iterator[Hit]:
     place = task.config.where("generation_kwargs", "until")
     hint = "choose a stop string that only the layout has"
     for sample in prompts.samples if task.form.compares else ():
-        stop = next((stop for stop in stops for text in sample.references if stop in str(text).strip()), None)
-        if stop is not None:
-            example = f"doc {sample.doc_id}: {shorten(str(sample.references[0])[-60:], 90)}"
-            what = f"the stop string {shorten(stop, 30)} is in the answer"
-            yield Hit(code="stop_in_answer", where=place, what=what, hint=hint, example=example)
+        answers = [str(text).strip() for text in sample.references]
+        stop, text = next(((stop, text) for stop in stops for text in answers if stop in text), ("", ""))
+        if stop:
+            what, shown = f"the stop string {shorten(stop, 30)} is in the answer", _around(text, stop)
+            yield Hit(doc_id=sample.doc_id, code="stop_in_answer", where=place, what=what, hint=hint, example=shown)
     for probe in prompts.probes:
         texts = [] if probe.question is None else values(probe.question)
-        stop = next((stop for stop in stops if stop.strip() and any(stop in text for text in texts)), None)
-        if stop is not None:
-            text = next(text for text in texts if stop in text)
-            at = text.index(stop)
-            example = f"doc {probe.doc_id}: {shorten(text[max(0, at - 30) : at + 30], 80)}"
-            what = f"the stop string {shorten(stop, 30)} is in the text of the question"
-            yield Hit(code="stop_in_prompt", where=place, what=what, hint=hint, example=example)
+        stop, text = next(((stop, text) for stop in stops if stop.strip() for text in texts if stop in text), ("", ""))
+        if stop:
+            what, shown = f"the stop string {shorten(stop, 30)} is in the text of the question", _around(text, stop)
+            yield Hit(doc_id=probe.doc_id, code="stop_in_prompt", where=place, what=what, hint=hint, example=shown)
+
+
+def _around(text: str, part: str) -> str:
+    at = text.index(part)
+    return shorten(text[max(0, at - 30) : at + 30], 80)
 
 
 def stop_findings(prompts: Prompts) -> list[Finding]:

@@ -48,31 +48,36 @@ class Finding:
 class Hit:
     """What is odd about one document; hits that differ in nothing but the document become one finding."""
 
+    doc_id: int
     code: Code
     where: str | None
     what: str
     hint: str
-    example: str
+    example: str = ""
 
 
 def counted(hits: Iterable[Hit], total: int, *, task: str, form: str = "") -> list[Finding]:
     """The findings that the hits of `total` documents amount to, with the first document as the example."""
-    groups: dict[tuple[Code, str | None, str], list[Hit]] = {}
+    groups: dict[tuple[Code, str | None, str], dict[int, Hit]] = {}
     for hit in hits:
-        groups.setdefault((hit.code, hit.where, hit.what), []).append(hit)
+        groups.setdefault((hit.code, hit.where, hit.what), {}).setdefault(hit.doc_id, hit)
     return [
         Finding(
             code=code,
             task=task,
             form=form,
             where=where,
-            what=f"{what}: {len(group)} of {total} documents",
-            example=group[0].example,
-            hint=group[0].hint,
-            docs=len(group),
+            what=f"{what}: {len(by_doc)} of {total} documents",
+            example=_example(next(iter(by_doc.values()))),
+            hint=next(iter(by_doc.values())).hint,
+            docs=len(by_doc),
         )
-        for (code, where, what), group in groups.items()
+        for (code, where, what), by_doc in groups.items()
     ]
+
+
+def _example(hit: Hit) -> str:
+    return f"doc {hit.doc_id}: {hit.example}" if hit.example else f"doc {hit.doc_id}"
 
 
 def silenced(config: TaskConfig) -> Mapping[str, str]:

@@ -176,11 +176,11 @@ def pool_hits(prompts: Prompts) -> Iterator[Hit]:
     for doc_id, doc in prompts.docs.items():
         if _key(renderer, doc) in pool:
             yield Hit(
+                doc_id=doc_id,
                 code="evaluated_docs_in_shots",
                 where=task.config.where("fewshot_split"),
                 what="evaluated documents are also in the split of few-shot examples",
                 hint="remove them from the few-shot split",
-                example=f"doc {doc_id}",
             )
 
 

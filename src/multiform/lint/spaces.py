@@ -144,5 +144,5 @@ def _ends_in_space(context: str, gen_prefix: str, prompts: Prompts) -> bool:
 
 
 def _hit(code: Code, where: str | None, doc_id: int, example: str, hint: str, what: str | None = None) -> Hit:
-    shown = f"doc {doc_id}: {shorten(example, 90)}"
-    return Hit(code=code, where=where, what=what or _WHAT[code], hint=hint, example=shown)
+    shown = shorten(example, 90)
+    return Hit(doc_id=doc_id, code=code, where=where, what=what or _WHAT[code], hint=hint, example=shown)

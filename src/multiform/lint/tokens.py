@@ -138,11 +138,12 @@ def _border_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokeniz
         if spanning is not None:
             joint = shorten(spanning.context[-15:], 40), shorten(spanning.continuation[:15], 40)
             yield Hit(
+                doc_id=sample.doc_id,
                 code="token_across_border",
                 where=prompts.task.config.where("target_delimiter"),
                 what="a token spans the border of prompt and answer",
                 hint="let the answer begin with a space, and the prompt end without one",
-                example=f"doc {sample.doc_id}: {joint[0]} + {joint[1]}",
+                example=f"{joint[0]} + {joint[1]}",
             )
 
 
@@ -164,11 +165,12 @@ def _length_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokeniz
     for doc_id, length in longest.items():
         if length > tokenizer.max_length:
             yield Hit(
+                doc_id=doc_id,
                 code="truncated_prompts",
                 where=prompts.task.config.where("num_fewshot"),
                 what=f"prompts and completions are longer than the {tokenizer.max_length} tokens that the model reads",
                 hint="use fewer few-shot examples or a smaller max_gen_toks",
-                example=f"doc {doc_id}: {length} tokens",
+                example=f"{length} tokens",
             )
 
 
@@ -191,13 +193,14 @@ def _bos_hits(prompts: Prompts, tokenizer: Tokenizer) -> Iterator[Hit]:
         if begin == [token, token] or own is not None:
             text = prompt if own is None else own.content
             yield Hit(
+                doc_id=probe.doc_id,
                 code="doubled_bos",
                 where=prompts.task.config.where(
                     "description" if own is not None and own.role == "system" else "doc_to_text"
                 ),
                 what=f"the prompt's text has the token {shorten(bos, 30)}, which is added to prompts",
                 hint="remove it from the text",
-                example=f"doc {probe.doc_id}: {shorten(text[:60], 80)}",
+                example=shorten(text[:60], 80),
             )
 
 
@@ -214,10 +217,11 @@ def _chat_hits(prompts: Prompts) -> Iterator[Hit]:
                 continue
             lost = "white space around" if text.strip() in written else "a part of"
             yield Hit(
+                doc_id=probe.doc_id,
                 code="chat_template_strips",
                 where=prompts.task.config.where(_KEYS[message["role"]]),
                 what=f"the chat template strips {lost} the {message['role']}'s message",
                 hint="keep white space at its ends out of it, or check that nothing depends on it",
-                example=f"doc {probe.doc_id}: {shorten(text[-60:], 90)}",
+                example=shorten(text[-60:], 90),
             )
             break
