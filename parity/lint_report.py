@@ -10,14 +10,18 @@ import argparse
 import fnmatch
 import json
 import logging
+import multiprocessing
 import os
 import random
 import re
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import get_args
+
+import datasets
 
 from multiform.errors import MultiformError
 from multiform.forms import RunSettings
@@ -39,14 +43,19 @@ class Linted:
     error: str | None = None
 
 
-def linted(task: found.TaskFile, mirror: Path, tokenizer: Tokenizer) -> Linted:
+@cache
+def _tokenizer() -> Tokenizer:
+    return Tokenizer.load("bundled")
+
+
+def linted(task: found.TaskFile, mirror: Path) -> Linted:
     """Lint one task; without few-shot examples where there are too few rows to draw them from."""
     error = None
     for shots in (SHOTS, 0):
         random.seed(0)
         try:
             form = ours.load_task(task.path, mirror).under(RunSettings(num_fewshot=shots))
-            report = lint_form(form, form.doc_iterator(limit=DOCS), tokenizer)
+            report = lint_form(form, form.doc_iterator(limit=DOCS), _tokenizer())
             return Linted(task.name, report.findings)
         except MultiformError as failed:
             error = str(failed)
@@ -97,6 +106,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("tasks", nargs="*", metavar="GLOB", help="print the findings about these instead")
     options = parser.parse_args(argv)
     logging.getLogger("multiform").setLevel(logging.ERROR)
+    datasets.disable_progress_bars()
     done = []
     with standins.installed():
         for one in _all(options.tasks):
@@ -116,12 +126,13 @@ def main(argv: Sequence[str]) -> int:
 
 def _all(globs: Sequence[str]) -> Iterator[Linted]:
     mirror = Path(os.environ.get("MULTIFORM_DATASET_MIRROR") or ROOT.parent / "shared" / "data").resolve()
-    tokenizer = Tokenizer.load("bundled")
     tasks = found.mirrored(found.task_folder(), mirror)
-    for task in tasks:
-        if not globs or any(fnmatch.fnmatchcase(task.name, glob) for glob in globs):
-            yield linted(task, mirror, tokenizer)
-            print(f"{task.name}", file=sys.stderr, flush=True)
+    wanted = [task for task in tasks if not globs or any(fnmatch.fnmatchcase(task.name, glob) for glob in globs)]
+    with multiprocessing.get_context("fork").Pool(2) as pool:  # a fork has the stand-ins
+        for number, one in enumerate(pool.imap(partial(linted, mirror=mirror), wanted, chunksize=4), start=1):
+            yield one
+            if number % 50 == 0:
+                print(f"{number} of {len(wanted)} tasks", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ def _visible(prompts: Prompts) -> Iterator[Hit]:
     answers = [{name: probe.doc.get(name) for name in names} for probe in prompts.probes]
     for probe in prompts.probes:
         gold = golds.get(probe.doc_id, "").strip()
-        question = probe.turns[-1].content.rstrip()
+        question = prompts.questions[probe.doc_id].rstrip()
         ends = len(gold) > 1 and question.endswith(gold) and not question[: -len(gold)].strip().endswith(gold)
         shown = names and _shows_answer(prompts, probe, names, answers)
         if shown or (ends and question[-len(gold) - 1 : -len(gold)] in (" ", "\n") and _is_last_value(probe, gold)):
@@ -99,9 +99,10 @@ def _stops(prompts: Prompts) -> Iterator[Hit]:
     stops = [stop for stop in task.form.generation_kwargs.get("until") or () if isinstance(stop, str)]
     place = task.config.where("generation_kwargs", "until")
     hint = "choose a stop string that only the layout has"
-    for sample in prompts.samples if task.form.compares else ():
+    compared = task.form.compares and not task.config.unsafe_code  # the reference of code may be its tests
+    for sample in prompts.samples if compared else ():
         answers = [str(text).strip() for text in sample.references]
-        stop, text = next(((stop, text) for stop in stops for text in answers if stop in text), ("", ""))
+        stop, text = next(((stop, text) for stop in stops for text in answers if _cuts(stop, text)), ("", ""))
         if stop:
             what, shown = f"the stop string {shorten(stop, 30)} is in the answer", _around(text, stop)
             yield Hit(doc_id=sample.doc_id, code="stop_in_answer", where=place, what=what, hint=hint, example=shown)
@@ -111,6 +112,11 @@ def _stops(prompts: Prompts) -> Iterator[Hit]:
         if stop:
             what, shown = f"the stop string {shorten(stop, 30)} is in the text of the question", _around(text, stop)
             yield Hit(doc_id=probe.doc_id, code="stop_in_prompt", where=place, what=what, hint=hint, example=shown)
+
+
+def _cuts(stop: str, text: str) -> bool:
+    """Whether a stop string cuts a text before its end; one at the very end is there to end it."""
+    return bool(stop in text and text.partition(stop)[2].strip())
 
 
 def _around(text: str, part: str) -> str:
@@ -127,7 +133,7 @@ def stop_findings(prompts: Prompts) -> list[Finding]:
     for shot in prompts.shots:
         written = shot.answer.content.rstrip() if prompts.chat else shot.question.after + shot.answer.content.rstrip()
         written = written.lstrip() if prompts.samples and prompts.samples[0].gen_prefix else written
-        stop = next((stop for stop in stops if stop in written), None)
+        stop = next((stop for stop in stops if _cuts(stop, written)), None)
         if stop is not None:
             return [
                 Finding(

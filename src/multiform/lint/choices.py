@@ -10,7 +10,7 @@ from multiform.fields import Doc
 from multiform.forms import Sample, Task
 from multiform.lint.codes import Code
 from multiform.lint.finding import Finding, Hit
-from multiform.lint.prompts import Prompts
+from multiform.lint.prompts import Prompts, are_labels
 
 #: A pattern is reported if chance alone gives it once in ten thousand tasks, in this many documents or more.
 _P_VALUE = 1e-4
@@ -115,16 +115,18 @@ def _positions(prompts: Prompts) -> Iterator[Finding]:
     samples = _single_gold(prompts)
     if not samples or prompts.task.renderer.several_inputs:
         return
-    labels = all(len(choice.strip(" .()")) <= 2 for choice in prompts.shared_choices)
-    classes = bool(prompts.shared_choices) and not labels
+    classes = bool(prompts.shared_choices) and not are_labels(prompts.shared_choices)
     if not classes and not prompts.shows_choices:
         return  # the model does not see an order
-    number = Counter(len(prompts.choice_texts[sample.doc_id]) for sample in samples).most_common(1)[0][0]
-    golds = [sample.gold[0] for sample in samples if len(prompts.choice_texts[sample.doc_id]) == number]
+    numbers = {sample.doc_id: prompts.positions(sample) for sample in samples}
+    number = Counter(numbers.values()).most_common(1)[0][0]
+    golds = [sample.gold[0] for sample in samples if numbers[sample.doc_id] == number > sample.gold[0]]
+    if len(golds) < _LEAST or number < 2:
+        return
     counts = Counter(golds)
     position, most = counts.most_common(1)[0]
     skew = (most / len(golds) - 1 / number) / (1 - 1 / number)
-    if len(golds) < _LEAST or skew < (_CLASS_SKEW if classes else _POSITION_SKEW) or not _is_uneven(counts, number):
+    if skew < (_CLASS_SKEW if classes else _POSITION_SKEW) or not _is_uneven(counts, number):
         return
     config = prompts.task.config
     name = shorten(prompts.shared_choices[position], 30) if classes else f"{position + 1} of {number}"

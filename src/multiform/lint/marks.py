@@ -55,6 +55,12 @@ def unmarked(text: str) -> str:
     return text.replace(_OPEN, "").replace(_CLOSE, "")
 
 
+def is_whole(text: str) -> bool:
+    """Whether no text of the document was cut, so that each mark has its counterpart."""
+    rest = _VALUE.sub("", text)
+    return _OPEN not in rest and _CLOSE not in rest
+
+
 def literals(text: str) -> Iterator[Literal]:
     """The parts of a marked text that are not from the document, with their neighbours.
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,7 +11,10 @@ from multiform.errors import DataError
 from multiform.fields import Doc
 from multiform.forms import ChatTemplate, Sample, Task
 from multiform.forms.prompt import Message
-from multiform.lint.marks import marked, unmarked
+from multiform.lint.marks import is_whole, marked, unmarked
+
+#: Two labels in order, such as "(A) yes (B) no".
+_ENUMERATED = re.compile(r"(?<!\w)\(?A[.):].*?(?<!\w)\(?B[.):]", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,18 +79,43 @@ class Prompts:
         return distinct.pop() if len(distinct) == 1 and len(self.choice_texts) > 1 else ()
 
     @cached_property
+    def questions(self) -> dict[int, str]:
+        """The question of each document as its prompt has it, after all examples."""
+        return {
+            probe.doc_id: next(message.content for message in reversed(probe.turns) if message.role == "user")
+            for probe in self.probes
+        }
+
+    @cached_property
     def shows_choices(self) -> bool:
-        """Whether prompts show the choices: their texts, or letters before something else."""
+        """Whether prompts show the choices: their texts, or texts that have labels."""
         format = self.task.config.format
         if format is not None:
             return format.shows_choices
-        shown = [_shows(sample) for sample in self.samples if len(sample.choices) > 1]
+        shown = [_shows(sample) for sample in self.samples]
         return bool(shown) and sum(shown) > len(shown) / 2
+
+    def positions(self, sample: Sample) -> int:
+        """How many choices a model can pick from: of labels that are ranked, those that the prompt shows."""
+        if sample.texts or not are_labels(sample.choices):
+            return len(sample.choices)
+        shown = [
+            re.search(rf"(?<!\w)\(?{re.escape(label.strip(' .()'))}[.):]", sample.prompt) for label in sample.choices
+        ]
+        return sum(match is not None for match in shown) or len(sample.choices)
+
+
+def are_labels(choices: Sequence[str]) -> bool:
+    """Whether choices are labels of something else: letters or numbers."""
+    return all(len(choice.strip(" .()")) <= 2 for choice in choices)
 
 
 def _shows(sample: Sample) -> bool:
-    labels = all(len(choice.strip(" .()")) <= 2 for choice in sample.choices)
-    return labels or all(choice.strip() in sample.prompt for choice in sample.choices)
+    if len(sample.choices) > 1 and are_labels(sample.choices):
+        return True
+    if len(sample.choices) > 1 and all(choice.strip() in sample.prompt for choice in sample.choices):
+        return True
+    return _ENUMERATED.search(sample.prompt) is not None
 
 
 def render(task: Task, docs: Iterable[tuple[int, Doc]], chat_template: ChatTemplate | None = None) -> Prompts:
@@ -133,4 +162,4 @@ def _marked_question(task: Task, doc: Doc, question: str) -> str | None:
         text = str(task.renderer.fields(marked(doc)).question)
     except Exception:  # noqa: BLE001  (a task's own code may raise anything about a changed document)
         return None
-    return text if unmarked(text) == question else None
+    return text if unmarked(text) == question and is_whole(text) else None

@@ -10,8 +10,10 @@ from multiform.fields import Doc
 from multiform.forms import Task
 from multiform.forms.renderer import Renderer
 from multiform.lint.finding import Finding, Hit
+from multiform.lint.marks import literals
 from multiform.lint.prompts import Prompts, Shot
 from multiform.requests import Completion, GenerationRequest, Instance, LoglikelihoodRequest
+from multiform.scoring.filters.extraction import INVALID
 
 #: The least number of documents from which the text that all have in common is known.
 _LEAST = 5
@@ -28,25 +30,27 @@ def shot_findings(prompts: Prompts) -> list[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """What several texts have in common at their beginning and at their end."""
+    """What several texts have in common at their beginning and at their end, whatever their white space."""
 
     begin: str
     end: str
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> _Frame:
-        distinct = list(dict.fromkeys(texts))
-        if len(distinct) < _LEAST:
-            return cls("", "")
-        return cls(_common(distinct), _common([text[::-1] for text in distinct])[::-1])
+    def of(cls, beginnings: Sequence[str], ends: Sequence[str]) -> _Frame:
+        return cls(_common(list(map(_spaced, beginnings))), _common([_spaced(end)[::-1] for end in ends])[::-1])
 
     def lacking(self, texts: Sequence[str]) -> str | None:
         """The part of the frame that none of the texts has."""
-        if _is_layout(self.end) and not any(text.rstrip().endswith(self.end.rstrip()) for text in texts):
+        spaced = [_spaced(text) for text in texts]
+        if _is_layout(self.end) and not any(self.end.strip() in text for text in spaced):
             return self.end
-        if _is_layout(self.begin) and not any(text.startswith(self.begin.strip()) for text in texts):
+        if _is_layout(self.begin) and not any(text.startswith(self.begin.strip()) for text in spaced):
             return self.begin
         return None
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _common(texts: Sequence[str]) -> str:
@@ -55,7 +59,10 @@ def _common(texts: Sequence[str]) -> str:
     >>> _common(["Question: 2 + 2?", "Question: why?"])
     'Question: '
     """
-    first, last = min(texts), max(texts)  # whatever these two have in common, those between have as well
+    first, last = (
+        min(texts, default=""),
+        max(texts, default=""),
+    )  # whatever these two have in common, those between have as well
     length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
     return first[:length]
 
@@ -65,18 +72,35 @@ def _is_layout(text: str) -> bool:
 
 
 def _layout(prompts: Prompts) -> Iterator[Finding]:
-    """Examples without the text that all questions have, or the other way round."""
-    if any(probe.turns[-1].role != "user" and len(probe.turns) < 2 for probe in prompts.probes):
-        return
-    questions = [next(m.content for m in reversed(probe.turns) if m.role == "user") for probe in prompts.probes]
+    """Examples without the text that all questions have, or the other way round.
+
+    The answer of an example belongs to it: "Let's think step by step." may end the question or begin the answer.
+    """
+    questions = list(prompts.questions.values())
     examples = [shot.question.content for shot in prompts.shots]
-    for texts, others, who in ((questions, examples, "questions"), (examples, questions, "examples")):
-        missing = _Frame.of(texts).lacking(others)
+    solved = [shot.question.content + shot.question.after + shot.answer.content for shot in prompts.shots]
+    for frame, others, (whose, other) in (
+        (_question_frame(prompts, questions), solved, ("questions", "examples")),
+        (_text_frame(examples), questions, ("examples", "questions")),
+    ):
+        missing = frame.lacking(others)
         if missing is not None:
-            other = "examples" if who == "questions" else "questions"
-            what = f"all {who} have {shorten(missing[-40:], 60)}, and none of the {other} has it"
+            what = f"all {whose} have {shorten(missing[-40:], 60)}, and none of the {other} has it"
             yield _finding(prompts, what, f"an example: {shorten(examples[0][-60:], 90)}")
             return
+
+
+def _question_frame(prompts: Prompts, questions: Sequence[str]) -> _Frame:
+    """The text of the template around the questions, or what all have in common where that is not known."""
+    parts = [list(literals(probe.question)) for probe in prompts.probes if probe.question is not None]
+    if len(parts) < len(questions):
+        return _text_frame(questions)
+    return _Frame.of([first.text for first, *_ in parts], [last.text for *_, last in parts])
+
+
+def _text_frame(texts: Sequence[str]) -> _Frame:
+    distinct = list(dict.fromkeys(texts))
+    return _Frame.of(distinct, distinct) if len(distinct) >= _LEAST else _Frame("", "")
 
 
 def _border(prompts: Prompts) -> Iterator[Finding]:
@@ -154,7 +178,11 @@ def _is_no_choice(renderer: Renderer, shot: Shot) -> bool:
 
 
 def _scores_nothing(task: Task, shot: Shot) -> bool:
-    """Whether every metric is 0 for the answer of an example as a completion."""
+    """Whether every metric is 0 for the answer of an example as a completion.
+
+    Of examples that the task lists itself the short answer is not known; for these, whether no filter finds one.
+    """
+    listed = task.form.fewshot.split is None and task.form.fewshot.samples is not None
     request = GenerationRequest.of(shot.question.content, task.form.generation_kwargs)
     try:
         sample = task.renderer.answered(0, shot.doc, [Instance(0, 0, request)])
@@ -162,6 +190,8 @@ def _scores_nothing(task: Task, shot: Shot) -> bool:
         scored = task.scorer.score(sample, [Completion(completion)] * task.config.repeats)
     except MultiformError:  # examples may have other columns than documents
         return False
+    if listed:
+        return bool(scored) and all(one.prediction == INVALID for one in scored)
     values = [value for one in scored for value in one.values.values()]
     return bool(values) and all(isinstance(value, int | float) and value == 0 for value in values)
 

@@ -11,7 +11,7 @@ from multiform.forms import Sample
 from multiform.forms.prompt import chat_messages
 from multiform.lint.codes import Code
 from multiform.lint.finding import Finding, Hit
-from multiform.lint.prompts import Prompts
+from multiform.lint.prompts import Prompts, are_labels
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 if TYPE_CHECKING:  # a tokenizer is only needed where one is named
@@ -72,8 +72,7 @@ def token_findings(prompts: Prompts, tokenizer: Tokenizer) -> list[Finding]:
     sample = next(sample for sample in prompts.samples if sample.choices == longest)
     numbers = dict(zip(longest, (scored for _, _, scored in _borders(sample, tokenizer.encoder)), strict=False))
     shown = ", ".join(f"{shorten(choice, 20)} {number}" for choice, number in numbers.items())
-    labels = all(len(choice.strip(" .()")) <= 2 for choice in longest)
-    scores_labels = config.format.scored == "labels" if config.format is not None else labels
+    scores_labels = config.format.scored == "labels" if config.format is not None else are_labels(longest)
     problems: dict[Code, tuple[str, str]] = {}
     if scores_labels and any(number > 1 for number in numbers.values()):
         what = "labels that are scored have several tokens"
