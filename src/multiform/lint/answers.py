@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from multiform.errors import shorten
 from multiform.fields import Doc
 from multiform.formats.infer import about_choices
+from multiform.forms import Sample
 from multiform.lint.documents import columns
 from multiform.lint.finding import Finding, Hit
-from multiform.lint.marks import mapped, values
+from multiform.lint.marks import values
 from multiform.lint.prompts import Probe, Prompts
 
 #: A text that no document has.
@@ -26,69 +26,67 @@ def answer_hits(prompts: Prompts) -> Iterator[Hit]:
 
 def _visible(prompts: Prompts) -> Iterator[Hit]:
     """Prompts that change with the answer alone, or that end in the answer."""
-    config = prompts.task.config
+    task = prompts.task
+    if task.renderer.several_inputs:  # the prompts of a document are its choices
+        return
     names = _answer_columns(prompts)
-    golds = {sample.doc_id: _gold_text(sample.choices, sample.gold, sample.references) for sample in prompts.samples}
-    answers = [{name: probe.doc.get(name) for name in names} for probe in prompts.probes]
+    golds = {sample.doc_id: _gold_text(sample) for sample in prompts.samples}
     for probe in prompts.probes:
-        gold = golds.get(probe.doc_id, "").strip()
         question = prompts.questions[probe.doc_id].rstrip()
-        ends = len(gold) > 1 and question.endswith(gold) and not question[: -len(gold)].strip().endswith(gold)
-        shown = names and _shows_answer(prompts, probe, names, answers)
-        if shown or (ends and question[-len(gold) - 1 : -len(gold)] in (" ", "\n") and _is_last_value(probe, gold)):
+        ends = not prompts.shows_choices and _ends_in(probe, question, golds[probe.doc_id].strip())
+        if ends or (names and _changes_with_answer(prompts, probe, names)):
             yield Hit(
                 doc_id=probe.doc_id,
                 code="answer_in_prompt",
-                where=config.where("doc_to_text"),
+                where=task.config.where("doc_to_text"),
                 what="the prompt has its answer",
                 hint="remove the answer's column from doc_to_text",
                 example=shorten(question[-60:], 90),
             )
 
 
-def _is_last_value(probe: Probe, gold: str) -> bool:
+def _ends_in(probe: Probe, question: str, gold: str) -> bool:
     """Whether the question ends in a text of the document that is the answer, and not in a sentence with it."""
-    return probe.question is not None and values(probe.question)[-1:] == [gold]
+    if len(gold) < 2 or probe.question is None or not question.endswith(gold):
+        return False
+    return values(probe.question)[-1:] == [gold]
 
 
-def _gold_text(choices: tuple[str, ...], gold: tuple[int, ...], references: tuple[Any, ...]) -> str:
-    if choices:
-        return choices[gold[0]] if gold and gold[0] < len(choices) else ""
-    return str(references[0]) if references else ""
+def _gold_text(sample: Sample) -> str:
+    if sample.choices:
+        return sample.choices[sample.gold[0]] if sample.gold and sample.gold[0] < len(sample.choices) else ""
+    return str(sample.references[0]) if sample.references else ""
 
 
 def _answer_columns(prompts: Prompts) -> list[str]:
     """The columns that only the answer reads, not the choices."""
     mapping = prompts.task.config.mapping
     answer = columns(mapping.answer) if mapping.answer is not None else None
-    if not answer:
-        return []
     others = columns(mapping.choices) if mapping.choices is not None else frozenset()
-    return [] if others is None else sorted(answer - others)
+    return [] if answer is None or others is None else sorted(answer - others)
 
 
-def _shows_answer(prompts: Prompts, probe: Probe, names: list[str], answers: list[dict[str, Any]]) -> bool:
-    """Whether another answer in the document makes another prompt, in which nothing but the answer changed."""
-    question = _question(prompts, probe.doc)
+def _changes_with_answer(prompts: Prompts, probe: Probe, names: list[str]) -> bool:
+    """Whether the question is another one for another answer, and differs in nothing but the answer.
+
+    Among choices the other answer is that of another document. Without choices it is a text that stands for itself,
+    so that a question which is computed from the same column, such as a sentence without its last word, is none.
+    """
+    question, answer = _question(prompts, probe.doc), {name: probe.doc.get(name) for name in names}
     if question is None:
         return False
-    texts = {name: value for name in names if isinstance(value := probe.doc.get(name), str) and value.strip()}
-    if texts and prompts.task.config.mapping.choices is None:
-        changed = _question(prompts, {**probe.doc, **mapped(texts, lambda _: _SENTINEL)})
-        return changed is not None and any(
-            changed.replace(_SENTINEL, text) == question != changed for text in texts.values()
-        )
-    other = next((answer for answer in answers if answer != {name: probe.doc.get(name) for name in names}), None)
-    if other is None or prompts.task.config.mapping.choices is None:
-        return False
-    changed = _question(prompts, {**probe.doc, **other})
-    return changed is not None and changed != question
+    if prompts.task.config.mapping.choices is None:
+        texts = {name: value for name, value in answer.items() if isinstance(value, str) and value.strip()}
+        changed = _question(prompts, {**probe.doc, **dict.fromkeys(texts, _SENTINEL)}) or ""
+        return _SENTINEL in changed and question in [changed.replace(_SENTINEL, text) for text in texts.values()]
+    others = ({name: other.doc.get(name) for name in names} for other in prompts.probes)
+    other = next((values for values in others if values != answer), answer)
+    return _question(prompts, {**probe.doc, **other}) not in (None, question)
 
 
 def _question(prompts: Prompts, doc: Doc) -> str | None:
-    fields = prompts.task.renderer.fields(doc)
     try:
-        return str(fields.question)
+        return str(prompts.task.renderer.fields(doc).question)
     except Exception:  # noqa: BLE001  (a task's own code may raise anything about a changed document)
         return None
 

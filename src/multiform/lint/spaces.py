@@ -24,6 +24,8 @@ _UNSPACED = re.compile(
     "[\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
 )
 
+#: What stands after a message.
+_KEYS = {"system": "description", "user": "target_delimiter", "assistant": "fewshot_delimiter"}
 _WHAT: dict[Code, str] = {
     "missing_space": "a space is missing",
     "doubled_space": "two spaces in a row",
@@ -37,7 +39,7 @@ def space_hits(prompts: Prompts) -> Iterator[Hit]:
     config = prompts.task.config
     template = config.where("doc_to_text" if config.format is None else "formats")
     for probe in prompts.probes:
-        for code, example in dict(_template_faults(probe)).items():
+        for code, example in _template_faults(probe):
             yield _hit(code, template, probe.doc_id, example, "correct the template, or trim the column")
         if not prompts.chat:
             yield from _joint_hits(prompts, probe)
@@ -61,11 +63,13 @@ def _faults(part: Literal) -> Iterator[Code]:
         yield "trailing_space"
     if right and part.text and _wants_space(part.text[-1], right):
         yield "missing_space"
-    begins_section = part.text[:1].isupper() or _LABEL.match(part.text)
-    if left and (
-        (not part.text and _wants_space(left, right)) or (begins_section and _wants_space(left, part.text[0]))
-    ):
+    if left and _begins_section(part) and _wants_space(left, part.text[:1] or right):
         yield "glued_sections"
+
+
+def _begins_section(part: Literal) -> bool:
+    """Whether a text of the document is followed by another one, or by a word that begins something new."""
+    return not part.text or part.text[0].isupper() or _LABEL.match(part.text) is not None
 
 
 def _wants_space(before: str, after: str) -> bool:
@@ -81,17 +85,11 @@ def _wants_space(before: str, after: str) -> bool:
 
 def _joint_hits(prompts: Prompts, probe: Probe) -> Iterator[Hit]:
     """Faults between description, few-shot examples and question, and between an example and its answer."""
-    config = prompts.task.config
-    places = {"system": "description", "user": "target_delimiter", "assistant": "fewshot_delimiter"}
-    seen: set[tuple[str, str]] = set()
     for message, following in zip(probe.turns, probe.turns[1:], strict=False):
-        code = _joint_fault(message, following)
-        if code is not None and (code, message.role) not in seen:
-            seen.add((code, message.role))
+        code, key = _joint_fault(message, following), _KEYS[message.role]
+        if code is not None:
             example = (message.content + message.after)[-30:] + following.content[:20]
-            yield _hit(
-                code, config.where(places[message.role]), probe.doc_id, example, f"change {places[message.role]}"
-            )
+            yield _hit(code, prompts.task.config.where(key), probe.doc_id, example, f"change {key}")
 
 
 def _joint_fault(message: Message, following: Message) -> Code | None:
@@ -110,32 +108,31 @@ def _request_hits(prompts: Prompts) -> Iterator[Hit]:
     """Faults where the answer begins, and at the end of what is scored or completed."""
     config = prompts.task.config
     for sample in prompts.samples:
-        faults: dict[tuple[Code, str], str] = {}
         for instance in sample.instances:
             request = instance.request
             if isinstance(request, LoglikelihoodRequest):
-                found = _border_faults(request.context, request.continuation, chat=prompts.chat)
-                faults = {**dict(found), **faults}
+                for code, key, example in _border_faults(request.context, request.continuation, chat=prompts.chat):
+                    what = "an answer ends in a space" if code == "trailing_space" else None
+                    hint = f"change {key}" if key == "target_delimiter" else "remove it, or change target_delimiter"
+                    yield _hit(code, config.where(key), sample.doc_id, example, hint, what)
             elif isinstance(request, GenerationRequest) and _ends_in_space(request.context, sample.gen_prefix, prompts):
-                faults["trailing_space", "gen_prefix" if sample.gen_prefix else "doc_to_text"] = request.context[-30:]
-        for (code, key), example in faults.items():
-            ending = "an answer ends in a space" if key == "doc_to_choice" else "the prompt ends in a space"
-            what = ending if code == "trailing_space" else _WHAT[code]
-            hint = f"change {key}" if key == "target_delimiter" else "remove it, or change target_delimiter"
-            yield _hit(code, config.where(key), sample.doc_id, example, hint, what)
+                place = config.where("gen_prefix" if sample.gen_prefix else "doc_to_text")
+                what, example = "the prompt ends in a space", request.context[-30:]
+                yield _hit("trailing_space", place, sample.doc_id, example, "remove it", what)
 
 
-def _border_faults(context: str, continuation: str, *, chat: bool) -> Iterator[tuple[tuple[Code, str], str]]:
+def _border_faults(context: str, continuation: str, *, chat: bool) -> Iterator[tuple[Code, str, str]]:
+    """Each fault between a prompt and what is scored after it: its code, the key to change, and the place."""
     around = context[-20:] + continuation[:20]
     spaces = len(continuation) - len(continuation.lstrip(" \t"))
     if spaces and context[-1:] in (" ", "\t"):
-        yield ("doubled_space", "doc_to_text"), around
+        yield "doubled_space", "doc_to_text", around
     elif spaces > 1:
-        yield ("doubled_space", "doc_to_choice"), around
+        yield "doubled_space", "doc_to_choice", around
     if context and continuation and not chat and _wants_space(context[-1], continuation[0]):
-        yield ("missing_space", "target_delimiter"), around
+        yield "missing_space", "target_delimiter", around
     if continuation.strip() and continuation[-1] in " \t":
-        yield ("trailing_space", "doc_to_choice"), continuation[-30:]
+        yield "trailing_space", "doc_to_choice", continuation[-30:]
 
 
 def _ends_in_space(context: str, gen_prefix: str, prompts: Prompts) -> bool:
