@@ -15,6 +15,7 @@ import os
 import random
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -39,6 +40,8 @@ class Linted:
     """The findings about one task with few-shot examples, and why it could not be checked."""
 
     task: str
+    #: The folder of lm-eval's tasks that it is in.
+    folder: str
     findings: tuple[Finding, ...] = ()
     error: str | None = None
 
@@ -50,16 +53,16 @@ def _tokenizer() -> Tokenizer:
 
 def linted(task: found.TaskFile, mirror: Path) -> Linted:
     """Lint one task; without few-shot examples where there are too few rows to draw them from."""
-    error = None
+    error, folder = None, task.path.relative_to(found.task_folder()).parts[0]
     for shots in (SHOTS, 0):
         random.seed(0)
         try:
             form = ours.load_task(task.path, mirror).under(RunSettings(num_fewshot=shots))
             report = lint_form(form, form.doc_iterator(limit=DOCS), _tokenizer())
-            return Linted(task.name, report.findings)
+            return Linted(task.name, folder, report.findings)
         except MultiformError as failed:
             error = str(failed)
-    return Linted(task.name, error=error)
+    return Linted(task.name, folder, error=error)
 
 
 def table(done: Sequence[Linted]) -> str:
@@ -74,30 +77,21 @@ def table(done: Sequence[Linted]) -> str:
         "|---|---|---|---|",
     ]
     for code in get_args(Code):
-        hits = [(one.task, finding) for one in done for finding in one.findings if finding.code == code]
-        names = list(dict.fromkeys(task for task, _ in hits))
-        if names:
-            task, finding = hits[0]
-            says = re.sub(r"\s+", " ", f"{finding.what} ({finding.example})").replace("|", "\\|")
-            lines.append(f"| `{code}` | {len(names)} | {_families(names)} | `{task}`: {_literal(says)} |")
-    lines += [f"| cannot be rendered | 1 | {one.task} | {_literal(one.error or '')} |" for one in failed]
+        hits = [(one, finding) for one in done for finding in one.findings if finding.code == code]
+        tasks = list({one.task: one for one, _ in hits}.values())
+        if tasks:
+            one, finding = hits[0]
+            example = finding.example.replace("`", "'").replace("|", "\\|")
+            lines.append(
+                f"| `{code}` | {len(tasks)} | {_folders(tasks)} | `{one.task}`: {finding.what} (`{example}`) |"
+            )
+    lines += [f"| cannot be rendered | 1 | {one.folder} | `{one.task}`: {one.error} |" for one in failed]
     return "\n".join([*lines, ""])
 
 
-def _families(names: Sequence[str]) -> str:
-    """The beginnings of the names with how many tasks have them, the most frequent first."""
-    families: dict[str, int] = {}
-    for name in names:
-        family = re.split(r"[_-]", name)[0]
-        families[family] = families.get(family, 0) + 1
-    ordered = sorted(families.items(), key=lambda pair: -pair[1])
-    shown = [name if number == 1 else f"{name} {number}" for name, number in ordered[:6]]
-    return ", ".join(shown) + (f" and {len(ordered) - 6} more" if len(ordered) > 6 else "")
-
-
-def _literal(text: str) -> str:
-    """Text of others in a page: no markup, no machine's paths."""
-    return re.sub(r"([<>*_`{}\[\]])", r"\\\1", text)
+def _folders(tasks: Sequence[Linted]) -> str:
+    """The folders of tasks with how many are in each, the most frequent first."""
+    return ", ".join(f"{folder} {number}" for folder, number in Counter(one.folder for one in tasks).most_common())
 
 
 def main(argv: Sequence[str]) -> int:

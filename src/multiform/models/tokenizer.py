@@ -96,7 +96,7 @@ def first_token(tokenizer: PreTrainedTokenizerBase, prefix_token_id: int | None,
 def _load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
-    import multiform.models.hf  # noqa: F401 - says which package is missing
+    from multiform.models import hf  # noqa: F401 - says which package is missing
 
     folder = Path(name).expanduser()
     try:
