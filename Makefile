@@ -8,13 +8,14 @@
 # make parity  every request of 589 lm-eval tasks, byte for byte; a quarter of an hour, the second time minutes
 # make parity-tasks  all 13,093 task files of lm-eval: which load, and which give a prompt
 # make zoo  every architecture of transformers against its own forward pass, a quarter of an hour; writes docs/architectures.md
+# make lint-tasks  what lint finds in 589 lm-eval tasks, counted into docs/lint-lm-eval.md; five minutes
 # make foreign-tasks  what formats recover from lm-eval's task files, counted into docs/foreign-tasks.md
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo browser test test-fast test-slow test-servers golden check format bench bench-short parity parity-tasks zoo foreign-tasks clean
+.PHONY: help setup demo browser test test-fast test-slow test-servers golden check format bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -84,6 +85,9 @@ parity-tasks: $(BIN)/.dev
 
 zoo: $(BIN)/.dev
 	$(BIN)/python -m zoo
+
+lint-tasks: $(BIN)/.dev
+	$(BIN)/python -m parity.lint_report
 
 foreign-tasks: $(BIN)/.dev
 	$(BIN)/python scripts/inference_report.py

@@ -81,7 +81,7 @@ if TYPE_CHECKING:
         register_sampler,
     )
     from multiform.forms.samplers import BalancedSampler, FirstNSampler, RandomSampler
-    from multiform.lint import Finding, lint_tasks
+    from multiform.lint import Finding, FormFindings, lint_form, lint_tasks
     from multiform.media import Media
     from multiform.models import Model, register_model
     from multiform.requests import (
@@ -137,6 +137,7 @@ __all__ = [
     "Finding",
     "FirstNSampler",
     "Form",
+    "FormFindings",
     "FormResult",
     "FormatConfig",
     "GenerateFormat",
@@ -207,6 +208,7 @@ __all__ = [
     "compat",
     "evaluate",
     "format_mc_prompt",
+    "lint_form",
     "lint_tasks",
     "process_field",
     "read_results",

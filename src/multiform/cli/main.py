@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from multiform.cli import compare, convert, formats, ls, plot, report, run, score, show, store, validate, view
+from multiform.cli import compare, convert, formats, lint, ls, plot, report, run, score, show, store, validate, view
 from multiform.cli.parser import Parser
 from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, reason
 
@@ -25,6 +25,7 @@ examples:
   multiform show quiz@cot --num_fewshot 2              the exact prompt that a model gets
   multiform ls formats                                 the formats, with their descriptions
   multiform validate my_task.yaml                      what is wrong with a task, and where
+  multiform lint my_task.yaml@all                      what would spoil its scores, before a model is asked
   multiform convert my_task.yaml --to style            the same task in another dialect
   multiform formats explain mcq::gpqa                  a format's fields, its prompt, and its other names
   multiform score results --metrics acc,brier_score    other metrics of a run whose samples were logged
@@ -42,6 +43,7 @@ _COMMANDS = {
     "show": show,
     "ls": ls,
     "validate": validate,
+    "lint": lint,
     "convert": convert,
     "formats": formats,
     "store": store,
