@@ -66,7 +66,7 @@ def test_a_group_weighs_its_subjects_as_it_says(rng):
 
 @pytest.mark.parametrize("kind", ["rates", "scores", "clustered scores", "clustered rates", "group"])
 def test_95_percent_intervals_cover_95_percent(kind):
-    rng, covered, runs = np.random.default_rng(7), 0, 3000
+    rng, covered, runs = np.random.default_rng(7), 0, 1500
     for _ in range(runs):
         if kind == "rates":
             mean = rng.uniform(0.2, 0.8)
