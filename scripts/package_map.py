@@ -27,6 +27,8 @@ _LINES_A_BLOCK = 300
 PURPOSE = {
     "compat": "import lm_eval and import eval_framework, provided by Multiform",
     "cli": "one module per sub-command",
+    "viewer": "a folder of runs in the browser, on this machine alone",
+    "report": "the results of runs as a page with every sample",
     "evaluation": "evaluate(): a whole run",
     "results": "tables, data frames, lm-eval's files",
     "engine": "what is cached, what is missing, which model computes it",

@@ -93,6 +93,9 @@ def add_parser(commands: Any) -> None:
         help="long: a row for each form; pivot: a row for each task and a column for each form; markdown: lm-eval's "
         "table; csv; latex (default: pivot where a task has several forms)",
     )
+    output.add_argument(
+        "--report", metavar="FILE", help="also write a page of the scores and samples, e.g. report.html"
+    )
     output.add_argument("--show_config", action="store_true", help="print the whole results file before the table")
     output.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
     output.add_argument("--config", "-C", metavar="FILE", help="YAML file of these flags; the command line wins")
@@ -107,6 +110,7 @@ def execute(options: argparse.Namespace) -> int:
     from multiform.engine.progress import make_progress
     from multiform.errors import UsageError
     from multiform.evaluation import evaluate
+    from multiform.results.export import prepare_output
 
     options = merged(options)
     logging.getLogger("multiform").setLevel(options.verbosity)
@@ -117,6 +121,8 @@ def execute(options: argparse.Namespace) -> int:
     lm_eval.note_accepted(options)
     flags.check_files(options.decontamination_corpus, "--decontamination_corpus")
     output = _output(options)
+    if options.report:
+        prepare_output(Path(options.report).parent)
     with make_progress() as progress:
         results = evaluate(
             tasks=",".join(tasks),
@@ -154,6 +160,10 @@ def execute(options: argparse.Namespace) -> int:
         _write(results, output, samples=options.log_samples or options.predict_only)
     finally:  # show the results even where they could not be written
         _print(results, as_json=options.json, whole=options.show_config, style=options.table)
+    if options.report:
+        from multiform.report import write_report
+
+        print(f"wrote {write_report([results], options.report)}", file=sys.stderr)
     return 0
 
 

@@ -45,7 +45,12 @@ class _Scored:
     def family(self, score: Estimate | None) -> str | None:
         """What the metric can be compared with; None where the form's score is not the mean over its documents."""
         values = [sample.values[self.metric] for sample in self.samples.values()]
-        if score is None or not values or not all(isinstance(value, int | float) for value in values):
+        if (
+            score is None
+            or self.metric == "bypass"
+            or not values
+            or not all(isinstance(value, int | float) for value in values)
+        ):
             return None
         if not np.isclose(np.mean(values), score.value, rtol=1e-9, atol=1e-12):
             return None
@@ -66,14 +71,23 @@ def compare_forms(forms: Sequence[FormResult], groups: Sequence[GroupResult] = (
     ]
 
 
+def metric_family(form: FormResult) -> str | None:
+    """What a form's first metric can be compared with; None where its score is not a mean over documents."""
+    return _Scored.of(form, form.primary).family(form.estimates[form.primary]) if form.estimates else None
+
+
+def document_values(form: FormResult) -> dict[int, Any]:
+    """The value of a form's first metric for each document."""
+    scored = _Scored.of(form, form.primary)
+    return {doc_id: sample.values[scored.metric] for doc_id, sample in scored.samples.items()}
+
+
 def _of_task(forms: Sequence[FormResult]) -> Iterator[FormComparison]:
     families: dict[str, list[_Scored]] = {}
     for form in forms:
-        if form.estimates:
-            scored = _Scored.of(form, form.primary)
-            family = scored.family(form.estimates[form.primary])
-            if family is not None:
-                families.setdefault(family, []).append(scored)
+        family = metric_family(form)
+        if family is not None:
+            families.setdefault(family, []).append(_Scored.of(form, form.primary))
     for family, columns in families.items():
         documents = _common(columns)
         table = _table(columns, documents)
@@ -88,7 +102,8 @@ def _of_group(groups: Sequence[GroupResult], forms: Sequence[FormResult]) -> Ite
     families: dict[str, list[tuple[GroupResult, dict[str, _Scored]]]] = {}
     for group in groups:
         key = next(iter(group.estimates))
-        subjects = {by_name[name].task: _Scored.of(by_name[name], key) for name in group.forms}
+        inside = [by_name[name] for name in group.forms if name in by_name]
+        subjects = {form.task: _Scored.of(form, key) for form in inside}
         kinds = {scored.family(scored.form.estimates.get(key)) for scored in subjects.values()}
         family = kinds.pop() if len(kinds) == 1 else None
         if family is not None:
@@ -152,8 +167,8 @@ def _comparison(
         rightness=rightness(table) if several and table.binary else None,
         agreement=agreement(table, codes) if known else None,
         kappa=fleiss_kappa(codes) if known else None,
-        positions=tuple(map(_position_bias, samples)) or (None,) * len(names),
-        calibrations=tuple(map(_calibration, samples)) or (None,) * len(names),
+        positions=tuple(map(position_bias_of, samples)) or (None,) * len(names),
+        calibrations=tuple(map(calibration_of, samples)) or (None,) * len(names),
     )
 
 
@@ -172,14 +187,14 @@ def _choice_index(sample: ScoredSample, answer: Any) -> int | None:
     return None
 
 
-def _position_bias(samples: Sequence[ScoredSample]) -> PositionBias | None:
+def position_bias_of(samples: Sequence[ScoredSample]) -> PositionBias | None:
     """The position bias of a form, from the documents that have a pick and one right choice."""
     pairs = [(_picked(sample), _choice_index(sample, sample.gold)) for sample in samples]
     known = [(pick, gold) for pick, gold in pairs if pick is not None and gold is not None]
     return position_bias(*zip(*known, strict=True)) if len(known) > 1 else None
 
 
-def _calibration(samples: Sequence[ScoredSample]) -> Calibration | None:
+def calibration_of(samples: Sequence[ScoredSample]) -> Calibration | None:
     """The calibration of a form that ranks choices, from the probabilities of the choices among each other."""
     confidences, right = [], []
     for sample in samples:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 #: The longest name of a form that heads a column; longer ones are numbered, and listed below the table.
 _LONGEST_HEADING = 14
+_LONGEST_METRIC = 24
 BEST = "*"
 LEGEND = f"{BEST} best form; the interval of best minus worst allows for picking them"
 
@@ -146,7 +147,8 @@ def _shown_metrics(label: str, entries: Sequence[Sequence[FormResult | GroupResu
     for entry in (e for members in entries for e in members if e.estimates and _label(e) == label):
         metric = next(iter(entry.estimates)).partition(",")[0]
         metrics[f"{metric} {'↑' if entry.higher_is_better.get(metric, True) else '↓'}"] = True
-    return " or ".join(metrics)
+    shown = " or ".join(metrics)
+    return shown if len(shown) <= _LONGEST_METRIC else f"{shown[: _LONGEST_METRIC - 1]}…"
 
 
 def _right_notes(results: Results) -> Iterator[str]:
