@@ -87,14 +87,14 @@ def add_parser(commands: Any) -> None:
         help="resamples of bootstrapped standard errors",
     )
     output.add_argument(
+        "--report", metavar="FILE", help="also write a page of the scores and samples, e.g. report.html"
+    )
+    output.add_argument(
         "--table",
         type=one_of(("long", "pivot", "markdown", "csv", "latex"), "--table"),
         metavar="STYLE",
         help="long: a row for each form; pivot: a row for each task and a column for each form; markdown: lm-eval's "
         "table; csv; latex (default: pivot where a task has several forms)",
-    )
-    output.add_argument(
-        "--report", metavar="FILE", help="also write a page of the scores and samples, e.g. report.html"
     )
     output.add_argument("--show_config", action="store_true", help="print the whole results file before the table")
     output.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")

@@ -122,7 +122,9 @@ def _quoted(value: Any) -> str:
 def _row(sample: ScoredSample, question_start: int) -> dict[str, Any]:
     row = sample_row(sample)
     names = ("prompt", "choices", "labels", "loglikelihoods", "gold", "picked", "raw", "extracted")
-    steps = getattr(sample, "steps", None)
+    steps = [
+        {"step": step.name, "text": _plain(step.value)} for step in sample.steps[1:]
+    ]  # the first is the completion
     return {
         **{name: row[name] for name in names},
         "target": None if sample.target is None else str(sample.target),
@@ -130,6 +132,13 @@ def _row(sample: ScoredSample, question_start: int) -> dict[str, Any]:
         "question_start": question_start,
         **({"steps": steps} if steps else {}),
     }
+
+
+def _plain(value: Any) -> str:
+    """What a step left, as text: of one completion that alone."""
+    if isinstance(value, list | tuple) and len(value) == 1:
+        return _plain(value[0])
+    return "nothing" if value is None else str(value)
 
 
 def _head(row: Mapping[str, Any]) -> str:

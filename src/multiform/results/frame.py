@@ -14,7 +14,7 @@ from multiform.results.rows import sample_rows
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-SCORE_COLUMNS = (
+COLUMNS = (
     *("name", "kind", "task", "format", "metric", "filter", "value", "stderr", "low", "high"),
     *("n", "num_fewshot", "higher_is_better"),
 )
@@ -22,7 +22,7 @@ SCORE_COLUMNS = (
 
 def scores_frame(results: Results) -> DataFrame:
     """A data frame with a row for each metric and filter of each form and group."""
-    return _frame(list(score_rows(results)), SCORE_COLUMNS)
+    return _frame(list(frame_rows(results)), COLUMNS)
 
 
 def samples_frame(results: Results) -> DataFrame:
@@ -39,7 +39,7 @@ def _frame(rows: list[dict[str, Any]], columns: Iterable[str]) -> DataFrame:
     return pandas.DataFrame(rows, columns=list(columns))
 
 
-def score_rows(results: Results) -> Iterator[dict[str, Any]]:
+def frame_rows(results: Results) -> Iterator[dict[str, Any]]:
     """A row for each metric and filter of each form and group."""
     for entry in results.entries:
         yield from _rows(entry)

@@ -55,16 +55,16 @@ def _asked(sample: ScoredSample) -> dict[str, Any]:
 
 
 def _plain(sample: ScoredSample) -> dict[str, Any]:
-    """The keys that Multiform adds to a line: prediction, gold, choices, log-likelihoods, and how it was read."""
+    """The keys that Multiform adds to a line: prediction, gold, choices, numbers, and how the answer was read."""
     scored = [output for output in sample.outputs if isinstance(output, LLOutput)]
     written = [output for output in sample.outputs if isinstance(output, Completion)]
     numbers = {
         "loglikelihoods": [output.loglikelihood for output in scored],
         "is_greedy": [output.is_greedy for output in scored],
     }
-    choices, labels = choices_and_labels(sample.sample)
     values = [None if step.value is None else _response(step.value) for step in sample.steps]
     steps = [{"step": step.name, "value": value} for step, value in zip(sample.steps, values, strict=True)]
+    choices, labels = choices_and_labels(sample.sample)
     return {
         "prediction": sample.prediction,
         "gold": sample.gold,

@@ -72,8 +72,8 @@ def scored_sample(line: Mapping[str, Any]) -> ScoredSample:
         scorer=str(line.get("filter", "none")),
         filtered=filtered,
         values={name: line[name] for name in metrics if name in line},
-        prediction=line["prediction"] if "prediction" in line else _prediction(choices, outputs, filtered),
         steps=tuple(Step(name=step["step"], value=step["value"]) for step in line.get("steps") or ()),
+        prediction=line["prediction"] if "prediction" in line else _prediction(choices, outputs, filtered),
     )
 
 

@@ -13,7 +13,8 @@ from rich.table import Table
 
 from multiform.errors import UsageError, shorten
 from multiform.results.extraction import extraction_of
-from multiform.results.frame import SCORE_COLUMNS, score_rows
+from multiform.results.frame import COLUMNS as FRAME_COLUMNS
+from multiform.results.frame import frame_rows
 from multiform.results.markdown import markdown
 from multiform.results.pivot import Pivot, has_several_forms, latex, pivot
 from multiform.results.results import FormResult, GroupResult, Results
@@ -108,9 +109,9 @@ def _print_long(results: Results, console: Console) -> None:
 def _csv(results: Results) -> str:
     """A line for each metric and filter of each form and group, with the columns of the data frame."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, SCORE_COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, FRAME_COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(score_rows(results))
+    writer.writerows(frame_rows(results))
     return text.getvalue()
 
 

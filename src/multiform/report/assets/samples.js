@@ -248,10 +248,9 @@ class SampleBrowser {
   #completion(sample) {
     if (!sample.raw?.length) return [];
     const whitespace = this.state.whitespace;
-    const steps = sample.steps?.length ? sample.steps : [];
     return [
       ...sample.raw.flatMap((text, index) => [element("p", { class: "soft small" }, sample.raw.length > 1 ? `completion ${index + 1}` : "completion"), exactText(text, { whitespace })]),
-      ...steps.flatMap((step) => [element("p", { class: "soft small" }, `→ ${plainLine(String(step.step ?? step.name ?? ""))}`), exactText(String(step.text ?? step.value ?? ""), { whitespace })]),
+      ...(sample.steps ?? []).flatMap((step) => [element("p", { class: "soft small step" }, `→ ${plainLine(step.step)}`), exactText(step.text, { whitespace })]),
       element("p", {}, element("span", { class: "soft" }, "extracted: "), sample.extracted === null ? element("span", { class: "none" }, "nothing") : element("code", { class: "extracted" }, plainLine(String(sample.extracted))),
         element("span", { class: "soft" }, "   right: "), element("code", {}, plainLine(String(Array.isArray(sample.gold) ? sample.gold.join(" | ") : sample.gold ?? sample.target ?? "")))),
     ];
