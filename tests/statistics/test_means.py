@@ -27,6 +27,12 @@ def test_independent_documents_have_the_estimate_of_every_other_result(rng, bina
         assert estimate.interval == pytest.approx(reference.interval)
 
 
+def test_the_interval_of_none_and_of_all_ends_exactly_there():
+    none, every = form_means(document_scores([[0, 1]] * 40)).estimates()
+    assert (none.low, every.high) == (0.0, 1.0)
+    assert none.interval[1] == pytest.approx(1 - every.interval[0])
+
+
 def test_the_clustered_standard_error_is_that_of_statsmodels_where_clusters_are_equally_large(rng):
     clusters = np.repeat(np.arange(20), 5)
     values = rng.normal(size=100) + rng.normal(size=20)[clusters]
