@@ -51,9 +51,9 @@ class FormMeans:
         centre = (p + square / (2 * n)) / (1 + square / n)
         half = critical * np.sqrt(p * (1 - p) / n + square / (4 * n * n)) / (1 + square / n)
         # Exactly 0 and 1 where the rate is, which rounding would miss.
-        return np.where(p > 0, np.maximum(0.0, centre - half), 0.0), np.where(
-            p < 1, np.minimum(1.0, centre + half), 1.0
-        )
+        low = np.where(p > 0, np.maximum(0.0, centre - half), 0.0)
+        high = np.where(p < 1, np.minimum(1.0, centre + half), 1.0)
+        return low, high
 
     def _effective(self) -> Array:
         """The number of independent documents that would give the same standard errors."""
