@@ -124,7 +124,7 @@ def execute(options: argparse.Namespace) -> int:
     from multiform.cli.configfile import merged
     from multiform.engine.progress import make_progress
     from multiform.errors import UsageError
-    from multiform.evaluation.evaluate import run_evaluation
+    from multiform.evaluation.evaluator import run_evaluation
     from multiform.evaluation.options import RunOptions
     from multiform.results.export import prepare_output
 
