@@ -22,7 +22,8 @@ examples:
   multiform run arc_easy.yaml@mcqa+cloze --model hf --model_args pretrained=path/to/model \\
       --num_fewshot 5 --output_path results --log_samples
 
-A task may be followed by @ and a format, several formats joined by +, or @all.
+A task may be followed by @ and a format, several formats joined by +, or @all. @mcqa~16 stands for 16 variations of
+mcqa, @mcqa[labels=roman,wrap=(x)] for one of them.
 """
 
 
@@ -117,6 +118,8 @@ def execute(options: argparse.Namespace) -> int:
             num_fewshot=options.num_fewshot,
             limit=options.limit,
             samples=values.parse_samples(options.samples),
+            choice_order=flags.design(options).choice_order,
+            fewshot_draws=options.fewshot_draws,
             batch_size=options.batch_size,
             device=options.device,
             gen_kwargs=flags.gen_kwargs(options),

@@ -22,7 +22,7 @@ from multiform.formats.dialects.template_factory import wrapped
 from multiform.formats.infer import DescriptionWithoutChoices, Prompt, Recovered, Refused, infer, without_choices
 from multiform.formats.perturbation import Perturbation, perturbed
 from multiform.formats.raw import check_raw
-from multiform.formats.select import UnknownFormatError
+from multiform.formats.select import Selected, UnknownFormatError, grammar_of
 
 Values = dict[str, Any]
 #: Turns a path of keys into the place that a message names.
@@ -37,13 +37,18 @@ def resolve(stated: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
     """The values that a task runs with; `stated` has all keys of its configuration.
 
     Beside the keys, the values have `prompt` (the fields as stated), `mapping` (the fields that the format
-    renders), `format`, `format_label`, `recovered`, `template_config` and `overridden`. A library of prompts is
-    looked up in `folder`, and `where` turns a path of keys into the place that a message names.
+    renders), `fewshot_mapping` (those of few-shot examples with fields of their own), `format`, `format_label`, what
+    the variation of the format says, `recovered`, `template_config` and `overridden`. A library of prompts is looked
+    up in `folder`, and `where` turns a path of keys into the place that a message names.
     """
     values: Values = {
         **stated,
         "format": None,
         "format_label": None,
+        "axes": {},
+        "choice_order": None,
+        "fewshot_draw": 0,
+        "fewshot_mapping": None,
         "recovered": None,
         "template_config": None,
         "overridden": (),
@@ -112,15 +117,20 @@ def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
         if selection is None:
             return _template(values, where)
     try:
-        selected = select_format(values["formats"], selection)
+        selected = select_format(values["formats"], selection, values["variations"])
+        _check_variations(values["variations"], selected)
     except UnknownFormatError as error:
         if selection is None:
             raise placed(error, "formats", where) from error
         raise error.moved(f"{values['task'].partition('@')[0]}@{selection}") from error
     except ConfigError as error:
-        raise placed(error, "formats", where) from error
+        root = "variations" if (error.where or "").startswith("variations") else "formats"
+        raise placed(error, root, where) from error
     if selected is None:
         return {}
+    varied = {"format_label": selected.label, "axes": selected.axes, "fewshot_draw": selected.draw}
+    if selected.format is None:
+        return varied if values["template"] is None else {**_template(values, where), **varied}
     foreign = values["formats"] is None and values["template"] is None and not values["multiple_inputs"]
     recovered = _recovered(values["prompt"], selected.format, values, stated, where) if foreign else None
     mapping = _raw_mapping(values["prompt"], recovered, values, where)
@@ -130,12 +140,18 @@ def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
     except ConfigError as error:
         raise placed(error, "formats", where) from error
     return {
-        "format_label": selected.label,
+        **varied,
+        "choice_order": selected.order,
         "recovered": recovered,
         "mapping": mapping,
         **{name: getattr(templates, name) for name in _FIELDS},
         **_overridden_by(selected.format, values, foreign=recovered is not None),
     }
+
+
+def _check_variations(declared: Mapping[str, Any] | None, selected: Selected | None) -> None:
+    """Refuse axes that are declared wrongly, even where the format is not varied."""
+    grammar_of(FormatConfig() if selected is None or selected.format is None else selected.format, declared)
 
 
 def _template(values: Values, where: Where) -> Values:
@@ -258,8 +274,12 @@ def _fewshot(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
     if config.get("doc_to_text") is not None and values["recovered"] is None:
         config["doc_to_text"] = _noisy(config["doc_to_text"], values, where)
     try:
+        mapping = None
         if values["format"] is not None and any(config.get(name) is not None for name in _FIELDS):
-            config |= _fewshot_templates(config, values, stated, where)
+            mapping = _fewshot_mapping(config, values, stated, where)
+        if mapping is not None or (values["format"] is not None and values["format"].of_shots() != values["format"]):
+            templates = compile_format(values["format"].of_shots(), mapping or values["mapping"])
+            config |= {name: getattr(templates, name) for name in _FIELDS}
         inherited = {
             name: values[name]
             for name in ("fewshot_delimiter", "target_delimiter", "gen_prefix", "doc_to_rationale", *_FIELDS)
@@ -269,13 +289,13 @@ def _fewshot(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
         fewshot = FewshotConfig.from_dict(config, process_docs=values["process_docs"], **inherited)
     except ConfigError as error:
         raise placed(error, "fewshot_config", where) from error
-    return {"fewshot_config": fewshot}
+    return {"fewshot_config": fewshot, "fewshot_mapping": mapping}
 
 
-def _fewshot_templates(
+def _fewshot_mapping(
     config: Mapping[str, Any], values: Values, stated: Mapping[str, Any], where: Where
-) -> dict[str, FieldSpec]:
-    """The templates of few-shot examples with fields of their own, under the same format as the task."""
+) -> FieldMapping:
+    """The mapping of few-shot examples with fields of their own, which goes through the same format as the task."""
     format: FormatConfig = values["format"]
     foreign = values["recovered"] is not None
     raw = values["prompt"] if foreign else values["mapping"]
@@ -288,8 +308,7 @@ def _fewshot_templates(
     )
     if foreign:
         mapping = _raw_mapping(mapping, _recovered(mapping, format, values, stated, where), values, where)
-    templates = compile_format(format, mapping)
-    return {name: getattr(templates, name) for name in _FIELDS}
+    return mapping
 
 
 def format_key(formats: Any, label: str | None, name: str) -> tuple[str, ...]:

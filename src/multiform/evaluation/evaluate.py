@@ -35,7 +35,7 @@ from multiform.evaluation.options import RunOptions
 from multiform.evaluation.outcome import results_of
 from multiform.forms import Task
 from multiform.forms.request_cache import delete_requests
-from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, summary
+from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary
 from multiform.models import Model
 from multiform.results import Results
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
@@ -55,6 +55,8 @@ def evaluate(
     num_fewshot: int | None = None,
     limit: float | None = None,
     samples: Mapping[str, Sequence[int]] | None = None,
+    choice_order: str | None = None,
+    fewshot_draws: int = 1,
     batch_size: int | str | None = None,
     device: str | None = None,
     gen_kwargs: str | Mapping[str, Any] | None = None,
@@ -87,6 +89,8 @@ def evaluate(
     Answers of built-in models are stored in the user's cache, those of any model in the file that `use_cache` names
     (True: the user's cache; False: nowhere).
     `cache_requests` keeps prompts as well: True, "refresh" to make them anew, "delete" to remove all that are kept.
+    `choice_order` has every form with choices run in another order of them: "shuffle:SEED", "cyclic" for a form of each
+    rotation, "all" for one of each permutation. `fewshot_draws` runs every form with so many draws of examples.
     `metadata` is added to that of every task. `keep_description` leaves in what descriptions say of multiple choice
     under formats that show no choices.
     With `plan_only` nothing is asked: the results hold no scores, and ``run["plan"]`` says what would be.
@@ -133,6 +137,7 @@ def _tasks(options: RunOptions) -> tuple[list[Task], list[Group]]:
         options.settings,
         include_path=options.include_path,
         dataset_mirror=options.mirror,
+        design=options.design,
         groups=groups,
     )
     check_samples(forms, options.samples)
@@ -160,6 +165,8 @@ def _findings(forms: Sequence[Task], pending: Sequence[PendingSample], *, corpus
         for form in forms
     }
     findings = list(lint_tasks((form, docs[form.name]) for form in forms))
+    for form in forms:
+        findings += reference_findings(form, (entry.sample for entry in pending if entry.task is form))
     return findings if corpus else [*findings, *corpus_findings(forms)]
 
 

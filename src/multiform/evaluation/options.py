@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.arguments import parse_arguments
+from multiform.catalog import Design
 from multiform.engine.checks import check_settings, generation_arguments
 from multiform.engine.progress import Progress
 from multiform.engine.setup import DEFAULT_SEEDS, check_selection
@@ -35,6 +36,8 @@ class RunOptions:
     num_fewshot: int | None
     limit: float | None
     samples: Mapping[str, Sequence[int]] | None
+    choice_order: str | None
+    fewshot_draws: int
     batch_size: int | str | None
     device: str | None
     gen_kwargs: str | Mapping[str, Any] | None
@@ -105,6 +108,11 @@ class RunOptions:
             limit=self.limit,
             samples=self.samples,
         )
+
+    @cached_property
+    def design(self) -> Design:
+        """How the run multiplies its forms; the variations of ``format~N`` are drawn with python's seed."""
+        return Design(seed=self.seeds[0], choice_order=self.choice_order, fewshot_draws=self.fewshot_draws)
 
     @property
     def task_list(self) -> list[Any]:

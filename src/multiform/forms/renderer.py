@@ -124,10 +124,13 @@ class Renderer:
         doc, layout = fields.doc, self._layout
         description = self.reader.text(self.form.config.description, doc, "description")
         opening = prompt.system_message(options.system_instruction, description, layout)
-        opening += self.examples.messages(doc, num_fewshot)
+        shots = self.examples.messages(doc, num_fewshot)
+        instruction = fields.instruction if shots else ""  # without examples it stays where it is
+        opening += prompt.led(instruction, shots)
         contexts: list[str] = []
         for question in self.kind.inputs(self.form, fields):
-            turns = opening + prompt.query(self.media.place(question, doc), gen_prefix, layout)
+            text = self.media.place(question.removeprefix(instruction), doc)
+            turns = opening + prompt.query(text, gen_prefix, layout)
             contexts.append(prompt.written(turns, options, self.media.in_turns(turns) if self.media.kinds else None))
         return contexts if fields.several_inputs else contexts[0]
 

@@ -35,6 +35,8 @@ class Sample:
     #: What the choices say, and the labels that the prompt gives them, where a format has both.
     texts: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    #: For each choice that the prompt shows, its index in the document; None where they are in their order.
+    permutation: tuple[int, ...] | None = None
     #: The completions that count as right.
     references: tuple[Any, ...] = ()
     #: The beginning of the answer that the prompt gives.
@@ -93,6 +95,17 @@ class ScoredSample:
     @property
     def instances(self) -> tuple[Instance, ...]:
         return self.sample.instances
+
+    @property
+    def choice(self) -> int | None:
+        """The index in the document of the choice that was picked, whatever the order and labels of the prompt."""
+        sample, picked = self.sample, self.prediction
+        if isinstance(picked, str):
+            names = sample.labels if picked in sample.labels else sample.texts
+            picked = names.index(picked) if picked in names else None
+        if not isinstance(picked, int) or sample.permutation is None:
+            return picked if isinstance(picked, int) else None
+        return sample.permutation[picked]
 
     @property
     def gold(self) -> Any:

@@ -9,6 +9,7 @@ from typing import Literal
 Code = Literal[
     "mixed_answers",
     "duplicate_choices",
+    "choices_refer",
     "duplicate_rows",
     "empty_question",
     "shots_from_evaluated_split",

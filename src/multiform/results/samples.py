@@ -55,13 +55,15 @@ def _asked(sample: ScoredSample) -> dict[str, Any]:
 
 
 def _plain(sample: ScoredSample) -> dict[str, Any]:
-    """The keys that Multiform adds to a line: prediction, gold, and log-likelihoods as numbers."""
+    """The keys that Multiform adds to a line: prediction, gold, permuted choices, and log-likelihoods as numbers."""
     scored = [output for output in sample.outputs if isinstance(output, LLOutput)]
     numbers = {
         "loglikelihoods": [output.loglikelihood for output in scored],
         "is_greedy": [output.is_greedy for output in scored],
     }
-    return {"prediction": sample.prediction, "gold": sample.gold, **(numbers if scored else {})}
+    permutation = sample.sample.permutation
+    order = {} if permutation is None else {"choice_order": list(permutation)}
+    return {"prediction": sample.prediction, "gold": sample.gold, **order, **(numbers if scored else {})}
 
 
 def _hashes(sample: ScoredSample) -> dict[str, str]:

@@ -170,7 +170,7 @@ def label_spec(labels: Any) -> Any:
 def label_words(labels: Any) -> Any:
     """`choice_labels` of a format as the list of a template."""
     if isinstance(labels, str):
-        return list(_ENDLESS[labels]) if labels in _ENDLESS else labels
+        return list(_ENDLESS[labels]) if labels in _ENDLESS else label_list(26, labels)
     if labels == _BRACKETED:
         return list(_BRACKETED[:4])
     return labels if labels is None or not isinstance(labels, list | tuple) else [str(label) for label in labels]
