@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     from multiform.scoring.outcome import ChoiceOutcome, LikelihoodOutcome, Outcome, TextOutcome
     from multiform.scoring.reductions import Reduction, register_reduction
     from multiform.scoring.scorers import ReadingScorer, Scorer, register_scorer
-    from multiform.scoring.statistics import Estimate
+    from multiform.statistics.estimates import Estimate
 
 __all__ = [
     "Aggregation",
@@ -217,7 +217,7 @@ _HOMES = (
     "multiform.formats",
     "multiform.formats.perturbation",
     "multiform.config",
-    "multiform.scoring.statistics",
+    "multiform.statistics.estimates",
     "multiform.scoring.aggregations",
     "multiform.scoring.reductions",
     "multiform.scoring.filters",

@@ -21,8 +21,8 @@ from multiform.scoring.metrics import Metric, value_metric
 from multiform.scoring.metrics.choice import best
 from multiform.scoring.outcome import Outcome
 from multiform.scoring.scorers import Scorer
-from multiform.scoring.statistics import Estimate
 from multiform.scoring.values import check_values, given_values, is_note
+from multiform.statistics.estimates import Estimate
 
 logger = logging.getLogger("multiform")
 

@@ -14,7 +14,7 @@ from multiform.media import named
 from multiform.paths import sanitized
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.results.samples import sample_lines, task_hash
-from multiform.scoring.statistics import Estimate
+from multiform.statistics.estimates import Estimate
 
 #: Line separators that JSON does not escape, but `str.splitlines` and others split at.
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}

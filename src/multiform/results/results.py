@@ -11,7 +11,7 @@ from multiform.catalog import Group, node_name
 from multiform.forms import ScoredSample
 from multiform.results.scores import Scores, no_such_form
 from multiform.scoring.groups import group_scores
-from multiform.scoring.statistics import Estimate
+from multiform.statistics.estimates import Estimate
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from multiform.results.results import FormResult, GroupResult, Results
-from multiform.scoring.statistics import Estimate
+from multiform.statistics.estimates import Estimate
 
 COLUMNS = ("Form", "n", "Shots", "Metric", "Score", "± SE", "95 % interval", "Also")
 
