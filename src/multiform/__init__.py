@@ -85,7 +85,7 @@ if TYPE_CHECKING:
         Response,
         RollingRequest,
     )
-    from multiform.results import FormResult, GroupResult, Results
+    from multiform.results import FormResult, GroupResult, Results, read_results
     from multiform.results.scores import NoSuchResultError, Scores
     from multiform.scoring.aggregations import Aggregation, register_aggregation
     from multiform.scoring.filters import Filter, Pipeline, register_filter
@@ -193,6 +193,7 @@ __all__ = [
     "format_mc_prompt",
     "lint_tasks",
     "process_field",
+    "read_results",
     "register_aggregation",
     "register_filter",
     "register_format",

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from multiform.catalog import Group, node_name
+from multiform.errors import UsageError, shorten
 from multiform.forms import ScoredSample
 from multiform.results.scores import Scores, no_such_form
 from multiform.scoring.groups import group_scores
@@ -50,6 +51,8 @@ class FormResult:
     @property
     def n(self) -> int:
         """The number of documents that were evaluated."""
+        if not self.samples:  # read from a results file without its samples
+            return max((estimate.n for estimate in self.estimates.values()), default=0)
         return len({sample.doc_id for sample in self.samples})
 
     @property
@@ -135,10 +138,16 @@ class Results(Mapping[str, Scores]):
     def __len__(self) -> int:
         return len(self.forms) + len(self.groups)
 
-    def samples(self, name: str) -> list[dict[str, Any]]:
-        """The samples of a form, as lines of a samples file: documents with their prompts, responses and values."""
+    def samples(self, name: str | None = None) -> list[dict[str, Any]]:
+        """The samples of a form, as lines of a samples file: documents with their prompts, responses and values.
+
+        Without a name: a flat row for each sample of every form, as in `to_pandas`.
+        """
+        from multiform.results.rows import sample_rows
         from multiform.results.samples import sample_lines
 
+        if name is None:
+            return list(sample_rows(self.forms))
         for form in self.forms:
             if form.name == name:
                 return list(sample_lines(form))
@@ -150,11 +159,23 @@ class Results(Mapping[str, Scores]):
 
         return write_results(self, Path(path), samples=samples)
 
-    def to_pandas(self) -> DataFrame:
-        """A data frame with a row for each metric and filter of each form and group."""
-        from multiform.results.frame import frame
+    def to_pandas(self, table: Literal["samples", "scores"] = "samples") -> DataFrame:
+        """A data frame with a row for each sample of each form: its prompt, choices, log-likelihoods, gold, scores.
 
-        return frame(self)
+        `table="scores"` has a row for each metric and filter of each form and group.
+        """
+        from multiform.results.frame import samples_frame, scores_frame
+
+        if table not in ("samples", "scores"):
+            hint = "give 'samples' or 'scores'"
+            raise UsageError(f"expected one of two tables, got {shorten(table)}", where="to_pandas", hint=hint)
+        return samples_frame(self) if table == "samples" else scores_frame(self)
+
+    def to_parquet(self, path: str | Path) -> Path:
+        """Write the rows of `to_pandas` to a Parquet file; returns its path."""
+        from multiform.results.rows import write_parquet
+
+        return write_parquet(self.forms, Path(path))
 
     def __repr__(self) -> str:
         if "plan" in self.run:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from multiform.forms import ScoredSample
+from multiform.forms import Sample, ScoredSample
 from multiform.hashing import sha256
 from multiform.media import Media, named
 from multiform.requests import (
@@ -55,15 +55,30 @@ def _asked(sample: ScoredSample) -> dict[str, Any]:
 
 
 def _plain(sample: ScoredSample) -> dict[str, Any]:
-    """The keys that Multiform adds to a line: prediction, gold, permuted choices, and log-likelihoods as numbers."""
+    """The keys that Multiform adds to a line: prediction, gold, choices, and log-likelihoods as numbers."""
     scored = [output for output in sample.outputs if isinstance(output, LLOutput)]
+    written = [output for output in sample.outputs if isinstance(output, Completion)]
     numbers = {
         "loglikelihoods": [output.loglikelihood for output in scored],
         "is_greedy": [output.is_greedy for output in scored],
     }
-    permutation = sample.sample.permutation
-    order = {} if permutation is None else {"choice_order": list(permutation)}
-    return {"prediction": sample.prediction, "gold": sample.gold, **order, **(numbers if scored else {})}
+    choices, labels = choices_and_labels(sample.sample)
+    return {
+        "prediction": sample.prediction,
+        "gold": sample.gold,
+        **({"choices": choices} if choices else {}),
+        **({"labels": labels} if labels else {}),
+        **({} if sample.sample.permutation is None else {"choice_order": list(sample.sample.permutation)}),
+        **(numbers if scored else {}),
+        **({"truncated": [completion.truncated for completion in written]} if written else {}),
+    }
+
+
+def choices_and_labels(sample: Sample) -> tuple[list[str], list[str]]:
+    """What the choices of a sample say, and the labels that stand for them in its prompt, where it has both."""
+    texts = sample.texts or sample.choices
+    labels = sample.labels or (sample.choices if sample.texts != sample.choices else ())
+    return list(texts), list(labels if sample.texts else ())
 
 
 def _hashes(sample: ScoredSample) -> dict[str, str]:

@@ -1,0 +1,178 @@
+"""Read results back from files: those of Multiform, and those of lm-eval."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from multiform.errors import DataError, UsageError
+from multiform.paths import sanitized
+from multiform.results.results import FormResult, GroupResult, Results
+from multiform.results.saved_samples import read_samples
+from multiform.scoring.statistics import Estimate, normal_estimate
+
+logger = logging.getLogger("multiform")
+
+#: The end of the name of a results file, and of the samples files that belong to it: when the run ended.
+_STAMP = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:[.\d]*))\.json$")
+
+
+def results_files(path: str | Path) -> list[Path]:
+    """The results files in a folder and its subfolders, the newest last; a file is itself.
+
+    Both harnesses name them ``results_<date>.json`` or, where ``FILE.json`` was asked for, ``FILE_<date>.json``.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise UsageError("there is no such file or folder", where=str(path), hint="name the --output_path of a run")
+    if path.is_file():
+        return [path]
+    files = [file for file in path.rglob("*.json") if _STAMP.search(file.name)]
+    return sorted(files, key=lambda file: (_stamp(file), str(file)))
+
+
+def read_results(path: str | Path, *, samples: bool = True) -> Results:
+    """The results of a run, read from a results file or from the folder that it is in, of Multiform or of lm-eval.
+
+    Of several runs in a folder the newest is read, which is logged; `samples=False` leaves the samples out.
+    """
+    files = results_files(path)
+    if not files:
+        hint = "name the --output_path of a run, of Multiform or of lm-eval"
+        raise UsageError("there is no results_<date>.json in this folder", where=str(path), hint=hint)
+    if len(files) > 1:
+        logger.warning("%s holds %d runs; the newest is read: %s", path, len(files), files[-1])
+    return read_run(files[-1], samples=samples)
+
+
+def read_run(file: Path, *, samples: bool = True) -> Results:
+    """The results in one results file, with the samples of the files beside it."""
+    saved = _load(file)
+    scores = saved["results"]
+    groups = saved.get("group_subtasks") or {}
+    tasks = [name for name in scores if name in (saved.get("configs") or {}) or name not in groups]
+    return Results(
+        forms=[_form(name, saved, _samples_file(file, name, saved) if samples else None) for name in tasks],
+        groups=[_group(name, saved) for name in groups if name not in tasks and name in scores],
+        run=saved.get("config") or {},
+        provenance={key: value for key, value in saved.items() if key not in _ABOUT_FORMS},
+    )
+
+
+#: The keys of a results file that are about forms and groups; all others are about the run.
+_ABOUT_FORMS = frozenset(
+    {
+        *("results", "groups", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better"),
+        *("n-samples", "config", "task_hashes", "intervals", "forms"),
+    }
+)
+
+
+def _load(file: Path) -> dict[str, Any]:
+    try:
+        saved = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"is no results file: {error}", where=str(file), hint="name a results_<date>.json") from error
+    if not isinstance(saved, dict) or not isinstance(saved.get("results"), dict):
+        what = "is no results file: it has no 'results'"
+        raise DataError(what, where=str(file), hint="name a results_<date>.json of Multiform or of lm-eval")
+    if not all(isinstance(scores, dict) for scores in saved["results"].values()):
+        raise DataError("the scores of a task are not an object", where=f"{file}: results")
+    return saved
+
+
+def _form(name: str, saved: Mapping[str, Any], samples: Path | None) -> FormResult:
+    about = (saved.get("forms") or {}).get(name) or {}
+    counts = (saved.get("n-samples") or {}).get(name) or {}
+    lines = [] if samples is None else list(read_samples(samples))
+    n = int(counts.get("effective") or len({line.doc_id for line in lines}))
+    label = name.partition("@")[2] or None
+    return FormResult(
+        form=name,
+        task=about.get("task") or name.partition("@")[0],
+        alias=str(saved["results"][name].get("alias", name)).strip(" -"),
+        identity=about.get("identity") or (saved.get("task_hashes") or {}).get(name) or "",
+        version=(saved.get("versions") or {}).get(name),
+        num_fewshot=(saved.get("n-shot") or {}).get(name),
+        total_docs=int(counts.get("original") or n),
+        estimates=_estimates(name, saved, n, about.get("primary_metric")),
+        higher_is_better=(saved.get("higher_is_better") or {}).get(name) or {},
+        config=(saved.get("configs") or {}).get(name) or {},
+        mapping=about.get("mapping") or {},
+        format=about.get("format"),
+        format_label=label,
+        overridden=about.get("overridden") or (),
+        samples=lines,
+    )
+
+
+def _group(name: str, saved: Mapping[str, Any]) -> GroupResult:
+    nested = saved["group_subtasks"]
+    scores = saved["results"][name]
+    counts = scores.get("sample_count") or {}
+    n = int(scores.get("sample_len") or max(counts.values(), default=0))
+    return GroupResult(
+        name=name,
+        alias=str(scores.get("alias", name)).strip(" -"),
+        depth=_depth(name, nested),
+        members=list(nested[name]),
+        version=(saved.get("versions") or {}).get(name),
+        num_fewshot=(saved.get("n-shot") or {}).get(name),
+        estimates=_estimates(name, saved, n, None),
+        higher_is_better=(saved.get("higher_is_better") or {}).get(name) or {},
+        n=n,
+    )
+
+
+def _depth(name: str, nested: Mapping[str, Any]) -> int:
+    """How many groups a group is nested in."""
+    depth, seen = 0, {name}
+    while parent := next((group for group, members in nested.items() if name in members and group not in seen), None):
+        depth, name = depth + 1, parent
+        seen.add(name)
+    return depth
+
+
+def _estimates(name: str, saved: Mapping[str, Any], n: int, primary: str | None) -> dict[str, Estimate]:
+    """The scores of a form or group; one without an interval in the file has a normal one."""
+    scores = saved["results"][name]
+    intervals = (saved.get("intervals") or {}).get(name) or {}
+    counts = scores.get("sample_count") or {}
+    estimates = {}
+    for key, value in _values(scores):
+        metric, _, scorer = key.partition(",")
+        stderr = scores.get(f"{metric}_stderr,{scorer}")
+        stderr = float(stderr) if isinstance(stderr, int | float) else None
+        size = int(counts.get(key, n))
+        if key in intervals:
+            low, high = intervals[key]
+            estimates[key] = Estimate(value=value, n=size, stderr=stderr, low=low, high=high)
+        else:
+            estimates[key] = normal_estimate(value, stderr, size)
+    if primary in estimates:
+        estimates = {primary: estimates.pop(primary), **estimates}
+    return estimates
+
+
+def _values(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for key, value in scores.items():
+        metric, comma, _ = key.partition(",")
+        if comma and not metric.endswith("_stderr") and isinstance(value, int | float) and not isinstance(value, bool):
+            yield key, float(value)
+
+
+def _samples_file(file: Path, form: str, saved: Mapping[str, Any]) -> Path | None:
+    """The samples of a form beside its results file, or None where none were written."""
+    identity = ((saved.get("forms") or {}).get(form) or {}).get("identity")
+    names = [f"{sanitized(form)}_{identity}", sanitized(form)]  # the first where two forms have one sanitized name
+    files = [file.parent / f"samples_{name}_{_stamp(file)}.jsonl" for name in names]
+    return next((candidate for candidate in files if candidate.is_file()), None)
+
+
+def _stamp(file: Path) -> str:
+    match = _STAMP.search(file.name)
+    return match.group(1) if match else ""
