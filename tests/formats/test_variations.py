@@ -4,25 +4,31 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from multiform import ConfigError, FormatConfig, TaskConfig, TaskManager, UsageError
-from multiform.catalog import Design
+from multiform.catalog import Design, Group
 from multiform.cli.main import main
 from multiform.formats import formats, select_format
 from multiform.formats.axes import BUILTIN
 from multiform.formats.grammar import Grammar
+from multiform.formats.select import Selected
 from multiform.formats.variation import Variation
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "quiz" / "variations.txt"
 BUILT_IN = ("mcqa", "cloze", "hybrid", "generate", "cot", "bpb")
 
 
-def label_of(text: str, spec: object = None, variations: dict | None = None) -> str:
-    selected = select_format(spec, text, variations)
-    assert selected is not None
-    return selected.label
+def selected(text: str, spec: Any = None) -> Selected:
+    found = select_format(spec, text)
+    assert found is not None
+    return found
+
+
+def label_of(text: str) -> str:
+    return selected(text).label
 
 
 def draw(label: str, number: int, *, seed: int | None = 0, shots: bool = True) -> list[str]:
@@ -79,7 +85,7 @@ def test_drawn_variations_are_distinct_and_can_be_typed_after_the_at_sign(name):
     assert len(set(labels)) == 16
     assert name not in labels
     assert [label_of(label) for label in labels] == labels
-    contents = {repr((select_format(None, label).format, select_format(None, label).order)) for label in labels}
+    contents = {repr((selected(label).format, selected(label).order)) for label in labels}
     assert len(contents) == 16
 
 
@@ -162,9 +168,7 @@ def test_words_of_another_language_are_not_replaced_by_english_ones():
     german = {"type": "mcqa", "question_prefix": "Frage: ", "answer_prompt": "Antwort:"}
     with pytest.raises(ConfigError, match="question=q does not fit"):
         select_format(german, "[question=q]")
-    selected = select_format(german, "[labels=roman]")
-    assert selected is not None
-    assert selected.label == "mcqa[labels=roman]"
+    assert selected("[labels=roman]", german).label == "mcqa[labels=roman]"
 
 
 # Axes of a task or format.
@@ -203,8 +207,9 @@ def test_a_task_declares_axes_and_limits_built_in_ones(asked, capsys):
 
 
 def test_a_format_declares_axes_as_well(asked):
-    config = TaskManager(asked).load("asked@short[mood=glad]")[0]
-    assert config.format.instruction == "Nice!"
+    format = TaskManager(asked).load("asked@short[mood=glad]")[0].format
+    assert format is not None
+    assert format.instruction == "Nice!"
 
 
 @pytest.mark.parametrize(
@@ -222,7 +227,7 @@ def test_what_a_task_does_not_allow_is_refused(asked, label, message):
 
 
 def test_variations_are_drawn_from_the_axes_of_the_task(asked):
-    labels = [config.format_label for config in TaskManager(asked).load("asked@mcqa~24")]
+    labels = [str(config.format_label) for config in TaskManager(asked).load("asked@mcqa~24")]
     assert any("tone=rude" in label for label in labels)
     assert not any("order=" in label or "labels=numbers" in label for label in labels)
 
@@ -270,7 +275,7 @@ def test_all_formats_can_run_beside_variations_of_one():
 def test_variations_of_a_group_are_those_of_all_its_members(tmp_path):
     (tmp_path / "pair.yaml").write_text("group: pair\ntask: [quiz, quiz_problems]\n", encoding="utf-8")
     node = TaskManager(tmp_path).tree("pair@cot~2")[1]
-    assert node.label is not None
+    assert isinstance(node, Group)
     assert [config.form_name for config in node.tasks()] == [f"quiz@{node.label}", f"quiz_problems@{node.label}"]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from multiform import Completion, ConfigError, LLOutput, Model, Task, TaskConfig, evaluate
 from multiform.formats.order import ChoiceOrder
 
-DOCS = [
+DOCS: list[dict[str, Any]] = [
     {
         "q": "Capital of France?",
         "c": ["Berlin", "Paris", "Rome", "Oslo"],

@@ -61,6 +61,18 @@ def add_parser(commands: Any) -> None:
         default=[],
         help="training texts (.txt, .jsonl): also show the scores without the documents that they contain",
     )
+    which.add_argument(
+        "--budget",
+        metavar="N",
+        type=values.count("--budget", 1),
+        help="find the best and the worst form of each task within N evaluations (a document under a form)",
+    )
+    which.add_argument(
+        "--until_ci",
+        metavar="WIDTH",
+        type=values.half_width,
+        help="evaluate each form until its 95 %% interval is no wider than plus or minus WIDTH",
+    )
     parser.add_argument(
         "--confirm_run_unsafe_code",
         action="store_true",
@@ -120,6 +132,8 @@ def execute(options: argparse.Namespace) -> int:
             samples=values.parse_samples(options.samples),
             choice_order=flags.design(options).choice_order,
             fewshot_draws=options.fewshot_draws,
+            budget=options.budget,
+            until_ci=options.until_ci,
             batch_size=options.batch_size,
             device=options.device,
             gen_kwargs=flags.gen_kwargs(options),
@@ -149,6 +163,8 @@ def execute(options: argparse.Namespace) -> int:
         _write(results, output, samples=options.log_samples or options.predict_only)
     finally:  # show the results even where they could not be written
         _print(results, as_json=options.json, whole=options.show_config)
+        if not options.json:
+            _print_stops(results)
     return 0
 
 
@@ -208,3 +224,11 @@ def _print(results: Results, *, as_json: bool, whole: bool) -> None:
     with console.capture() as table:  # rich would exit on a closed pipe
         print_table(results, console)
     print(table.get(), end="")
+
+
+def _print_stops(results: Results) -> None:
+    """Print where a budgeted run stopped, and why."""
+    from multiform.engine.budget import stop_lines
+
+    for line in stop_lines(results.run.get("budget", ())):
+        print(line)

@@ -22,7 +22,7 @@ from multiform.formats.dialects.template_factory import wrapped
 from multiform.formats.infer import DescriptionWithoutChoices, Prompt, Recovered, Refused, infer, without_choices
 from multiform.formats.perturbation import Perturbation, perturbed
 from multiform.formats.raw import check_raw
-from multiform.formats.select import Selected, UnknownFormatError, grammar_of
+from multiform.formats.select import Selected, UnknownFormatError, fewshot_draw, grammar_of
 
 Values = dict[str, Any]
 #: Turns a path of keys into the place that a message names.
@@ -116,6 +116,8 @@ def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
             raise ConfigError("a task has formats or a template", where=where("template"), hint=hint)
         if selection is None:
             return _template(values, where)
+    if selection is not None and selection.startswith("[") and values["formats"] is None:
+        return _drawn(selection, values, where)
     try:
         selected = select_format(values["formats"], selection, values["variations"])
         _check_variations(values["variations"], selected)
@@ -128,9 +130,6 @@ def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
         raise placed(error, root, where) from error
     if selected is None:
         return {}
-    varied = {"format_label": selected.label, "axes": selected.axes, "fewshot_draw": selected.draw}
-    if selected.format is None:
-        return varied if values["template"] is None else {**_template(values, where), **varied}
     foreign = values["formats"] is None and values["template"] is None and not values["multiple_inputs"]
     recovered = _recovered(values["prompt"], selected.format, values, stated, where) if foreign else None
     mapping = _raw_mapping(values["prompt"], recovered, values, where)
@@ -140,8 +139,10 @@ def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
     except ConfigError as error:
         raise placed(error, "formats", where) from error
     return {
-        **varied,
+        "format_label": selected.label,
+        "axes": selected.axes,
         "choice_order": selected.order,
+        "fewshot_draw": selected.draw,
         "recovered": recovered,
         "mapping": mapping,
         **{name: getattr(templates, name) for name in _FIELDS},
@@ -151,7 +152,18 @@ def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
 
 def _check_variations(declared: Mapping[str, Any] | None, selected: Selected | None) -> None:
     """Refuse axes that are declared wrongly, even where the format is not varied."""
-    grammar_of(FormatConfig() if selected is None or selected.format is None else selected.format, declared)
+    grammar_of(FormatConfig() if selected is None else selected.format, declared)
+
+
+def _drawn(selection: str, values: Values, where: Where) -> Values:
+    """The values of a task without `formats:` of which another draw of few-shot examples is selected."""
+    try:
+        draw = fewshot_draw(selection)
+    except ConfigError as error:
+        raise error.moved(f"{values['task']}@{selection}") from error
+    written = {} if values["template"] is None else _template(values, where)
+    axes = {"draw": str(draw)} if draw else {}
+    return {**written, "format_label": selection, "axes": axes, "fewshot_draw": draw}
 
 
 def _template(values: Values, where: Where) -> Values:

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from multiform.catalog import BaseTask, Group
 from multiform.config import TaskConfig
+from multiform.engine.budget import TaskStops, run_budgeted
 from multiform.engine.checks import check_model_fits
 from multiform.engine.progress import Progress, chosen_progress
 from multiform.engine.run import (
@@ -57,6 +58,8 @@ def evaluate(
     samples: Mapping[str, Sequence[int]] | None = None,
     choice_order: str | None = None,
     fewshot_draws: int = 1,
+    budget: int | None = None,
+    until_ci: float | None = None,
     batch_size: int | str | None = None,
     device: str | None = None,
     gen_kwargs: str | Mapping[str, Any] | None = None,
@@ -91,6 +94,9 @@ def evaluate(
     `cache_requests` keeps prompts as well: True, "refresh" to make them anew, "delete" to remove all that are kept.
     `choice_order` has every form with choices run in another order of them: "shuffle:SEED", "cyclic" for a form of each
     rotation, "all" for one of each permutation. `fewshot_draws` runs every form with so many draws of examples.
+    `budget` is the number of evaluations (a document under a form) in which the best and the worst form of each task
+    are searched; `until_ci` evaluates each form until its interval is no wider than plus or minus this. Both take the
+    documents in random order; ``results.run["budget"]`` says what was stopped and why.
     `metadata` is added to that of every task. `keep_description` leaves in what descriptions say of multiple choice
     under formats that show no choices.
     With `plan_only` nothing is asked: the results hold no scores, and ``run["plan"]`` says what would be.
@@ -122,8 +128,11 @@ def _run(options: RunOptions) -> Results:
         store = store if options.use_cache or model.stored else None
         if options.plan_only:
             return Results(forms=[], run={"plan": planned(model, pending, store)}, provenance={})
-        scored = run_samples(model, pending, progress, store)
-    results = results_of(options, model, forms, groups, scored, dirty, time.monotonic() - started)
+        if options.stopping is None:
+            scored, stops = run_samples(model, pending, progress, store), list[TaskStops]()
+        else:
+            scored, stops = run_budgeted(model, pending, progress, store, options.stopping)
+    results = results_of(options, model, forms, groups, scored, dirty, time.monotonic() - started, stops)
     if options.output_path is not None:
         results.save(Path(options.output_path), samples=options.log_samples)
     return results

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 from multiform.catalog import Group
 from multiform.config.serialize import plain
+from multiform.engine.budget import FormStop, TaskStops
 from multiform.evaluation.options import RunOptions
 from multiform.forms import ScoredSample, Task
 from multiform.models import Model
@@ -28,13 +30,18 @@ def results_of(
     scored: Mapping[str, list[ScoredSample]],
     contaminated: Mapping[str, set[int] | None],
     seconds: float,
+    stops: Sequence[TaskStops] = (),
 ) -> Results:
-    """The scores of each form and group, with all that is needed to get them again."""
+    """The scores of each form and group, with all that is needed to get them again, and where a budget stopped."""
     run = _described(options, model)
+    if stops:
+        run["budget"] = [asdict(stop) for stop in stops]
     form_results = [
         _form_result(form, scored[form.name], model, run["model_args"], contaminated[form.name], options)
         for form in forms
     ]
+    stopped = {name: stop for task in stops for name, stop in task.forms.items()}
+    form_results = [_with_stop(form, stopped[form.name]) if form.name in stopped else form for form in form_results]
     by_name = {form.form: form for form in form_results}
     return Results(
         forms=form_results,
@@ -50,6 +57,12 @@ def results_of(
             chat=bool(options.apply_chat_template),
         ),
     )
+
+
+def _with_stop(form: FormResult, stop: FormStop) -> FormResult:
+    """The form with the interval of its first metric that holds although the run chose where to stop."""
+    first = replace(form.estimates[form.primary], low=stop.low, high=stop.high)
+    return replace(form, estimates={**form.estimates, form.primary: first})
 
 
 def _described(options: RunOptions, model: Model) -> dict[str, Any]:

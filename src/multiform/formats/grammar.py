@@ -54,7 +54,7 @@ class Grammar:
         ['tone', 'instruction']
         """
         axes = {axis.name: axis for axis in BUILTIN}
-        orders = _ORDERS
+        orders: tuple[str, ...] = _ORDERS
         for declared in declarations:
             for name, values in (declared or {}).items():
                 if name == "order":
@@ -81,9 +81,9 @@ class Grammar:
     def varied(self, format: FormatConfig, variation: Variation) -> Varied:
         """The format under a variation; an unknown axis or value, or one that does not fit the format, is an error."""
         known = [*(axis.name for axis in self.axes), *RUN_AXES]
-        for axis in variation.choices:
-            if axis not in known:
-                raise ConfigError(f"unknown axis '{axis}' in '{variation}'", hint=nearest(axis, known, listed="axes"))
+        for name in variation.choices:
+            if name not in known:
+                raise ConfigError(f"unknown axis '{name}' in '{variation}'", hint=nearest(name, known, listed="axes"))
         chosen: dict[str, str] = {}
         for axis in self.axes:
             if axis.name not in variation.choices:

@@ -26,8 +26,7 @@ class Selected:
     """A format with the label by which it was selected, and what its variation says beside the format."""
 
     label: str
-    #: None for a task without a format, of which only the few-shot examples vary.
-    format: FormatConfig | None
+    format: FormatConfig
     #: The canonical values of the variation, by axis.
     axes: Mapping[str, str] = field(default_factory=dict)
     order: ChoiceOrder | None = None
@@ -60,24 +59,33 @@ def select_format(
         return Selected(selection, _placed_entry(spec, selection, table[selection]))
     if "[" in selection:
         variation = Variation.parse(selection)
-        return _varied(select_format(spec, variation.label or None), variation, variations)
+        base = select_format(spec, variation.label or None)
+        if base is None:
+            raise _no_format(variation)
+        named = Variation(base.label, variation.choices)
+        varied = grammar_of(base.format, variations).varied(base.format, named)
+        return Selected(str(varied.name), varied.format, varied.name.choices, varied.order, varied.draw)
     if selection not in formats and selection not in dialect_names:
         known = [*table, *formats, *dialect_names]
         raise UnknownFormatError(f"unknown format '{selection}'", hint=nearest(selection, known, listed="formats"))
     return Selected(selection, FormatConfig.named(selection))
 
 
-def _varied(base: Selected | None, variation: Variation, variations: Mapping[str, Any] | None) -> Selected:
-    """The variation of a selected format, or of a task without one."""
-    if base is None or base.format is None:
-        draw = draw_number(variation)
-        if set(variation.choices) != {"draw"}:
-            hint = f"name a format before the brackets, e.g. mcqa{variation}"
-            raise ConfigError("the task has no format that could be varied", hint=hint)
-        return Selected(str(variation), None, variation.choices if draw else {}, draw=draw)
-    named = Variation(base.label, variation.choices)
-    varied = grammar_of(base.format, variations).varied(base.format, named)
-    return Selected(str(varied.name), varied.format, varied.name.choices, varied.order, varied.draw)
+def fewshot_draw(selection: str) -> int:
+    """Which draw of few-shot examples a label names for a task that has no format to vary.
+
+    >>> fewshot_draw("[draw=2]")
+    2
+    """
+    variation = Variation.parse(selection)
+    if variation.label or set(variation.choices) - {"draw"}:
+        raise _no_format(variation)
+    return draw_number(variation)
+
+
+def _no_format(variation: Variation) -> ConfigError:
+    hint = f"name a format before the brackets, e.g. mcqa{variation}"
+    return ConfigError("the task has no format that could be varied", hint=hint)
 
 
 def grammar_of(format: FormatConfig, variations: Mapping[str, Any] | None) -> Grammar:

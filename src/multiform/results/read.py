@@ -13,7 +13,7 @@ from multiform.errors import DataError, UsageError
 from multiform.paths import sanitized
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.results.saved_samples import read_samples
-from multiform.scoring.statistics import Estimate, normal_estimate
+from multiform.statistics.estimates import Estimate, normal_estimate
 
 logger = logging.getLogger("multiform")
 
