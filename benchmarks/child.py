@@ -43,6 +43,16 @@ def score(job: dict[str, Any]) -> dict[str, Any]:
     return measured
 
 
+def tree(job: dict[str, Any]) -> dict[str, Any]:
+    """The size of the prefix tree of requests."""
+    from transformers import AutoTokenizer
+
+    from benchmarks.answering import model_inputs, tree_nodes
+
+    inputs, _ = model_inputs(AutoTokenizer.from_pretrained(job["model"]), job["requests"])
+    return {"nodes": tree_nodes(inputs)}
+
+
 def build(job: dict[str, Any]) -> dict[str, Any]:
     """Make the requests of many tasks; reading the rows is not counted."""
     from benchmarks.workloads import lm_eval_task
@@ -105,6 +115,7 @@ def prompt(job: dict[str, Any]) -> dict[str, Any]:
 
 JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "score": score,
+    "tree": tree,
     "build": build,
     "stream": stream,
     "requests": requests,

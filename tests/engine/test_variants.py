@@ -10,6 +10,7 @@ from multiform import UsageError, evaluate
 from multiform.catalog import Design
 from multiform.engine.setup import load_tasks
 from multiform.forms import RunSettings
+from multiform.results.export import to_json
 
 
 def forms(tasks, *, num_fewshot=None, limit=4, include_path=None, mirror=None, **design):
@@ -112,6 +113,13 @@ def test_orders_and_draws_multiply_and_groups_are_reported_for_each(tmp_path):
     labels = [form.name.partition("@")[2] for form in results.forms]
     assert len(set(labels)) == 8
     assert [group.name for group in results.groups] == [f"pair@{label}" for label in labels]
+
+
+def test_results_name_the_axes_of_a_variation_and_the_hash_of_its_name():
+    results = evaluate(model="dummy", tasks="quiz@mcqa+mcqa[labels=roman,wrap=(x)]", limit=1)
+    plain, varied = to_json(results)["forms"].values()
+    assert "variation" not in plain
+    assert varied["variation"] == {"hash": "3be35d4d", "axes": {"labels": "roman", "wrap": "(x)"}}
 
 
 def test_variations_are_drawn_without_orders_where_the_run_decides_about_them():

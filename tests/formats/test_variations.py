@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import re
 from pathlib import Path
 from typing import Any
@@ -54,9 +56,16 @@ def one_by_one() -> list[str]:
     return labels
 
 
-def test_every_value_of_every_axis_prints_the_golden_prompt(capsys):
-    assert main(["show", f"quiz@{'+'.join(one_by_one())}", "--num_fewshot", "1"]) == 0
-    assert capsys.readouterr().out == GOLDEN.read_text(encoding="utf-8")
+def prompts() -> str:
+    """What show prints of all of them; `python -m tests.formats.test_variations` writes the golden file again."""
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        assert main(["show", f"quiz@{'+'.join(one_by_one())}", "--num_fewshot", "1"]) == 0
+    return shown.getvalue()
+
+
+def test_every_value_of_every_axis_prints_the_golden_prompt():
+    assert prompts() == GOLDEN.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
@@ -112,6 +121,11 @@ def test_names_and_hashes_are_the_same_on_every_machine():
             "11fdf58a",
         ),
     ]
+
+
+def test_no_variations_at_all_are_refused():
+    with pytest.raises(UsageError, match="no variations are asked for"):
+        TaskManager().load("quiz@mcqa~0")
 
 
 def test_drawn_variations_keep_the_values_that_are_typed():
@@ -291,3 +305,7 @@ def test_a_task_of_the_library_of_lm_eval_is_varied_through_its_recovered_fields
     assert varied_choices == [*plain_choices[3::-1], *plain_choices[7:3:-1]]
     gold = [int(re.findall(r"target (\d)", text)[0]) for text in (plain, varied)]
     assert gold[1] == 3 - gold[0]
+
+
+if __name__ == "__main__":
+    GOLDEN.write_text(prompts(), encoding="utf-8")

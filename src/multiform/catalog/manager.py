@@ -123,6 +123,9 @@ class TaskManager:
 
     def _drawn(self, target: Target, label: str, number: int) -> list[str]:
         """The labels of so many variations of a format."""
+        if number < 1:
+            what, where = "no variations are asked for", _shown(f"@{label}~{number}")
+            raise UsageError(what, where=where, hint=f"write e.g. {label}~16")
         base = Variation.parse(label)
         node = self.node(target, base.label or None)
         configs = list(node.tasks()) if isinstance(node, Group) else [node]

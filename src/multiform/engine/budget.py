@@ -12,6 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from multiform.engine.progress import Progress, Silent
 from multiform.engine.run import PendingSample, run_samples
 from multiform.engine.store import Store
@@ -19,6 +21,7 @@ from multiform.errors import UsageError, shorten
 from multiform.forms import ScoredSample, Task
 from multiform.models import Model
 from multiform.statistics.elimination import Search, search_forms
+from multiform.statistics.scores import Array
 from multiform.statistics.sequences import ConfidenceSequence, confidence_sequence
 
 #: The probability with which a statement about the forms of a task may be wrong.
@@ -138,6 +141,7 @@ class _Rounds:
         self._model, self._progress, self._store = model, progress, store
         #: The interval of each form, which holds at all rounds together.
         self._means: dict[str, ConfidenceSequence] = {name: confidence_sequence(level=1 - DELTA) for name in self.names}
+        self._asked = 0
         self._silent_until = 0.0
         self._check_direction()
 
@@ -180,19 +184,22 @@ class _Rounds:
             reasons[name] = f"{why} (± {mean.half_width:.3f})"
         return self._stops(reasons, f"Each form's interval holds with probability {1 - DELTA:g}, wherever it stopped.")
 
-    def _ask(self, doc_ids: Sequence[int], names: Sequence[str]) -> list[list[float]]:
-        """A row of scores for each document, a column for each form."""
+    def _ask(self, doc_ids: Sequence[int], names: Sequence[str]) -> Array:
+        """A row of scores for each document that all forms have a score of, a column for each form."""
         entries = [self._pending[name, doc_id] for doc_id in doc_ids for name in names]
         self._tell(names)
         scored = run_samples(self._model, entries, Silent(), self._store)
-        columns = []
+        self._asked += len(doc_ids)
+        columns: list[dict[int, float]] = []
         for name in names:
             first = self.tasks[name].scorer.scorers[0].name
-            by_doc = {sample.doc_id: sample for sample in scored[name] if sample.scorer == first}
-            columns.append([self._value(name, by_doc[doc_id]) for doc_id in doc_ids])
-            self._means[name] = self._means[name].updated(columns[-1])
+            by_doc = {sample.doc_id: self._value(name, sample) for sample in scored[name] if sample.scorer == first}
+            columns.append({doc_id: by_doc[doc_id] for doc_id in doc_ids if doc_id in by_doc})
+            self._means[name] = self._means[name].updated(list(columns[-1].values()))
             self.scored[name] += scored[name]
-        return [list(row) for row in zip(*columns, strict=True)]
+        complete = [doc_id for doc_id in doc_ids if all(doc_id in column for column in columns)]
+        rows = [[column[doc_id] for column in columns] for doc_id in complete]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
 
     def _tell(self, names: Sequence[str]) -> None:
         """Say every few seconds how far the rounds are."""
@@ -219,7 +226,7 @@ class _Rounds:
     def _reasons(self, search: Search) -> dict[str, str]:
         if not search.wanted:
             last = "the best and the worst form are known"
-        elif search.counts.max() == len(self.docs):
+        elif self._asked == len(self.docs):
             last = "no more documents"
         else:
             last = "the budget is spent"
@@ -234,10 +241,10 @@ class _Rounds:
         for name, why in reasons.items():
             mean = self._means[name]
             forms[name] = FormStop(evaluated=mean.n, documents=len(self.docs), why=why, low=mean.low, high=mean.high)
-        first = self.scored[self.names[0]][0]
+        values = next((dict(sample.values) for samples in self.scored.values() for sample in samples), {})
         return TaskStops(
             task=self.task,
-            metric=next(iter(first.values)),
+            metric=next(iter(values), "no metric"),
             forms=forms,
             guarantee=guarantee,
             best=tuple(self.names[index] for index in best),

@@ -127,7 +127,8 @@ def _run(options: RunOptions) -> Results:
         _say(model_findings(model, forms, apply_chat_template=bool(options.apply_chat_template)))
         store = store if options.use_cache or model.stored else None
         if options.plan_only:
-            return Results(forms=[], run={"plan": planned(model, pending, store)}, provenance={})
+            bound = "" if options.stopping is None else "at most, as the run stops earlier: "
+            return Results(forms=[], run={"plan": bound + planned(model, pending, store)}, provenance={})
         if options.stopping is None:
             scored, stops = run_samples(model, pending, progress, store), list[TaskStops]()
         else:

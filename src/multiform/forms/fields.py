@@ -285,10 +285,10 @@ class DocFields:
     @_once
     def permutation(self) -> tuple[int, ...] | None:
         """For each choice that is shown, its index in the document; None where the form leaves them in their order."""
-        order, choices = self._fields.order, self.raw_choices
-        if order is None or choices is None:
+        order = self._fields.order
+        if order is None or self.raw_choices is None:
             return None
-        return order.permutation(len(choices), f"{self.raw_question} {choices}")
+        return order.permutation(len(self.raw_choices), f"{self.raw_question} {self.raw_choices}")
 
     @_once
     def shown_choices(self) -> list[str] | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import MultiformError, UsageError, shorten
+from multiform.formats.variation import Variation
 from multiform.media import named
 from multiform.paths import sanitized
 from multiform.results.results import FormResult, GroupResult, Results
@@ -134,12 +135,19 @@ def _intervals(estimates: Mapping[str, Estimate]) -> dict[str, list[float | None
     return {key: [estimate.low, estimate.high] for key, estimate in estimates.items()}
 
 
+def _variation(label: str | None) -> dict[str, Any]:
+    """The axes of a form's variation and the hash of its name; nothing for a form without one."""
+    variation = Variation.parse(label or "")
+    return {"variation": {"hash": variation.hash, "axes": dict(variation.choices)}} if variation.choices else {}
+
+
 def _form(form: FormResult) -> dict[str, Any]:
     return {
         "task": form.task,
         "mapping": dict(form.mapping),
         "format": form.format,
         "identity": form.identity,
+        **_variation(form.format_label),
         "primary_metric": form.primary,
         "overridden": list(form.overridden),
     }
