@@ -63,6 +63,7 @@ def test_a_format_without_choices_runs_once_and_the_log_says_so(caplog):
     [
         ("quiz@cloze", {"choice_order": "cyclic"}, "'quiz@cloze' does not show choices"),
         ("quiz@mcqa[order=reverse]", {"choice_order": "cyclic"}, "has an order of choices already"),
+        ("quiz@mcqa[draw=1]", {"fewshot_draws": 2, "num_fewshot": 1}, "has a draw of examples already"),
         ("quiz@mcqa", {"fewshot_draws": 3}, "'quiz@mcqa' has no few-shot examples that are drawn at random"),
     ],
 )
@@ -70,6 +71,12 @@ def test_an_option_without_effect_is_refused(tasks, design, message):
     with pytest.raises(UsageError) as caught:
         names(tasks, **design)
     assert message in str(caught.value)
+
+
+def test_an_axis_of_examples_that_are_not_there_is_said_to_change_nothing(caplog):
+    names("quiz@mcqa[instruction=answer,shots=after,draw=1]")
+    assert "'shots' changes nothing without few-shot examples" in caplog.text
+    assert "'draw' changes nothing without few-shot examples" in caplog.text
 
 
 def test_an_order_that_nobody_knows_is_refused():

@@ -21,6 +21,9 @@ DOCS: list[dict[str, Any]] = [
     },
     {"q": "Largest number?", "c": ["9", "7", "8"], "i": 0, "l": "A", "t": "9", "many": ["A"]},
 ]
+ROWS: list[dict[str, Any]] = [
+    {"q": f"Number {n}?", "c": ["w", "x", "y", "z"], "i": n % 3, "l": "A", "t": "w", "many": [0]} for n in range(12)
+]
 
 
 @pytest.fixture
@@ -76,6 +79,18 @@ def test_few_shot_examples_with_fields_of_their_own_are_ordered_as_well(task):
     assert prompt.startswith(
         "Question: Capital of France? Think!\nA. Oslo\nB. Rome\nC. Paris\nD. Berlin\nAnswer: C\n\n"
     )
+
+
+@pytest.mark.parametrize("sampler", ["default", "balanced"])
+def test_the_same_examples_are_drawn_in_every_order(task, sampler):
+    settings = {"num_fewshot": 1, "fewshot_config": {"sampler": sampler, "samples": ROWS}}
+    drawn = []
+    for label in ("mcqa", "mcqa[order=reverse]", "mcqa[order=shuffle:2]", "mcqa[labels=roman]"):
+        form = task(label, **settings)
+        prompts = [form.sample(number, doc).prompt for number, doc in enumerate(ROWS)]
+        drawn.append([prompt.partition("\n")[0] for prompt in prompts])
+    assert drawn[0] == drawn[1] == drawn[2] == drawn[3]
+    assert len(set(drawn[0])) > 1
 
 
 def test_a_shuffle_depends_on_the_document_and_the_seed_and_on_nothing_else(task):

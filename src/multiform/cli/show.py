@@ -121,7 +121,7 @@ def _described(form: Task, sample: Sample) -> dict[str, Any]:
         "doc": dict(sample.doc),
         "requests": [_request(instance) for instance in sample.instances],
         "target": sample.target,
-        "choices": form.renderer.fields(sample.doc).raw_choices,
+        "choices": form.renderer.fields(sample.doc).shown_choices,
     }
 
 

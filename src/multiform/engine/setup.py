@@ -14,7 +14,7 @@ from multiform.engine.lazy_model import late_model
 from multiform.engine.notes import format_notes
 from multiform.engine.progress import Progress
 from multiform.engine.store import Store
-from multiform.engine.variants import with_draws, with_orders
+from multiform.engine.variants import idle_axes, with_draws, with_orders
 from multiform.errors import ConfigError, UsageError, nearest, reason
 from multiform.forms import GenerateTask, RunSettings, Task
 from multiform.models import Model, models
@@ -73,6 +73,8 @@ def load_tasks(
     for note in format_notes(task.config for task in tasks_of_run):
         logger.info("%s", note)
     for note in dict.fromkeys(str(note) for task in tasks_of_run for note in task.notes):
+        logger.warning("%s", note)
+    for note in (note for task in tasks_of_run for note in idle_axes(task.form)):
         logger.warning("%s", note)
     return tasks_of_run
 

@@ -44,6 +44,10 @@ def with_draws(nodes: Sequence[Node], design: Design, settings: RunSettings) -> 
     """The nodes with each draw of few-shot examples; a node without examples that are drawn stays alone."""
     if design.fewshot_draws == 1:
         return list(nodes)
+    for config in (config for node in nodes for config in _tasks(node)):
+        if config.fewshot_draw:
+            what = f"'{config.form_name}' has a draw of examples already"
+            raise UsageError(what, where="--fewshot_draws", hint="leave out the flag, or the draw after the @")
     alone = [node for node in nodes if not all(_draws_shots(config, settings) for config in _tasks(node))]
     _check_some(nodes, alone, "--fewshot_draws", "has no few-shot examples that are drawn at random")
     draws = range(design.fewshot_draws)
@@ -52,6 +56,12 @@ def with_draws(nodes: Sequence[Node], design: Design, settings: RunSettings) -> 
         for node in nodes
         for variant in ([node] if node in alone else [relabelled(node, draw=str(draw)) for draw in draws])
     ]
+
+
+def idle_axes(form: Form) -> list[str]:
+    """Notes about axes of a variation that change nothing in a run."""
+    idle = [axis for axis in ("shots", "draw") if axis in form.config.axes and form.num_fewshot == 0]
+    return [f"{form.name}: '{axis}' changes nothing without few-shot examples" for axis in idle]
 
 
 def relabelled(node: Node, **choices: str) -> Node:

@@ -247,9 +247,23 @@ class DocFields:
             return None
         if compiled is None:
             return self.reader.target(spec, self.doc, lambda: self.choices or [])
-        answer = self.reader.read(compiled.mapping.answer, self.doc, "doc_to_target")
+        return self._target_under(compiled, self.permutation)
+
+    @property
+    def answer(self) -> Any:
+        """The target in the order that the document has its choices in: the same in every order of a prompt."""
+        if self.permutation is None or self._fields.format is None or "doc_to_target" in self._overrides:
+            return self.target
+        return self._target_under(self._fields.format, None)
+
+    def _target_under(self, compiled: CompiledFormat, permutation: tuple[int, ...] | None) -> Any:
+        """The answer as the format wants it, among choices that are permuted."""
+        answer, choices = self.reader.read(compiled.mapping.answer, self.doc, "doc_to_target"), self.raw_choices
         try:
-            return compiled.target(self._moved(answer, compiled), self.shown_choices)
+            if permutation is None or choices is None:
+                return compiled.target(answer, choices)
+            gold = gold_index(answer, choices, compiled.format.choice_labels or "letters")
+            return compiled.target(moved(gold, permutation), self.shown_choices)
         except MultiformError as error:
             raise self.reader.blamed(error, self.doc, "doc_to_target") from error
 
@@ -295,13 +309,6 @@ class DocFields:
         """The choices in the order in which the format shows them."""
         permutation, choices = self.permutation, self.raw_choices
         return choices if permutation is None or choices is None else [choices[index] for index in permutation]
-
-    def _moved(self, answer: Any, compiled: CompiledFormat) -> Any:
-        """The answer, as the position of the right choice where the choices are permuted."""
-        if self.permutation is None or self.raw_choices is None:
-            return answer
-        labels = compiled.format.choice_labels
-        return moved(gold_index(answer, self.raw_choices, labels or "letters"), self.permutation)
 
     @property
     def _mapping(self) -> FieldMapping:

@@ -58,7 +58,7 @@ class Renderer:
         self.reader = FieldReader(form.config)
         self.media = MediaReader(form.config, self.reader, mirror=mirror, overrides=self.hooks)
         self.examples = FewshotExamples(
-            form, pool=fewshot_docs, render=self._shot, label_of=lambda doc: self._shot_fields(doc).target
+            form, pool=fewshot_docs, render=self._shot, label_of=lambda doc: self._shot_fields(doc).answer
         )
         #: Documents that count as wrong whatever a model says, each as the error that says why.
         self.doubts: list[DataError] = []
