@@ -12,7 +12,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import building, forms, growth, listing, rerun, scoring, startup
+from benchmarks import building, forms, growth, listing, report, rerun, scoring, startup
 from benchmarks.rows import Row, print_rows, say
 from benchmarks.sides import ROOT, Setting
 
@@ -24,6 +24,7 @@ MEASUREMENTS = {
     "scoring": scoring.measure,
     "growth": growth.measure,
     "forms": forms.measure,
+    "report": report.measure,
 }
 
 

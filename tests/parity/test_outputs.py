@@ -129,7 +129,7 @@ CHAT = ["--apply_chat_template", "--system_instruction", "Be brief.", "--num_few
 #: Keys that lm-eval does not have.
 OURS = ["intervals", "forms", "date_iso", "multiform_version", "model_identity", "config/num_fewshot"]
 #: Keys of a samples file that lm-eval does not have; they come after all of its own.
-OURS_IN_SAMPLES = ["prediction", "gold", "choices", "labels", "loglikelihoods", "is_greedy", "truncated"]
+OURS_IN_SAMPLES = ["prediction", "gold", "choices", "labels", "loglikelihoods", "is_greedy", "truncated", "steps"]
 #: Values that differ from run to run, or that say more here: the content of a local model, a standard error.
 OTHERWISE = [
     *("date", "pretty_env_info", "total_evaluation_time_seconds", "config/model_sha"),

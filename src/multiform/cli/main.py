@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from multiform.cli import convert, formats, ls, run, show, validate
+from multiform.cli import compare, convert, formats, ls, plot, report, run, show, validate, view
 from multiform.cli.parser import Parser
 from multiform.errors import MultiformError, UsageError, nearest, reason
 
@@ -18,6 +18,9 @@ _EXAMPLES = """\
 examples:
   multiform run --tasks quiz@all --limit 20            the bundled quiz in every format, with the bundled model
   multiform run --tasks my_task.yaml@mcqa+cloze        your own task in two formats
+  multiform report results                             a page of a run's scores and samples
+  multiform view results                               all runs of a folder, live, in the browser
+  multiform compare results/base results/tuned         what changed between two runs
   multiform show quiz@cot --num_fewshot 2              the exact prompt that a model gets
   multiform ls formats                                 the formats, with their descriptions
   multiform validate my_task.yaml                      what is wrong with a task, and where
@@ -26,7 +29,18 @@ examples:
 
 'multiform COMMAND --help' explains a command.
 """
-_COMMANDS = {"run": run, "show": show, "ls": ls, "validate": validate, "convert": convert, "formats": formats}
+_COMMANDS = {
+    "run": run,
+    "report": report,
+    "compare": compare,
+    "view": view,
+    "plot": plot,
+    "show": show,
+    "ls": ls,
+    "validate": validate,
+    "convert": convert,
+    "formats": formats,
+}
 
 logger = logging.getLogger("multiform")
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import lm_eval, values
 from multiform.cli import options as flags
-from multiform.cli.parser import Arguments, Gather
+from multiform.cli.parser import Arguments, Gather, one_of
 
 if TYPE_CHECKING:
     from multiform.results import Results
@@ -98,6 +99,16 @@ def add_parser(commands: Any) -> None:
         default=100_000,
         help="resamples of bootstrapped standard errors",
     )
+    output.add_argument(
+        "--report", metavar="FILE", help="also write a page of the scores and samples, e.g. report.html"
+    )
+    output.add_argument(
+        "--table",
+        type=one_of(("long", "pivot", "markdown", "csv", "latex"), "--table"),
+        metavar="STYLE",
+        help="long: a row for each form; pivot: a row for each task and a column for each form; markdown: lm-eval's "
+        "table; csv; latex (default: pivot where a task has several forms)",
+    )
     output.add_argument("--show_config", action="store_true", help="print the whole results file before the table")
     output.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
     output.add_argument("--config", "-C", metavar="FILE", help="YAML file of these flags; the command line wins")
@@ -112,6 +123,7 @@ def execute(options: argparse.Namespace) -> int:
     from multiform.engine.progress import make_progress
     from multiform.errors import UsageError
     from multiform.evaluation import evaluate
+    from multiform.results.export import prepare_output
 
     options = merged(options)
     logging.getLogger("multiform").setLevel(options.verbosity)
@@ -122,6 +134,8 @@ def execute(options: argparse.Namespace) -> int:
     lm_eval.note_accepted(options)
     flags.check_files(options.decontamination_corpus, "--decontamination_corpus")
     output = _output(options)
+    if options.report:
+        prepare_output(Path(options.report).parent)
     with make_progress() as progress:
         results = evaluate(
             tasks=",".join(tasks),
@@ -162,9 +176,13 @@ def execute(options: argparse.Namespace) -> int:
     try:
         _write(results, output, samples=options.log_samples or options.predict_only)
     finally:  # show the results even where they could not be written
-        _print(results, as_json=options.json, whole=options.show_config)
+        _print(results, as_json=options.json, whole=options.show_config, style=options.table)
         if not options.json:
             _print_stops(results)
+    if options.report:
+        from multiform.report import write_report
+
+        print(f"wrote {write_report([results], options.report)}", file=sys.stderr)
     return 0
 
 
@@ -202,28 +220,18 @@ def _write(results: Results, output: Path | None, *, samples: bool) -> None:
             print(f"wrote {path}", file=sys.stderr)
 
 
-def _print(results: Results, *, as_json: bool, whole: bool) -> None:
+def _print(results: Results, *, as_json: bool, whole: bool, style: str | None) -> None:
     from multiform.results.export import plain_json, to_json
 
     if as_json or whole:
         print(plain_json(to_json(results)))
     if as_json:
         return
-    if all(form.format is None for form in results.forms):  # without formats, print lm-eval's table
-        from multiform.results.markdown import markdown
+    from multiform.results.table import WIDTH, table_text
 
-        print(markdown(results))
-        return
-    from rich.console import Console
-
-    from multiform.results.table import print_table
-
-    # In a file or pipe nothing is cut; brackets and colons in names are not taken for markup.
-    wide = None if sys.stdout.isatty() else 1000
-    console = Console(file=sys.stdout, width=wide, markup=False, emoji=False, highlight=False)
-    with console.capture() as table:  # rich would exit on a closed pipe
-        print_table(results, console)
-    print(table.get(), end="")
+    terminal = sys.stdout.isatty()
+    width = max(WIDTH, shutil.get_terminal_size().columns) if terminal else WIDTH
+    print(table_text(results, style, width=width, color=terminal), end="")
 
 
 def _print_stops(results: Results) -> None:

@@ -12,6 +12,7 @@ from multiform.catalog import BaseTask, Group
 from multiform.config import TaskConfig
 from multiform.engine.budget import TaskStops, run_budgeted
 from multiform.engine.checks import check_model_fits
+from multiform.engine.forecast import check_clusters, detectable_differences
 from multiform.engine.progress import Progress, chosen_progress
 from multiform.engine.run import (
     PendingSample,
@@ -126,10 +127,14 @@ def _run(options: RunOptions) -> Results:
         model = model or load_model(options.model, arguments, progress, store)
         _say(model_findings(model, forms, apply_chat_template=bool(options.apply_chat_template)))
         store = store if options.use_cache or model.stored else None
+        detectable = detectable_differences(pending)
         if options.plan_only:
             bound = "" if options.stopping is None else "at most, as the run stops earlier: "
-            return Results(forms=[], run={"plan": bound + planned(model, pending, store)}, provenance={})
+            plan = "\n".join(filter(None, (bound + planned(model, pending, store), detectable)))
+            return Results(forms=[], run={"plan": plan}, provenance={})
         if options.stopping is None:
+            if detectable:
+                progress.message(detectable)
             scored, stops = run_samples(model, pending, progress, store), list[TaskStops]()
         else:
             scored, stops = run_budgeted(model, pending, progress, store, options.stopping)
@@ -162,6 +167,7 @@ def _render(options: RunOptions, forms: Sequence[Task], model: Model | None, pro
     caching = _request_caching(options.cache_requests, model, progress)
     template = None if model is None else model.apply_chat_template
     pending = [sample for form in forms for sample in pending_samples(form, template, caching)]
+    check_clusters(pending)
     _say(_findings(forms, pending, corpus=bool(options.decontamination_corpus)))
     if options.write_out:
         progress.message(written_out(pending))

@@ -67,6 +67,14 @@ class Responses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step from a completion to the prediction: what did it, and what was left."""
+
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredSample:
     """A sample with the model's outputs, and what one scorer made of them."""
 
@@ -79,6 +87,8 @@ class ScoredSample:
     values: Mapping[str, Any]
     #: What the model picked or said: the index of a choice, or the answer that was read out of its completion.
     prediction: Any = None
+    #: For generated answers, the way from the raw text to the prediction.
+    steps: tuple[Step, ...] = ()
 
     @property
     def doc_id(self) -> int:

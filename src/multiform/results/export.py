@@ -13,6 +13,7 @@ from multiform.errors import MultiformError, UsageError, shorten
 from multiform.formats.variation import Variation
 from multiform.media import named
 from multiform.paths import sanitized
+from multiform.results.extraction import extraction_of
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.results.samples import sample_lines, task_hash
 from multiform.statistics.estimates import Estimate
@@ -44,6 +45,7 @@ def to_json(results: Results) -> dict[str, Any]:
         **dict(about[model:]),
         "intervals": {entry.name: _intervals(entry.estimates) for entry in both},
         "forms": {form.name: _form(form) for form in forms},
+        **({"across_forms": _across_forms(results)} if results.comparisons else {}),
     }
 
 
@@ -131,6 +133,12 @@ def _write(path: Path, parts: Iterable[str]) -> Path:
     return path
 
 
+def _across_forms(results: Results) -> Mapping[str, Any]:
+    from multiform.results.comparison import by_name  # which needs numpy
+
+    return by_name(results.comparisons)
+
+
 def _intervals(estimates: Mapping[str, Estimate]) -> dict[str, list[float | None]]:
     return {key: [estimate.low, estimate.high] for key, estimate in estimates.items()}
 
@@ -142,6 +150,7 @@ def _variation(label: str | None) -> dict[str, Any]:
 
 
 def _form(form: FormResult) -> dict[str, Any]:
+    extraction = extraction_of(form)
     return {
         "task": form.task,
         "mapping": dict(form.mapping),
@@ -150,4 +159,5 @@ def _form(form: FormResult) -> dict[str, Any]:
         **_variation(form.format_label),
         "primary_metric": form.primary,
         "overridden": list(form.overridden),
+        **({} if extraction is None else {"extraction": extraction.to_dict()}),
     }

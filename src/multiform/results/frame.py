@@ -14,7 +14,7 @@ from multiform.results.rows import sample_rows
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_COLUMNS = (
+COLUMNS = (
     *("name", "kind", "task", "format", "metric", "filter", "value", "stderr", "low", "high"),
     *("n", "num_fewshot", "higher_is_better"),
 )
@@ -22,7 +22,7 @@ _COLUMNS = (
 
 def scores_frame(results: Results) -> DataFrame:
     """A data frame with a row for each metric and filter of each form and group."""
-    return _frame([row for entry in results.entries for row in _rows(entry)], _COLUMNS)
+    return _frame(list(frame_rows(results)), COLUMNS)
 
 
 def samples_frame(results: Results) -> DataFrame:
@@ -37,6 +37,12 @@ def _frame(rows: list[dict[str, Any]], columns: Iterable[str]) -> DataFrame:
     except ImportError as error:
         raise UsageError("to_pandas needs the package pandas", hint="pip install pandas") from error
     return pandas.DataFrame(rows, columns=list(columns))
+
+
+def frame_rows(results: Results) -> Iterator[dict[str, Any]]:
+    """A row for each metric and filter of each form and group."""
+    for entry in results.entries:
+        yield from _rows(entry)
 
 
 def _rows(entry: FormResult | GroupResult) -> Iterator[dict[str, Any]]:

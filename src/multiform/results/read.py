@@ -11,6 +11,7 @@ from typing import Any
 
 from multiform.errors import DataError, UsageError
 from multiform.paths import sanitized
+from multiform.results.compare import compare_forms
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.results.saved_samples import read_samples
 from multiform.statistics.estimates import Estimate, normal_estimate
@@ -55,9 +56,12 @@ def read_run(file: Path, *, samples: bool = True) -> Results:
     scores = saved["results"]
     groups = saved.get("group_subtasks") or {}
     tasks = [name for name in scores if name in (saved.get("configs") or {}) or name not in groups]
+    forms = [_form(name, saved, _samples_file(file, name, saved) if samples else None) for name in tasks]
+    of_groups = [_group(name, saved) for name in groups if name not in tasks and name in scores]
     return Results(
-        forms=[_form(name, saved, _samples_file(file, name, saved) if samples else None) for name in tasks],
-        groups=[_group(name, saved) for name in groups if name not in tasks and name in scores],
+        forms=forms,
+        groups=of_groups,
+        comparisons=compare_forms(forms, of_groups),
         run=saved.get("config") or {},
         provenance={key: value for key, value in saved.items() if key not in _ABOUT_FORMS},
     )
@@ -66,6 +70,7 @@ def read_run(file: Path, *, samples: bool = True) -> Results:
 #: The keys of a results file that are about forms and groups; all others are about the run.
 _ABOUT_FORMS = frozenset(
     {
+        "across_forms",
         *("results", "groups", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better"),
         *("n-samples", "config", "task_hashes", "intervals", "forms"),
     }
@@ -91,6 +96,7 @@ def _form(name: str, saved: Mapping[str, Any], samples: Path | None) -> FormResu
     lines = [] if samples is None else list(read_samples(samples))
     n = int(counts.get("effective") or len({line.doc_id for line in lines}))
     label = name.partition("@")[2] or None
+    config = (saved.get("configs") or {}).get(name) or {}
     return FormResult(
         form=name,
         task=about.get("task") or name.partition("@")[0],
@@ -101,12 +107,13 @@ def _form(name: str, saved: Mapping[str, Any], samples: Path | None) -> FormResu
         total_docs=int(counts.get("original") or n),
         estimates=_estimates(name, saved, n, about.get("primary_metric")),
         higher_is_better=(saved.get("higher_is_better") or {}).get(name) or {},
-        config=(saved.get("configs") or {}).get(name) or {},
+        config=config,
         mapping=about.get("mapping") or {},
         format=about.get("format"),
         format_label=label,
         overridden=about.get("overridden") or (),
         samples=lines,
+        cluster=(config.get("metadata") or {}).get("cluster"),
     )
 
 
@@ -125,7 +132,38 @@ def _group(name: str, saved: Mapping[str, Any]) -> GroupResult:
         estimates=_estimates(name, saved, n, None),
         higher_is_better=(saved.get("higher_is_better") or {}).get(name) or {},
         n=n,
+        path=name.partition("@")[0],
+        forms=list(_below(name, nested)),
+        weight_by_size=_weighted(saved, name),
     )
+
+
+def _below(name: str, nested: Mapping[str, Any], seen: frozenset[str] = frozenset()) -> Iterator[str]:
+    """The forms in a group and in the groups that it holds."""
+    for member in nested.get(name) or ():
+        if member in nested and nested[member] and member not in seen:
+            yield from _below(member, nested, seen | {name})
+        else:
+            yield member
+
+
+def _weighted(saved: Mapping[str, Any], group: str) -> bool:
+    """Whether a group weighs its tasks by their numbers of documents, which its score is: the file does not say it."""
+    scores = saved["results"]
+    key = next((key for key, _ in _values(scores[group])), None)
+    members = [name for name in _below(group, saved["group_subtasks"]) if key in scores.get(name, {})]
+    values = [(float(scores[name][key]), _count(saved, name)) for name in members]
+    total = sum(n for _, n in values)
+    if not total or key is None:
+        return True
+    weighted = sum(value * n for value, n in values) / total
+    plain = sum(value for value, _ in values) / len(values)
+    score = float(scores[group][key])
+    return abs(weighted - score) <= abs(plain - score)
+
+
+def _count(saved: Mapping[str, Any], name: str) -> int:
+    return int(((saved.get("n-samples") or {}).get(name) or {}).get("effective") or 0)
 
 
 def _depth(name: str, nested: Mapping[str, Any]) -> int:

@@ -17,6 +17,9 @@ from multiform.statistics.estimates import Estimate
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from multiform.results.charts import Charts
+    from multiform.results.comparison import FormComparison
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormResult:
@@ -42,6 +45,8 @@ class FormResult:
     format_label: str | None
     overridden: Sequence[str]
     samples: Sequence[ScoredSample]
+    #: The column whose equal values make documents dependent, such as the passage of several questions.
+    cluster: str | None = None
 
     @property
     def name(self) -> str:
@@ -83,6 +88,12 @@ class GroupResult:
     estimates: Mapping[str, Estimate]
     higher_is_better: Mapping[str, bool]
     n: int
+    #: The name without the format.
+    path: str = ""
+    #: Names of all forms below the group.
+    forms: Sequence[str] = ()
+    #: Whether the group's first metric weighs tasks by their numbers of documents.
+    weight_by_size: bool = True
 
     def __repr__(self) -> str:
         return f"<GroupResult of {_line(self)}>"
@@ -119,6 +130,8 @@ class Results(Mapping[str, Scores]):
     #: When, where and with which software the run was done.
     provenance: Mapping[str, Any]
     groups: Sequence[GroupResult] = ()
+    #: The forms of each task and group that was run under several, compared on the same documents.
+    comparisons: Sequence[FormComparison] = ()
 
     def __getitem__(self, name: str) -> Scores:
         for entry in self.entries:
@@ -159,6 +172,12 @@ class Results(Mapping[str, Scores]):
 
         return write_results(self, Path(path), samples=samples)
 
+    def table(self, style: str | None = None, *, width: int = 80) -> str:
+        """The scores as text: a "long", "pivot", "markdown", "csv" or "latex" table, as the command line prints it."""
+        from multiform.results.table import table_text
+
+        return table_text(self, style, width=width)
+
     def to_pandas(self, table: Literal["samples", "scores"] = "samples") -> DataFrame:
         """A data frame with a row for each sample of each form: its prompt, choices, log-likelihoods, gold, scores.
 
@@ -170,6 +189,13 @@ class Results(Mapping[str, Scores]):
             hint = "give 'samples' or 'scores'"
             raise UsageError(f"expected one of two tables, got {shorten(table)}", where="to_pandas", hint=hint)
         return samples_frame(self) if table == "samples" else scores_frame(self)
+
+    @property
+    def chart(self) -> Charts:
+        """The charts of the run, as Altair objects: ``results.chart.scores()``, ``.heatmap()`` and so on."""
+        from multiform.results.charts import Charts
+
+        return Charts(self)
 
     def to_parquet(self, path: str | Path) -> Path:
         """Write the rows of `to_pandas` to a Parquet file; returns its path."""
@@ -214,6 +240,9 @@ def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0)
         estimates=group_scores(config.aggregates(), [form.estimates for form in inside]),
         higher_is_better={key: value for form in inside for key, value in form.higher_is_better.items()},
         n=sum(form.n for form in inside),
+        path=group.path,
+        forms=[form.name for form in inside],
+        weight_by_size=all(entry.get("weight_by_size", True) for entry in config.aggregates()[:1]),
     )
     below = [
         inner

@@ -55,13 +55,15 @@ def _asked(sample: ScoredSample) -> dict[str, Any]:
 
 
 def _plain(sample: ScoredSample) -> dict[str, Any]:
-    """The keys that Multiform adds to a line: prediction, gold, choices, and log-likelihoods as numbers."""
+    """The keys that Multiform adds to a line: prediction, gold, choices, numbers, and how the answer was read."""
     scored = [output for output in sample.outputs if isinstance(output, LLOutput)]
     written = [output for output in sample.outputs if isinstance(output, Completion)]
     numbers = {
         "loglikelihoods": [output.loglikelihood for output in scored],
         "is_greedy": [output.is_greedy for output in scored],
     }
+    values = [None if step.value is None else _response(step.value) for step in sample.steps]
+    steps = [{"step": step.name, "value": value} for step, value in zip(sample.steps, values, strict=True)]
     choices, labels = choices_and_labels(sample.sample)
     return {
         "prediction": sample.prediction,
@@ -71,6 +73,7 @@ def _plain(sample: ScoredSample) -> dict[str, Any]:
         **({} if sample.sample.permutation is None else {"choice_order": list(sample.sample.permutation)}),
         **(numbers if scored else {}),
         **({"truncated": [completion.truncated for completion in written]} if written else {}),
+        **({"steps": steps} if steps else {}),
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from multiform.errors import DataError, reason
 from multiform.forms import Sample, ScoredSample
+from multiform.forms.sample import Step
 from multiform.requests import (
     Completion,
     GenerationRequest,
@@ -71,6 +72,7 @@ def scored_sample(line: Mapping[str, Any]) -> ScoredSample:
         scorer=str(line.get("filter", "none")),
         filtered=filtered,
         values={name: line[name] for name in metrics if name in line},
+        steps=tuple(Step(name=step["step"], value=step["value"]) for step in line.get("steps") or ()),
         prediction=line["prediction"] if "prediction" in line else _prediction(choices, outputs, filtered),
     )
 

@@ -106,4 +106,4 @@ def _subject_means(scores: DocumentScores, subject: int) -> tuple[float, Array, 
     covariance = (sums * inflation[:, None]).T @ sums / n**2
     squares = inflation * sizes.astype(np.float64) ** 2
     freedom = n**2 / (np.sum(sizes.astype(np.float64) ** 2) + (squares.sum() ** 2 - np.sum(squares**2)) / n**2)
-    return float(scores.weights[inside].sum()), mean, covariance, float(freedom)
+    return float(scores.weights[inside].sum() / scores.weights.sum()), mean, covariance, float(freedom)
