@@ -107,17 +107,6 @@ class ScoredSample:
         return self.sample.instances
 
     @property
-    def choice(self) -> int | None:
-        """The index in the document of the choice that was picked, whatever the order and labels of the prompt."""
-        sample, picked = self.sample, self.prediction
-        if isinstance(picked, str):
-            names = sample.labels if picked in sample.labels else sample.texts
-            picked = names.index(picked) if picked in names else None
-        if not isinstance(picked, int) or sample.permutation is None:
-            return picked if isinstance(picked, int) else None
-        return sample.permutation[picked]
-
-    @property
     def gold(self) -> Any:
         """What would have been right, in the terms of the prediction: the index of a choice, or the target."""
         return _gold(self.sample)

@@ -81,7 +81,7 @@ def _comparison(
     metrics = {_metric(form) for form in forms}
     samples = [_common(forms, form) for form in forms]
     of_task = len(forms) == len(names)
-    picks = [[_picked(sample) for sample in column] for column in samples] if of_task else []
+    picks = [[_picked_in_document(sample) for sample in column] for column in samples] if of_task else []
     several = len(names) > 1
     known = several and bool(picks) and all(any(pick is not None for pick in column) for column in picks)
     codes = np.array([[MISSING if pick is None else pick for pick in column] for column in picks]).T
@@ -161,6 +161,12 @@ def _table(forms: Sequence[FormResult]) -> DocumentScores | None:
 def _picked(sample: ScoredSample) -> int | None:
     """The index of the choice that a sample predicts; None where it predicts none."""
     return _choice_index(sample, sample.prediction)
+
+
+def _picked_in_document(sample: ScoredSample) -> int | None:
+    """The index of the predicted choice in the document, whatever the order in which the prompt shows the choices."""
+    picked, permutation = _picked(sample), sample.sample.permutation
+    return picked if picked is None or permutation is None else permutation[picked]
 
 
 def _choice_index(sample: ScoredSample, answer: Any) -> int | None:
