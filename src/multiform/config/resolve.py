@@ -286,11 +286,12 @@ def _fewshot(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
     if config.get("doc_to_text") is not None and values["recovered"] is None:
         config["doc_to_text"] = _noisy(config["doc_to_text"], values, where)
     try:
+        format: FormatConfig | None = values["format"]
         mapping = None
-        if values["format"] is not None and any(config.get(name) is not None for name in _FIELDS):
+        if format is not None and any(config.get(name) is not None for name in _FIELDS):
             mapping = _fewshot_mapping(config, values, stated, where)
-        if mapping is not None or (values["format"] is not None and values["format"].of_shots() != values["format"]):
-            templates = compile_format(values["format"].of_shots(), mapping or values["mapping"])
+        if format is not None and (mapping is not None or format.of_shots() != format):
+            templates = compile_format(format.of_shots(), mapping or values["mapping"])
             config |= {name: getattr(templates, name) for name in _FIELDS}
         inherited = {
             name: values[name]

@@ -25,12 +25,14 @@ logger = logging.getLogger("multiform")
 
 def with_orders(nodes: Sequence[Node], design: Design, settings: RunSettings, mirror: Path | None) -> list[Node]:
     """The nodes in each order of the choices that the design asks for; a node that shows no choices stays alone."""
-    if design.choice_order in (None, "original"):
+    if design.choice_order is None:
         return list(nodes)
     for config in (config for node in nodes for config in _tasks(node)):
         if config.choice_order is not None:
             what = f"'{config.form_name}' has an order of choices already"
             raise UsageError(what, where="--choice_order", hint="leave out the flag, or the order after the @")
+    if design.choice_order == "original":
+        return list(nodes)
     alone = [node for node in nodes if not all(_shows_choices(config) for config in _tasks(node))]
     _check_some(nodes, alone, "--choice_order", "does not show choices whose order can change")
     varied: list[Node] = []

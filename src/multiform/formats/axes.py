@@ -126,18 +126,13 @@ def _section(value: str) -> Change:
 
 
 def _labels(value: str) -> Change:
-    def change(format: FormatConfig) -> Fields | None:
-        # A list of labels may be how the dataset names the right answer.
-        kind = format.shows_choices and isinstance(format.choice_labels, str)
-        return {"choice_labels": value} if kind else None
-
-    return change
+    return lambda format: {"choice_labels": value} if _has_label_kind(format) else None
 
 
 def _wrapper(value: str) -> Change:
     def change(format: FormatConfig) -> Fields | None:
         match = _LABELLED.fullmatch(format.choice_format)
-        if not format.shows_choices or format.choice_labels is None or match is None:
+        if match is None or not _has_label_kind(format):
             return None
         return {"choice_format": f"{match['before']}{_WRAPPERS[value]}{match['after']}{{choice}}"}
 
@@ -146,6 +141,11 @@ def _wrapper(value: str) -> Change:
 
 def _between(value: str) -> Change:
     return lambda format: {"choice_delimiter": _BETWEEN[value]} if format.shows_choices else None
+
+
+def _has_label_kind(format: FormatConfig) -> bool:
+    """Whether choices are shown with labels of a kind; a list of labels may be the dataset's own, with brackets."""
+    return format.shows_choices and isinstance(format.choice_labels, str)
 
 
 def _words(format: FormatConfig) -> dict[str, tuple[str, str]]:
