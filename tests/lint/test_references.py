@@ -51,6 +51,20 @@ def test_names_of_labels(text):
     assert refers(text, by_place=False)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["All of the above", "none of the above.", "Both of the preceding", "None of these answers above", "All above"],
+)
+def test_names_of_places(text):
+    assert refers(text, by_place=True)
+    assert not refers(text, by_place=False)
+
+
+@pytest.mark.parametrize("text", ["lifts his body above the pole", "below zero", "None of them"])
+def test_places_of_other_things(text):
+    assert not refers(text, by_place=True)
+
+
 @pytest.mark.parametrize("text", ["Vitamin A and D deficiency", "A", "Bananas and Apples", "I and II", "a and b"])
 def test_other_texts(text):
     assert not refers(text, by_place=True)

@@ -9,7 +9,11 @@ from multiform.errors import shorten
 from multiform.forms import Sample, Task
 from multiform.lint.finding import Finding
 
-_PLACE = re.compile(r"\b(?:above|below|preceding|previous)\b", re.IGNORECASE)
+_PLACE = re.compile(
+    r"\b(?:all|any|both|each|either|most|neither|none|one|some|two)\s+(?:of\s+)?(?:the\s+|these\s+)?(?:\w+\s+)?"
+    r"(?:above|below|preceding|previous|foregoing)\b",
+    re.IGNORECASE,
+)
 _ENDING = r"(?:\s+(?:only|alone|together|(?:are|is) (?:both )?(?:correct|true|right)))?"
 _LABELS = re.compile(
     rf"(?i:both|either|neither|only)?\s*\(?[A-H]\)?(?:\s*(?:[&/]|,?\s*(?i:and|or|nor)\b|,)\s*\(?[A-H]\)?)+{_ENDING}\.?"
