@@ -131,6 +131,7 @@ def test_a_model_that_knows_the_text_is_right_in_every_order_and_agrees_with_its
     assert [form.scores()["acc,none"] for form in results.forms] == [1.0] * 4
     assert len({tuple(sample.prediction for sample in form.samples) for form in results.forms}) > 1
     [comparison] = results.comparisons
+    assert comparison.agreement is not None
     assert comparison.agreement.value == 1.0
 
 

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from multiform.engine.progress import Progress, Silent
-from multiform.engine.run import PendingSample, run_samples
-from multiform.engine.store import Store
+from multiform.engine.progress import Progress
+from multiform.engine.run import PendingSample
 from multiform.errors import UsageError, shorten
 from multiform.forms import ScoredSample, Task
-from multiform.models import Model
 from multiform.statistics.elimination import Search, search_forms
 from multiform.statistics.scores import Array
 from multiform.statistics.sequences import ConfidenceSequence, confidence_sequence
+
+#: Asks a model about samples, and gives their scores by form.
+Ask: TypeAlias = Callable[[Sequence[PendingSample]], Mapping[str, Sequence[ScoredSample]]]
 
 #: The probability with which a statement about the forms of a task may be wrong.
 DELTA = 0.05
@@ -95,21 +96,23 @@ def stop_lines(stops: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def run_budgeted(
-    model: Model, pending: Sequence[PendingSample], progress: Progress, store: Store | None, budget: Budget
+    ask: Ask, pending: Sequence[PendingSample], progress: Progress, budget: Budget
 ) -> tuple[dict[str, list[ScoredSample]], list[TaskStops]]:
-    """Evaluate as much as the budget asks for, and say what was stopped where."""
+    """Evaluate as much as the budget asks for, and say what was stopped where. `ask` scores the samples of a round."""
     by_task: dict[str, list[PendingSample]] = {}
     for entry in pending:
         by_task.setdefault(entry.task.config.base_name, []).append(entry)
     scored: dict[str, list[ScoredSample]] = {entry.task.name: [] for entry in pending}
+    tasks = [_Rounds(name, entries, ask=ask, progress=progress, seed=budget.seed) for name, entries in by_task.items()]
+    for rounds in tasks:  # nothing is asked where a later task would be refused
+        rounds.check(None if budget.evaluations is None else budget.evaluations // len(tasks))
     stops: list[TaskStops] = []
     left = budget.evaluations or 0
-    for number, (name, entries) in enumerate(by_task.items()):
-        rounds = _Rounds(name, entries, model=model, progress=progress, store=store, seed=budget.seed)
+    for number, rounds in enumerate(tasks):
         if budget.half_width is not None:
             stops.append(rounds.until(budget.half_width))
         else:
-            stops.append(rounds.search(left // (len(by_task) - number)))
+            stops.append(rounds.search(left // (len(tasks) - number)))
             left -= rounds.evaluations
         for form, samples in rounds.scored.items():
             scored[form] = sorted(samples, key=lambda sample: sample.doc_id)
@@ -124,9 +127,8 @@ class _Rounds:
         task: str,
         pending: Sequence[PendingSample],
         *,
-        model: Model,
+        ask: Ask,
         progress: Progress,
-        store: Store | None,
         seed: int | None,
     ) -> None:
         self.task = task
@@ -138,12 +140,11 @@ class _Rounds:
         #: The documents that every form asks about, in random order.
         self.docs = [doc_id for doc_id in ids if all((name, doc_id) in self._pending for name in self.names)]
         random.Random(seed).shuffle(self.docs)
-        self._model, self._progress, self._store = model, progress, store
+        self._score, self._progress = ask, progress
         #: The interval of each form, which holds at all rounds together.
         self._means: dict[str, ConfidenceSequence] = {name: confidence_sequence(level=1 - DELTA) for name in self.names}
         self._asked = 0
         self._silent_until = 0.0
-        self._check_direction()
 
     @property
     def evaluations(self) -> int:
@@ -151,9 +152,6 @@ class _Rounds:
 
     def search(self, budget: int) -> TaskStops:
         """Find the best and the worst form within so many evaluations."""
-        if budget < len(self.names):
-            what = f"it is not enough for one document under each of {len(self.names)} forms of '{self.task}'"
-            raise UsageError(what, where="--budget", hint=f"give {20 * len(self.names)} or more for each task")
         if len(self.names) == 1:
             self._ask(self.docs[:budget], self.names)
             why = "no more documents" if budget >= len(self.docs) else "the budget is spent"
@@ -188,7 +186,7 @@ class _Rounds:
         """A row of scores for each document that all forms have a score of, a column for each form."""
         entries = [self._pending[name, doc_id] for doc_id in doc_ids for name in names]
         self._tell(names)
-        scored = run_samples(self._model, entries, Silent(), self._store)
+        scored = self._score(entries)
         self._asked += len(doc_ids)
         columns: list[dict[int, float]] = []
         for name in names:
@@ -215,7 +213,11 @@ class _Rounds:
             raise UsageError(what, where="--budget or --until_ci", hint="leave the form out, or name a metric like acc")
         return float(value)
 
-    def _check_direction(self) -> None:
+    def check(self, budget: int | None) -> None:
+        """Refuse a budget that is too small for the task, and metrics of which less is better."""
+        if budget is not None and budget < len(self.names):
+            what = f"it is not enough for one document under each of {len(self.names)} forms of '{self.task}'"
+            raise UsageError(what, where="--budget", hint=f"give {20 * len(self.names)} or more for each task")
         for name, task in self.tasks.items():
             lower = [metric for metric, higher in list(task.higher_is_better().items())[:1] if not higher]
             if lower:

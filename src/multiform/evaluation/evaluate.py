@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -13,7 +14,7 @@ from multiform.config import TaskConfig
 from multiform.engine.budget import TaskStops, run_budgeted
 from multiform.engine.checks import check_model_fits
 from multiform.engine.forecast import check_clusters, detectable_differences
-from multiform.engine.progress import Progress, chosen_progress
+from multiform.engine.progress import Progress, Silent, chosen_progress
 from multiform.engine.run import (
     PendingSample,
     RequestCaching,
@@ -137,7 +138,8 @@ def _run(options: RunOptions) -> Results:
                 progress.message(detectable)
             scored, stops = run_samples(model, pending, progress, store), list[TaskStops]()
         else:
-            scored, stops = run_budgeted(model, pending, progress, store, options.stopping)
+            asking = partial(run_samples, model, progress=Silent(), store=store)  # many short rounds
+            scored, stops = run_budgeted(asking, pending, progress, options.stopping)
     results = results_of(options, model, forms, groups, scored, dirty, time.monotonic() - started, stops)
     if options.output_path is not None:
         results.save(Path(options.output_path), samples=options.log_samples)
