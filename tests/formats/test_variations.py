@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from multiform import ConfigError, FormatConfig, TaskConfig, TaskManager, UsageError
+from multiform import ConfigError, FormatConfig, Task, TaskConfig, TaskManager, UsageError
 from multiform.catalog import Design, Group
 from multiform.cli.main import main
 from multiform.formats import formats, select_format
@@ -18,6 +18,7 @@ from multiform.formats.axes import BUILTIN
 from multiform.formats.grammar import Grammar
 from multiform.formats.select import Selected
 from multiform.formats.variation import Variation
+from multiform.forms import RunSettings
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "quiz" / "variations.txt"
 BUILT_IN = ("mcqa", "cloze", "hybrid", "generate", "cot", "bpb")
@@ -66,6 +67,21 @@ def prompts() -> str:
 
 def test_every_value_of_every_axis_prints_the_golden_prompt():
     assert prompts() == GOLDEN.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(("place", "turn"), [("after", 0), ("before", 2)])
+def test_in_a_chat_the_one_instruction_stands_in_the_first_turn_or_the_last(place, turn):
+    chats = []
+
+    def template(messages, **options):
+        chats.append([message["content"] for message in messages])
+        return ""
+
+    config = TaskManager().load(f"quiz@mcqa[instruction=answer,shots={place}]")[0]
+    task = Task.from_config(config).under(RunSettings(num_fewshot=1, apply_chat_template=True))
+    task.sample(0, task.eval_docs[0], template)
+    begun = [content.startswith("Answer the following question.\nQuestion: ") for content in chats[0]]
+    assert begun == [index == turn for index in range(3)]
 
 
 @pytest.mark.parametrize(
