@@ -58,7 +58,7 @@ def test_a_budget_finds_the_best_and_the_worst_form_with_a_part_of_the_evaluatio
     [stops] = results.run["budget"]
     assert stops["best"] == ("many@mcqa[wrap=(x)]",)
     assert stops["worst"] == ("many@mcqa[wrap=[x]]",)
-    assert "with probability 0.95 or more" in stops["guarantee"]
+    assert "With probability 0.95 or more" in stops["guarantee"]
     evaluated = {form.name: form.n for form in results.forms}
     assert sum(evaluated.values()) * 2 == model.asked < 2000
     assert {name: form["evaluated"] for name, form in stops["forms"].items()} == evaluated
@@ -111,8 +111,9 @@ def test_the_command_line_says_what_was_stopped_and_why(capsys):
     assert main(["run", "quiz@mcqa+hybrid", "--model", "dummy", "--budget", "30"]) == 0
     printed = capsys.readouterr().out
     assert "evaluations, by acc, documents in random order" in printed
-    assert "quiz@hybrid: 15 documents, the budget is spent" in printed
-    assert "with probability 0.95 or more" in printed
+    assert "best: not known yet, one of 2 forms" in printed
+    assert "quiz@hybrid: 15 documents, the budget is spent; it may be the best or the worst" in printed
+    assert "With probability 0.95 or more" in printed
 
 
 def test_the_results_file_has_what_was_stopped(capsys):

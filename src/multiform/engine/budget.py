@@ -87,12 +87,17 @@ def stop_lines(stops: Sequence[Mapping[str, Any]]) -> list[str]:
         forms = task["forms"]
         spent, whole = (sum(form[key] for form in forms.values()) for key in ("evaluated", "documents"))
         lines.append(f"{task['task']}: {spent} of {whole} evaluations, by {task['metric']}, documents in random order")
-        for which in ("best", "worst"):
-            if task[which]:
-                lines.append(f"  {which}: {' or '.join(task[which])}")
-        lines += [f"  {name}: {form['evaluated']} documents, {form['why']}" for name, form in forms.items()]
+        lines += [_candidates(which, task[which]) for which in ("best", "worst") if task[which]]
+        for name, form in forms.items():
+            may_be = [which for which in ("best", "worst") if len(task[which]) > 1 and name in task[which]]
+            candidate = f"; it may be the {' or the '.join(may_be)}" if may_be else ""
+            lines.append(f"  {name}: {form['evaluated']} documents, {form['why']}{candidate}")
         lines.append(f"  {task['guarantee']}")
     return lines
+
+
+def _candidates(which: str, names: Sequence[str]) -> str:
+    return f"  {which}: {names[0] if len(names) == 1 else f'not known yet, one of {len(names)} forms'}"
 
 
 def run_budgeted(
@@ -166,7 +171,9 @@ class _Rounds:
             block=min(_ROUND, max(1, budget // len(self.names))),
             delta=DELTA,
         )
-        guarantee = f"The best and the worst form are among those named, with probability {1 - DELTA:g} or more."
+        guarantee = (
+            f"With probability {1 - DELTA:g} or more, the best and the worst form are among those named as such."
+        )
         return self._stops(self._reasons(search), guarantee, best=search.best, worst=search.worst)
 
     def until(self, half_width: float) -> TaskStops:
