@@ -172,7 +172,7 @@ class _Rounds:
             delta=DELTA,
         )
         guarantee = (
-            f"With probability {1 - DELTA:g} or more, the best and the worst form are among those named as such."
+            f"With probability {1 - DELTA:g} or more, the best and the worst form are among those named."
         )
         return self._stops(self._reasons(search), guarantee, best=search.best, worst=search.worst)
 
