@@ -70,6 +70,7 @@ test-servers: $(BIN)/.dev
 golden: $(BIN)/.dev
 	$(BIN)/python tests/test_public_api.py
 	$(BIN)/python tests/test_golden_tables.py
+	$(BIN)/python -m tests.formats.test_variations
 
 bench: $(BIN)/.dev
 	$(BIN)/python -m benchmarks

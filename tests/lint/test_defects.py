@@ -59,6 +59,14 @@ STRIPPING = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'].strip() }}\
 WITHOUT_SYSTEM = "{% for m in messages %}{% if m['role'] != 'system' %}{{ m['content'] }}\n{% endif %}{% endfor %}"
 
 DEFECTS = {
+    # choices that speak of others
+    "both_a_and_b_with_roman_labels": Defect(
+        code="choices_refer",
+        base={**CHOICES, **MCQA},
+        name="@mcqa[labels=roman]",
+        rows=one_changed(ROWS, 3, choices=[*ROWS[3]["choices"][:-1], "both A and B"], answer=0),
+        says="both A and B",
+    ),
     # spaces
     "no_space_before_the_answer": Defect(code="missing_space", keys={"target_delimiter": ""}, says="Answer:Oslo"),
     "no_space_after_a_label": Defect(

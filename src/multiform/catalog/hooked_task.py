@@ -131,7 +131,7 @@ class HookedTask(Task):
 
         task = self.python_task
         task.num_fewshot = self.num_fewshot
-        task.rnd = random.Random(f"{self.form.settings.fewshot_seed} {row}")
+        task.rnd = random.Random(f"{self.form.fewshot_seed} {row}")
         with self._running("_create_samples"):
             samples = task._create_samples(self._item(doc), number, str(self._prompt.subject))
         if not isinstance(samples, list) or not samples or not all(isinstance(sample, Sample) for sample in samples):

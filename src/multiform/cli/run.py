@@ -23,7 +23,8 @@ examples:
   multiform run arc_easy.yaml@mcqa+cloze --model hf --model_args pretrained=path/to/model \\
       --num_fewshot 5 --output_path results --log_samples
 
-A task may be followed by @ and a format, several formats joined by +, or @all.
+A task may be followed by @ and a format, several formats joined by +, or @all. @mcqa~16 stands for 16 variations of
+mcqa, @mcqa[labels=roman,wrap=(x)] for one of them.
 """
 
 
@@ -60,6 +61,18 @@ def add_parser(commands: Any) -> None:
         nargs="+",
         default=[],
         help="training texts (.txt, .jsonl): also show the scores without the documents that they contain",
+    )
+    which.add_argument(
+        "--budget",
+        metavar="N",
+        type=values.count("--budget", 1),
+        help="find the best and the worst form of each task within N evaluations (a document under a form)",
+    )
+    which.add_argument(
+        "--until_ci",
+        metavar="WIDTH",
+        type=values.half_width,
+        help="evaluate each form until its 95 %% interval is no wider than plus or minus WIDTH",
     )
     parser.add_argument(
         "--confirm_run_unsafe_code",
@@ -148,6 +161,10 @@ def execute(options: argparse.Namespace) -> int:
                 num_fewshot=options.num_fewshot,
                 limit=options.limit,
                 samples=values.parse_samples(options.samples),
+                choice_order=flags.design(options).choice_order,
+                fewshot_draws=options.fewshot_draws,
+                budget=options.budget,
+                until_ci=options.until_ci,
                 batch_size=options.batch_size,
                 device=options.device,
                 gen_kwargs=flags.gen_kwargs(options),
@@ -184,6 +201,8 @@ def execute(options: argparse.Namespace) -> int:
         print(f"wrote {path}", file=sys.stderr)
     if results.forms:
         print_results(results, as_json=options.json, whole=options.show_config, style=options.table)
+        if not options.json:
+            _print_stops(results)
     if options.report and results.forms:
         from multiform.report import write_report
 
@@ -227,3 +246,11 @@ def print_results(results: Results, *, as_json: bool, whole: bool = False, style
     terminal = sys.stdout.isatty()
     width = max(WIDTH, shutil.get_terminal_size().columns) if terminal else WIDTH
     print(table_text(results, style, width=width, color=terminal), end="")
+
+
+def _print_stops(results: Results) -> None:
+    """Print where a budgeted run stopped, and why."""
+    from multiform.engine.budget import stop_lines
+
+    for line in stop_lines(results.run.get("budget", ())):
+        print(line)

@@ -72,6 +72,20 @@ def max_failures(text: str) -> float:
     return number
 
 
+def half_width(text: str) -> float:
+    """Parse ``--until_ci``: half the width of an interval."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < 0.5:
+        what = f"expected a number between 0 and 0.5, got '{text}'"
+        raise UsageError(
+            what, where="--until_ci", hint="give e.g. --until_ci 0.02 for an interval of plus or minus 0.02"
+        )
+    return number
+
+
 def count(flag: str, least: int = 0) -> Callable[[str], int]:
     """The type of a flag that takes a whole number of `least` or more."""
 

@@ -16,6 +16,7 @@ from multiform.config.source import Source, where
 from multiform.errors import ConfigError, shorten
 from multiform.formats import FieldMapping, FormatConfig, TemplateConfig
 from multiform.formats.infer import Recovered
+from multiform.formats.order import ChoiceOrder
 
 _TEMPLATES = ("output_type", "description", "doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix",
               "target_delimiter", "fewshot_delimiter")  # fmt: skip
@@ -47,9 +48,15 @@ class TaskConfig(TaskKeys):
     prompt: FieldMapping = field(init=False, compare=False)
     #: The fields that the format renders.
     mapping: FieldMapping = field(init=False, compare=False)
+    #: The fields of few-shot examples that the format renders, where they have their own.
+    fewshot_mapping: FieldMapping | None = field(init=False, default=None, compare=False)
     #: The format that the task runs under, and the label by which it was selected.
     format: FormatConfig | None = field(init=False, default=None)
     format_label: str | None = field(init=False, default=None)
+    #: What its variation says, by axis; the order of the choices; and which draw of few-shot examples it has.
+    axes: Mapping[str, str] = field(init=False, default_factory=dict, compare=False)
+    choice_order: ChoiceOrder | None = field(init=False, default=None)
+    fewshot_draw: int = field(init=False, default=0)
     #: The mapping recovered from a task that was written as a finished prompt.
     recovered: Recovered | None = field(init=False, default=None, compare=False)
     #: The template of `template:`.

@@ -137,6 +137,10 @@ _TEXT = (_is_text, "text", "'...'")
 _TYPES: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
     "num_fewshot": _COUNT,
     "bootstrap_iters": _COUNT,
+    "budget": _COUNT,
+    "until_ci": (_is_number, "a number between 0 and 0.5", "0.02"),
+    "fewshot_draws": (_is_count, "a whole number of 1 or more", "5"),
+    "choice_order": (_is_text, "original, shuffle:SEED, cyclic or all", "'cyclic'"),
     "limit": (_is_number, "a whole number of documents or a fraction below 1", "100"),
     "samples": (_are_samples, "a list of indexes for each task", "{'quiz': [0, 5]}"),
     "batch_size": (_is_batch_size, "a whole number of 1 or more, or 'auto'", "8"),

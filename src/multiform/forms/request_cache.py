@@ -42,9 +42,10 @@ class RequestCache:
         """
         config, settings = form.config, form.settings
         code = fingerprint([task_class, config.to_dict(keep_callable=True), settings.gen_kwargs])
-        drawn = [form.num_fewshot, settings.fewshot_seed, [*map(dict, shots)]] if form.num_fewshot else []
+        drawn = [form.num_fewshot, form.fewshot_seed, [*map(dict, shots)]] if form.num_fewshot else []
         prompts = [settings.system_instruction, bool(settings.apply_chat_template), settings.multiturn, template]
-        return cls(folder, [[code, config.templates(), drawn, docs], prompts])
+        order = [] if config.choice_order is None else [config.choice_order.name]
+        return cls(folder, [[code, config.templates(), drawn, docs], prompts, *order])
 
     def read(self) -> list[Instance] | None:
         """The requests, or None where there are none or the file is damaged."""
