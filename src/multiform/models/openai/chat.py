@@ -72,9 +72,9 @@ class OpenAIChat(ChatServer):
         payload = self._label_payload(self.probe())
         return "first_token" if self.client.single(payload, has_some, attempts=PROBE_ATTEMPTS) else "none"
 
-    def check_scoring(self, *, labels: bool, where: str) -> None:
+    def check_scoring(self, *, labels: bool, form: str) -> None:
         if not labels or self.scoring == "none":
-            raise no_loglikelihoods(self.name, where)
+            raise no_loglikelihoods(self.name, form)
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
         if self.scoring == "none":

@@ -119,9 +119,9 @@ class OpenAICompletions(ServerModel):
         listed = (n for n in NUMBERS if self.client.single(payloads[n], has_some, attempts=PROBE_ATTEMPTS))
         return next(listed, 0)
 
-    def check_scoring(self, *, labels: bool, where: str) -> None:
+    def check_scoring(self, *, labels: bool, form: str) -> None:
         if self.scoring == "none" or (self.scoring == "first_token" and not labels):
-            raise no_loglikelihoods(self.name, where, labels=self.scoring == "first_token")
+            raise no_loglikelihoods(self.name, form, labels=self.scoring == "first_token")
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
         if self.scoring == "first_token":
@@ -132,7 +132,7 @@ class OpenAICompletions(ServerModel):
                 lambda request: self._first_token_payload(request.context, self._alternatives),
                 lambda response: completion_alternatives(only_choice(response)),
             )
-        self.check_scoring(labels=False, where="a request")
+        self.check_scoring(labels=False, form="a request")
         texts = [(request.context, request.continuation) for request in requests]
         if self.tokenizer_name is None:
             return self._score_texts([(context + text, len(context.rstrip())) for context, text in texts])
@@ -145,7 +145,7 @@ class OpenAICompletions(ServerModel):
         return self._marked(self._score_pairs(fitting), truncated)
 
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
-        self.check_scoring(labels=False, where="a request")
+        self.check_scoring(labels=False, form="a request")
         texts = [request.text for request in requests]
         if self.tokenizer_name is None:
             return self._score_texts([(text, 0) for text in texts])

@@ -30,13 +30,13 @@ from multiform.requests import (
 
 _CERTIFICATES = "set SSL_CERT_FILE to the certificate of the server's authority"
 #: Arguments of lm-eval's server models.
-RENAMED = {
+_RENAMED = {
     "pretrained": "model",
     "header": "headers",
     "auth_token": "api_key",
     "custom_prefix_token_id": "prefix_token_id",
 }
-WITHOUT_EFFECT = {
+_WITHOUT_EFFECT = {
     "tokenizer_backend": "a tokenizer that is named is one of transformers",
     "truncate": "prompts that are too long are cut at the left where a tokenizer is named",
     "revision": "the tokenizer is the newest one",
@@ -49,14 +49,12 @@ _REFUSED = {
     "ca_cert_path": Refusal(hint=_CERTIFICATES, when=lambda value: True),
     "verify_certificate": Refusal(hint=_CERTIFICATES, when=lambda value: value is False),
 }
-RULES = ArgumentRules(renamed=RENAMED, without_effect=WITHOUT_EFFECT, ignored=LOCAL_ARGUMENTS, refused=_REFUSED)
+RULES = ArgumentRules(renamed=_RENAMED, without_effect=_WITHOUT_EFFECT, ignored=LOCAL_ARGUMENTS, refused=_REFUSED)
 #: A chat server counts tokens itself.
 _COUNTED = dict.fromkeys(("tokenizer", "max_length", "tokenized_requests"), "the server counts tokens itself")
 CHAT_RULES = ArgumentRules(
-    renamed=RENAMED, without_effect={**WITHOUT_EFFECT, **_COUNTED}, ignored=LOCAL_ARGUMENTS, refused=_REFUSED
+    renamed=_RENAMED, without_effect={**_WITHOUT_EFFECT, **_COUNTED}, ignored=LOCAL_ARGUMENTS, refused=_REFUSED
 )
-
-
 #: How often a server is asked for its models.
 _LIST_ATTEMPTS = 3
 
