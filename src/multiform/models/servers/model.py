@@ -115,7 +115,7 @@ class ServerModel(Model):
             deadline=at_least(0, deadline, "deadline"),
             max_retries=int(at_least(0, max_retries, "max_retries")),
             num_concurrent=int(at_least(1, num_concurrent, "num_concurrent")),
-            probe=self.probe_payload(),
+            probe=self.payload(self.probe()),
             key_hint=f"set ${api_key_env or self.key_env}, or give api_key",
         )
         self._arguments = {
@@ -175,18 +175,14 @@ class ServerModel(Model):
         )
         probe = self.probe()
         written = self.client.single(
-            self.probe_payload(), lambda answer: {"probe": self.completion(probe, answer).text, **self.version(answer)}
+            self.payload(probe), lambda answer: {"probe": self.completion(probe, answer).text, **self.version(answer)}
         )
-        self.client.probe = None if written is None else self.probe_payload()
+        self.client.probe = None if written is None else self.payload(probe)
         return {"model": entry or {}, **(written or {})}
 
     def probe(self) -> GenerationRequest:
         """A small request that the server answers in the same way as long as it is the same."""
         return GenerationRequest.of(PROBE, {"max_gen_toks": PROBE_TOKENS})
-
-    def probe_payload(self) -> dict[str, Any]:
-        """The probe in the terms of the protocol."""
-        return self.payload(self.probe())
 
     def info(self) -> dict[str, Any]:
         """The arguments without secrets, in place of the original ones, and what the server says about itself."""
