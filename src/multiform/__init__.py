@@ -81,7 +81,7 @@ if TYPE_CHECKING:
         register_sampler,
     )
     from multiform.forms.samplers import BalancedSampler, FirstNSampler, RandomSampler
-    from multiform.lint import Finding, lint_tasks
+    from multiform.lint import Finding, FormFindings, lint_form, lint_tasks
     from multiform.media import Media
     from multiform.models import Model, register_model
     from multiform.requests import (
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
         Response,
         RollingRequest,
     )
-    from multiform.results import FormResult, GroupResult, Results
+    from multiform.results import FormResult, GroupResult, Results, read_results
     from multiform.results.scores import NoSuchResultError, Scores
     from multiform.scoring.aggregations import Aggregation, register_aggregation
     from multiform.scoring.filters import Filter, Pipeline, register_filter
@@ -104,7 +104,7 @@ if TYPE_CHECKING:
     from multiform.scoring.outcome import ChoiceOutcome, LikelihoodOutcome, Outcome, TextOutcome
     from multiform.scoring.reductions import Reduction, register_reduction
     from multiform.scoring.scorers import ReadingScorer, Scorer, register_scorer
-    from multiform.scoring.statistics import Estimate
+    from multiform.statistics.estimates import Estimate
     from multiform.stopping import stop_requested
 
 __all__ = [
@@ -137,6 +137,7 @@ __all__ = [
     "Finding",
     "FirstNSampler",
     "Form",
+    "FormFindings",
     "FormResult",
     "FormatConfig",
     "GenerateFormat",
@@ -207,8 +208,10 @@ __all__ = [
     "compat",
     "evaluate",
     "format_mc_prompt",
+    "lint_form",
     "lint_tasks",
     "process_field",
+    "read_results",
     "register_aggregation",
     "register_filter",
     "register_format",
@@ -236,7 +239,7 @@ _HOMES = (
     "multiform.formats",
     "multiform.formats.perturbation",
     "multiform.config",
-    "multiform.scoring.statistics",
+    "multiform.statistics.estimates",
     "multiform.scoring.aggregations",
     "multiform.scoring.reductions",
     "multiform.scoring.filters",

@@ -47,9 +47,17 @@ def in_order(wanted: Sequence[str], found: Sequence[str]) -> list[str]:
 # What is printed
 
 
-def test_two_formats_of_one_task_are_two_rows(folder):
+def test_two_formats_of_one_task_are_two_columns(folder):
     folder.task()
     ran = folder.run(*RUN, "task.yaml@mcqa+cloze")
+    (row,) = [line.split() for line in ran.out.splitlines() if line.startswith(" t ")]
+    assert (ran.code, len(row)) == (0, 8)  # task, n, two scores, the difference with its interval
+    assert ["mcqa", "cloze"] in [line.split()[:2] for line in ran.out.splitlines()]
+
+
+def test_two_formats_of_one_task_are_two_rows_of_a_long_table(folder):
+    folder.task()
+    ran = folder.run(*RUN, "task.yaml@mcqa+cloze", "--table", "long")
     rows = [line.split()[0] for line in ran.out.splitlines() if line.strip().startswith("t@")]
     assert (ran.code, rows) == (0, ["t@mcqa", "t@cloze"])
 

@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from multiform.cli import convert, formats, ls, run, score, show, store, validate
+from multiform.cli import compare, convert, formats, lint, ls, plot, report, run, score, show, store, validate, view
 from multiform.cli.parser import Parser
 from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, reason
 
@@ -19,9 +19,13 @@ _EXAMPLES = """\
 examples:
   multiform run --tasks quiz@all --limit 20            the bundled quiz in every format, with the bundled model
   multiform run --tasks my_task.yaml@mcqa+cloze        your own task in two formats
+  multiform report results                             a page of a run's scores and samples
+  multiform view results                               all runs of a folder, live, in the browser
+  multiform compare results/base results/tuned         what changed between two runs
   multiform show quiz@cot --num_fewshot 2              the exact prompt that a model gets
   multiform ls formats                                 the formats, with their descriptions
   multiform validate my_task.yaml                      what is wrong with a task, and where
+  multiform lint my_task.yaml@all                      what would spoil its scores, before a model is asked
   multiform convert my_task.yaml --to style            the same task in another dialect
   multiform formats explain mcq::gpqa                  a format's fields, its prompt, and its other names
   multiform score results --metrics acc,brier_score    other metrics of a run whose samples were logged
@@ -31,12 +35,17 @@ examples:
 """
 _COMMANDS = {
     "run": run,
+    "report": report,
+    "view": view,
+    "compare": compare,
+    "plot": plot,
+    "score": score,
     "show": show,
     "ls": ls,
     "validate": validate,
+    "lint": lint,
     "convert": convert,
     "formats": formats,
-    "score": score,
     "store": store,
 }
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import shutil
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import lm_eval, values
@@ -99,6 +101,16 @@ def add_parser(commands: Any) -> None:
         default=100_000,
         help="resamples of bootstrapped standard errors",
     )
+    output.add_argument(
+        "--report", metavar="FILE", help="also write a page of the scores and samples, e.g. report.html"
+    )
+    output.add_argument(
+        "--table",
+        type=one_of(("long", "pivot", "markdown", "csv", "latex"), "--table"),
+        metavar="STYLE",
+        help="long: a row for each form; pivot: a row for each task and a column for each form; markdown: lm-eval's "
+        "table; csv; latex (default: pivot where a task has several forms)",
+    )
     output.add_argument("--show_config", action="store_true", help="print the whole results file before the table")
     output.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
     output.add_argument("--config", "-C", metavar="FILE", help="YAML file of these flags; the command line wins")
@@ -112,8 +124,9 @@ def execute(options: argparse.Namespace) -> int:
     from multiform.cli.configfile import merged
     from multiform.engine.progress import make_progress
     from multiform.errors import UsageError
-    from multiform.evaluation.evaluate import run_evaluation
+    from multiform.evaluation.evaluator import run_evaluation
     from multiform.evaluation.options import RunOptions
+    from multiform.results.export import prepare_output
 
     options = merged(options)
     logging.getLogger("multiform").setLevel(options.verbosity)
@@ -124,6 +137,8 @@ def execute(options: argparse.Namespace) -> int:
     lm_eval.note_accepted(options)
     flags.check_files(options.decontamination_corpus, "--decontamination_corpus")
     _check_output(options)
+    if options.report:
+        prepare_output(Path(options.report).parent)
     with make_progress() as progress:
         evaluation = run_evaluation(
             RunOptions(
@@ -168,7 +183,11 @@ def execute(options: argparse.Namespace) -> int:
     for path in evaluation.files:
         print(f"wrote {path}", file=sys.stderr)
     if results.forms:
-        print_results(results, as_json=options.json, whole=options.show_config)
+        print_results(results, as_json=options.json, whole=options.show_config, style=options.table)
+    if options.report and results.forms:
+        from multiform.report import write_report
+
+        print(f"wrote {write_report([results], options.report)}", file=sys.stderr)
     if evaluation.problem is not None:
         raise evaluation.problem
     return 0
@@ -195,7 +214,7 @@ def _check_output(options: argparse.Namespace) -> None:
         )
 
 
-def print_results(results: Results, *, as_json: bool, whole: bool = False) -> None:
+def print_results(results: Results, *, as_json: bool, whole: bool = False, style: str | None = None) -> None:
     """Print the results as a table, as JSON, or with `whole` as both."""
     from multiform.results.export import plain_json, to_json
 
@@ -203,18 +222,8 @@ def print_results(results: Results, *, as_json: bool, whole: bool = False) -> No
         print(plain_json(to_json(results)))
     if as_json:
         return
-    if all(form.format is None for form in results.forms):  # without formats, print lm-eval's table
-        from multiform.results.markdown import markdown
+    from multiform.results.table import WIDTH, table_text
 
-        print(markdown(results))
-        return
-    from rich.console import Console
-
-    from multiform.results.table import print_table
-
-    # In a file or pipe nothing is cut; brackets and colons in names are not taken for markup.
-    wide = None if sys.stdout.isatty() else 1000
-    console = Console(file=sys.stdout, width=wide, markup=False, emoji=False, highlight=False)
-    with console.capture() as table:  # rich would exit on a closed pipe
-        print_table(results, console)
-    print(table.get(), end="")
+    terminal = sys.stdout.isatty()
+    width = max(WIDTH, shutil.get_terminal_size().columns) if terminal else WIDTH
+    print(table_text(results, style, width=width, color=terminal), end="")

@@ -62,7 +62,7 @@ def add_parser(commands: Any) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Score the run and print the results."""
     from multiform.cli.run import print_results
-    from multiform.evaluation.rescore import rescore
+    from multiform.evaluation.rescoring import rescore
     from multiform.results.export import prepare_output, write_results
 
     logging.getLogger("multiform").setLevel(options.verbosity)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from multiform.catalog import Group
 from multiform.config.serialize import plain
@@ -12,10 +12,13 @@ from multiform.engine.run import RunOutcome
 from multiform.evaluation.options import RunOptions
 from multiform.forms import Task
 from multiform.models import Model
-from multiform.results import FormResult, Results
+from multiform.results import FormResult, GroupResult, Results
 from multiform.results.configs import described_config
 from multiform.results.provenance import provenance
 from multiform.results.results import group_results
+
+if TYPE_CHECKING:
+    from multiform.results.comparison import FormComparison
 
 #: Options of their own, which go to a model beside its arguments.
 _NOT_MODEL_ARGS = ("batch_size", "max_batch_size", "device", "chat_template")
@@ -51,9 +54,11 @@ def results_of(
         for form in shown
     ]
     by_name = {form.form: form for form in form_results}
+    of_groups = [result for group in groups for result in group_results(group, by_name)] if complete else []
     return Results(
         forms=form_results,
-        groups=[result for group in groups for result in group_results(group, by_name)] if complete else [],
+        groups=of_groups,
+        comparisons=form_comparisons(form_results, of_groups),
         status=outcome.state,
         run=run,
         provenance=provenance(
@@ -131,6 +136,16 @@ def form_result(
         mapping=plain({"question": mapping.question, "choices": mapping.choices, "answer": mapping.answer}),
         overridden=form.overridden,
         samples=scored,
+        cluster=form.metadata.get("cluster"),
         failed=failed,
         bounds=bounds,
     )
+
+
+def form_comparisons(forms: Sequence[FormResult], groups: Sequence[GroupResult]) -> list[FormComparison]:
+    """The forms of each task and group, compared; numpy is not needed where there is nothing to compare."""
+    if len({form.task for form in forms}) == len(forms) and all(form.cluster is None for form in forms):
+        return []
+    from multiform.results.compare import compare_forms
+
+    return compare_forms(forms, groups)

@@ -12,10 +12,11 @@ from typing import Any
 from multiform.errors import MultiformError, UsageError, shorten
 from multiform.media import named
 from multiform.paths import sanitized
+from multiform.results.extraction import extraction_of
 from multiform.results.failures import failures_of
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.results.samples import sample_lines, task_hash
-from multiform.scoring.statistics import Estimate
+from multiform.statistics.estimates import Estimate
 
 #: Line separators that JSON does not escape, but `str.splitlines` and others split at.
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}
@@ -44,6 +45,7 @@ def to_json(results: Results) -> dict[str, Any]:
         **dict(about[model:]),
         "intervals": {entry.name: _intervals(entry.estimates) for entry in both},
         "forms": {form.name: _form(form) for form in forms},
+        **({"across_forms": _across_forms(results)} if results.comparisons else {}),
         "status": results.status,
         "failures": {entry.name: failures_of(entry) for entry in both if entry.failed},
     }
@@ -140,11 +142,18 @@ def _write(path: Path, parts: Iterable[str]) -> Path:
     return path
 
 
+def _across_forms(results: Results) -> Mapping[str, Any]:
+    from multiform.results.comparison import by_name  # which needs numpy
+
+    return by_name(results.comparisons)
+
+
 def _intervals(estimates: Mapping[str, Estimate]) -> dict[str, list[float | None]]:
     return {key: [estimate.low, estimate.high] for key, estimate in estimates.items()}
 
 
 def _form(form: FormResult) -> dict[str, Any]:
+    extraction = extraction_of(form)
     return {
         "task": form.task,
         "mapping": dict(form.mapping),
@@ -152,5 +161,6 @@ def _form(form: FormResult) -> dict[str, Any]:
         "identity": form.identity,
         "primary_metric": form.primary,
         "overridden": list(form.overridden),
+        **({} if extraction is None else {"extraction": extraction.to_dict()}),
         "truncated_contexts": form.truncated_contexts,
     }

@@ -7,7 +7,7 @@ from typing import Any
 
 from multiform.results.failures import result_notes
 from multiform.results.results import FormResult, GroupResult, Results
-from multiform.scoring.statistics import Estimate
+from multiform.statistics.estimates import Estimate
 
 _COLUMNS = ("Version", "Filter", "n-shot", "Metric", "", "Value", "", "Stderr")
 _RIGHT = (1, 3, 6)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import logging
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from multiform.errors import UsageError, nearest
+from multiform.errors import DataError, UsageError, nearest, reason
 from multiform.paths import sanitized
 from multiform.requests import (
     Completion,
@@ -22,7 +24,13 @@ from multiform.requests import (
     RollingRequest,
 )
 
+logger = logging.getLogger("multiform")
+
+T = TypeVar("T")
+
 _PARTIAL = "partial_results_"
+#: The end of the name of a results file, and of the samples files that belong to it: when the run ended.
+_STAMP = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d[.\d]*)\.json$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,20 +58,23 @@ class RecordedRun:
 
     def docs(self, form: str) -> Iterator[RecordedDoc] | None:
         """The documents of a form, each once; None where the run did not log samples."""
-        file = self._samples_file(form)
-        return None if file is None else self._docs(form, file)
+        docs = self.samples(form, recorded_doc)
+        return None if docs is None else _once(docs)
 
-    def _docs(self, form: str, file: Path) -> Iterator[RecordedDoc]:
-        seen: set[int] = set()
+    def samples(self, form: str, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T] | None:
+        """What `read` makes of each line of a form's samples file; None where the run did not log samples."""
+        file = self._samples_file(form)
+        return None if file is None else self._samples(form, file, read)
+
+    def _samples(self, form: str, file: Path, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
         with file.open(encoding="utf-8") as lines:
             for number, text in enumerate(lines, start=1):
                 try:
                     line = json.loads(text)
-                    if line.get("form", form) == form and line["doc_id"] not in seen:
-                        seen.add(line["doc_id"])
-                        yield recorded_doc(line)
+                    if line.get("form", form) == form:
+                        yield read(line)
                 except (ValueError, LookupError, TypeError, AttributeError) as error:
-                    what = f"the line is no sample: {type(error).__name__}: {error}"
+                    what = f"the line is no sample: {reason(error)}"
                     raise UsageError(what, where=f"{file}:{number}", hint="run the task again") from error
 
     def _samples_file(self, form: str) -> Path | None:
@@ -77,27 +88,56 @@ class RecordedRun:
         return next((folder / name for name in names if (folder / name).is_file()), None)
 
 
-def read_run(path: Path) -> RecordedRun:
-    """The run of a results file, or the newest one in a folder."""
-    file = path
-    if path.is_dir():
-        files = [*path.rglob("results_*.json")] or [*path.rglob(f"{_PARTIAL}*.json")]
-        if not files:
-            hint = "name a folder or results file that --output_path wrote"
-            raise UsageError("there is no results file in the folder", where=str(path), hint=hint)
-        file = max(files, key=lambda each: each.stat().st_mtime)
+def results_files(path: Path) -> list[Path]:
+    """The results files in a folder and its subfolders, the newest last; a file is itself.
+
+    Both harnesses name them ``results_<date>.json`` or, where ``FILE.json`` was asked for, ``FILE_<date>.json``. Where
+    there are none, those of runs that were not finished.
+    """
+    if not path.exists():
+        names = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
+        hint = nearest(path.name, names, listed="there are") if names else "name the --output_path of a run"
+        raise UsageError("there is no such file or folder", where=str(path), hint=hint)
+    if path.is_file():
+        return [path]
+    files = [(_STAMP.search(file.name), file) for file in path.rglob("*.json")]
+    dated = sorted((found.group(1), str(file), file) for found, file in files if found)
+    partial = sorted(path.rglob(f"{_PARTIAL}*.json"), key=lambda file: file.stat().st_mtime)
+    return [file for _, _, file in dated] or partial
+
+
+def newest_run(path: Path) -> RecordedRun:
+    """The run of a results file, or the newest one in a folder; that there are others is logged."""
+    files = results_files(path)
+    if not files:
+        hint = "name the --output_path of a run, of Multiform or of lm-eval"
+        raise UsageError("there is no results_<date>.json in this folder", where=str(path), hint=hint)
+    if len(files) > 1:
+        logger.warning("%s holds %d runs; the newest is read: %s", path, len(files), files[-1])
+    return recorded_run(files[-1])
+
+
+def recorded_run(file: Path) -> RecordedRun:
+    """The run of a results file."""
+    hint = "name a results_<date>.json of Multiform or of lm-eval"
     try:
         results = json.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        hint = nearest(path.name, [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else [])
-        raise UsageError(f"cannot be read: {error.strerror or error}", where=str(path), hint=hint) from error
-    except ValueError as error:
-        raise UsageError(f"is no JSON: {error}", where=str(file), hint="name a results file") from error
-    if not isinstance(results, dict) or not all(
-        isinstance(results.get(key), dict) for key in ("configs", "results", "n-samples")
-    ):
-        raise UsageError("is no results file", where=str(file), hint="name one that --output_path wrote")
+    except (OSError, ValueError) as error:
+        raise DataError(f"is no results file: {reason(error)}", where=str(file), hint=hint) from error
+    if not isinstance(results, dict) or not all(isinstance(results.get(key), dict) for key in ("configs", "results")):
+        raise DataError("is no results file: it has no 'results' and 'configs'", where=str(file), hint=hint)
+    if not all(isinstance(scores, dict) for scores in results["results"].values()):
+        raise DataError("the scores of a task are not an object", where=f"{file}: results", hint=hint)
     return RecordedRun(file, results)
+
+
+def _once(docs: Iterator[RecordedDoc]) -> Iterator[RecordedDoc]:
+    """Each document once: the samples file has it once for each filter."""
+    seen: set[int] = set()
+    for doc in docs:
+        if doc.doc_id not in seen:
+            seen.add(doc.doc_id)
+            yield doc
 
 
 def recorded_doc(line: Mapping[str, Any]) -> RecordedDoc:
@@ -105,7 +145,7 @@ def recorded_doc(line: Mapping[str, Any]) -> RecordedDoc:
     instances: list[Instance] = []
     outputs: list[Output] = []
     places, completions = count(), count()
-    for argument, responses in zip(line["arguments"].values(), line["resps"], strict=True):
+    for argument, responses in zip(_arguments(line["arguments"]), line["resps"], strict=True):
         for repeat, response in enumerate(responses or [None]):
             request = _request(argument, repeat)
             instances.append(Instance(line["doc_id"], len(instances), request))
@@ -120,8 +160,15 @@ def recorded_doc(line: Mapping[str, Any]) -> RecordedDoc:
     )
 
 
-def _request(argument: Mapping[str, Any], repeat: int) -> Request:
-    context, other = argument["arg_0"], argument.get("arg_1")
+def _arguments(recorded: Any) -> list[tuple[Any, Any]]:
+    """The first two arguments of all requests; older files of lm-eval have lists where newer ones have objects."""
+    listed = list(recorded.values()) if isinstance(recorded, Mapping) else list(recorded)
+    values = [[*item.values()] if isinstance(item, Mapping) else [*item] for item in listed]
+    return [(item[0], item[1] if len(item) > 1 else None) for item in values]
+
+
+def _request(argument: tuple[Any, Any], repeat: int) -> Request:
+    context, other = argument
     if isinstance(other, str):
         return LoglikelihoodRequest(context, other)
     return RollingRequest(context) if other is None else GenerationRequest.of(context, other, repeat)
@@ -133,7 +180,7 @@ def _output(line: Mapping[str, Any], request: Request, response: Any, place: int
     if isinstance(request, GenerationRequest):
         truncated = bool(_at(line, "completions_truncated", next(completions)))
         return Completion(str(response), truncated=truncated, context_truncated=cut)
-    loglikelihood, greedy = (response, "False") if isinstance(response, str) else response
+    loglikelihood, greedy = response if isinstance(response, list) else (response, False)  # a rolling one has no flag
     tokens = _at(line, "num_tokens", place)
     return LLOutput(float(loglikelihood), str(greedy) == "True", tokens, context_truncated=cut)
 

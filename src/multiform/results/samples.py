@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from multiform.forms import ScoredSample
+from multiform.forms import Sample, ScoredSample
 from multiform.hashing import sha256
 from multiform.media import Media, named
 from multiform.requests import (
@@ -72,6 +72,8 @@ def _plain(sample: ScoredSample) -> dict[str, Any]:
     scored = [output for output in sample.outputs if isinstance(output, LLOutput)]
     written = [output for output in sample.outputs if isinstance(output, Completion)]
     added: dict[str, Any] = {"prediction": sample.prediction, "gold": sample.gold}
+    choices, labels = choices_and_labels(sample.sample)
+    added |= {key: value for key, value in (("choices", choices), ("labels", labels)) if value}
     if scored:
         added["loglikelihoods"] = [output.loglikelihood for output in scored]
         added["is_greedy"] = [output.is_greedy for output in scored]
@@ -80,7 +82,20 @@ def _plain(sample: ScoredSample) -> dict[str, Any]:
         added["completions_truncated"] = [output.truncated for output in written]
     if sample.outputs:
         added["contexts_truncated"] = [output.context_truncated for output in sample.outputs]
+    if sample.steps:
+        added["steps"] = [{"step": step.name, "value": _step_value(step.value)} for step in sample.steps]
     return added if sample.failure is None else {**added, "failure": sample.failure}
+
+
+def _step_value(value: Any) -> Any:
+    return None if value is None else _response(value)
+
+
+def choices_and_labels(sample: Sample) -> tuple[list[str], list[str]]:
+    """What the choices of a sample say, and the labels that stand for them in its prompt, where it has both."""
+    texts = sample.texts or sample.choices
+    labels = sample.labels or (sample.choices if sample.texts != sample.choices else ())
+    return list(texts), list(labels if sample.texts else ())
 
 
 def _hashes(sample: ScoredSample) -> dict[str, str]:

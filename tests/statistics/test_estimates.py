@@ -12,7 +12,7 @@ import scipy.stats
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiform.scoring.statistics import (
+from multiform.statistics.estimates import (
     Estimate,
     mean_estimate,
     normal_estimate,

@@ -16,12 +16,12 @@ from multiform.engine.run import RunOutcome, pending_samples
 from multiform.engine.setup import check_consent
 from multiform.engine.store import Store, chosen_store
 from multiform.errors import MultiformError, UsageError, locating, nearest
-from multiform.evaluation.outcome import form_result
+from multiform.evaluation.outcome import form_comparisons, form_result
 from multiform.forms import RunSettings, Sample, ScoredSample, Task
 from multiform.results import FormResult, Results
 from multiform.results.configs import described_config
 from multiform.results.provenance import package_version
-from multiform.results.recorded import RecordedDoc, RecordedRun, read_run
+from multiform.results.recorded import RecordedDoc, RecordedRun, newest_run
 from multiform.results.results import group_results
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 
@@ -36,7 +36,7 @@ _ASKED = (
 #: Keys of a results file that are not about where, when and with which software a run was done.
 _NOT_PROVENANCE = (
     *("results", "groups", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better", "n-samples"),
-    *("config", "task_hashes", "intervals", "forms", "status", "failures"),
+    *("config", "task_hashes", "intervals", "forms", "across_forms", "status", "failures"),
 )
 
 
@@ -61,7 +61,7 @@ def rescore(
     name in `include_path`, is scored as it is now, as long as it would ask the model the same. `metric_list`,
     `filter_list` and `scorer` replace those of every task; metrics that a format brings along stay.
     """
-    recorded = read_run(Path(run))
+    recorded = newest_run(Path(run))
     replaced = {"metric_list": metric_list, "filter_list": filter_list, "scorer": scorer}
     changes = {key: value for key, value in replaced.items() if value is not None}
     configs, groups = _configs(recorded, tasks, TaskManager(include_path))
@@ -75,9 +75,11 @@ def rescore(
     store = chosen_store(use_cache)
     results = [_form(form, recorded, store, bootstrap_iters) for form in forms]
     by_name = {result.form: result for result in results}
+    of_groups = [result for group in groups for result in group_results(group, by_name)]
     return Results(
         forms=results,
-        groups=[result for group in groups for result in group_results(group, by_name)],
+        groups=of_groups,
+        comparisons=form_comparisons(results, of_groups),
         run=dict(recorded.results.get("config", {})),
         provenance=_provenance(recorded),
         status=recorded.results.get("status", "complete"),

@@ -160,9 +160,9 @@ def test_a_chat_without_samples_needs_the_model(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("argv", "says"),
     [
-        (["nothing"], "nothing: cannot be read: No such file"),
-        (["rows.jsonl"], "rows.jsonl: is no JSON"),
-        (["empty"], "empty: there is no results file in the folder"),
+        (["nothing"], "nothing: there is no such file or folder"),
+        (["rows.jsonl"], "rows.jsonl: is no results file"),
+        (["empty"], "empty: there is no results_<date>.json in this folder"),
         (["out", "--tasks", "likely.yaml"], "there is no 'likely' in the run; its tasks are: ranked"),
         (["out", "--metrics", "[acc"], "--metrics: not valid JSON"),
         (["out", "--metrics", "accuracy"], "unknown metric 'accuracy'"),

@@ -24,6 +24,16 @@ class Estimate:
     low: float | None = None
     high: float | None = None
 
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Both bounds; not a number where they are not known."""
+        return (math.nan if self.low is None else self.low, math.nan if self.high is None else self.high)
+
+    def covers(self, value: float) -> bool:
+        """Whether a value is in the interval; never where the interval is not known."""
+        low, high = self.interval
+        return low <= value <= high
+
 
 def mean_estimate(values: Sequence[float]) -> Estimate:
     """The mean of one value per document.

@@ -12,6 +12,7 @@ from multiform.catalog import BaseTask, Group
 from multiform.config import TaskConfig
 from multiform.engine.checks import check_model_fits
 from multiform.engine.failures import OnError
+from multiform.engine.forecast import check_clusters, detectable_differences
 from multiform.engine.progress import Progress, chosen_progress
 from multiform.engine.run import (
     PendingSample,
@@ -129,9 +130,12 @@ def run_evaluation(options: RunOptions) -> Evaluation:
         model = model or load_model(options.model, arguments, progress, store)
         _say(model_findings(model, forms, apply_chat_template=bool(options.apply_chat_template)))
         store = store if options.use_cache or model.stored else None
+        detectable = detectable_differences(pending)
         if options.plan_only:
-            plan = planned(model, pending, store, fresh=options.fresh)
+            plan = "\n".join(filter(None, (planned(model, pending, store, fresh=options.fresh), detectable)))
             return Evaluation(Results(forms=[], run={"plan": plan}, provenance={}))
+        if detectable:
+            progress.message(detectable)
         journal = journal_of(options, model, pending)
         with interrupts_say(lambda: how_to_go_on(store)), recorded(journal):
             outcome = run_samples(
@@ -163,6 +167,7 @@ def _render(options: RunOptions, forms: Sequence[Task], model: Model | None, pro
     caching = _request_caching(options.cache_requests, model, progress)
     template = None if model is None else model.apply_chat_template
     pending = [sample for form in forms for sample in pending_samples(form, template, caching)]
+    check_clusters(pending)
     _say(_findings(forms, pending, corpus=bool(options.decontamination_corpus)))
     if options.write_out:
         progress.message(written_out(pending))
