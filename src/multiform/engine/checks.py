@@ -63,7 +63,7 @@ def _check_scoring(model: Any, scored: Sequence[Task], arguments: Mapping[str, A
         model = create_model(model, arguments) if models.get(model).asked_early else model
     if isinstance(model, Model):
         for form in scored:
-            model.check_scoring(labels=_scores_labels(form), where=form.name)
+            model.check_scoring(labels=_scores_labels(form), form=form.name)
 
 
 def _scores_labels(form: Task) -> bool:
