@@ -16,8 +16,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pandas
-
 from multiform import evaluate
 
 TASK = Path(__file__).with_name("capitals.yaml")
@@ -26,11 +24,11 @@ if __name__ == "__main__":
     results = evaluate(model="dummy", tasks=f"{TASK}@mcqa+cloze+generate")
 
     # A row for each form, metric and filter.
-    scores = results.to_pandas()
+    scores = results.to_pandas("scores")
     main = scores[scores.metric.isin(["acc", "exact_match"])]
     print(main.pivot(index="format", columns="metric", values="value").round(3))
 
-    # A row for each document: what was asked, predicted and right.
-    samples = pandas.DataFrame(results.samples("capitals@mcqa"))
-    right = samples[samples.prediction == samples.gold]
-    print(f"right: {', '.join(doc['answer'] for doc in right.doc)}")
+    # A row for each document and form: what was asked, picked and right.
+    samples = results.to_pandas()
+    right = samples[(samples.form == "capitals@mcqa") & (samples.acc == 1)]
+    print(f"right: {', '.join(row.choices[row.gold] for row in right.itertuples())}")

@@ -27,6 +27,8 @@ _LINES_A_BLOCK = 300
 PURPOSE = {
     "compat": "import lm_eval and import eval_framework, provided by Multiform",
     "cli": "one module per sub-command",
+    "viewer": "a folder of runs in the browser, on this machine alone",
+    "report": "the results of runs as a page with every sample",
     "evaluation": "evaluate(): a whole run",
     "results": "tables, data frames, lm-eval's files",
     "engine": "what is cached, what is missing, which model computes it",
@@ -34,7 +36,7 @@ PURPOSE = {
     "catalog": "which tasks and groups exist, and where",
     "forms": "Form, Task, Sample: from document to requests to scores",
     "datasets": "rows from files, a mirror or the hub",
-    "scoring": "filters, metrics, scorers, aggregation, statistics",
+    "scoring": "filters, metrics, scorers, aggregation",
     "models": "loading, tokenizers, chat templates, servers",
     "inference": "the torch engine: plan, KV cache, scoring, decoding",
     "config": "TaskConfig and YAML, with file and line",
@@ -50,6 +52,8 @@ PURPOSE = {
     "media": "images and audio",
     "registry": "one registry class for everything that has a name",
     "hashing": "short hashes",
+    "statistics": "estimates, paired tests, spread, search and stopping",
+    "stopping": "how Ctrl-C and SIGTERM end a run",
     "errors": "the tree of exceptions",
 }
 

@@ -47,9 +47,17 @@ def in_order(wanted: Sequence[str], found: Sequence[str]) -> list[str]:
 # What is printed
 
 
-def test_two_formats_of_one_task_are_two_rows(folder):
+def test_two_formats_of_one_task_are_two_columns(folder):
     folder.task()
     ran = folder.run(*RUN, "task.yaml@mcqa+cloze")
+    (row,) = [line.split() for line in ran.out.splitlines() if line.startswith(" t ")]
+    assert (ran.code, len(row)) == (0, 8)  # task, n, two scores, the difference with its interval
+    assert ["mcqa", "cloze"] in [line.split()[:2] for line in ran.out.splitlines()]
+
+
+def test_two_formats_of_one_task_are_two_rows_of_a_long_table(folder):
+    folder.task()
+    ran = folder.run(*RUN, "task.yaml@mcqa+cloze", "--table", "long")
     rows = [line.split()[0] for line in ran.out.splitlines() if line.strip().startswith("t@")]
     assert (ran.code, rows) == (0, ["t@mcqa", "t@cloze"])
 
@@ -397,7 +405,8 @@ def test_interrupt_ends_the_run_with_130(folder, monkeypatch):
     ran = folder.run("run", "--model", "failing", "--tasks", "task.yaml", "--output_path", "out")
     assert (ran.code, ran.out) == (130, "")
     assert ran.err.splitlines()[-1].startswith("interrupted: ")
-    assert list((folder.path / "out").iterdir()) == []
+    [state] = (path for path in (folder.path / "out").rglob("*") if path.is_file())
+    assert json.loads(state.read_text())["status"] == "stopped"
 
 
 SLOW = """\
@@ -424,7 +433,7 @@ def test_control_c_gives_130_and_one_line(folder, argv):
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (130, b"")
-    assert err.decode().splitlines()[-1].startswith("interrupted: ")
+    assert err.decode().splitlines()[-1].startswith("interrupted")
     assert b"Traceback" not in err
 
 

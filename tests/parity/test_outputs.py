@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from multiform import read_results
 from multiform.cli.main import main
 from tests.parity.tiny_model import save_tiny_model
 
@@ -126,9 +127,15 @@ FLAGS = [
 CHAT = ["--apply_chat_template", "--system_instruction", "Be brief.", "--num_fewshot", "2"]
 
 #: Keys that lm-eval does not have.
-OURS = ["intervals", "forms", "date_iso", "multiform_version", "model_identity", "config/num_fewshot"]
+OURS = [
+    *("intervals", "forms", "status", "failures", "date_iso", "multiform_version", "model_identity"),
+    *("config/num_fewshot", "config/generation_config"),
+]
 #: Keys of a samples file that lm-eval does not have; they come after all of its own.
-OURS_IN_SAMPLES = ["prediction", "gold", "loglikelihoods", "is_greedy"]
+OURS_IN_SAMPLES = [
+    *("prediction", "gold", "choices", "labels", "loglikelihoods", "is_greedy", "num_tokens"),
+    *("completions_truncated", "contexts_truncated", "steps"),
+]
 #: Values that differ from run to run, or that say more here: the content of a local model, a standard error.
 OTHERWISE = [
     *("date", "pretty_env_info", "total_evaluation_time_seconds", "config/model_sha"),
@@ -320,3 +327,12 @@ def test_the_line_above_the_table_is_that_of_lm_eval(run: Run):
     line = "hf ({'pretrained': 'org/tiny', 'dtype': 'float32'}), gen_kwargs: ({}), limit: 6.0"
     assert line in run.tables["theirs"]
     assert line in run.tables["ours"]
+
+
+def test_both_folders_read_back_alike(run: Run) -> None:
+    theirs, ours = (read_results(run.folder / whose) for whose in ("theirs", "ours"))
+    assert list(theirs) == list(ours)
+    columns = ("form", "filter", "doc_id", "prompt", "choices", "gold", "picked", "raw")
+    for row, other in zip(theirs.samples(), ours.samples(), strict=True):
+        alike = [name for name in columns if row[name] != other[name]]
+        assert alike in ([], ["gold"]), (row, other)  # lm-eval does not say which index a text is

@@ -82,7 +82,7 @@ def test_a_notebook_gets_a_table(results: Results) -> None:
 
 
 def test_a_data_frame_has_a_row_for_each_metric(results: Results) -> None:
-    frame = results.to_pandas()
+    frame = results.to_pandas("scores")
     rows = frame[frame["name"] == "quiz@mcqa"]
     assert list(rows["metric"]) == ["acc", "acc_norm"]
     first = rows.iloc[0]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from multiform import ConfigError, register_metric
 from multiform.scoring.metrics import aggregations, build_metric, metrics
 from multiform.scoring.outcome import ChoiceOutcome, LikelihoodOutcome, TextOutcome
-from multiform.scoring.statistics import mean_estimate, ratio_estimate
+from multiform.statistics.estimates import mean_estimate, ratio_estimate
 
 
 def value(name, outcome, **arguments):

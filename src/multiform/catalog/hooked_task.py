@@ -22,7 +22,7 @@ from multiform.forms.sample import Sample as RenderedSample
 from multiform.forms.sample import ScoredSample
 from multiform.forms.task import Task
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
-from multiform.scoring.statistics import Estimate, mean_estimate
+from multiform.statistics.estimates import Estimate, mean_estimate
 
 if TYPE_CHECKING:
     from multiform.catalog.base_task import BaseTask

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import lm_eval, values
 from multiform.cli import options as flags
-from multiform.cli.parser import Arguments, Gather
+from multiform.cli.parser import Arguments, Gather, one_of
 
 if TYPE_CHECKING:
     from multiform.results import Results
@@ -72,6 +73,21 @@ def add_parser(commands: Any) -> None:
         metavar="K=V,...",
         help="metadata for every task, also passed to its custom_dataset; or a JSON object",
     )
+    failures = parser.add_argument_group("failed requests")
+    failures.add_argument(
+        "--on_error",
+        metavar="stop|skip|count",
+        type=one_of(values.ON_ERROR, "--on_error"),
+        default="stop",
+        help="documents whose requests failed: stop without results when the rest is asked and stored (the default), "
+        "skip them, or count them as wrong",
+    )
+    failures.add_argument(
+        "--max_failures",
+        metavar="N",
+        type=values.max_failures,
+        help="ask nothing further when more than N documents have failed, or more than a share of all below 1",
+    )
     flags.add_store(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--output_path", "-o", metavar="DIR", help="write results (and samples) there; or a .json file")
@@ -84,6 +100,16 @@ def add_parser(commands: Any) -> None:
         type=values.count("--bootstrap_iters"),
         default=100_000,
         help="resamples of bootstrapped standard errors",
+    )
+    output.add_argument(
+        "--report", metavar="FILE", help="also write a page of the scores and samples, e.g. report.html"
+    )
+    output.add_argument(
+        "--table",
+        type=one_of(("long", "pivot", "markdown", "csv", "latex"), "--table"),
+        metavar="STYLE",
+        help="long: a row for each form; pivot: a row for each task and a column for each form; markdown: lm-eval's "
+        "table; csv; latex (default: pivot where a task has several forms)",
     )
     output.add_argument("--show_config", action="store_true", help="print the whole results file before the table")
     output.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
@@ -98,7 +124,9 @@ def execute(options: argparse.Namespace) -> int:
     from multiform.cli.configfile import merged
     from multiform.engine.progress import make_progress
     from multiform.errors import UsageError
-    from multiform.evaluation import evaluate
+    from multiform.evaluation.evaluator import run_evaluation
+    from multiform.evaluation.options import RunOptions
+    from multiform.results.export import prepare_output
 
     options = merged(options)
     logging.getLogger("multiform").setLevel(options.verbosity)
@@ -108,44 +136,60 @@ def execute(options: argparse.Namespace) -> int:
     model = flags.model_name(options)
     lm_eval.note_accepted(options)
     flags.check_files(options.decontamination_corpus, "--decontamination_corpus")
-    output = _output(options)
+    _check_output(options)
+    if options.report:
+        prepare_output(Path(options.report).parent)
     with make_progress() as progress:
-        results = evaluate(
-            tasks=",".join(tasks),
-            model=model,
-            model_args=flags.model_arguments(options),
-            num_fewshot=options.num_fewshot,
-            limit=options.limit,
-            samples=values.parse_samples(options.samples),
-            batch_size=options.batch_size,
-            device=options.device,
-            gen_kwargs=flags.gen_kwargs(options),
-            include_path=options.include_path,
-            dataset_mirror=options.dataset_mirror,
-            apply_chat_template=options.apply_chat_template,
-            fewshot_as_multiturn=options.fewshot_as_multiturn,
-            system_instruction=options.system_instruction,
-            perturbation=flags.perturbation(options),
-            keep_description=options.keep_description,
-            seeds=options.seed,
-            bootstrap_iters=options.bootstrap_iters,
-            predict_only=options.predict_only,
-            write_out=options.write_out,
-            confirm_run_unsafe_code=options.confirm_run_unsafe_code,
-            decontamination_corpus=options.decontamination_corpus,
-            metadata=options.metadata,
-            use_cache=flags.use_cache(options),
-            cache_requests=options.cache_requests or False,
-            plan_only=options.plan,
-            progress=progress,
+        evaluation = run_evaluation(
+            RunOptions(
+                tasks=",".join(tasks),
+                model=model,
+                model_args=flags.model_arguments(options),
+                num_fewshot=options.num_fewshot,
+                limit=options.limit,
+                samples=values.parse_samples(options.samples),
+                batch_size=options.batch_size,
+                device=options.device,
+                gen_kwargs=flags.gen_kwargs(options),
+                include_path=options.include_path,
+                dataset_mirror=options.dataset_mirror,
+                apply_chat_template=options.apply_chat_template,
+                fewshot_as_multiturn=options.fewshot_as_multiturn,
+                system_instruction=options.system_instruction,
+                perturbation=flags.perturbation(options),
+                keep_description=options.keep_description,
+                seeds=options.seed,
+                bootstrap_iters=options.bootstrap_iters,
+                predict_only=options.predict_only,
+                write_out=options.write_out,
+                confirm_run_unsafe_code=options.confirm_run_unsafe_code,
+                decontamination_corpus=options.decontamination_corpus,
+                metadata=options.metadata,
+                use_cache=flags.use_cache(options),
+                fresh=options.fresh,
+                cache_requests=options.cache_requests or False,
+                plan_only=options.plan,
+                output_path=options.output_path,
+                log_samples=options.log_samples or options.predict_only,
+                on_error=options.on_error,
+                max_failures=options.max_failures,
+                progress=progress,
+            )
         )
+    results = evaluation.results
     if options.plan:
         print(json.dumps(dict(results.run)) if options.json else results.run["plan"])
         return 0
-    try:
-        _write(results, output, samples=options.log_samples or options.predict_only)
-    finally:  # show the results even where they could not be written
-        _print(results, as_json=options.json, whole=options.show_config)
+    for path in evaluation.files:
+        print(f"wrote {path}", file=sys.stderr)
+    if results.forms:
+        print_results(results, as_json=options.json, whole=options.show_config, style=options.table)
+    if options.report and results.forms:
+        from multiform.report import write_report
+
+        print(f"wrote {write_report([results], options.report)}", file=sys.stderr)
+    if evaluation.problem is not None:
+        raise evaluation.problem
     return 0
 
 
@@ -155,53 +199,31 @@ def _tasks(options: argparse.Namespace) -> list[str]:
     return [*options.names, *(options.tasks or () if not (from_file and options.names) else ())]
 
 
-def _output(options: argparse.Namespace) -> Path | None:
-    """The folder or file of results, checked before the model runs."""
+def _check_output(options: argparse.Namespace) -> None:
+    """Refuse samples that are written nowhere, in the words of the command line."""
     from multiform.errors import UsageError
-    from multiform.results.export import prepare_output
 
     if options.output_path is None:
         for flag in ("log_samples", "predict_only"):
             if getattr(options, flag):
                 what = "there is no --output_path to write samples to"
                 raise UsageError(what, where=f"--{flag}", hint="add e.g. --output_path results")
-        return None
-    if not options.output_path:
+    elif not options.output_path:
         raise UsageError(
             "the name of the folder is empty", where="--output_path", hint="give e.g. --output_path results"
         )
-    path = Path(options.output_path)
-    prepare_output(path)
-    return path
 
 
-def _write(results: Results, output: Path | None, *, samples: bool) -> None:
-    from multiform.results.export import write_results
-
-    if output is not None:
-        for path in write_results(results, output, samples=samples):
-            print(f"wrote {path}", file=sys.stderr)
-
-
-def _print(results: Results, *, as_json: bool, whole: bool) -> None:
+def print_results(results: Results, *, as_json: bool, whole: bool = False, style: str | None = None) -> None:
+    """Print the results as a table, as JSON, or with `whole` as both."""
     from multiform.results.export import plain_json, to_json
 
     if as_json or whole:
         print(plain_json(to_json(results)))
     if as_json:
         return
-    if all(form.format is None for form in results.forms):  # without formats, print lm-eval's table
-        from multiform.results.markdown import markdown
+    from multiform.results.table import WIDTH, table_text
 
-        print(markdown(results))
-        return
-    from rich.console import Console
-
-    from multiform.results.table import print_table
-
-    # In a file or pipe nothing is cut; brackets and colons in names are not taken for markup.
-    wide = None if sys.stdout.isatty() else 1000
-    console = Console(file=sys.stdout, width=wide, markup=False, emoji=False, highlight=False)
-    with console.capture() as table:  # rich would exit on a closed pipe
-        print_table(results, console)
-    print(table.get(), end="")
+    terminal = sys.stdout.isatty()
+    width = max(WIDTH, shutil.get_terminal_size().columns) if terminal else WIDTH
+    print(table_text(results, style, width=width, color=terminal), end="")

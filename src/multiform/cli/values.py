@@ -13,6 +13,7 @@ from multiform.errors import UsageError, shorten
 #: Seeds of python, numpy, torch and the few-shot sampler.
 DEFAULT_SEEDS = "0,1234,1234,1234"
 CACHE_REQUESTS = ("true", "refresh", "delete")
+ON_ERROR = ("stop", "skip", "count")
 
 
 def parse_samples(spec: str | Mapping[str, Any] | None) -> dict[str, list[int]] | None:
@@ -56,6 +57,18 @@ def limit(text: str) -> float:
     if not (0 < number < 1 or (number >= 1 and number.is_integer())):
         what = f"expected a whole number of 1 or more, or a fraction below 1, got '{text}'"
         raise UsageError(what, where="--limit", hint="give e.g. --limit 100 or --limit 0.1")
+    return number
+
+
+def max_failures(text: str) -> float:
+    """Parse ``--max_failures``: a whole number of documents, or a share below 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (0 <= number < 1 or (number >= 1 and number.is_integer())):
+        what = f"expected a whole number of 0 or more, or a share below 1, got {shorten(text)}"
+        raise UsageError(what, where="--max_failures", hint="give e.g. --max_failures 10 or --max_failures 0.05")
     return number
 
 

@@ -19,7 +19,7 @@ from multiform.scoring.build import Scoring, build_scoring
 ChatTemplate: TypeAlias = Callable[..., str]
 
 #: Keys that change neither a prompt nor a score; the resolved format counts instead of the way it was written.
-_NOT_IDENTITY = ("task", "task_alias", "tag", "metadata", "formats", "template", "keep_description")
+_NOT_IDENTITY = ("task", "task_alias", "tag", "metadata", "formats", "template", "keep_description", "lint_ignore")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

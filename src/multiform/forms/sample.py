@@ -65,6 +65,14 @@ class Responses:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step from a completion to the prediction: what did it, and what was left."""
+
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredSample:
     """A sample with the model's outputs, and what one scorer made of them."""
 
@@ -77,6 +85,10 @@ class ScoredSample:
     values: Mapping[str, Any]
     #: What the model picked or said: the index of a choice, or the answer that was read out of its completion.
     prediction: Any = None
+    #: For generated answers, the way from the raw text to the prediction.
+    steps: tuple[Step, ...] = ()
+    #: Why there are no outputs, where a request about the document failed and it counts as wrong.
+    failure: str | None = None
 
     @property
     def doc_id(self) -> int:
@@ -93,6 +105,11 @@ class ScoredSample:
     @property
     def instances(self) -> tuple[Instance, ...]:
         return self.sample.instances
+
+    @property
+    def context_truncated(self) -> bool:
+        """Whether the beginning of one of its prompts was cut off, as it did not fit into the model's context."""
+        return any(output.context_truncated for output in self.outputs)
 
     @property
     def gold(self) -> Any:

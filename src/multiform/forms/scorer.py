@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -14,16 +15,16 @@ from multiform.fields import Doc
 from multiform.forms.form import Form
 from multiform.forms.kinds import KINDS, Kind
 from multiform.forms.renderer import Hooks
-from multiform.forms.sample import Responses, Sample, ScoredSample
-from multiform.requests import LLOutput, Output
-from multiform.scoring.aggregations import Aggregation, aggregated, plain_aggregation
+from multiform.forms.sample import Responses, Sample, ScoredSample, Step
+from multiform.requests import Completion, LLOutput, Output
+from multiform.scoring.aggregations import Aggregation, aggregated, mean, plain_aggregation
 from multiform.scoring.build import build_scoring, check_reductions
 from multiform.scoring.metrics import Metric, value_metric
 from multiform.scoring.metrics.choice import best
 from multiform.scoring.outcome import Outcome
-from multiform.scoring.scorers import Scorer
-from multiform.scoring.statistics import Estimate
+from multiform.scoring.scorers import ReadingScorer, Scorer
 from multiform.scoring.values import check_values, given_values, is_note
+from multiform.statistics.estimates import Estimate
 
 logger = logging.getLogger("multiform")
 
@@ -102,8 +103,9 @@ class FormScorer:
     def _scored(
         self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], values: Values | None = None
     ) -> ScoredSample:
+        steps = [Step(name="completion", value=[output.text for output in outputs if isinstance(output, Completion)])]
         with self._locating_scores():
-            results = self._filtered(scorer, sample, outputs)
+            results = self._filtered(scorer, sample, outputs, steps)
             if values is None:
                 values = self._processed(scorer, sample.doc, results)
             if values is None and self.form.bypassed:
@@ -113,13 +115,17 @@ class FormScorer:
                 values = self._computing(scorer).score_repeats(outcomes)
             if "values" not in self.hooks:
                 check_values(values, scorer, lambda key: self._aggregation(scorer, key))
+        prediction = self._prediction(scorer, sample, outputs, results)
+        if isinstance(scorer, ReadingScorer):
+            steps.append(Step(name=f"scorer {type(scorer).__name__}", value=prediction))
         return ScoredSample(
             sample=sample,
             outputs=tuple(outputs),
             scorer=scorer.name,
             filtered=tuple(results),
             values=values,
-            prediction=self._prediction(scorer, sample, outputs, results),
+            prediction=prediction,
+            steps=tuple(steps) if self.form.output_type == "generate_until" else (),
         )
 
     def _prediction(self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], results: Sequence[Any]) -> Any:
@@ -140,11 +146,17 @@ class FormScorer:
         scorer = self.scorers[0]
         return self._computing(scorer).score_repeats(self._outcomes(scorer, sample, outputs, results))
 
-    def _filtered(self, scorer: Scorer, sample: Sample, outputs: Sequence[Output]) -> list[Any]:
+    def _filtered(
+        self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], steps: list[Step] | None = None
+    ) -> list[Any]:
+        """What the filters leave of a sample's outputs; each of their steps is added to `steps`."""
+        pipeline = scorer.pipeline
+        if steps is not None:
+            pipeline = pipeline.recording(lambda name, left: steps.append(Step(name=f"filter {name}", value=left)))
         if "filtered" in self.hooks:
-            filtered: list[Any] = self.hooks["filtered"](scorer.pipeline, sample, outputs)
+            filtered: list[Any] = self.hooks["filtered"](pipeline, sample, outputs)
             return filtered
-        return self.kind.filtered(scorer.pipeline, sample.doc, outputs)
+        return self.kind.filtered(pipeline, sample.doc, outputs)
 
     def _outcomes(
         self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], results: Sequence[Any]
@@ -211,6 +223,45 @@ class FormScorer:
             if docs and self.form.scores_itself:
                 self._warn_missing(scorer, set(keys))
         return estimates
+
+    def counted_wrong(self, failed: Sequence[tuple[Sample, str]], scored: Sequence[ScoredSample]) -> list[ScoredSample]:
+        """Documents whose requests failed, and why, with the worst value of each metric that has one.
+
+        These are the means of values from 0 to 1 over the other documents, which are `scored`.
+        """
+        worst = {key: float(not better) for key, better in self._rated(scored)}
+        return [
+            ScoredSample(
+                sample=sample,
+                outputs=(),
+                scorer=scorer.name,
+                filtered=(),
+                values={key: value for (name, key), value in worst.items() if name == scorer.name},
+                failure=reason,
+            )
+            for scorer in self.scorers
+            for sample, reason in failed
+        ]
+
+    def bounds(self, scored: Sequence[ScoredSample], failed: int) -> dict[str, tuple[float, float]]:
+        """The lowest and highest score that each mean of values from 0 to 1 can have, whatever failed documents get."""
+        bounds = {}
+        for (name, key), _ in self._rated(scored):
+            values = [float(doc.values[key]) for doc in scored if doc.scorer == name and key in doc.values]
+            total, n = math.fsum(values), len(values) + failed
+            bounds[f"{key},{name}"] = (total / n, (total + failed) / n)
+        return bounds
+
+    def _rated(self, scored: Sequence[ScoredSample]) -> Iterator[tuple[tuple[str, str], bool]]:
+        """The scorer and key of each score that is a mean of values from 0 to 1, and whether higher is better."""
+        for scorer in self.scorers:
+            docs = [doc.values for doc in scored if doc.scorer == scorer.name]
+            for key in dict.fromkeys(key for doc in docs for key in doc):
+                values = [doc[key] for doc in docs if key in doc]
+                rated = all(isinstance(value, int | float) and 0 <= value <= 1 for value in values)
+                metric = scorer.named(key)
+                if rated and self._aggregation(scorer, key) is mean:
+                    yield (scorer.name, key), metric is None or metric.higher_is_better
 
     def _warn_partial(self, key: str, number: int, total: int) -> None:
         """Say once that a metric leaves documents out."""

@@ -12,7 +12,7 @@ from multiform.forms.scorer import FormScorer
 from multiform.forms.task_docs import TaskDocs
 from multiform.requests import Instance, Output
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
-from multiform.scoring.statistics import Estimate
+from multiform.statistics.estimates import Estimate
 
 
 class TaskScores(TaskDocs):

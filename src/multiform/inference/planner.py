@@ -191,7 +191,8 @@ class Planner:
         """Say in the log why sequences of up to that many tokens are not decoded together."""
         if decoding is not Decoding.SHARED:
             too_long = longest > self.support.max_length
-            self._warn(self.support.reason if too_long else "its attention is of a special kind")
+            reason = self.support.reason if too_long else "its attention is of a special kind"
+            self._warn(reason, "completions are generated without shared prefixes")
 
     @cached_property
     def _shares_short_prefixes(self) -> bool:
@@ -248,7 +249,7 @@ class Planner:
         attempt(lambda: model(input_ids=ids, **options))
         return bytes_per_token(cache, len(tokens))
 
-    def _warn(self, reason: str) -> None:
+    def _warn(self, reason: str, what: str = "prefixes are not shared") -> None:
         if reason not in self._warned:
-            logger.warning("prefixes are not shared, which takes longer: %s", reason)
+            logger.warning("%s, which takes longer: %s", what, reason)
             self._warned.add(reason)

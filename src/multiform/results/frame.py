@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import UsageError
 from multiform.results.results import FormResult, GroupResult, Results
+from multiform.results.rows import COLUMNS as SAMPLE_COLUMNS
+from multiform.results.rows import sample_rows
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_COLUMNS = (
+COLUMNS = (
     *("name", "kind", "task", "format", "metric", "filter", "value", "stderr", "low", "high"),
     *("n", "num_fewshot", "higher_is_better"),
 )
 
 
-def frame(results: Results) -> DataFrame:
+def scores_frame(results: Results) -> DataFrame:
     """A data frame with a row for each metric and filter of each form and group."""
+    return _frame(list(frame_rows(results)), COLUMNS)
+
+
+def samples_frame(results: Results) -> DataFrame:
+    """A data frame with a row for each sample of each form."""
+    rows = list(sample_rows(results.forms))
+    return _frame(rows, dict.fromkeys([*SAMPLE_COLUMNS, *(name for row in rows for name in row)]))
+
+
+def _frame(rows: list[dict[str, Any]], columns: Iterable[str]) -> DataFrame:
     try:
         import pandas
     except ImportError as error:
         raise UsageError("to_pandas needs the package pandas", hint="pip install pandas") from error
-    rows = [row for entry in results.entries for row in _rows(entry)]
-    return pandas.DataFrame(rows, columns=list(_COLUMNS))
+    return pandas.DataFrame(rows, columns=list(columns))
+
+
+def frame_rows(results: Results) -> Iterator[dict[str, Any]]:
+    """A row for each metric and filter of each form and group."""
+    for entry in results.entries:
+        yield from _rows(entry)
 
 
 def _rows(entry: FormResult | GroupResult) -> Iterator[dict[str, Any]]:
@@ -47,10 +64,12 @@ def _rows(entry: FormResult | GroupResult) -> Iterator[dict[str, Any]]:
 
 
 def html_table(results: Results) -> str:
-    """The results as an HTML table: a row for each form, then for each group with scores."""
+    """The results as an HTML table, a row for each form, then for each group with scores; then what is to be known."""
+    from multiform.results.failures import result_notes
     from multiform.results.table import COLUMNS, row
 
     head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
     shown = [entry for entry in results.entries if entry.estimates]
     lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row(entry))}</tr>" for entry in shown)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+    notes = "".join(f"<p>{escape(note)}</p>" for note in result_notes(results))
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>{notes}"

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from multiform.catalog import Group, node_name
+from multiform.engine.failures import FailedDoc
+from multiform.errors import UsageError, shorten
 from multiform.forms import ScoredSample
 from multiform.results.scores import Scores, no_such_form
 from multiform.scoring.groups import group_scores
-from multiform.scoring.statistics import Estimate
+from multiform.statistics.estimates import Estimate
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from multiform.results.charts import Charts
+    from multiform.results.comparison import FormComparison
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +46,12 @@ class FormResult:
     format_label: str | None
     overridden: Sequence[str]
     samples: Sequence[ScoredSample]
+    #: The column whose equal values make documents dependent, such as the passage of several questions.
+    cluster: str | None = None
+    #: The documents whose requests failed.
+    failed: Sequence[FailedDoc] = ()
+    #: The lowest and highest value that a score can have, whatever the failed documents would have got.
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -50,7 +61,14 @@ class FormResult:
     @property
     def n(self) -> int:
         """The number of documents that were evaluated."""
+        if not self.samples:  # read from a results file without its samples
+            return max((estimate.n for estimate in self.estimates.values()), default=0)
         return len({sample.doc_id for sample in self.samples})
+
+    @property
+    def truncated_contexts(self) -> int:
+        """The number of documents whose prompts lost their beginning, as they do not fit into the model's context."""
+        return len({sample.doc_id for sample in self.samples if sample.context_truncated})
 
     @property
     def primary(self) -> str:
@@ -80,6 +98,16 @@ class GroupResult:
     estimates: Mapping[str, Estimate]
     higher_is_better: Mapping[str, bool]
     n: int
+    #: The name without the format.
+    path: str = ""
+    #: Names of all forms below the group.
+    forms: Sequence[str] = ()
+    #: Whether the group's first metric weighs tasks by their numbers of documents.
+    weight_by_size: bool = True
+    #: How many documents of its forms failed.
+    failed: int = 0
+    #: The lowest and highest value that a score can have, whatever the failed documents would have got.
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<GroupResult of {_line(self)}>"
@@ -116,6 +144,10 @@ class Results(Mapping[str, Scores]):
     #: When, where and with which software the run was done.
     provenance: Mapping[str, Any]
     groups: Sequence[GroupResult] = ()
+    #: The forms of each task and group that was run under several, compared on the same documents.
+    comparisons: Sequence[FormComparison] = ()
+    #: "complete", or why they are partial: "stopped" by a signal, or "failed".
+    status: Literal["complete", "stopped", "failed"] = "complete"
 
     def __getitem__(self, name: str) -> Scores:
         for entry in self.entries:
@@ -135,10 +167,16 @@ class Results(Mapping[str, Scores]):
     def __len__(self) -> int:
         return len(self.forms) + len(self.groups)
 
-    def samples(self, name: str) -> list[dict[str, Any]]:
-        """The samples of a form, as lines of a samples file: documents with their prompts, responses and values."""
+    def samples(self, name: str | None = None) -> list[dict[str, Any]]:
+        """The samples of a form, as lines of a samples file: documents with their prompts, responses and values.
+
+        Without a name: a flat row for each sample of every form, as in `to_pandas`.
+        """
+        from multiform.results.rows import sample_rows
         from multiform.results.samples import sample_lines
 
+        if name is None:
+            return list(sample_rows(self.forms))
         for form in self.forms:
             if form.name == name:
                 return list(sample_lines(form))
@@ -150,18 +188,44 @@ class Results(Mapping[str, Scores]):
 
         return write_results(self, Path(path), samples=samples)
 
-    def to_pandas(self) -> DataFrame:
-        """A data frame with a row for each metric and filter of each form and group."""
-        from multiform.results.frame import frame
+    def table(self, style: str | None = None, *, width: int = 80) -> str:
+        """The scores as text: a "long", "pivot", "markdown", "csv" or "latex" table, as the command line prints it."""
+        from multiform.results.table import table_text
 
-        return frame(self)
+        return table_text(self, style, width=width)
+
+    def to_pandas(self, table: Literal["samples", "scores"] = "samples") -> DataFrame:
+        """A data frame with a row for each sample of each form: its prompt, choices, log-likelihoods, gold, scores.
+
+        `table="scores"` has a row for each metric and filter of each form and group.
+        """
+        from multiform.results.frame import samples_frame, scores_frame
+
+        if table not in ("samples", "scores"):
+            hint = "give 'samples' or 'scores'"
+            raise UsageError(f"expected one of two tables, got {shorten(table)}", where="to_pandas", hint=hint)
+        return samples_frame(self) if table == "samples" else scores_frame(self)
+
+    @property
+    def chart(self) -> Charts:
+        """The charts of the run, as Altair objects: ``results.chart.scores()``, ``.heatmap()`` and so on."""
+        from multiform.results.charts import Charts
+
+        return Charts(self)
+
+    def to_parquet(self, path: str | Path) -> Path:
+        """Write the rows of `to_pandas` to a Parquet file; returns its path."""
+        from multiform.results.rows import write_parquet
+
+        return write_parquet(self.forms, Path(path))
 
     def __repr__(self) -> str:
         if "plan" in self.run:
             return f"<Results: nothing was asked; {self.run['plan']}>"
         lines = [f"  {_line(entry)}" for entry in self.entries if entry.estimates]
         more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-        return "\n".join([f"<Results of {self.run.get('model')}: {len(self.forms)} forms>", *lines[:_SHOWN], *more])
+        kind = "Results" if self.status == "complete" else f"Partial results ({self.status})"
+        return "\n".join([f"<{kind} of {self.run.get('model')}: {len(self.forms)} forms>", *lines[:_SHOWN], *more])
 
     def _repr_html_(self) -> str:
         from multiform.results.frame import html_table
@@ -193,6 +257,11 @@ def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0)
         estimates=group_scores(config.aggregates(), [form.estimates for form in inside]),
         higher_is_better={key: value for form in inside for key, value in form.higher_is_better.items()},
         n=sum(form.n for form in inside),
+        path=group.path,
+        forms=[form.name for form in inside],
+        weight_by_size=all(entry.get("weight_by_size", True) for entry in config.aggregates()[:1]),
+        failed=sum(len(form.failed) for form in inside),
+        bounds=_group_bounds(group, inside) if any(form.failed for form in inside) else {},
     )
     below = [
         inner
@@ -201,3 +270,22 @@ def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0)
         for inner in group_results(member, forms, depth + 1)
     ]
     return [result, *below]
+
+
+def _group_bounds(group: Group, forms: Sequence[FormResult]) -> dict[str, tuple[float, float]]:
+    """The bounds of a group's scores, aggregated from those of its forms; where one has none, neither has the group."""
+    unknown = {key for form in forms if form.failed for key in form.estimates if key not in form.bounds}
+    low, high = (
+        group_scores(group.config.aggregates(), [_bounding(form, side, unknown) for form in forms]) for side in (0, 1)
+    )
+    return {key: (low[key].value, high[key].value) for key in low}
+
+
+def _bounding(form: FormResult, side: int, unknown: set[str]) -> dict[str, Estimate]:
+    """The scores of a form with all failed documents wrong (side 0) or right (side 1)."""
+    asked = len({sample.doc_id for sample in form.samples} | {doc.doc_id for doc in form.failed})
+    return {
+        key: Estimate(value=form.bounds[key][side] if key in form.bounds else estimate.value, n=asked)
+        for key, estimate in form.estimates.items()
+        if key not in unknown
+    }

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from multiform.forms import ScoredSample
+from multiform.forms import Sample, ScoredSample
 from multiform.hashing import sha256
 from multiform.media import Media, named
 from multiform.requests import (
@@ -16,6 +16,7 @@ from multiform.requests import (
     Instance,
     LLOutput,
     LoglikelihoodRequest,
+    Output,
     Request,
     RollingRequest,
 )
@@ -24,9 +25,13 @@ from multiform.results.results import FormResult
 
 def sample_lines(form: FormResult) -> Iterator[dict[str, Any]]:
     """The lines of a samples file: all documents of the first scorer, then those of the next."""
-    for sample in _in_order(form):
-        line = {**_asked(sample), **_hashes(sample), **sample.values}
-        yield {**line, **{key: value for key, value in _plain(sample).items() if key not in line}}
+    return map(sample_line, _in_order(form))
+
+
+def sample_line(sample: ScoredSample) -> dict[str, Any]:
+    """A document by one scorer: lm-eval's keys, then those that Multiform adds."""
+    line = {**_asked(sample), **_hashes(sample), **sample.values}
+    return {**line, **{key: value for key, value in _plain(sample).items() if key not in line}}
 
 
 def task_hash(form: FormResult) -> str:
@@ -40,28 +45,57 @@ def _in_order(form: FormResult) -> list[ScoredSample]:
 
 
 def _asked(sample: ScoredSample) -> dict[str, Any]:
-    pairs = list(zip(sample.instances, sample.outputs, strict=True))
-    by_request = [list(repeats) for _, repeats in groupby(pairs, key=lambda pair: _once(pair[0]))]
+    by_request = [list(repeats) for _, repeats in groupby(_pairs(sample), key=lambda pair: _once(pair[0]))]
     return {
         "doc_id": sample.doc_id,
         "doc": dict(sample.doc),
         "target": str(sample.target),
         "arguments": {f"gen_args_{i}": _argument(repeats[0][0].request) for i, repeats in enumerate(by_request)},
-        "resps": [[_response(output, instance.request) for instance, output in repeats] for repeats in by_request],
+        "resps": [
+            [_response(output, instance.request) for instance, output in repeats if output is not None]
+            for repeats in by_request
+        ],
         "filtered_resps": [_response(output) for output in sample.filtered],
         "filter": sample.scorer,
         "metrics": [name for name, value in sample.values.items() if not isinstance(value, str)],
     }
 
 
+def _pairs(sample: ScoredSample) -> list[tuple[Instance, Output | None]]:
+    """Every request with its output; None where there is none, as a request failed."""
+    outputs = sample.outputs if sample.failure is None else [None] * len(sample.instances)
+    return list(zip(sample.instances, outputs, strict=True))
+
+
 def _plain(sample: ScoredSample) -> dict[str, Any]:
-    """The keys that Multiform adds to a line: prediction, gold, and log-likelihoods as numbers."""
+    """The keys that Multiform adds to a line: prediction, gold, and all that `resps` does not say of the outputs."""
     scored = [output for output in sample.outputs if isinstance(output, LLOutput)]
-    numbers = {
-        "loglikelihoods": [output.loglikelihood for output in scored],
-        "is_greedy": [output.is_greedy for output in scored],
-    }
-    return {"prediction": sample.prediction, "gold": sample.gold, **(numbers if scored else {})}
+    written = [output for output in sample.outputs if isinstance(output, Completion)]
+    added: dict[str, Any] = {"prediction": sample.prediction, "gold": sample.gold}
+    choices, labels = choices_and_labels(sample.sample)
+    added |= {key: value for key, value in (("choices", choices), ("labels", labels)) if value}
+    if scored:
+        added["loglikelihoods"] = [output.loglikelihood for output in scored]
+        added["is_greedy"] = [output.is_greedy for output in scored]
+        added["num_tokens"] = [output.tokens for output in scored]
+    if written:
+        added["completions_truncated"] = [output.truncated for output in written]
+    if sample.outputs:
+        added["contexts_truncated"] = [output.context_truncated for output in sample.outputs]
+    if sample.steps:
+        added["steps"] = [{"step": step.name, "value": _step_value(step.value)} for step in sample.steps]
+    return added if sample.failure is None else {**added, "failure": sample.failure}
+
+
+def _step_value(value: Any) -> Any:
+    return None if value is None else _response(value)
+
+
+def choices_and_labels(sample: Sample) -> tuple[list[str], list[str]]:
+    """What the choices of a sample say, and the labels that stand for them in its prompt, where it has both."""
+    texts = sample.texts or sample.choices
+    labels = sample.labels or (sample.choices if sample.texts != sample.choices else ())
+    return list(texts), list(labels if sample.texts else ())
 
 
 def _hashes(sample: ScoredSample) -> dict[str, str]:

@@ -14,7 +14,7 @@ from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, UsageError, running, shorten
 from multiform.registry import Registry
 from multiform.scoring.bootstrap import bootstrap_mean_stderr, bootstrap_stderr
-from multiform.scoring.statistics import Estimate, mean_estimate, normal_estimate, ratio_estimate
+from multiform.statistics.estimates import Estimate, mean_estimate, normal_estimate, ratio_estimate
 
 #: Takes the values of all documents and the number of bootstrap resamples.
 Aggregation = Callable[[Sequence[Any], int], Estimate]

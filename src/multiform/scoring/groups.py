@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from multiform.errors import ConfigError, shorten
-from multiform.scoring.statistics import Estimate, normal_estimate
+from multiform.statistics.estimates import Estimate, normal_estimate
 
 Scores = Mapping[str, Estimate]
 

@@ -29,6 +29,8 @@ def greedy_config(model: PreTrainedModel, limit: int, pad_token_id: int | None) 
         top_p=1.0,
         min_p=None,
         repetition_penalty=1.0,
+        num_return_sequences=1,
+        return_dict_in_generate=False,
         pad_token_id=pad_token_id,
         use_cache=True,
     )

@@ -12,7 +12,6 @@ from pathlib import Path
 import torch
 import transformers
 
-import multiform.inference
 from multiform.inference.batching import run_in_memory
 from multiform.paths import cache_root
 
@@ -72,7 +71,6 @@ def _hash(identity: str) -> str:
 def _engine_version() -> str:
     """A hash of the engine's source files: a verdict on other code would say nothing."""
     digest = hashlib.sha256()
-    for folder in multiform.inference.__path__:
-        for path in sorted(Path(folder).rglob("*.py")):
-            digest.update(path.read_bytes())
+    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
+        digest.update(path.read_bytes())
     return digest.hexdigest()

@@ -71,6 +71,9 @@ def is_known(model: PreTrainedModel) -> bool:
 def obstacle(model: PreTrainedModel) -> str:
     """Why a model cannot share prefixes, as far as that is plain without a trial; empty where it is not."""
     if not has_plain_cache(model):
+        config = model.config.get_text_config()
+        if "chunked_attention" in (getattr(config, "layer_types", None) or ()):
+            return full_attention_length(config)[1]
         return "it keeps no keys and values for each token"
     if model.config._attn_implementation not in ATTENTION:
         return f"its attention is '{model.config._attn_implementation}'"

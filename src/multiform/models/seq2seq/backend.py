@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from transformers import PreTrainedModel
 
 from multiform.inference.counters import Counters
+from multiform.inference.decode.beams import beam_search
 from multiform.inference.device import device_of
 from multiform.inference.limits import Limits
 from multiform.inference.plan import Tokens
@@ -86,9 +87,18 @@ class Seq2SeqBackend:
         return self.max_length if positions is None or max_gen_toks <= positions else 0
 
     def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
+        single = [generation for generation in generations if generation.num_beams == 1]
+        yield from self._generate_single(single)
+        with_beams = [generation for generation in generations if generation.num_beams > 1]
+        yield from beam_search(self.model, self.encoder.tokenizer, with_beams, self.counters)
+
+    def _generate_single(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
+        """The completions without beam search."""
+        if not generations:
+            return iter(())
         self._warn("the model is an encoder-decoder")
-        longest = max((len(generation.prompt) for generation in generations), default=0)
-        verdict = self.verdict("decoding", longest, decodes_together) if generations else TOGETHER
+        longest = max(len(generation.prompt) for generation in generations)
+        verdict = self.verdict("decoding", longest, decodes_together)
         if verdict != TOGETHER:
             self._warn("its completions change in a batch, so that each is generated alone")
         return generate(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -19,8 +18,6 @@ from multiform.inference.limits import Limits
 from multiform.inference.sequences import Generation, end_tokens
 from multiform.models.seq2seq.scoring import right_padded
 from multiform.requests import Completion, Response
-
-logger = logging.getLogger("multiform")
 
 
 def generate(
@@ -39,10 +36,6 @@ def generate(
     """
     if not together:
         limits = replace(limits, rows=1)
-    beams = getattr(model.generation_config, "num_beams", None)
-    if generations and beams not in (None, 1):
-        what = "the model's generation config asks for %d beams; completions are generated without beam search"
-        logger.warning(what, beams)
 
     def run(batch: Sequence[Generation]) -> list[Response[Completion]]:
         return _generate_batch(model, tokenizer, batch, counters, use_cache)

@@ -39,6 +39,21 @@ class Pipeline:
     single: bool = True
     #: The largest number of responses that are left, where that is known.
     most: int | None = None
+    #: What the steps are called in a task file.
+    names: tuple[str, ...] = ()
+
+    def recording(self, record: Callable[[str, list[Any]], None]) -> Pipeline:
+        """The same pipeline, which reports the name of each step and what it left."""
+
+        def reporting(step: Filter, name: str) -> Filter:
+            def apply(outputs: Sequence[Any], doc: Doc) -> list[Any]:
+                left = step(outputs, doc)
+                record(name, left)
+                return left
+
+            return apply
+
+        return replace(self, steps=tuple(map(reporting, self.steps, self.names)))
 
     def __call__(self, outputs: Sequence[Any], doc: Doc) -> list[Any]:
         for step in self.steps:
@@ -63,7 +78,8 @@ def build_pipeline(name: str, steps: Sequence[Mapping[str, Any]]) -> Pipeline:
         built = replace(built, alone=True) if taken and isinstance(built, OverDocuments) else built
         filters_in_order.append(_guarded(built, _step_name(step)))
     single = any(step["function"] in _SINGLE for step in steps)
-    return Pipeline(name, tuple(filters_in_order), single, 1 if single else _most(steps))
+    names = tuple(_step_name(step) for step in steps)
+    return Pipeline(name, tuple(filters_in_order), single, 1 if single else _most(steps), names)
 
 
 def _most(steps: Sequence[Mapping[str, Any]]) -> int | None:

@@ -22,7 +22,7 @@ _MARKERS = (
 )
 #: A completion of one line and at most this many words is itself the answer.
 _BARE_WORDS = 6
-_NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|-?\.\d+")
+NUMBER = re.compile(r"-?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|-?\.\d+")
 
 
 @register_scorer("final_answer")
@@ -47,7 +47,7 @@ class FinalAnswer(ReadingScorer):
     def reading(self, outcome: TextOutcome) -> TextOutcome:
         """Compare as numbers when the reference is one, as words otherwise."""
         answer = self.read(outcome) if outcome.prediction is not None else None
-        references = tuple(_canonical(split_solution(reference)[1]) for reference in outcome.references)
+        references = tuple(canonical_answer(split_solution(reference)[1]) for reference in outcome.references)
         prediction = None if answer is None else _agreeing(answer, references)
         return replace(outcome, prediction=prediction, references=references)
 
@@ -83,14 +83,15 @@ def _trimmed(answer: str) -> str:
 
 def _agreeing(answer: str, references: Sequence[str]) -> str:
     """The normalised answer; where one of its readings equals a reference, that reading."""
-    candidates = [_canonical(answer), _canonical(re.split(r",(?!\d)|[;(]|\.\s", answer)[0])]
+    candidates = [canonical_answer(answer), canonical_answer(re.split(r",(?!\d)|[;(]|\.\s", answer)[0])]
     if any(canonical_number(reference) is not None for reference in references):
-        numbers = {_canonical(number) for number in _NUMBER.findall(answer.rpartition("=")[2])}
+        numbers = {canonical_answer(number) for number in NUMBER.findall(answer.rpartition("=")[2])}
         candidates += numbers if len(numbers) == 1 else ()  # of several, it is not clear which is meant
     return next((candidate for candidate in candidates if candidate in references), candidates[0])
 
 
-def _canonical(text: str) -> str:
+def canonical_answer(text: str) -> str:
+    """An answer in a form in which equal answers are equal: a number, or words without case and articles."""
     number = canonical_number(text)
     if number is not None:
         return number

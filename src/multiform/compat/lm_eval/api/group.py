@@ -14,7 +14,7 @@ from multiform.config import GroupConfig as OurGroupConfig
 from multiform.errors import UsageError
 from multiform.forms import Task
 from multiform.scoring.groups import group_scores
-from multiform.scoring.statistics import Estimate
+from multiform.statistics.estimates import Estimate
 
 __all__ = ["AggMetricConfig", "ConfigurableGroup", "Group", "GroupConfig"]
 

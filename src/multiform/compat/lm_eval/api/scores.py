@@ -12,7 +12,7 @@ from multiform.forms import Sample
 from multiform.forms.renderer import Hooks
 from multiform.requests import Completion, LLOutput, Output, RollingRequest
 from multiform.scoring.filters import Pipeline
-from multiform.scoring.statistics import Estimate
+from multiform.statistics.estimates import Estimate
 
 
 class TaskScores(TaskRequests):

@@ -1,0 +1,50 @@
+"""`multiform view`: the runs of a folder in the browser."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from multiform.cli import options as flags
+from multiform.cli import values
+
+_EXAMPLES = """\
+examples:
+  multiform view                     the runs below the current folder
+  multiform view results --port 8000
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "view",
+        help="look at all runs of a folder in the browser, also while they go on",
+        description="Serve the runs of a folder, of Multiform and of lm-eval, to browsers on this machine. It writes "
+        "nothing and asks nothing of other machines; Ctrl-C ends it.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("folder", nargs="?", default=".", metavar="DIR", help="the --output_path of runs (default: .)")
+    parser.add_argument("--port", type=values.count("--port"), default=0, metavar="N", help="default: any that is free")
+    flags.add_verbosity(parser)
+    parser.set_defaults(execute=execute, parser=parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Serve until interrupted."""
+    from pathlib import Path
+
+    from multiform.errors import UsageError
+    from multiform.viewer import Viewer
+
+    if not Path(options.folder).is_dir():
+        raise UsageError("there is no such folder", where=options.folder, hint="name the --output_path of a run")
+    with Viewer(options.folder, options.port) as viewer:
+        print(f"{viewer.url} shows the runs in {options.folder}; Ctrl-C ends it", flush=True)
+        try:
+            viewer.serve_forever()
+        except KeyboardInterrupt:
+            return 0
+    return 0

@@ -1,0 +1,210 @@
+"""evaluate: run forms on a model and score them."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from multiform.catalog import BaseTask, Group
+from multiform.config import TaskConfig
+from multiform.engine.checks import check_model_fits
+from multiform.engine.failures import OnError
+from multiform.engine.forecast import check_clusters, detectable_differences
+from multiform.engine.progress import Progress, chosen_progress
+from multiform.engine.run import (
+    PendingSample,
+    RequestCaching,
+    pending_samples,
+    planned,
+    run_samples,
+    written_out,
+)
+from multiform.engine.seeds import set_seeds
+from multiform.engine.setup import (
+    DEFAULT_MODEL,
+    DEFAULT_SEEDS,
+    check_consent,
+    check_output_types,
+    check_samples,
+    load_model,
+    load_tasks,
+)
+from multiform.engine.store import chosen_store
+from multiform.evaluation.ending import Evaluation, ended, how_to_go_on, interrupts_say, journal_of, recorded
+from multiform.evaluation.options import RunOptions
+from multiform.forms import Task
+from multiform.forms.request_cache import delete_requests
+from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, summary
+from multiform.models import Model
+from multiform.results import Results
+from multiform.scoring.aggregations import DEFAULT_ITERATIONS
+from multiform.scoring.decontamination import contaminated
+
+logger = logging.getLogger("multiform")
+
+#: A task by its name, as a configuration, as an object or as a class.
+TaskLike: TypeAlias = str | TaskConfig | Task | Group | BaseTask[Any] | type[BaseTask[Any]]
+
+
+def evaluate(
+    *,
+    tasks: TaskLike | Sequence[TaskLike],
+    model: str | Model | Any = DEFAULT_MODEL,
+    model_args: str | Mapping[str, Any] | None = None,
+    num_fewshot: int | None = None,
+    limit: float | None = None,
+    samples: Mapping[str, Sequence[int]] | None = None,
+    batch_size: int | str | None = None,
+    device: str | None = None,
+    gen_kwargs: str | Mapping[str, Any] | None = None,
+    include_path: str | Path | Sequence[str | Path] | None = None,
+    dataset_mirror: str | Path | None = None,
+    apply_chat_template: bool | str = False,
+    fewshot_as_multiturn: bool | None = None,
+    system_instruction: str | None = None,
+    perturbation: str | Mapping[str, Any] | None = None,
+    keep_description: bool = False,
+    seeds: Sequence[int | None] = DEFAULT_SEEDS,
+    bootstrap_iters: int = DEFAULT_ITERATIONS,
+    predict_only: bool = False,
+    write_out: bool = False,
+    confirm_run_unsafe_code: bool = False,
+    decontamination_corpus: Sequence[str | Path] = (),
+    metadata: str | Mapping[str, Any] | None = None,
+    use_cache: bool | str | Path | None = None,
+    fresh: bool = False,
+    cache_requests: bool | str = False,
+    plan_only: bool = False,
+    output_path: str | Path | None = None,
+    log_samples: bool = False,
+    on_error: OnError = "stop",
+    max_failures: float | None = None,
+    progress: Progress | bool | None = None,
+) -> Results:
+    """Run forms on a model and score them.
+
+    `output_path` is the folder or .json file that the results are written to; with `log_samples` the samples, too.
+    `dataset_mirror` is asked for datasets before the hub (default: $MULTIFORM_DATASET_MIRROR).
+    Progress is shown in a terminal and in a notebook; `progress=True` shows it anywhere, `progress=False` nowhere.
+    Answers of built-in models are stored in the user's cache, those of any model in the file that `use_cache` names
+    (True: the user's cache; False: nowhere). With `fresh` those that are stored are not used: the model is asked again,
+    and its new answers replace them.
+    `cache_requests` keeps prompts as well: True, "refresh" to make them anew, "delete" to remove all that are kept.
+    `metadata` is added to that of every task. `keep_description` leaves in what descriptions say of multiple choice
+    under formats that show no choices.
+    `on_error` says what becomes of documents whose requests failed: "stop" raises an IncompleteRunError once everything
+    else is asked and stored, "skip" leaves them out, "count" counts them as wrong. When more than `max_failures` of
+    them fail, or more than that share of all where it is below 1, nothing further is asked. Ctrl-C and SIGTERM raise
+    a RunInterrupted, a KeyboardInterrupt, when what is in flight is finished. Both have the partial `results`.
+    With `plan_only` nothing is asked: the results hold no scores, and ``run["plan"]`` says what would be.
+
+    >>> results = evaluate(model="dummy", tasks=["quiz@mcqa", "quiz@cloze"], limit=8)
+    >>> sorted(results)
+    ['quiz@cloze', 'quiz@mcqa']
+    >>> 0 <= results["quiz@mcqa"]["acc,none"] <= 1
+    True
+    """
+    evaluation = run_evaluation(RunOptions(**locals()))
+    if evaluation.problem is not None:
+        raise evaluation.problem
+    return evaluation.results
+
+
+def run_evaluation(options: RunOptions) -> Evaluation:
+    """The steps of a run: check, load the tasks, render the prompts, ask the model, collect the results."""
+    started = time.monotonic()
+    options.check()
+    set_seeds(options.seeds)
+    forms, groups = _tasks(options)
+    store = chosen_store(options.use_cache)
+    unasked = "nothing was asked of the model yet; run the same command again"
+    with chosen_progress(options.progress) as progress, interrupts_say(lambda: unasked):
+        # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
+        arguments = options.model_arguments
+        model = load_model(options.model, arguments, progress, store) if options.apply_chat_template else None
+        pending = _render(options, forms, model, progress)
+        dirty = {form.name: contaminated_docs(form, pending, options.decontamination_corpus) for form in forms}
+        model = model or load_model(options.model, arguments, progress, store)
+        _say(model_findings(model, forms, apply_chat_template=bool(options.apply_chat_template)))
+        store = store if options.use_cache or model.stored else None
+        detectable = detectable_differences(pending)
+        if options.plan_only:
+            plan = "\n".join(filter(None, (planned(model, pending, store, fresh=options.fresh), detectable)))
+            return Evaluation(Results(forms=[], run={"plan": plan}, provenance={}))
+        if detectable:
+            progress.message(detectable)
+        journal = journal_of(options, model, pending)
+        with interrupts_say(lambda: how_to_go_on(store)), recorded(journal):
+            outcome = run_samples(
+                model, pending, progress, store, policy=options.policy, fresh=options.fresh, log=journal
+            )
+            seconds = time.monotonic() - started
+            return ended(options, model, forms, groups, outcome, dirty, seconds, store=store, journal=journal)
+
+
+def _tasks(options: RunOptions) -> tuple[list[Task], list[Group]]:
+    """The forms to run and the groups they are reported in, checked against the model and the options."""
+    groups: list[Group] = []
+    forms = load_tasks(
+        options.task_list,
+        options.settings,
+        include_path=options.include_path,
+        dataset_mirror=options.mirror,
+        groups=groups,
+    )
+    check_samples(forms, options.samples)
+    check_consent(forms, options.confirm_run_unsafe_code)
+    check_output_types(forms)
+    check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
+    return forms, groups
+
+
+def _render(options: RunOptions, forms: Sequence[Task], model: Model | None, progress: Progress) -> list[PendingSample]:
+    """Every document of every form as its prompt; what is odd about them is logged."""
+    caching = _request_caching(options.cache_requests, model, progress)
+    template = None if model is None else model.apply_chat_template
+    pending = [sample for form in forms for sample in pending_samples(form, template, caching)]
+    check_clusters(pending)
+    _say(_findings(forms, pending, corpus=bool(options.decontamination_corpus)))
+    if options.write_out:
+        progress.message(written_out(pending))
+    return pending
+
+
+def _findings(forms: Sequence[Task], pending: Sequence[PendingSample], *, corpus: bool) -> list[Finding]:
+    """What is odd about the documents and the settings of a run."""
+    docs = {
+        form.name: [(entry.sample.doc_id, entry.sample.doc) for entry in pending if entry.task is form]
+        for form in forms
+    }
+    findings = list(lint_tasks((form, docs[form.name]) for form in forms))
+    return findings if corpus else [*findings, *corpus_findings(forms)]
+
+
+def _say(findings: Iterable[Finding]) -> None:
+    """Log what is odd, once for each kind of thing."""
+    for level, line in summary(findings):
+        logger.log(logging.WARNING if level == "warning" else logging.INFO, "%s", line)
+
+
+def _request_caching(asked: bool | str, model: Model | None, progress: Progress) -> RequestCaching | None:
+    """Whether requests are kept on disk; those that are kept are removed where that is asked."""
+    if asked == "delete":
+        progress.message(f"removed {delete_requests()} files of kept requests")
+        return None
+    if not asked:
+        return None
+    template = f"{model.chat_template_name()} {model.chat_template_text()}" if model else ""
+    return RequestCaching(refresh=asked == "refresh", template=template)
+
+
+def contaminated_docs(task: Task, pending: Sequence[PendingSample], corpus: Sequence[str | Path]) -> set[int] | None:
+    """The documents of a form that the corpus contains; None where nothing is to be checked."""
+    if not corpus or not task.config.should_decontaminate:
+        return None
+    ids = [entry.sample.doc_id for entry in pending if entry.task is task]
+    queries = {doc_id: task.doc_to_decontamination_query(task.eval_docs[doc_id]) for doc_id in ids}
+    return contaminated(queries, [Path(path) for path in corpus])

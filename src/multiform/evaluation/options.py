@@ -1,0 +1,135 @@
+"""RunOptions: everything a caller of `evaluate` can ask for, checked before anything is read or loaded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from multiform.arguments import parse_arguments
+from multiform.engine.checks import check_settings, generation_arguments
+from multiform.engine.failures import ErrorPolicy, OnError, is_limit
+from multiform.engine.progress import Progress
+from multiform.engine.setup import DEFAULT_SEEDS, check_selection
+from multiform.errors import UsageError, shorten
+from multiform.forms import RunSettings
+from multiform.models import models
+from multiform.results.export import prepare_output
+
+#: Options whose type is checked elsewhere: where tasks and models are loaded, and where texts are parsed.
+_CHECKED_ELSEWHERE = (
+    "tasks", "model", "model_args", "gen_kwargs", "include_path", "dataset_mirror", "perturbation",
+    "decontamination_corpus", "metadata", "cache_requests", "progress",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunOptions:
+    """The arguments of `evaluate`, which describes them."""
+
+    tasks: Any
+    model: Any
+    model_args: str | Mapping[str, Any] | None
+    num_fewshot: int | None
+    limit: float | None
+    samples: Mapping[str, Sequence[int]] | None
+    batch_size: int | str | None
+    device: str | None
+    gen_kwargs: str | Mapping[str, Any] | None
+    include_path: str | Path | Sequence[str | Path] | None
+    dataset_mirror: str | Path | None
+    apply_chat_template: bool | str
+    fewshot_as_multiturn: bool | None
+    system_instruction: str | None
+    perturbation: str | Mapping[str, Any] | None
+    keep_description: bool
+    seeds: Sequence[int | None]
+    bootstrap_iters: int
+    predict_only: bool
+    write_out: bool
+    confirm_run_unsafe_code: bool
+    decontamination_corpus: Sequence[str | Path]
+    metadata: str | Mapping[str, Any] | None
+    use_cache: bool | str | Path | None
+    fresh: bool
+    cache_requests: bool | str
+    plan_only: bool
+    output_path: str | Path | None
+    log_samples: bool
+    on_error: OnError
+    max_failures: float | None
+    progress: Progress | bool | None
+
+    def check(self) -> None:
+        """Refuse values that cannot be meant, and an output folder that cannot be written to."""
+        check_settings(**{name: value for name, value in vars(self).items() if name not in _CHECKED_ELSEWHERE})
+        check_selection(self.limit, self.samples)
+        if self.cache_requests not in (False, True, "true", "refresh", "delete"):
+            what = f"expected one of three, got {shorten(self.cache_requests)}"
+            raise UsageError(what, where="cache_requests", hint="give true, refresh or delete")
+        if self.max_failures is not None and not is_limit(self.max_failures):
+            what = f"expected a whole number of documents or a share below 1, got {shorten(self.max_failures)}"
+            raise UsageError(what, where="max_failures", hint="give e.g. max_failures=10 or max_failures=0.05")
+        if self.output_path is not None and not str(self.output_path):
+            hint = "give e.g. output_path='results'"
+            raise UsageError("the name of the folder is empty", where="output_path", hint=hint)
+        if self.output_path is not None:
+            prepare_output(Path(self.output_path))
+        elif self.log_samples:
+            what = "there is no output_path to write samples to"
+            raise UsageError(what, where="log_samples", hint="give e.g. output_path='results'")
+
+    @cached_property
+    def model_arguments(self) -> dict[str, Any]:
+        """The arguments that the model is loaded with: `model_args`, and the options that have their own names."""
+        arguments = parse_arguments(self.model_args, where="model_args")
+        named = {"batch_size": self.batch_size, "device": self.device}
+        arguments |= {name: value for name, value in named.items() if value is not None}
+        entry = models.get(self.model) if isinstance(self.model, str) and self.model in models else None
+        if isinstance(self.apply_chat_template, str) and entry and entry.named_chat_templates:
+            arguments["chat_template"] = self.apply_chat_template
+        return arguments
+
+    @cached_property
+    def settings(self) -> RunSettings:
+        """What the run decides about every form."""
+        fewshot_seed = self.seeds[3]
+        return RunSettings(
+            num_fewshot=self.num_fewshot,
+            apply_chat_template=self.apply_chat_template,
+            fewshot_as_multiturn=self.fewshot_as_multiturn,
+            system_instruction=self.system_instruction,
+            gen_kwargs=generation_arguments(self.gen_kwargs),
+            perturbation=parse_arguments(self.perturbation, where="perturbation") or None,
+            keep_description=self.keep_description,
+            fewshot_seed=fewshot_seed if fewshot_seed is not None else DEFAULT_SEEDS[3],
+            metric="bypass" if self.predict_only else None,
+            metadata=parse_arguments(self.metadata, where="metadata"),
+            model_args=self.model_arguments,
+            limit=self.limit,
+            samples=self.samples,
+        )
+
+    @property
+    def policy(self) -> ErrorPolicy:
+        """What the run does about documents whose requests failed."""
+        return ErrorPolicy(on_error=self.on_error, max_failures=self.max_failures)
+
+    @property
+    def task_list(self) -> list[Any]:
+        """The tasks as a list, also where one alone was named."""
+        alone = isinstance(self.tasks, str) or not isinstance(self.tasks, Iterable)
+        return [self.tasks] if alone else list(self.tasks)
+
+    @property
+    def mirror(self) -> str | Path | None:
+        """Where datasets are looked for before the hub."""
+        return self.dataset_mirror or os.environ.get("MULTIFORM_DATASET_MIRROR")
+
+    @property
+    def model_label(self) -> str:
+        """What results call the model."""
+        return self.model if isinstance(self.model, str) else type(self.model).__name__

@@ -1,0 +1,83 @@
+// Charts as SVG, drawn in the colours of the page.
+
+/** A scale from values to pixels. */
+const scale = (low, high, from, to) => (value) => from + ((value - low) / (high - low || 1)) * (to - from);
+
+/** Ticks at round values. */
+function ticks(low, high, count = 5) {
+  const step = 10 ** Math.floor(Math.log10((high - low || 1) / count));
+  const size = [1, 2, 5, 10].map((factor) => factor * step).find((width) => (high - low) / width <= count) ?? step;
+  const values = [];
+  for (let value = Math.ceil(low / size) * size; value <= high + size / 1e6; value += size) values.push(value);
+  return [values, Math.max(0, -Math.floor(Math.log10(size) + 1e-9))];
+}
+
+/** Dots with intervals, a line for each row: {label, value, low, high, note, href}. */
+function intervalChart(rows, { zero = false, label = "", format = fixed } = {}) {
+  const known = rows.filter((row) => row.value !== null);
+  const ends = known.flatMap((row) => [row.low ?? row.value, row.high ?? row.value]);
+  let low = Math.min(...ends, ...(zero ? [0] : []));
+  let high = Math.max(...ends, ...(zero ? [0] : []));
+  const margin = (high - low || Math.abs(high) || 1) * 0.05;
+  [low, high] = [low - margin, high + margin];
+  const names = Math.min(260, 16 + 7.2 * Math.max(...rows.map((row) => row.label.length)));
+  const width = 760, height = 26 * rows.length + 40, right = width - 130;
+  const x = scale(low, high, names + 12, right);
+  const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img", "aria-label": label, style: `max-width:${width}px;min-width:420px` });
+  const [values, digits] = ticks(low, high);
+  for (const value of values) {
+    svg.append(shape("line", { class: "axis", x1: x(value), x2: x(value), y1: 4, y2: height - 30 }));
+    svg.append(shape("text", { class: "soft", x: x(value), y: height - 14, "text-anchor": "middle" }, value.toFixed(digits).replace("-", "−")));
+  }
+  if (zero) svg.append(shape("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: height - 30 }));
+  rows.forEach((row, index) => {
+    const y = 18 + 26 * index;
+    const name = row.label.length > 34 ? `${row.label.slice(0, 33)}…` : row.label;
+    svg.append(shape("text", { x: names, y: y + 4, "text-anchor": "end" }, name, shape("title", {}, row.label)));
+    if (row.value === null) return;
+    if (row.low !== null && row.high !== null) svg.append(shape("line", { class: "whisker", x1: x(row.low), x2: x(row.high), y1: y, y2: y }));
+    const tip = `${row.label}: ${format(row.value)}` + (row.low === null ? "" : ` (${format(row.low)} to ${format(row.high)})`);
+    svg.append(shape("circle", { class: "dot", cx: x(row.value), cy: y, r: 4.5 }, shape("title", {}, tip)));
+    svg.append(shape("text", { x: right + 14, y: y + 4 }, format(row.value), shape("tspan", { class: "soft" }, row.note ? `  ${row.note}` : "")));
+  });
+  return svg;
+}
+
+/** Picked and right answers by their position in the list of choices. */
+function positionChart(position) {
+  const width = 320, height = 170, top = 12, floor = height - 26;
+  const highest = Math.max(...position.picked, ...position.gold, 0.01);
+  const y = scale(0, highest, floor, top);
+  const step = (width - 40) / position.picked.length;
+  const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img", "aria-label": "picked answers by position", style: `max-width:${width}px` });
+  position.picked.forEach((share, index) => {
+    const x = 30 + index * step;
+    const tip = `${position.labels[index]}: picked ${(100 * share).toFixed(1)} %, right ${(100 * position.gold[index]).toFixed(1)} %`;
+    svg.append(shape("rect", { class: "bar", x, y: y(share), width: step * 0.7, height: floor - y(share) }, shape("title", {}, tip)));
+    svg.append(shape("line", { class: "gold", x1: x - 2, x2: x + step * 0.7 + 2, y1: y(position.gold[index]), y2: y(position.gold[index]) }));
+    svg.append(shape("text", { class: "soft", x: x + step * 0.35, y: height - 8, "text-anchor": "middle" }, position.labels[index]));
+  });
+  return svg;
+}
+
+/** How often answers are right, by how sure the model is of them. */
+function calibrationChart(calibration) {
+  const size = 220, left = 34, floor = size - 28;
+  const x = scale(0, 1, left, size - 8), y = scale(0, 1, floor, 8);
+  const svg = shape("svg", { viewBox: `0 0 ${size} ${size}`, width: "100%", role: "img", "aria-label": "calibration", style: `max-width:${size}px` });
+  for (const value of [0, 0.5, 1]) {
+    svg.append(shape("text", { class: "soft", x: x(value), y: size - 10, "text-anchor": "middle" }, String(value)));
+    svg.append(shape("text", { class: "soft", x: left - 6, y: y(value) + 4, "text-anchor": "end" }, String(value)));
+  }
+  svg.append(shape("line", { class: "zero", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }));
+  const most = Math.max(...calibration.bins.map((bin) => bin.n), 1);
+  for (const bin of calibration.bins) {
+    if (!bin.n) continue;
+    const tip = `confidence ${fixed(bin.confidence, 2)}: right ${fixed(bin.accuracy, 2)} of ${bin.n}`;
+    svg.append(shape("circle", { class: "dot", cx: x(bin.confidence), cy: y(bin.accuracy), r: 3 + 6 * Math.sqrt(bin.n / most) }, shape("title", {}, tip)));
+  }
+  return svg;
+}
+
+/** The background of a cell of a heat map, from 0 to 1. */
+const heat = (share) => `background:color-mix(in srgb, var(--accent) ${Math.round(8 + 62 * share)}%, var(--panel))`;

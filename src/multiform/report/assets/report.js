@@ -1,0 +1,151 @@
+// The report: scores, heat map, differences, biases, provenance, and the sample browser.
+
+const formLabel = (report, form) => (report.runs.length > 1 ? `${form.name} · ${report.runs[form.run].label}` : form.name);
+
+/** Sections of the page, each left out where there is nothing to show. */
+const SECTIONS = [
+  ["scores", "Scores", scoresSection],
+  ["heatmap", "Heat map", heatSection],
+  ["differences", "Differences", differencesSection],
+  ["bias", "Position and calibration", biasSection],
+  ["samples", "Samples", null],
+  ["provenance", "Provenance", provenanceSection],
+];
+
+function scoresSection(report) {
+  const tasks = new Map();
+  for (const form of report.forms) {
+    const key = `${form.task} ${form.family ?? form.metric}`;
+    if (!tasks.has(key)) tasks.set(key, []);
+    tasks.get(key).push(form);
+  }
+  const grouped_forms = [...tasks.values()];
+  const charts = grouped_forms.slice(0, 40).map((forms) =>
+    element("div", { class: "panel" }, element("h3", {}, `${forms[0].task}: ${[...new Set(forms.map((form) => form.metric))].join(", ")} ${forms[0].higher === false ? "↓" : "↑"}`),
+      intervalChart(forms.map((form) => ({ ...form, label: report.runs.length > 1 ? formLabel(report, form) : form.format ?? form.name, note: `n=${form.n}` })), { label: `scores of ${forms[0].task}` })));
+  const more = grouped_forms.length > 40 ? [element("p", { class: "soft" }, `Charts of ${grouped_forms.length - 40} more tasks are left out; the table has all.`)] : [];
+  const groups = report.groups.length ? [element("div", { class: "panel" }, element("h3", {}, "Groups"),
+    intervalChart(report.groups.map((group) => ({ ...group, label: `${"  ".repeat(group.depth)}${group.name}`, note: group.metric })), { label: "scores of groups" }))] : [];
+  return [...standsOut(report), element("div", { class: "grid wider" }, ...groups, ...charts), ...more, scoresTable(report)];
+}
+
+/** The largest differences, and what could not be extracted. */
+function standsOut(report) {
+  const cards = [];
+  const card = (value, words) => cards.push(element("div", { class: "card" }, element("b", {}, value), element("span", {}, words)));
+  const docs = new Set(report.forms.flatMap((form) => form.docs.map((doc) => `${form.task}/${doc}`))).size || Math.max(0, ...report.forms.map((form) => form.n));
+  card(grouped(docs), `documents, ${report.forms.length} form${report.forms.length === 1 ? "" : "s"}`);
+  const widest = report.tasks.filter((task) => task.spread !== null).sort((a, b) => b.spread - a.spread)[0];
+  if (widest) card(`${(100 * widest.spread).toFixed(1)} points`, `between the best and the worst form of ${widest.task}`);
+  const flips = report.tasks.filter((task) => task.some !== null).sort((a, b) => b.some - a.some)[0];
+  if (flips) card(`${(100 * flips.some).toFixed(0)} %`, `of ${flips.task}'s documents are right under some forms only`);
+  const unread = report.forms.filter((form) => form.unreadable).sort((a, b) => b.unreadable / b.n - a.unreadable / a.n)[0];
+  if (unread) card(`${((100 * unread.unreadable) / unread.n).toFixed(0)} %`, `of ${unread.name}'s answers could not be extracted`);
+  for (const run of report.runs.slice(0, 1)) if (run.seconds) card(duration(run.seconds), run.usage ?? "the whole run");
+  return [element("div", { class: "cards" }, ...cards)];
+}
+
+function scoresTable(report) {
+  const head = ["Form", "Metric", "Score", "± SE", "95 % interval", "n", "Shots", "Also"];
+  const rows = report.forms.map((form) => element("tr", {},
+    element("td", {}, formLabel(report, form)), element("td", {}, form.metric), element("td", { class: "number" }, fixed(form.value, 4)), element("td", { class: "number" }, fixed(form.stderr, 4)),
+    element("td", { class: "number" }, form.low === null ? "" : `${fixed(form.low, 4)} to ${fixed(form.high, 4)}`), element("td", { class: "number" }, String(form.n)), element("td", { class: "number" }, String(form.shots ?? "")),
+    element("td", { class: "soft small" }, [...form.others.map((other) => `${other.metric} ${fixed(other.value, 3)}`), ...(form.overridden.length ? [`the format overrides ${form.overridden.join(", ")}`] : [])].join("; "))));
+  return element("details", { open: report.forms.length <= 12 }, element("summary", {}, "All scores as a table"),
+    element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {}, ...head.map((name) => element("th", {}, name)))), element("tbody", {}, ...rows))));
+}
+
+function heatSection(report) {
+  const formats = [...new Set(report.forms.map((form) => form.format ?? "as it is"))];
+  const tasks = [...new Set(report.forms.map((form) => form.task))];
+  if (formats.length < 2 || tasks.length < 2) return [];
+  return report.runs.map((run, number) => {
+    const rows = tasks.map((task) => {
+      const forms = formats.map((format) => report.forms.find((form) => form.run === number && form.task === task && (form.format ?? "as it is") === format));
+      return element("tr", {}, element("th", {}, task), ...forms.map((form) => {
+        if (!form || form.value === null) return element("td", {});
+        const peers = report.forms.filter((other) => other.metric === form.metric && other.value !== null).map((other) => other.value);
+        const [low, high] = [Math.min(...peers), Math.max(...peers)];
+        return element("td", { class: "h", style: heat((form.value - low) / (high - low || 1)), title: `${form.name}: ${form.metric} ${fixed(form.value, 4)} (${fixed(form.low, 4)} to ${fixed(form.high, 4)})` }, fixed(form.value, 3));
+      }));
+    });
+    return element("div", { class: "wide" }, ...(report.runs.length > 1 ? [element("h3", {}, run.label)] : []),
+      element("table", { class: "heat" }, element("thead", {}, element("tr", {}, element("th", {}), ...formats.map((format) => element("th", {}, format)))), element("tbody", {}, ...rows)));
+  });
+}
+
+function differencesSection(report) {
+  const panels = report.tasks.filter((task) => task.pairs.length).slice(0, 40).map((task) => element("div", { class: "panel" },
+    element("h3", {}, report.runs.length > 1 ? `${task.task} · ${report.runs[task.run]?.label ?? "between runs"}` : task.task),
+    element("p", { class: "soft small" }, `Paired differences of ${task.metric} on the same documents, with 95 % intervals; p values are corrected for the number of pairs (Holm).`),
+    intervalChart(task.pairs.map((pair) => ({ label: pair.label, value: pair.difference, low: pair.low, high: pair.high, note: pair.p === null ? "" : pair.p < 0.001 ? "p<0.001" : `p=${fixed(pair.p, 3)}` })), { zero: true, format: signed, label: `paired differences of ${task.task}` }),
+    ...(task.more ? [element("p", { class: "soft small" }, `The ${task.pairs.length} largest of ${task.pairs.length + task.more} differences.`)] : []),
+    ...(task.all === null ? [] : [element("p", { class: "small" }, `Right under all forms: ${(100 * task.all).toFixed(1)} %, under some: ${(100 * task.some).toFixed(1)} %, under none: ${(100 * task.none).toFixed(1)} %.`)])));
+  return panels.length ? [element("div", { class: "grid wider" }, ...panels)] : [];
+}
+
+function biasSection(report) {
+  const panels = report.forms.filter((form) => form.position || form.calibration).slice(0, 24).map((form) => element("div", { class: "panel" },
+    element("h3", {}, formLabel(report, form)),
+    ...(form.position ? [element("p", { class: "soft small" }, `Picked by position (bars) and right answers (lines); ${form.position.words}`), positionChart(form.position)] : []),
+    ...(form.calibration ? [element("p", { class: "soft small" }, form.calibration.words), calibrationChart(form.calibration)] : [])));
+  return panels.length ? [element("div", { class: "grid" }, ...panels)] : [];
+}
+
+function provenanceSection(report) {
+  const json = (value) => exactText(JSON.stringify(value, null, 2));
+  const lazily = (summary, make) => {
+    const node = element("details", {}, element("summary", {}, summary));
+    node.addEventListener("toggle", () => { if (node.open && node.childElementCount === 1) node.append(make()); });
+    return node;
+  };
+  const runs = report.runs.map((run) => element("div", { class: "panel" }, element("h3", {}, run.label),
+    element("table", {}, element("tbody", {}, ...run.facts.map(([name, value]) => element("tr", {}, element("th", {}, name), element("td", {}, element("code", {}, plainLine(String(value)))))))),
+    ...(run.command ? [element("p", { class: "small" }, "To get these numbers again:"), exactText(run.command)] : []),
+    lazily("settings of the run", () => json(run.config)), lazily("software and machine", () => exactText(run.environment ?? "not in the file"))));
+  const forms = report.forms.slice(0, 200).map((form) => lazily(`${formLabel(report, form)} (${form.identity})`, () => json({ ...form.config, format: form.format_fields, overridden: form.overridden })));
+  return [...runs, element("h3", {}, "The exact templates of each form"), ...forms];
+}
+
+function buildPage(report, source) {
+  const nav = document.getElementById("sections");
+  const main = document.getElementById("report");
+  for (const [id, title, make] of SECTIONS) {
+    const content = make ? make(report) : report.forms.some((form) => form.docs.length) ? [] : [element("p", { class: "soft" }, "The run wrote no samples: add --log_samples to see them here.")];
+    if (make && !content.length) continue;
+    const section = element("section", { id }, element("h2", {}, title), ...content);
+    nav.append(element("a", { href: `#${id}`, onclick: (event) => { event.preventDefault(); section.scrollIntoView({ behavior: "smooth" }); } }, title));
+    main.append(section);
+    if (!make && report.forms.some((form) => form.docs.length)) globalThis.browser = new SampleBrowser(report, source, section);
+  }
+}
+
+function keys(event) {
+  if (event.key === "Escape") return document.activeElement?.blur();
+  if (event.target.matches?.("input, select, textarea") || event.ctrlKey || event.metaKey || event.altKey) return;
+  const browser = globalThis.browser;
+  const actions = {
+    j: () => browser?.move(1), k: () => browser?.move(-1), w: () => browser?.toggleWhitespace(),
+    "/": () => (browser?.root.scrollIntoView(), browser?.search.focus()), "?": () => document.getElementById("help").showModal(), t: switchTheme,
+  };
+  if (actions[event.key]) {
+    event.preventDefault();
+    actions[event.key]();
+  }
+}
+
+const remembered = (write) => { try { return write(localStorage); } catch { return null; } };
+
+function switchTheme() {
+  const root = document.documentElement;
+  root.dataset.theme = root.dataset.theme === "dark" ? "light" : "dark";
+  remembered((storage) => storage.setItem("theme", root.dataset.theme));
+}
+
+function startTheme() {
+  const preferred = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  document.documentElement.dataset.theme = remembered((storage) => storage.getItem("theme")) ?? preferred;
+  document.getElementById("theme").addEventListener("click", switchTheme);
+  document.getElementById("keys").addEventListener("click", () => document.getElementById("help").showModal());
+  document.addEventListener("keydown", keys);
+}

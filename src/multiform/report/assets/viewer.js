@@ -1,0 +1,90 @@
+// The viewer: the runs of a folder as they come, a leaderboard, and the report on any of them.
+
+const WATCH = 2000;
+const chosen = new Set();
+
+async function ask(path) {
+  const response = await fetch(path);
+  if (!response.ok) throw new Error(await response.text());
+  return response.json();
+}
+
+const shortDate = (date) => (typeof date === "number" ? new Date(1000 * date).toISOString() : String(date ?? "")).slice(0, 16).replace("T", " ");
+const cell = (...children) => element("td", {}, ...children);
+const interval = (score) => (score.low === null ? "" : ` (${fixed(score.low)} to ${fixed(score.high)})`);
+
+/** Runs that are not complete, with how far they are. */
+function goingOn(states) {
+  return states.map((state) => {
+    const { answered = 0, cached = 0, failed = 0, needed = 0 } = state.requests ?? {};
+    const done = needed ? (answered + cached + failed) / needed : 0;
+    const forms = Object.entries(state.forms).map(([name, form]) => `${name} ${form.scored} of ${form.documents}`).join(", ");
+    return element("div", { class: "panel", "data-status": state.status },
+      element("h3", {}, `${plainLine(String(state.model ?? state.file))} `, element("span", { class: `tag ${state.status === "running" ? "ok" : "none"}` }, state.status)),
+      element("div", { class: "track", role: "progressbar", "aria-valuenow": Math.round(100 * done) }, element("span", { class: "fill", style: `display:block;width:${100 * done}%` })),
+      element("p", { class: "soft small" }, `${grouped(answered + cached)} of ${grouped(needed)} responses${failed ? `, ${failed} failed` : ""}; updated ${shortDate(state.updated)}; ${plainLine(forms).slice(0, 300)}`));
+  });
+}
+
+function runsTable(runs) {
+  const open = element("button", { type: "button", disabled: chosen.size === 0, onclick: () => { location.href = `/report?runs=${[...chosen].join(",")}`; } }, chosen.size > 1 ? `compare ${chosen.size} runs` : "open");
+  const rows = runs.map((run) => element("tr", { "data-key": run.key },
+    cell(element("input", { type: "checkbox", "aria-label": `choose ${run.file}`, checked: chosen.has(run.key), onchange: (event) => { event.target.checked ? chosen.add(run.key) : chosen.delete(run.key); showRuns(); } })),
+    cell(run.problem ? element("span", { class: "no" }, plainLine(run.problem)) : element("a", { href: `/report?runs=${run.key}` }, plainLine(run.model))),
+    cell(shortDate(run.date)), cell(run.harness ?? ""), cell(duration(run.seconds)),
+    cell(...(run.scores ?? []).flatMap((score, index) => [index ? element("br") : "", `${plainLine(score.form)} `, element("b", { title: interval(score) }, fixed(score.value)), element("span", { class: "soft small" }, ` ${score.metric}${interval(score)}`)]),
+      run.forms > 8 ? element("span", { class: "soft small" }, ` and ${run.forms - 8} more`) : "")));
+  const head = ["", "Model", "Date", "Harness", "Time", "Scores"];
+  return [element("div", { class: "tools" }, open, element("span", { class: "soft small" }, "Choose two or more runs to compare them document by document.")),
+    element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {}, ...head.map((name) => element("th", {}, name)))), element("tbody", {}, ...rows)))];
+}
+
+function boardSection(board) {
+  if (board.models.length < 1 || !board.forms.length) return [];
+  const best = board.forms.map((_, column) => {
+    const cells = board.cells.map((row) => row[column]).filter((entry) => entry && entry.value !== null);
+    return cells.length > 1 ? (cells[0].higher ? Math.max : Math.min)(...cells.map((entry) => entry.value)) : null;
+  });
+  const rows = board.models.map((model, index) => element("tr", {}, element("th", {}, plainLine(model)), ...board.cells[index].map((entry, column) =>
+    entry && entry.value !== null ? cell(element(entry.value === best[column] ? "b" : "span", {}, fixed(entry.value)), element("span", { class: "soft small" }, interval(entry))) : cell())));
+  const reversals = board.reversals.slice(0, 30).map((entry) => element("li", {},
+    `${plainLine(entry.ahead)} is ${signed(entry.lead)} ahead of ${plainLine(entry.behind)} under ${entry.form}, and ${signed(entry.deficit)} under ${entry.other}`,
+    element("span", { class: "soft" }, entry.clear ? " (the intervals are apart both times)" : " (within the intervals)")));
+  const taus = board.tau.map((entry) => element("li", {}, `${entry.form} and ${entry.other}: Kendall's tau ${entry.tau === null ? "not defined" : fixed(entry.tau, 2)} over ${entry.models} models`));
+  return [element("div", { class: "wide" }, element("table", { class: "board" }, element("thead", {}, element("tr", {}, element("th", {}), ...board.forms.map((form) => element("th", {}, plainLine(form))))), element("tbody", {}, ...rows))),
+    ...(reversals.length ? [element("h3", {}, "Rank reversals between forms"), element("ul", { class: "reversals" }, ...reversals)] : []),
+    ...(taus.length ? [element("h3", {}, "Agreement of the orders"), element("ul", {}, ...taus)] : [])];
+}
+
+let seen = "";
+async function showRuns() {
+  const [runs, board] = await Promise.all([ask("/api/runs"), ask("/api/leaderboard")]);
+  const state = JSON.stringify([runs, board, [...chosen]]);
+  if (state === seen) return;
+  seen = state;
+  const sections = [];
+  if (runs.going_on.length) sections.push(element("section", { id: "going-on" }, element("h2", {}, "Going on"), ...goingOn(runs.going_on)));
+  sections.push(element("section", { id: "runs" }, element("h2", {}, `Runs in ${plainLine(runs.folder)}`),
+    ...(runs.complete.length ? runsTable(runs.complete) : [element("p", { class: "soft" }, "No run is complete yet. They appear here as they are written.")])));
+  const leaderboard = boardSection(board);
+  if (leaderboard.length) sections.push(element("section", { id: "leaderboard" }, element("h2", {}, "Leaderboard"), ...leaderboard));
+  document.getElementById("report").replaceChildren(...sections);
+}
+
+async function showReport() {
+  const runs = new URLSearchParams(location.search).get("runs");
+  const report = await ask(`/api/report?runs=${encodeURIComponent(runs)}`);
+  buildPage(report, new SampleSource(report, async (number) => (await ask(`/api/samples?runs=${encodeURIComponent(runs)}&block=${number}`)).samples));
+}
+
+async function watch() {
+  try {
+    await showRuns();
+  } catch (error) {
+    document.getElementById("report").replaceChildren(element("p", { class: "no" }, plainLine(String(error))));
+  }
+  setTimeout(watch, WATCH);
+}
+
+startTheme();
+(document.documentElement.dataset.view === "report" ? showReport() : watch()).then(() => { document.documentElement.dataset.ready = "yes"; });

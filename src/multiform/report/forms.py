@@ -1,0 +1,124 @@
+"""What a report shows of each form: its scores, which documents it got wrong, its biases and its templates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from multiform.forms import ScoredSample
+from multiform.requests import LLOutput
+from multiform.results.compare import calibration_of, metric_family, position_bias_of
+from multiform.results.results import FormResult, GroupResult
+from multiform.results.samples import choices_and_labels
+from multiform.statistics.estimates import Estimate
+
+#: What can be said of a sample, as bits of a number.
+WRONG, UNREADABLE, TRUNCATED, FAILED = 1, 2, 4, 8
+
+
+def form_entry(form: FormResult, run: int, samples: Sequence[ScoredSample]) -> dict[str, Any]:
+    """A form with the score, the flags and the number of each of its documents; `samples` are those of one filter."""
+    metric = form.primary if form.estimates else ""
+    name = metric.partition(",")[0]
+    scores = [sample_score(sample, name) for sample in samples]
+    flags = [_flags(sample, score) for sample, score in zip(samples, scores, strict=True)]
+    return {
+        **_scores(metric, form.estimates),
+        "run": run,
+        "name": form.name,
+        "family": metric_family(form),
+        "key": f"{run}:{form.name}",
+        "task": form.task,
+        "format": form.format_label,
+        "n": form.n,
+        "shots": form.num_fewshot,
+        "higher": form.higher_is_better.get(name, True),
+        "identity": form.identity,
+        "overridden": list(form.overridden),
+        "config": dict(form.config),
+        "format_fields": form.format,
+        "docs": [sample.doc_id for sample in samples],
+        "scores": scores,
+        "flags": flags,
+        "unreadable": sum(bool(flag & UNREADABLE) for flag in flags),
+        "position": _position(samples),
+        "calibration": _calibration(samples),
+    }
+
+
+def group_entry(group: GroupResult, run: int) -> dict[str, Any]:
+    """A group with its scores."""
+    metric = next(iter(group.estimates))
+    return {**_scores(metric, group.estimates), "run": run, "name": group.name, "depth": group.depth, "n": group.n}
+
+
+def primary_samples(form: FormResult) -> list[ScoredSample]:
+    """The samples under the filter of the form's first metric, or under the first filter there is."""
+    scorers = list(dict.fromkeys(sample.scorer for sample in form.samples))
+    named = form.primary.partition(",")[2] if form.estimates else ""
+    chosen = named if named in scorers else scorers[0] if scorers else ""
+    return [sample for sample in form.samples if sample.scorer == chosen]
+
+
+def sample_score(sample: ScoredSample, metric: str) -> float | None:
+    """The value of a metric for one document, where it is a number."""
+    value = sample.values.get(metric)
+    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _flags(sample: ScoredSample, score: float | None) -> int:
+    written = any(not isinstance(output, LLOutput) for output in sample.outputs)
+    return (
+        WRONG * (score == 0)
+        | UNREADABLE * (written and sample.prediction is None)
+        | FAILED * (sample.failure is not None)
+        | TRUNCATED * any(getattr(output, "truncated", False) for output in sample.outputs)
+    )
+
+
+def _scores(primary: str, estimates: Mapping[str, Estimate]) -> dict[str, Any]:
+    entries = [{"metric": _metric(key), **_numbers(estimate)} for key, estimate in estimates.items() if key != primary]
+    first = estimates.get(primary, Estimate(value=math.nan, n=0))
+    return {"metric": _metric(primary), **_numbers(first), "others": entries}
+
+
+def _numbers(estimate: Estimate) -> dict[str, float | None]:
+    numbers = {name: getattr(estimate, name) for name in ("value", "stderr", "low", "high")}
+    return {name: value if value is not None and math.isfinite(value) else None for name, value in numbers.items()}
+
+
+def _metric(key: str) -> str:
+    metric, _, scorer = key.partition(",")
+    return metric if scorer in ("none", "") else f"{metric} ({scorer})"
+
+
+def _position(samples: Sequence[ScoredSample]) -> dict[str, Any] | None:
+    if len({len(sample.sample.texts or sample.sample.choices) for sample in samples}) != 1:
+        return None
+    bias = position_bias_of(samples)
+    if bias is None:
+        return None
+    favourite = bias.positions[bias.preferred]
+    labels = choices_and_labels(samples[0].sample)[1] or [str(index + 1) for index in range(len(bias.positions))]
+    words = (
+        f"position {labels[bias.preferred]} is picked {100 * favourite.excess.value:+.1f} points more often than it is "
+        f"right (p = {bias.p:.3f})"
+    )
+    return {
+        "picked": [position.picked.value for position in bias.positions],
+        "gold": [position.gold.value for position in bias.positions],
+        "labels": labels[: len(bias.positions)],
+        "words": words,
+    }
+
+
+def _calibration(samples: Sequence[ScoredSample]) -> dict[str, Any] | None:
+    result = calibration_of(samples)
+    if result is None:
+        return None
+    error = result.error
+    return {
+        "bins": [{"n": part.n, "confidence": part.confidence, "accuracy": part.accuracy} for part in result.bins],
+        "words": f"expected calibration error {error.value:.3f} ({error.low:.3f} to {error.high:.3f})",
+    }

@@ -1,0 +1,84 @@
+"""The report's page: one file with its style, its script and its data, which asks for nothing from anywhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from html import escape
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from multiform.errors import MultiformError
+from multiform.report.payload import payload
+from multiform.results.export import json_line
+from multiform.results.provenance import package_version
+from multiform.results.results import Results
+
+#: The parts of the script, in the order in which they build on each other.
+SCRIPTS = ("dom.js", "data.js", "charts.js", "samples.js", "report.js")
+
+
+def write_report(runs: Sequence[Results], path: str | Path, *, title: str | None = None) -> Path:
+    """Write a report on one or more runs as an HTML file that holds everything it needs; returns its path.
+
+    >>> from multiform import evaluate
+    >>> import tempfile, pathlib
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = write_report([evaluate(model="dummy", tasks="quiz@mcqa", limit=4)], f"{folder}/report.html")
+    ...     "<title>" in path.read_text(encoding="utf-8")
+    True
+    """
+    path = Path(path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(report_page(runs, title=title))
+    except OSError as error:
+        what = f"could not be written: {error.strerror or error}"
+        raise MultiformError(what, where=str(path), hint="choose a folder that can be written") from error
+    return path
+
+
+def report_page(runs: Sequence[Results], *, title: str | None = None) -> Iterator[str]:
+    """The page, in parts."""
+    name = title or f"{', '.join(dict.fromkeys(form.task for results in runs for form in results.forms))}"[:80]
+    data = payload(runs, title=name)
+    script = "(() => {\n" + "".join(map(asset, [*SCRIPTS, "embedded.js"])) + "})();"
+    style = asset("style.css")
+    policy = f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; base-uri 'none'"
+    marker = "<!-- data -->"
+    page = Template(asset("page.html")).substitute(
+        policy=policy,
+        version=package_version("multiform") or "",
+        title=escape(name),
+        style=style,
+        data=marker,
+        script=script,
+    )
+    before, after = page.split(marker)
+    yield before
+    yield _embedded("data", data.main)
+    yield from (_embedded(f"samples-{number}", block) for number, block in enumerate(data.blocks))
+    yield after
+
+
+def asset(name: str) -> str:
+    """The text of a file that comes with the package."""
+    return files("multiform.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def _embedded(name: str, value: Any) -> str:
+    """A value as a block of the page: base64, which no text can break out of."""
+    plain = json.loads(json_line({"value": value}))["value"]
+    packed = zlib.compress(json.dumps(plain, separators=(",", ":"), ensure_ascii=False).encode(errors="replace"), 6)
+    return f'<script type="application/octet-stream" id="{name}">{base64.b64encode(packed).decode()}</script>\n'
+
+
+def _hash(text: str) -> str:
+    """A source of the page's policy that allows this text alone."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,176 @@
+"""The data of a report: what every page shows at once, and blocks of samples that are unpacked when they are seen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from multiform.forms import ScoredSample
+from multiform.report.forms import form_entry, group_entry, primary_samples
+from multiform.report.tasks import task_entries
+from multiform.results.results import FormResult, Results
+from multiform.results.rows import sample_row
+
+#: Samples in a block.
+BLOCK = 200
+#: Characters of a document that the list of documents shows.
+_HEAD = 110
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Payload:
+    """What a page needs: `main` at once, each of `blocks` when a sample in it is opened or searched."""
+
+    main: Mapping[str, Any]
+    blocks: Sequence[Sequence[Mapping[str, Any]]]
+
+
+def payload(runs: Sequence[Results], *, title: str) -> Payload:
+    """The data of a report on these runs."""
+    labels = run_labels(runs)
+    forms: list[dict[str, Any]] = []
+    blocks: list[list[dict[str, Any]]] = []
+    heads: dict[str, dict[int, str]] = {}
+    for number, results in enumerate(runs):
+        for form in results.forms:
+            samples = primary_samples(form)
+            starts = question_starts(form, samples)
+            entry = form_entry(form, number, samples)
+            forms.append({**entry, "first_block": len(blocks), "block_size": BLOCK})
+            rows = [_row(sample, start) for sample, start in zip(samples, starts, strict=True)]
+            blocks += [rows[at : at + BLOCK] for at in range(0, len(rows), BLOCK)]
+            for sample, row in zip(samples, rows, strict=True):
+                heads.setdefault(form.task, {}).setdefault(sample.doc_id, _head(row))
+    groups = [group_entry(group, n) for n, results in enumerate(runs) for group in results.groups if group.estimates]
+    main = {
+        "title": title,
+        "runs": [_run(results, label) for results, label in zip(runs, labels, strict=True)],
+        "forms": forms,
+        "groups": groups,
+        "tasks": task_entries(runs, labels),
+        "heads": heads,
+    }
+    return Payload(main=main, blocks=blocks)
+
+
+def run_labels(runs: Sequence[Results]) -> list[str]:
+    """What each run is called: its model, with its date where one model ran twice."""
+    models = [_model(results) for results in runs]
+    dates = [str(results.provenance.get("date_iso") or results.provenance.get("date") or "")[:16] for results in runs]
+    labels = [m if models.count(m) == 1 else f"{m} {d}" for m, d in zip(models, dates, strict=True)]
+    return [
+        label if labels.count(label) == 1 else f"{label} #{labels[: n + 1].count(label)}"
+        for n, label in enumerate(labels)
+    ]
+
+
+def _model(results: Results) -> str:
+    name = str(results.provenance.get("model_name") or results.run.get("model") or "model")
+    return name if len(name) <= 40 else f"…{name[-39:]}"
+
+
+def _run(results: Results, label: str) -> dict[str, Any]:
+    about = results.provenance
+    names = ("date_iso", "multiform_version", "lm_eval_version", "transformers_version", "git_hash", "model_identity")
+    facts = [(name, about[name]) for name in names if about.get(name)]
+    if results.status != "complete":
+        facts.insert(0, ("status", f"partial: the run was {results.status}"))
+    return {
+        "label": label,
+        "seconds": about.get("total_evaluation_time_seconds"),
+        "facts": [("model", f"{results.run.get('model')} {_arguments(results.run.get('model_args'))}".strip()), *facts],
+        "config": dict(results.run),
+        "environment": about.get("pretty_env_info"),
+        "command": _command(results),
+        "usage": about.get("usage_words"),
+    }
+
+
+def _arguments(given: Any) -> str:
+    if isinstance(given, Mapping):
+        return ",".join(f"{name}={value}" for name, value in given.items())
+    return str(given or "")
+
+
+def _command(results: Results) -> str | None:
+    """The command that gives these numbers again, where Multiform wrote them."""
+    if "multiform_version" not in results.provenance:
+        return None
+    run = results.run
+    flags = {
+        "--model": run.get("model"),
+        "--model_args": _arguments(run.get("model_args")),
+        "--num_fewshot": run.get("num_fewshot"),
+        "--limit": run.get("limit"),
+        "--gen_kwargs": _arguments(run.get("gen_kwargs")),
+        "--batch_size": run.get("batch_size"),
+        "--seed": ",".join(str(run.get(f"{name}_seed")) for name in ("random", "numpy", "torch", "fewshot")),
+    }
+    chat = [" --apply_chat_template"] if results.provenance.get("chat_template") else []
+    given = [f" {flag} {_quoted(value)}" for flag, value in flags.items() if value not in (None, "")]
+    tasks = [group.name for group in results.groups if group.depth == 0]
+    inside = {name for group in results.groups for name in group.members}
+    tasks += [form.name for form in results.forms if form.name not in inside]
+    return f"multiform run --tasks {_quoted(','.join(tasks))}" + "".join([*given, *chat])
+
+
+def _quoted(value: Any) -> str:
+    text = str(value)
+    plain = all(character.isalnum() or character in "@+~=,._-/:" for character in text)
+    return text if plain else "'" + text.replace("'", "'\\''") + "'"
+
+
+def _row(sample: ScoredSample, question_start: int) -> dict[str, Any]:
+    row = sample_row(sample)
+    names = ("prompt", "choices", "labels", "loglikelihoods", "gold", "picked", "raw", "extracted")
+    steps = [
+        {"step": step.name, "text": _plain(step.value)} for step in sample.steps[1:]
+    ]  # the first is the completion
+    return {
+        **{name: row[name] for name in names},
+        "target": None if sample.target is None else str(sample.target),
+        "scores": dict(sample.values),
+        "question_start": question_start,
+        **({"steps": steps} if steps else {}),
+    }
+
+
+def _plain(value: Any) -> str:
+    """What a step left, as text: of one completion that alone."""
+    if isinstance(value, list | tuple) and len(value) == 1:
+        return _plain(value[0])
+    return "nothing" if value is None else str(value)
+
+
+def _head(row: Mapping[str, Any]) -> str:
+    return " ".join(row["prompt"][row["question_start"] :][: 4 * _HEAD].split())[:_HEAD]
+
+
+def question_starts(form: FormResult, samples: Sequence[ScoredSample]) -> list[int]:
+    """Where the question begins in each prompt, after the description and the few-shot examples; 0 where unknown.
+
+    The task's delimiter says it where it stands between the examples alone. Elsewhere, as in chats, it is what the
+    prompts before and after have in common, up to a line's end.
+    """
+    prompts = [sample.sample.prompt for sample in samples]
+    shots = form.num_fewshot if isinstance(form.num_fewshot, int) else 0
+    delimiter = str(form.config.get("fewshot_delimiter") or "\n\n")
+    description = str(form.config.get("description") or "")
+    return [_start(prompts, position, shots, delimiter, description) for position in range(len(prompts))]
+
+
+def _start(prompts: Sequence[str], position: int, shots: int, delimiter: str, description: str) -> int:
+    prompt = prompts[position]
+    skipped = len(description) if description and prompt.startswith(description) else 0
+    if not shots:
+        return skipped
+    if prompt.count(delimiter, skipped) == shots:
+        return prompt.rfind(delimiter) + len(delimiter)
+    others = [prompts[near] for near in (position - 1, position + 1) if 0 <= near < len(prompts)]
+    return prompt.rfind("\n", 0, max((_shared(prompt, other) for other in others), default=0)) + 1
+
+
+def _shared(text: str, other: str) -> int:
+    """How many characters two texts begin with alike."""
+    return next((n for n, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), min(len(text), len(other)))

@@ -1,0 +1,208 @@
+"""Comparisons of the forms of each task and group, from the samples of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from multiform.errors import DataError
+from multiform.forms import ScoredSample
+from multiform.requests import LLOutput
+from multiform.results.comparison import FormComparison
+from multiform.results.results import FormResult, GroupResult
+from multiform.statistics.agreement import MISSING, agreement, fleiss_kappa, rightness
+from multiform.statistics.calibration import Calibration, calibration
+from multiform.statistics.estimates import Estimate
+from multiform.statistics.means import form_means
+from multiform.statistics.paired import paired_differences
+from multiform.statistics.position import PositionBias, position_bias
+from multiform.statistics.scores import DocumentScores, document_scores, pooled
+from multiform.statistics.spread import spread_of
+from multiform.statistics.variance import variance_split
+
+#: Metrics that say whether a document is right: forms with different ones of them can be compared.
+_RIGHT_OR_WRONG = ("acc", "acc_norm", "acc_bytes", "acc_tokens", "acc_mutual_info", "acc_norm_full", "exact_match")
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """The samples of a form that have a value of one metric, by document."""
+
+    form: FormResult
+    metric: str
+    samples: dict[int, ScoredSample]
+
+    @classmethod
+    def of(cls, form: FormResult, key: str) -> _Scored:
+        """The samples of a form by a key of its scores, such as ``acc,none``."""
+        metric, _, scorer = key.partition(",")
+        samples = {s.doc_id: s for s in form.samples if s.scorer == scorer and metric in s.values}
+        return cls(form, metric, samples)
+
+    def family(self, score: Estimate | None) -> str | None:
+        """What the metric can be compared with; None where the form's score is not the mean over its documents."""
+        values = [sample.values[self.metric] for sample in self.samples.values()]
+        if (
+            score is None
+            or self.metric == "bypass"
+            or not values
+            or not all(isinstance(value, int | float) for value in values)
+        ):
+            return None
+        if not np.isclose(np.mean(values), score.value, rtol=1e-9, atol=1e-12):
+            return None
+        return "accuracy" if self.metric in _RIGHT_OR_WRONG else self.metric
+
+    def on(self, documents: Sequence[int]) -> list[ScoredSample]:
+        return [self.samples[doc_id] for doc_id in documents]
+
+
+def compare_forms(forms: Sequence[FormResult], groups: Sequence[GroupResult] = ()) -> list[FormComparison]:
+    """Compare the forms of each task and of each group that was run under more than one."""
+    scored = [group for group in groups if group.estimates]
+    paths = dict.fromkeys(group.path for group in scored)
+    tasks = dict.fromkeys(form.task for form in forms)
+    return [
+        *(c for path in paths for c in _of_group([group for group in scored if group.path == path], forms)),
+        *(c for task in tasks for c in _of_task([form for form in forms if form.task == task])),
+    ]
+
+
+def metric_family(form: FormResult) -> str | None:
+    """What a form's first metric can be compared with; None where its score is not a mean over documents."""
+    return _Scored.of(form, form.primary).family(form.estimates[form.primary]) if form.estimates else None
+
+
+def document_values(form: FormResult) -> dict[int, Any]:
+    """The value of a form's first metric for each document."""
+    scored = _Scored.of(form, form.primary)
+    return {doc_id: sample.values[scored.metric] for doc_id, sample in scored.samples.items()}
+
+
+def _of_task(forms: Sequence[FormResult]) -> Iterator[FormComparison]:
+    families: dict[str, list[_Scored]] = {}
+    for form in forms:
+        family = metric_family(form)
+        if family is not None:
+            families.setdefault(family, []).append(_Scored.of(form, form.primary))
+    for family, columns in families.items():
+        documents = _common(columns)
+        table = _table(columns, documents)
+        if table is not None and (len(columns) > 1 or table.clustered):
+            names = [scored.form.name for scored in columns]
+            yield _comparison(forms[0].task, family, names, table, columns, [c.on(documents) for c in columns])
+
+
+def _of_group(groups: Sequence[GroupResult], forms: Sequence[FormResult]) -> Iterator[FormComparison]:
+    """The comparisons over all subjects of a group, by the first metric that the group has a score of."""
+    by_name = {form.name: form for form in forms}
+    families: dict[str, list[tuple[GroupResult, dict[str, _Scored]]]] = {}
+    for group in groups:
+        key = next(iter(group.estimates))
+        inside = [by_name[name] for name in group.forms if name in by_name]
+        subjects = {form.task: _Scored.of(form, key) for form in inside}
+        kinds = {scored.family(scored.form.estimates.get(key)) for scored in subjects.values()}
+        family = kinds.pop() if len(kinds) == 1 else None
+        if family is not None:
+            families.setdefault(family, []).append((group, subjects))
+    for family, columns in families.items():
+        first, tasks = columns[0]
+        if len(columns) < 2 or any(set(subjects) != set(tasks) for _, subjects in columns):
+            continue
+        by_task = [[subjects[task] for _, subjects in columns] for task in tasks]
+        tables = [_table(scored, _common(scored)) for scored in by_task]
+        known = [table for table in tables if table is not None]
+        if len(known) < len(tables):
+            continue
+        table = pooled(known, [part.n if first.weight_by_size else 1 for part in known])
+        scores = [next(iter(group.estimates.values())).value for group, _ in columns]
+        if np.allclose(form_means(table).values, scores):  # else the group has an aggregation of its own
+            yield _comparison(first.path, family, [group.name for group, _ in columns], table, by_task[0])
+
+
+def _common(columns: Sequence[_Scored]) -> list[int]:
+    """The documents that all forms have a value for."""
+    return sorted(set.intersection(*(set(scored.samples) for scored in columns)))
+
+
+def _table(columns: Sequence[_Scored], documents: Sequence[int]) -> DocumentScores | None:
+    """The scores of a task's forms on these documents; None where they are too few for statistics."""
+    values = [[sample.values[scored.metric] for sample in scored.on(documents)] for scored in columns]
+    column = columns[0].form.cluster
+    clusters = None if column is None else [str(sample.doc.get(column)) for sample in columns[0].on(documents)]
+    try:
+        return document_scores(np.array(values, dtype=np.float64).T, clusters)
+    except DataError:  # fewer than two documents or clusters, or a value that is not a number
+        return None
+
+
+def _comparison(
+    name: str,
+    family: str,
+    names: Sequence[str],
+    table: DocumentScores,
+    columns: Sequence[_Scored],
+    samples: Sequence[Sequence[ScoredSample]] = (),
+) -> FormComparison:
+    """The comparison of some forms; `samples` are those of a task's forms, for what its choices say."""
+    means = form_means(table)
+    metrics = {scored.metric for scored in columns}
+    several = len(names) > 1
+    codes = np.array([[MISSING if (pick := _picked(s)) is None else pick for s in column] for column in samples]).T
+    known = several and len(samples) > 0 and bool((codes != MISSING).any(axis=0).all())
+    return FormComparison(
+        name=name,
+        metric=metrics.pop() if len(metrics) == 1 else family,
+        higher_is_better=columns[0].form.higher_is_better.get(columns[0].metric, True),
+        forms=tuple(names),
+        n=table.n,
+        clusters=len(np.unique(table.clusters)),
+        means=tuple(means.estimates()),
+        differences=tuple(paired_differences(table)),
+        spread=spread_of(means) if several else None,
+        variance=variance_split(table.values) if several else None,
+        rightness=rightness(table) if several and table.binary else None,
+        agreement=agreement(table, codes) if known else None,
+        kappa=fleiss_kappa(codes) if known else None,
+        positions=tuple(map(position_bias_of, samples)) or (None,) * len(names),
+        calibrations=tuple(map(calibration_of, samples)) or (None,) * len(names),
+    )
+
+
+def _picked(sample: ScoredSample) -> int | None:
+    """The index of the choice that a sample predicts; None where it predicts none."""
+    return _choice_index(sample, sample.prediction)
+
+
+def _choice_index(sample: ScoredSample, answer: Any) -> int | None:
+    if isinstance(answer, int) and not isinstance(answer, bool):
+        return answer
+    for choices in (sample.sample.labels, sample.sample.texts):
+        named = [choice.strip().casefold() for choice in choices]
+        if isinstance(answer, str) and answer.strip().casefold() in named:
+            return named.index(answer.strip().casefold())
+    return None
+
+
+def position_bias_of(samples: Sequence[ScoredSample]) -> PositionBias | None:
+    """The position bias of a form, from the documents that have a pick and one right choice."""
+    pairs = [(_picked(sample), _choice_index(sample, sample.gold)) for sample in samples]
+    known = [(pick, gold) for pick, gold in pairs if pick is not None and gold is not None]
+    return position_bias(*zip(*known, strict=True)) if len(known) > 1 else None
+
+
+def calibration_of(samples: Sequence[ScoredSample]) -> Calibration | None:
+    """The calibration of a form that ranks choices, from the probabilities of the choices among each other."""
+    confidences, right = [], []
+    for sample in samples:
+        likelihoods = [output.loglikelihood for output in sample.outputs if isinstance(output, LLOutput)]
+        ranked = np.array(likelihoods[: len(sample.sample.choices)])
+        if len(ranked) < 2 or not np.isfinite(ranked).all():
+            return None
+        weights = np.exp(ranked - ranked.max())
+        confidences.append(float(weights.max() / weights.sum()))
+        right.append(float(sample.prediction in sample.sample.gold))
+    return calibration(confidences, right) if confidences else None

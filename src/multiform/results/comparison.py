@@ -1,0 +1,123 @@
+"""FormComparison: what the wording costs, from the scores of the same documents under several forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from multiform.statistics.agreement import Rightness
+from multiform.statistics.calibration import Calibration
+from multiform.statistics.estimates import Estimate
+from multiform.statistics.paired import Difference
+from multiform.statistics.position import PositionBias
+from multiform.statistics.spread import Spread
+from multiform.statistics.variance import VarianceSplit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormComparison:
+    """A task or group under several forms, compared by the first metric of each on the documents that all have."""
+
+    #: The name of the task or group, without a format.
+    name: str
+    #: The metric that all forms have first; "accuracy" where they have different ones that say right or wrong.
+    metric: str
+    higher_is_better: bool
+    #: The names of the forms; what the other fields say of a form is by its index here.
+    forms: tuple[str, ...]
+    n: int
+    #: The number of clusters of documents; n where documents are independent.
+    clusters: int
+    means: tuple[Estimate, ...]
+    differences: tuple[Difference, ...]
+    #: Both are None where there is one form, whose documents are clustered.
+    spread: Spread | None
+    variance: VarianceSplit | None
+    #: None where scores are not right or wrong.
+    rightness: Rightness | None = None
+    #: How often two forms lead to the same prediction, and Fleiss' kappa; None where predictions are not choices.
+    agreement: Estimate | None = None
+    kappa: float | None = None
+    #: Of each form that ranks choices, or None.
+    positions: tuple[PositionBias | None, ...] = ()
+    calibrations: tuple[Calibration | None, ...] = ()
+
+    @property
+    def best(self) -> int | None:
+        """The index of the best form; None where there is one form only."""
+        return None if self.spread is None else self.spread.highest if self.higher_is_better else self.spread.lowest
+
+    @property
+    def worst(self) -> int | None:
+        """The index of the worst form; None where there is one form only."""
+        return None if self.spread is None else self.spread.lowest if self.higher_is_better else self.spread.highest
+
+    def to_dict(self) -> dict[str, Any]:
+        """The comparison as JSON, with forms by their names; docs/statistics.md explains the keys."""
+        names = self.forms
+        result: dict[str, Any] = {
+            "n": self.n,
+            "clusters": self.clusters,
+            "forms": {name: _numbers(mean) for name, mean in zip(names, self.means, strict=True)},
+            "pairs": [
+                {"first": names[pair.first], "second": names[pair.second]}
+                | _numbers(pair.estimate)
+                | {"p": pair.p, "p_holm": pair.p_holm}
+                for pair in self.differences
+            ],
+            **self._across(),
+        }
+        if self.rightness is not None:
+            result["right"] = {
+                "under_all": _numbers(self.rightness.under_all),
+                "under_some": _numbers(self.rightness.under_some),
+                "under_none": _numbers(self.rightness.under_none),
+                "flip_rate": _numbers(self.rightness.flip_rate),
+            }
+        if self.agreement is not None:
+            result["agreement"] = {**_numbers(self.agreement), "kappa": self.kappa}
+        result["position_bias"] = {
+            name: _position_numbers(bias) for name, bias in zip(names, self.positions, strict=True) if bias
+        }
+        result["calibration_error"] = {
+            name: _numbers(found.error) for name, found in zip(names, self.calibrations, strict=True) if found
+        }
+        return result
+
+    def _across(self) -> dict[str, Any]:
+        spread, variance = self.spread, self.variance
+        if spread is None or variance is None or self.best is None or self.worst is None:
+            return {}
+        best, worst = (spread.high, spread.low) if self.higher_is_better else (spread.low, spread.high)
+        return {
+            "best": {"form": self.forms[self.best], **_numbers(best)},
+            "worst": {"form": self.forms[self.worst], **_numbers(worst)},
+            "spread": {**_numbers(spread.spread), "by_chance": spread.by_chance, "p": spread.p},
+            "median": spread.median,
+            "quartiles": [spread.lower_quartile, spread.upper_quartile],
+            "interquartile_range": spread.interquartile_range,
+            "variance": {"total": variance.total, "shares": variance.shares},
+        }
+
+
+def _numbers(estimate: Estimate) -> dict[str, Any]:
+    values = {"value": estimate.value, "stderr": estimate.stderr, "low": estimate.low, "high": estimate.high}
+    return {name: number for name, number in values.items() if name != "stderr" or number is not None}
+
+
+def _position_numbers(bias: PositionBias) -> dict[str, Any]:
+    return {
+        "preferred": bias.preferred,
+        "p": bias.p,
+        "recall_std": bias.recall_std,
+        "excess": [_numbers(position.excess) for position in bias.positions],
+    }
+
+
+def by_name(comparisons: Sequence[FormComparison]) -> Mapping[str, dict[str, Any]]:
+    """The comparisons as JSON: for each task and group, the metrics by which its forms were compared."""
+    nested: dict[str, dict[str, Any]] = {}
+    for comparison in comparisons:
+        nested.setdefault(comparison.name, {})[comparison.metric] = comparison.to_dict()
+    return nested

@@ -1,0 +1,77 @@
+"""Extraction: whether a generated answer was wrong, or could not be read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from multiform.forms import ScoredSample
+from multiform.requests import Completion
+from multiform.results.results import FormResult
+from multiform.scoring.filters.extraction import INVALID
+from multiform.scoring.lenient import is_leniently_right
+from multiform.statistics.estimates import Estimate, mean_estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extraction:
+    """Shares of a form's completions; the first three add up to 1."""
+
+    right: Estimate
+    #: An answer was extracted, and it is wrong.
+    wrong: Estimate
+    #: No answer could be extracted, which counts as wrong.
+    missing: Estimate
+    #: The score with the lenient extractor wherever the form's own one is not sure to have read the answer.
+    lenient: Estimate
+
+    def to_dict(self) -> dict[str, Any]:
+        """The shares as JSON."""
+        shares = {"right": self.right, "wrong": self.wrong, "missing": self.missing, "lenient": self.lenient}
+        return {
+            name: {"value": share.value, "stderr": share.stderr, "low": share.low, "high": share.high}
+            for name, share in shares.items()
+        }
+
+    def __str__(self) -> str:
+        return (
+            f"no answer could be extracted from {self.missing.value:.3f} of the completions, "
+            f"a wrong one from {self.wrong.value:.3f}; a lenient extractor would give {self.lenient.value:.4f}"
+        )
+
+
+def extraction_of(form: FormResult) -> Extraction | None:
+    """How the completions of a form were read; None for forms that are not scored by an exact match."""
+    metric, _, scorer = form.primary.partition(",") if form.estimates else ("", "", "")
+    samples = [sample for sample in form.samples if sample.scorer == scorer]
+    if metric != "exact_match" or not samples:
+        return None
+    if not all(sample.sample.references and isinstance(sample.outputs[0], Completion) for sample in samples):
+        return None
+    right = [bool(sample.values.get(metric)) for sample in samples]
+    missing = [not hit and _unread(sample) for hit, sample in zip(right, samples, strict=True)]
+    wrong = [not hit and not lost for hit, lost in zip(right, missing, strict=True)]
+    lenient = [hit or _leniently_right(sample) for hit, sample in zip(right, samples, strict=True)]
+    return Extraction(
+        right=mean_estimate(list(map(float, right))),
+        wrong=mean_estimate(list(map(float, wrong))),
+        missing=mean_estimate(list(map(float, missing))),
+        lenient=mean_estimate(list(map(float, lenient))),
+    )
+
+
+def _unread(sample: ScoredSample) -> bool:
+    prediction = sample.prediction
+    first = prediction[0] if isinstance(prediction, list) and prediction else prediction
+    return first is None or first in ("", INVALID) or first == []
+
+
+def _leniently_right(sample: ScoredSample) -> bool:
+    """Whether an answer that was not right can be read as right; one that names a choice is not read again."""
+    labels, choices = sample.sample.labels, sample.sample.texts
+    if (labels or choices) and not _unread(sample):
+        return False
+    output = sample.outputs[0]
+    assert isinstance(output, Completion)
+    references = [str(reference) for reference in sample.sample.references]
+    return is_leniently_right(output.text, references, labels=labels, choices=choices)

@@ -1,0 +1,196 @@
+"""The pivot table: a row for each task, a column for each form, and what the best form is ahead of the worst."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from multiform.results.results import FormResult, GroupResult, Results
+
+if TYPE_CHECKING:
+    from multiform.results.comparison import FormComparison
+
+#: The longest name of a form that heads a column; longer ones are numbered, and listed below the table.
+_LONGEST_HEADING = 14
+_LONGEST_METRIC = 24
+BEST = "*"
+LEGEND = f"{BEST} best form; the interval of best minus worst allows for picking them"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PivotRow:
+    """A task, or a group with the number of tasks that are folded into it."""
+
+    name: str
+    n: str
+    #: The score of each form, with a mark on the best; empty where there is none.
+    scores: Sequence[str]
+    #: How much better the best form is than the worst, and the interval of that.
+    difference: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pivot:
+    """The cells of the table, for whatever renders it."""
+
+    #: The name of each form's format, and the metric that is shown.
+    headings: Sequence[tuple[str, str]]
+    rows: Sequence[PivotRow]
+    notes: Sequence[str]
+
+
+def has_several_forms(results: Results) -> bool:
+    """Whether any task was run under more than one form, so that there is something to compare."""
+    return len({form.task for form in results.forms}) < len(results.forms)
+
+
+def pivot(results: Results) -> Pivot:
+    """Arrange the first score of every form; the tasks of a group with scores are folded into one row."""
+    entries = list(_folded(results))
+    labels = list(dict.fromkeys(_label(entry) for members in entries for entry in members))
+    comparisons = {
+        (comparison.name, form): comparison for comparison in results.comparisons for form in comparison.forms
+    }
+    rows = [_row(members, labels, comparisons) for members in entries]
+    metrics = {label: _shown_metrics(label, entries) for label in labels}
+    long = [label for label in labels if len(label) > _LONGEST_HEADING]
+    short = {label: f"[{long.index(label) + 1}]" if label in long else label for label in labels}
+    legend = [f"{short[label]} {label}" for label in long]
+    return Pivot(
+        headings=[(short[label], metrics[label]) for label in labels],
+        rows=rows,
+        notes=[
+            *legend,
+            *([LEGEND] if any(row.difference for row in rows) else []),
+            *(
+                f"{entry.name}: the group has no score; see --table long"
+                for members in entries
+                for entry in members
+                if not entry.estimates
+            ),
+            *_right_notes(results),
+        ],
+    )
+
+
+def _folded(results: Results) -> Iterator[list[FormResult | GroupResult]]:
+    """The entries of each row: all forms of a task, or of a group whose scores stand for its tasks."""
+    scored = {group.path for group in results.groups if group.estimates}
+    outer = [group for group in results.groups if group.path in scored]
+    inside = {name for group in outer for name in group.forms}
+    below = {name for group in outer for other in outer if group is not other for name in _inner(group, other)}
+    shown = [group for group in outer if group.name not in below]
+    for path in dict.fromkeys(group.path for group in shown):
+        yield [group for group in shown if group.path == path]
+    alone = [form for form in results.forms if form.name not in inside and form.estimates]
+    for task in dict.fromkeys(form.task for form in alone):
+        yield [form for form in alone if form.task == task]
+
+
+def _inner(group: GroupResult, other: GroupResult) -> Iterator[str]:
+    """The name of the other group, where it is part of the first."""
+    if other.depth > group.depth and set(other.forms) <= set(group.forms):
+        yield other.name
+
+
+def _base(entry: FormResult | GroupResult) -> str:
+    return entry.path if isinstance(entry, GroupResult) else entry.task
+
+
+def _label(entry: FormResult | GroupResult) -> str:
+    """The format of a form or group; the task's own prompt has none."""
+    return entry.name.removeprefix(_base(entry)).removeprefix("@") or "as written"
+
+
+def _row(
+    members: Sequence[FormResult | GroupResult],
+    labels: Sequence[str],
+    comparisons: Mapping[tuple[str, str], FormComparison],
+) -> PivotRow:
+    by_label = {_label(entry): entry for entry in members}
+    base = _base(members[0])
+    compared = next((comparisons[base, e.name] for e in members if (base, e.name) in comparisons), None)
+    best = _best(compared)
+    scores = []
+    for label in labels:
+        entry = by_label.get(label)
+        value = f"{next(iter(entry.estimates.values())).value:.4f}" if entry is not None and entry.estimates else ""
+        scores.append(value + (BEST if entry is not None and entry.name in best else ""))
+    counts = dict.fromkeys(str(next(iter(entry.estimates.values())).n) for entry in members if entry.estimates)
+    return PivotRow(name=_name(members[0]), n="/".join(counts), scores=scores, difference=_difference(compared))
+
+
+def _best(comparison: FormComparison | None) -> list[str]:
+    """The best form, and those that are as good."""
+    if comparison is None or comparison.best is None:
+        return []
+    highest = comparison.means[comparison.best].value
+    return [form for form, mean in zip(comparison.forms, comparison.means, strict=True) if mean.value == highest]
+
+
+def _name(entry: FormResult | GroupResult) -> str:
+    alias = entry.alias.partition("@")[0] if isinstance(entry, FormResult) else entry.path
+    return f"{alias} ({len(entry.forms)} tasks)" if isinstance(entry, GroupResult) else alias
+
+
+def _difference(comparison: FormComparison | None) -> str:
+    if comparison is None or comparison.spread is None:
+        return ""
+    low, high = comparison.spread.spread.interval
+    return f"{comparison.spread.spread.value:.4f} ({low:.3f} to {high:.3f})"
+
+
+def _shown_metrics(label: str, entries: Sequence[Sequence[FormResult | GroupResult]]) -> str:
+    """The metric of a column with its direction; several where tasks have different ones."""
+    metrics = {}
+    for entry in (e for members in entries for e in members if e.estimates and _label(e) == label):
+        metric = next(iter(entry.estimates)).partition(",")[0]
+        metrics[f"{metric} {'↑' if entry.higher_is_better.get(metric, True) else '↓'}"] = True
+    shown = " or ".join(metrics)
+    return shown if len(shown) <= _LONGEST_METRIC else f"{shown[: _LONGEST_METRIC - 1]}…"
+
+
+def _right_notes(results: Results) -> Iterator[str]:
+    """How the forms of each row get single documents right."""
+    folded = {_base(members[0]) for members in _folded(results)}
+    for comparison in results.comparisons:
+        right = comparison.rightness
+        if right is not None and comparison.name in folded:
+            yield (
+                f"{comparison.name}: right under all forms {right.under_all.value:.3f}, "
+                f"some {right.under_some.value:.3f}, none {right.under_none.value:.3f}; "
+                f"two forms differ on {right.flip_rate.value:.3f} of the documents"
+            )
+
+
+def latex(results: Results) -> str:
+    """The pivot table in LaTeX, for the package booktabs."""
+    table = pivot(results)
+    columns = "lr" + "r" * len(table.headings) + ("l" if any(row.difference for row in table.rows) else "")
+    heads = ["", "", *(heading for heading, _ in table.headings)]
+    metrics = ["Task", "$n$", *(metric for _, metric in table.headings)]
+    if columns.endswith("l"):
+        heads, metrics = [*heads, "Best $-$ worst"], [*metrics, r"(95\,\% interval)"]
+    lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
+    lines += [" & ".join(_escaped(cell) for cell in row) + r" \\" for row in (heads, metrics)]
+    lines.append(r"\midrule")
+    for row in table.rows:
+        scores = [rf"\textbf{{{score.removesuffix(BEST)}}}" if score.endswith(BEST) else score for score in row.scores]
+        cells = [_escaped(row.name), row.n, *scores, *([row.difference] if columns.endswith("l") else [])]
+        lines.append(" & ".join(cells) + r" \\")
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    return "\n".join([*lines, *(f"% {note}" for note in table.notes)])
+
+
+def _escaped(text: str) -> str:
+    r"""Text for LaTeX; what is LaTeX already, with a dollar sign or a backslash, stays as it is.
+
+    >>> _escaped("acc_norm ↑"), _escaped("$n$")
+    ('acc\\_norm $\\uparrow$', '$n$')
+    """
+    if "$" in text or "\\" in text:
+        return text
+    for plain, command in (("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("#", r"\#"), ("{", r"\{"), ("}", r"\}")):
+        text = text.replace(plain, command)
+    return text.replace("↑", r"$\uparrow$").replace("↓", r"$\downarrow$")

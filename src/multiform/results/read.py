@@ -1,0 +1,169 @@
+"""Read results back from files: those of Multiform, and those of lm-eval."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from multiform.engine.failures import FailedDoc
+from multiform.forms import ScoredSample
+from multiform.results.compare import compare_forms
+from multiform.results.recorded import RecordedRun, newest_run
+from multiform.results.results import FormResult, GroupResult, Results
+from multiform.results.saved_samples import scored_sample
+from multiform.statistics.estimates import Estimate, normal_estimate
+
+
+def read_results(path: str | Path, *, samples: bool = True) -> Results:
+    """The results of a run, read from a results file or from the folder that it is in, of Multiform or of lm-eval.
+
+    Of several runs in a folder the newest is read, which is logged; `samples=False` leaves the samples out.
+    """
+    return results_of_run(newest_run(Path(path)), samples=samples)
+
+
+def results_of_run(run: RecordedRun, *, samples: bool = True) -> Results:
+    """The results of a recorded run, with the samples of the files beside it."""
+    saved = run.results
+    scores = saved["results"]
+    groups = saved.get("group_subtasks") or {}
+    tasks = [name for name in scores if name in saved["configs"] or name not in groups]
+    forms = [_form(name, saved, list(run.samples(name, scored_sample) or ()) if samples else []) for name in tasks]
+    of_groups = [_group(name, saved) for name in groups if name not in tasks and name in scores]
+    return Results(
+        forms=forms,
+        groups=of_groups,
+        comparisons=compare_forms(forms, of_groups),
+        run=saved.get("config") or {},
+        provenance={key: value for key, value in saved.items() if key not in ABOUT_FORMS},
+        status=saved.get("status", "complete"),
+    )
+
+
+#: The keys of a results file that are about forms and groups; all others are about the run.
+ABOUT_FORMS = frozenset(
+    {
+        *("across_forms", "status", "failures"),
+        *("results", "groups", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better"),
+        *("n-samples", "config", "task_hashes", "intervals", "forms"),
+    }
+)
+
+
+def _form(name: str, saved: Mapping[str, Any], samples: list[ScoredSample]) -> FormResult:
+    about = (saved.get("forms") or {}).get(name) or {}
+    counts = (saved.get("n-samples") or {}).get(name) or {}
+    n = int(counts.get("effective") or len({sample.doc_id for sample in samples}))
+    failures = (saved.get("failures") or {}).get(name) or {}
+    label = name.partition("@")[2] or None
+    config = (saved.get("configs") or {}).get(name) or {}
+    return FormResult(
+        form=name,
+        task=about.get("task") or name.partition("@")[0],
+        alias=str(saved["results"][name].get("alias", name)).strip(" -"),
+        identity=about.get("identity") or (saved.get("task_hashes") or {}).get(name) or "",
+        version=(saved.get("versions") or {}).get(name),
+        num_fewshot=(saved.get("n-shot") or {}).get(name),
+        total_docs=int(counts.get("original") or n),
+        estimates=_estimates(name, saved, n, about.get("primary_metric")),
+        higher_is_better=(saved.get("higher_is_better") or {}).get(name) or {},
+        config=config,
+        mapping=about.get("mapping") or {},
+        format=about.get("format"),
+        format_label=label,
+        overridden=about.get("overridden") or (),
+        samples=samples,
+        failed=[FailedDoc(**doc) for doc in failures.get("documents") or ()],
+        bounds={key: (low, high) for key, (low, high) in (failures.get("bounds") or {}).items()},
+        cluster=(config.get("metadata") or {}).get("cluster"),
+    )
+
+
+def _group(name: str, saved: Mapping[str, Any]) -> GroupResult:
+    nested = saved["group_subtasks"]
+    scores = saved["results"][name]
+    failures = (saved.get("failures") or {}).get(name) or {}
+    counts = scores.get("sample_count") or {}
+    n = int(scores.get("sample_len") or max(counts.values(), default=0))
+    return GroupResult(
+        name=name,
+        alias=str(scores.get("alias", name)).strip(" -"),
+        depth=_depth(name, nested),
+        members=list(nested[name]),
+        version=(saved.get("versions") or {}).get(name),
+        num_fewshot=(saved.get("n-shot") or {}).get(name),
+        estimates=_estimates(name, saved, n, None),
+        higher_is_better=(saved.get("higher_is_better") or {}).get(name) or {},
+        n=n,
+        failed=int(failures.get("failed") or 0),
+        bounds={key: (low, high) for key, (low, high) in (failures.get("bounds") or {}).items()},
+        path=name.partition("@")[0],
+        forms=list(_below(name, nested)),
+        weight_by_size=_weighted(saved, name),
+    )
+
+
+def _below(name: str, nested: Mapping[str, Any], seen: frozenset[str] = frozenset()) -> Iterator[str]:
+    """The forms in a group and in the groups that it holds."""
+    for member in nested.get(name) or ():
+        if member in nested and nested[member] and member not in seen:
+            yield from _below(member, nested, seen | {name})
+        else:
+            yield member
+
+
+def _weighted(saved: Mapping[str, Any], group: str) -> bool:
+    """Whether a group weighs its tasks by their numbers of documents, which its score is: the file does not say it."""
+    scores = saved["results"]
+    key = next((key for key, _ in _values(scores[group])), None)
+    members = [name for name in _below(group, saved["group_subtasks"]) if key in scores.get(name, {})]
+    values = [(float(scores[name][key]), _count(saved, name)) for name in members]
+    total = sum(n for _, n in values)
+    if not total or key is None:
+        return True
+    weighted = sum(value * n for value, n in values) / total
+    plain = sum(value for value, _ in values) / len(values)
+    score = float(scores[group][key])
+    return abs(weighted - score) <= abs(plain - score)
+
+
+def _count(saved: Mapping[str, Any], name: str) -> int:
+    return int(((saved.get("n-samples") or {}).get(name) or {}).get("effective") or 0)
+
+
+def _depth(name: str, nested: Mapping[str, Any]) -> int:
+    """How many groups a group is nested in."""
+    depth, seen = 0, {name}
+    while parent := next((group for group, members in nested.items() if name in members and group not in seen), None):
+        depth, name = depth + 1, parent
+        seen.add(name)
+    return depth
+
+
+def _estimates(name: str, saved: Mapping[str, Any], n: int, primary: str | None) -> dict[str, Estimate]:
+    """The scores of a form or group; one without an interval in the file has a normal one."""
+    scores = saved["results"][name]
+    intervals = (saved.get("intervals") or {}).get(name) or {}
+    counts = scores.get("sample_count") or {}
+    estimates = {}
+    for key, value in _values(scores):
+        metric, _, scorer = key.partition(",")
+        stderr = scores.get(f"{metric}_stderr,{scorer}")
+        stderr = float(stderr) if isinstance(stderr, int | float) else None
+        size = int(counts.get(key, n))
+        if key in intervals:
+            low, high = intervals[key]
+            estimates[key] = Estimate(value=value, n=size, stderr=stderr, low=low, high=high)
+        else:
+            estimates[key] = normal_estimate(value, stderr, size)
+    if primary in estimates:
+        estimates = {primary: estimates.pop(primary), **estimates}
+    return estimates
+
+
+def _values(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
+    for key, value in scores.items():
+        metric, comma, _ = key.partition(",")
+        if comma and not metric.endswith("_stderr") and isinstance(value, int | float) and not isinstance(value, bool):
+            yield key, float(value)

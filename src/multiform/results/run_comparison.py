@@ -1,0 +1,150 @@
+"""Compare two runs: paired differences on the documents that both have, and the documents that changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from multiform.errors import DataError, UsageError
+from multiform.forms import ScoredSample
+from multiform.results.results import FormResult, Results
+from multiform.statistics.estimates import Estimate, normal_estimate
+from multiform.statistics.paired import holm, paired_difference
+from multiform.statistics.scores import document_scores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormChange:
+    """One form of two runs: the score of each, and the second minus the first."""
+
+    name: str
+    metric: str
+    first: Estimate
+    second: Estimate
+    difference: Estimate
+    #: Whether the difference is over the same documents; without samples only the scores can be compared.
+    paired: bool
+    #: The p value of the test that both are equally good, and after Holm's correction for all forms; None unpaired.
+    p: float | None
+    p_holm: float | None
+    higher_is_better: bool
+    #: The documents with a higher and with a lower score in the second run.
+    raised: tuple[int, ...] = ()
+    lowered: tuple[int, ...] = ()
+
+    @property
+    def gain(self) -> float:
+        """The difference in the direction of better: negative where the second run is worse."""
+        return self.difference.value if self.higher_is_better else -self.difference.value
+
+
+def compare_runs(first: Results, second: Results, *, metric: str | None = None) -> list[FormChange]:
+    """Every form that both runs have, on its first metric or on `metric`; two single forms are matched by their task.
+
+    Scores are compared document by document. A document that differs between the runs is refused: its scores do not
+    belong together.
+    """
+    pairs = _pairs(first, second)
+    compared = [_compare(one, other, metric) for one, other in pairs]
+    tested = [entry for entry in compared if entry.p is not None]
+    corrected = iter(holm([entry.p for entry in tested if entry.p is not None]) if tested else ())
+    return [entry if entry.p is None else replace(entry, p_holm=float(next(corrected))) for entry in compared]
+
+
+def _pairs(first: Results, second: Results) -> list[tuple[FormResult, FormResult]]:
+    named = {form.name: form for form in second.forms}
+    pairs = [(form, named[form.name]) for form in first.forms if form.name in named]
+    if pairs:
+        return pairs
+    if len(first.forms) == len(second.forms) == 1 and first.forms[0].task == second.forms[0].task:
+        return [(first.forms[0], second.forms[0])]
+    listed = [", ".join(form.name for form in results.forms[:5]) or "nothing" for results in (first, second)]
+    what = f"the runs have no form in common: the first has {listed[0]}, the second {listed[1]}"
+    raise UsageError(what, where="compare", hint="compare runs of the same tasks")
+
+
+def _compare(first: FormResult, second: FormResult, metric: str | None) -> FormChange:
+    keys = [_key(form, metric) for form in (first, second)]
+    scores = [_by_document(form, key) if form.samples else {} for form, key in zip((first, second), keys, strict=True)]
+    estimates = [form.estimates[key] for form, key in zip((first, second), keys, strict=True)]
+    name = first.name if first.name == second.name else f"{first.name} → {second.name}"
+    names = [key.partition(",")[0] for key in keys]
+    common = FormChange(
+        name=name,
+        metric=names[0] if names[0] == names[1] else f"{names[0]} → {names[1]}",
+        first=estimates[0],
+        second=estimates[1],
+        difference=_unpaired(*estimates),
+        paired=False,
+        p=None,
+        p_holm=None,
+        higher_is_better=first.higher_is_better.get(names[0], True),
+    )
+    if not all(scores):
+        return common
+    _check_documents(first, second)
+    shared = [doc for doc in scores[0] if doc in scores[1]]
+    if len(shared) < 2:
+        what = f"the runs share {len(shared)} documents of {first.name}"
+        raise DataError(
+            what, where="compare", hint="compare runs over the same documents: the same --limit or --samples"
+        )
+    values = [[scores[1][doc], scores[0][doc]] for doc in shared]
+    difference = paired_difference(document_scores(values))
+    means = [math.fsum(column) / len(shared) for column in zip(*values, strict=True)]
+    return replace(
+        common,
+        first=estimates[0] if len(shared) == len(scores[0]) else Estimate(value=means[1], n=len(shared)),
+        second=estimates[1] if len(shared) == len(scores[1]) else Estimate(value=means[0], n=len(shared)),
+        difference=difference.estimate,
+        paired=True,
+        p=difference.p,
+        raised=tuple(doc for doc in shared if scores[1][doc] > scores[0][doc]),
+        lowered=tuple(doc for doc in shared if scores[1][doc] < scores[0][doc]),
+    )
+
+
+def _key(form: FormResult, metric: str | None) -> str:
+    """The score to compare: the first, or the one that is named."""
+    if not form.estimates:
+        raise UsageError(f"{form.name} has no scores", where="compare", hint="run it without --predict_only")
+    if metric is None:
+        return form.primary
+    keys = [key for key in form.estimates if metric in (key, key.partition(",")[0])]
+    if not keys:
+        listed = ", ".join(dict.fromkeys(key.partition(",")[0] for key in form.estimates))
+        raise UsageError(f"{form.name} has no score '{metric}'", where="--metric", hint=f"there are: {listed}")
+    return keys[0]
+
+
+def _by_document(form: FormResult, key: str) -> dict[int, float]:
+    """The score of each document, where the metric has one; perplexities and the like are of all documents."""
+    metric, _, scorer = key.partition(",")
+    scores: dict[int, float] = {}
+    for sample in form.samples:
+        value = sample.values.get(metric)
+        if sample.scorer == scorer and isinstance(value, int | float) and math.isfinite(value):
+            scores[sample.doc_id] = float(value)
+    return scores
+
+
+def _check_documents(first: FormResult, second: FormResult) -> None:
+    documents = {sample.doc_id: sample for sample in first.samples}
+    for sample in second.samples:
+        other = documents.get(sample.doc_id)
+        if other is not None and _text(other) != _text(sample):
+            what = f"document {sample.doc_id} of {first.name} is not the same in both runs"
+            raise DataError(what, where="compare", hint="compare runs over the same version of the dataset")
+
+
+def _text(sample: ScoredSample) -> Mapping[str, str]:
+    """A document as the samples file has it; what is neither text nor number may differ in how it is written."""
+    return {key: str(value) for key, value in sample.doc.items() if isinstance(value, str | int | bool)}
+
+
+def _unpaired(first: Estimate, second: Estimate) -> Estimate:
+    """The difference of two scores as if their documents were different ones, which is too wide an interval."""
+    errors = [estimate.stderr for estimate in (first, second) if estimate.stderr is not None]
+    error = math.hypot(*errors) if len(errors) == 2 else None
+    return normal_estimate(second.value - first.value, error, min(first.n, second.n))

@@ -1,0 +1,76 @@
+"""The lenient extractor: what a completion answers if one makes an effort to read it.
+
+It is no scorer: a score by it would reward answers that were never given clearly. It tells a strict extractor
+that fails on a completion from a model that does not know, and is applied where nothing was extracted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from multiform.labels import split_solution
+from multiform.scoring.scorers.final_answer import NUMBER, canonical_answer, canonical_number
+
+#: Before a lower-case word, "A" and "I" are words, not labels.
+_NOT_A_WORD = r"(?!(?<=\b[AI])\s+[a-z])"
+
+
+def is_leniently_right(
+    text: str, references: Sequence[str], *, labels: Sequence[str] = (), choices: Sequence[str] = ()
+) -> bool:
+    """Whether a completion can be read as one of the references.
+
+    With choices, the last label or choice that the completion mentions counts. Without, the last number counts where
+    a reference is one; otherwise a reference has to occur in the completion, in whole words.
+
+    >>> cities = {"labels": ["A", "B", "C"], "choices": ["Berlin", "Paris", "Rome"]}
+    >>> is_leniently_right("Berlin? No, I would go for B here", ["B"], **cities)
+    True
+    >>> is_leniently_right("A good guess would be Rome, or Paris", ["A"], **cities)
+    False
+    >>> is_leniently_right("There are 3 and 4, so 7 apples in all", ["7"]), is_leniently_right("It was Lyon", ["lyon"])
+    (True, True)
+    """
+    if labels or choices:
+        read = last_mentioned(text, labels, choices)
+        return read is not None and read in {_choice(reference, labels, choices) for reference in references}
+    answers = [canonical_answer(split_solution(reference)[1]) for reference in references]
+    numbers = [canonical_number(number) for number in NUMBER.findall(text)]
+    words = f" {canonical_answer(text)} "
+    return any(
+        (bool(numbers) and numbers[-1] == answer) if canonical_number(answer) is not None else f" {answer} " in words
+        for answer in answers
+    )
+
+
+def last_mentioned(text: str, labels: Sequence[str], choices: Sequence[str]) -> int | None:
+    """The index of the choice that a text mentions last, by its label or its text; None where it mentions none.
+
+    >>> last_mentioned("First A, then Paris.", ["A", "B"], ["Berlin", "Paris"])
+    1
+    """
+    places = [
+        (match.start(), len(match[0]), index)
+        for names, flags, after in ((labels, 0, _NOT_A_WORD), (choices, re.IGNORECASE, ""))
+        for index, name in enumerate(names)
+        if name.strip()
+        for match in re.finditer(rf"(?<!\w){re.escape(name.strip())}(?!\w){after}", text, flags)
+    ]
+    if not places:
+        return None
+    # A choice inside a longer one that is mentioned there as well does not count.
+    outer = [
+        (start, size, index)
+        for start, size, index in places
+        if not any(s <= start and start + size <= s + z and z > size for s, z, _ in places)
+    ]
+    return max(outer)[2]
+
+
+def _choice(reference: str, labels: Sequence[str], choices: Sequence[str]) -> int | None:
+    for names in (labels, choices):
+        plain = [name.strip().casefold() for name in names]
+        if reference.strip().casefold() in plain:
+            return plain.index(reference.strip().casefold())
+    return None

@@ -1,0 +1,18 @@
+"""Statistics of scores: pure functions of numpy arrays, and frozen dataclasses for what they return.
+
+    estimates      a value with its standard error and 95 % interval
+    scores         the scores of the same documents under several forms, with clusters and subjects
+    means          the means of all forms with their joint covariance
+    paired         differences between forms: intervals, tests, Holm's correction
+    spread         best, worst, spread and quartiles of many forms, with intervals that allow for the choice
+    agreement      right under all, some or none of the forms; flips; agreement of predictions
+    variance       how much of the variance is documents, forms and few-shot examples
+    calibration    expected calibration error of choices
+    position       which positions a model prefers among the choices
+    ranking        how often the order of models reverses between forms
+    power          the smallest difference that a run can detect
+    sequences      confidence sequences: intervals that hold at every stopping time
+    elimination    the best and worst of many forms, found with few evaluations
+
+docs/statistics.md names the formulas and their sources. Only `estimates` can be imported without numpy.
+"""

@@ -1,0 +1,75 @@
+"""Expected calibration error: how far the confidence in choices is from how often they are right.
+
+Documents are binned by confidence, with equally many in each bin. Even a perfectly calibrated model has a
+positive error by chance; the interval allows for that: its lower bound subtracts what noise alone may add
+up to, and its upper bound adds the normal error of the weighted sum of gaps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri
+
+from multiform.errors import DataError
+from multiform.statistics.estimates import LEVEL, Estimate
+
+BINS = 10
+_DRAWS = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bin:
+    """Documents of similar confidence."""
+
+    n: int
+    confidence: float
+    accuracy: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """The expected calibration error, and the bins that it is computed from, for a reliability diagram."""
+
+    error: Estimate
+    bins: tuple[Bin, ...]
+
+
+def calibration(
+    confidences: ArrayLike, right: ArrayLike, *, bins: int = BINS, level: float = LEVEL, seed: int = 0
+) -> Calibration:
+    """The calibration of one form: the probability of the chosen answer of each document, and whether it is right.
+
+    >>> calibration([0.9] * 10 + [0.5] * 10, [1] * 9 + [0] + [1] * 5 + [0] * 5, bins=2).error.value
+    0.0
+    """
+    p, hits = np.asarray(confidences, dtype=np.float64), np.asarray(right, dtype=np.float64)
+    if p.shape != hits.shape or not len(p):
+        raise DataError(f"{len(p)} confidences and {len(hits)} answers", hint="give one of each for every document")
+    parts = [part for part in np.array_split(np.argsort(p, kind="stable"), bins) if len(part)]
+    means = [(float(p[part].mean()), float(hits[part].mean())) for part in parts]
+    found = tuple(
+        Bin(n=len(part), confidence=confidence, accuracy=accuracy)
+        for part, (confidence, accuracy) in zip(parts, means, strict=True)
+    )
+    sizes = np.array([part.n for part in found], dtype=np.float64)
+    weights = sizes / sizes.sum()
+    gaps = np.array([part.accuracy - part.confidence for part in found])
+    error = float((weights * np.abs(gaps)).sum())
+    # One more right and one more wrong document per bin, so that a bin without mistakes is not taken for certain.
+    rates = np.array([(part.n * part.accuracy + 1) / (part.n + 2) for part in found])
+    deviations = weights * np.sqrt(rates * (1 - rates) / sizes)
+    noise = np.abs(np.random.default_rng(seed).standard_normal((_DRAWS, len(found)))) @ deviations
+    quantile = (1 + level) / 2
+    rounded = round(error, 12)
+    return Calibration(
+        error=Estimate(
+            value=rounded,
+            n=len(p),
+            low=max(0.0, rounded - float(np.quantile(noise, quantile))),
+            high=min(1.0, rounded + float(ndtri(quantile)) * float(np.sqrt((deviations**2).sum()))),
+        ),
+        bins=found,
+    )

@@ -1,0 +1,98 @@
+"""Models by tasks: the newest score of every model and form, and whether the order of models depends on the form."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from multiform.results.results import FormResult, Results
+from multiform.statistics.ranking import kendall_tau
+
+
+def leaderboard(runs: Mapping[str, Results]) -> dict[str, Any]:
+    """The scores of all models under all forms, and the pairs of models whose order reverses between two forms.
+
+    `runs` has the oldest run first: a later run of the same model and form replaces its score.
+    """
+    cells: dict[tuple[str, str], dict[str, Any]] = {}
+    for key, results in runs.items():
+        model = str(results.provenance.get("model_name") or results.run.get("model"))
+        for form in results.forms:
+            if form.estimates:
+                cells[model, form.name] = {**_cell(form), "run": key}
+    models = sorted({model for model, _ in cells})
+    forms = sorted({form for _, form in cells})
+    return {
+        "models": models,
+        "forms": forms,
+        "cells": [[cells.get((model, form)) for form in forms] for model in models],
+        "reversals": _reversals(models, forms, cells),
+        "tau": _tau(models, forms, cells),
+    }
+
+
+def _cell(form: FormResult) -> dict[str, Any]:
+    estimate = form.estimates[form.primary]
+    metric = form.primary.partition(",")[0]
+    return {
+        "task": form.task,
+        "metric": metric,
+        "value": estimate.value if math.isfinite(estimate.value) else None,
+        "low": estimate.low,
+        "high": estimate.high,
+        "n": form.n,
+        "higher": form.higher_is_better.get(metric, True),
+    }
+
+
+def _reversals(models: list[str], forms: list[str], cells: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:
+    """Pairs of models of which each is ahead under another form of the same task."""
+    found = []
+    for i, first in enumerate(models):
+        for second in models[i + 1 :]:
+            leads = {form: _lead(cells.get((first, form)), cells.get((second, form))) for form in forms}
+            ahead = {form: lead for form, lead in leads.items() if lead is not None and lead[1] > 0}
+            behind = {form: lead for form, lead in leads.items() if lead is not None and lead[1] < 0}
+            for form, (task, lead, clear) in ahead.items():
+                for other, (other_task, deficit, also_clear) in behind.items():
+                    if task == other_task:
+                        found.append(
+                            {
+                                "ahead": first,
+                                "behind": second,
+                                "form": form,
+                                "lead": lead,
+                                "other": other,
+                                "deficit": deficit,
+                                "clear": clear and also_clear,
+                            }
+                        )
+    return sorted(found, key=lambda entry: -min(entry["lead"], -entry["deficit"]))
+
+
+def _lead(first: Any, second: Any) -> tuple[str, float, bool] | None:
+    """By how much the first model is better, and whether the intervals of both scores lie apart."""
+    if first is None or second is None or first["value"] is None or second["value"] is None:
+        return None
+    sign = 1 if first["higher"] else -1
+    bounds = [first["low"], first["high"], second["low"], second["high"]]
+    apart = None not in bounds and (first["low"] > second["high"] or second["low"] > first["high"])
+    return first["task"], sign * (first["value"] - second["value"]), apart
+
+
+def _tau(models: list[str], forms: list[str], cells: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:
+    """Kendall's tau between the orders of models under two forms of a task, where three or more models have both."""
+    taus = []
+    for i, form in enumerate(forms):
+        for other in forms[i + 1 :]:
+            pairs = [(cells.get((model, form)), cells.get((model, other))) for model in models]
+            both = [
+                (a, b) for a, b in pairs if a and b and a["task"] == b["task"] and None not in (a["value"], b["value"])
+            ]
+            if len(both) < 3:
+                continue
+            sign = [1 if cell["higher"] else -1 for cell in both[0]]
+            tau = kendall_tau([sign[0] * a["value"] for a, _ in both], [sign[1] * b["value"] for _, b in both])
+            taus.append({"form": form, "other": other, "models": len(both), "tau": tau if math.isfinite(tau) else None})
+    return taus

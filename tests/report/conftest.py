@@ -1,0 +1,45 @@
+"""The results that pages show, and a browser that shows them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from multiform import Results, evaluate, register_model
+from multiform.models.dummy import DummyModel
+from tests.browser import chromium, open_page
+
+__all__ = ["chromium", "open_page"]
+
+#: What a model may write: markup, scripts, terminal codes, text that changes direction, a huge line.
+HOSTILE = (
+    "</script><script>window.hacked = 1</script><img src=x onerror='window.hacked = 2'>"
+    "\x1b[31mred\x1b[0m \u202etxet desrever\u202c <b>bold</b> &amp; \u2028 $title " + "long " * 200_000
+)
+
+
+@pytest.fixture(scope="session")
+def results() -> Results:
+    return evaluate(model="dummy", tasks="quiz@all", num_fewshot=2, limit=60, progress=False, use_cache=False)
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> Results:
+    """The results of a model and a task that are full of markup and control characters."""
+
+    class Hostile(DummyModel):
+        """Writes what should never be taken for a part of the page."""
+
+        def __init__(self) -> None:
+            super().__init__(text=HOSTILE)
+
+    register_model("hostile")(Hostile)
+    rows = [{"question": f"{HOSTILE[:300]} {n}?", "choices": [HOSTILE[:200], "b"], "answer": 0} for n in range(3)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "odd.yaml").write_text(
+        "task: odd\ndataset_path: rows.jsonl\ntest_split: test\n"
+        "doc_to_text: question\ndoc_to_choice: choices\ndoc_to_target: answer\n"
+    )
+    return evaluate(model="hostile", tasks=f"{tmp_path}/odd.yaml@mcqa+generate", progress=False)

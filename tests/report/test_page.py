@@ -1,0 +1,213 @@
+"""The report as a browser shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiform import Results, evaluate
+from multiform.report import write_report
+from multiform.requests import Completion
+
+pytestmark = pytest.mark.process
+
+DEEP = "#sample=quiz%2F7&form=0%3Aquiz%40mcqa,0%3Aquiz%40generate"
+
+
+@pytest.fixture(scope="module")
+def url(results: Results, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return write_report([results], tmp_path_factory.mktemp("report") / "report.html").as_uri()
+
+
+def expect_shown(page: Any, number: int) -> None:
+    """Wait until the list says that it has so many documents."""
+    _expect(page.locator(".tools [aria-live]")).to_have_text(f"{number} of 60 documents")
+
+
+def _expect(locator: Any) -> Any:
+    from playwright.sync_api import expect
+
+    return expect(locator)
+
+
+def wrong(results: Results, *forms: str) -> set[int]:
+    """The documents that any of the forms got wrong."""
+    chosen = [form for form in results.forms if not forms or form.name in forms]
+    return {
+        sample.doc_id
+        for form in chosen
+        for sample in form.samples
+        if sample.values.get("acc", sample.values.get("exact_match")) == 0
+    }
+
+
+def test_scores_are_those_of_the_run(open_page: Callable[..., Any], url: str, results: Results) -> None:
+    page = open_page(url)
+    table = page.locator("#scores table tbody tr").all_inner_texts()
+    for form, line in zip(results.forms, table, strict=True):
+        estimate = form.estimates[form.primary]
+        assert line.split()[:2] == [form.name, form.primary.partition(",")[0]]
+        assert f"{estimate.value:.4f}" in line
+        assert f"{estimate.low:.4f} to {estimate.high:.4f}" in line
+
+
+def test_filters_leave_the_documents_that_they_name(open_page: Callable[..., Any], url: str, results: Results) -> None:
+    page = open_page(url)
+    expect_shown(page, 60)
+    page.get_by_role("button", name="wrong only").click()
+    expect_shown(page, len(wrong(results)))
+    page.locator("select[aria-label=form]").select_option(label="quiz@mcqa")
+    expect_shown(page, len(wrong(results, "quiz@mcqa")))
+    page.get_by_role("button", name="wrong only").click()
+    page.locator("select[aria-label=form]").select_option(label="all forms")
+    page.get_by_role("button", name="differs between forms").click()
+    judged = [form for form in results.forms if form.format_label != "bpb"]
+    right = [{sample.doc_id for sample in form.samples} - wrong(results, form.name) for form in judged]
+    some = {doc for docs in right for doc in docs if not all(doc in others for others in right)}
+    expect_shown(page, len(some))
+    page.get_by_role("button", name="differs between forms").click()
+    page.get_by_role("button", name="unreadable").click()
+    unread = {
+        sample.doc_id
+        for form in results.forms
+        for sample in form.samples
+        if isinstance(sample.outputs[0], Completion) and sample.prediction is None
+    }
+    expect_shown(page, len(unread))
+
+
+def test_search_finds_words_of_prompts_and_completions(
+    open_page: Callable[..., Any], url: str, results: Results
+) -> None:
+    page = open_page(url)
+    page.keyboard.press("/")
+    page.keyboard.type("wide and bright")
+    expected = sum("wide and bright" in sample.sample.prompt for sample in results.forms[0].samples)
+    expect_shown(page, expected)
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    assert "wide and bright" in page.locator(".detail pre.text").last.inner_text()
+
+
+def test_two_forms_are_shown_side_by_side_with_their_differences(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url + DEEP)
+    assert page.locator(".columns.two > div").count() == 2
+    assert page.locator(".columns.two h3").all_inner_texts()[0].startswith("quiz@mcqa")
+    marked = page.locator(".columns.two > div").nth(1).locator("mark").all_inner_texts()
+    assert any("best answer is" in text for text in marked)
+    assert "rings" not in " ".join(marked)
+
+
+def test_a_link_to_a_sample_survives_reloading(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url)
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    _expect(page.locator(".detail .tools b")).to_have_text("quiz 1")
+    link = page.url
+    assert "#sample=quiz%2F1" in link
+    page.reload()
+    _expect(page.locator(".detail .tools b")).to_have_text("quiz 1")
+    page.keyboard.press("k")
+    _expect(page.locator(".detail .tools b")).to_have_text("quiz 0")
+
+
+def test_choices_show_their_log_likelihoods_gold_and_picked(
+    open_page: Callable[..., Any], url: str, results: Results
+) -> None:
+    page = open_page(url + "#sample=quiz%2F7&form=0%3Aquiz%40mcqa")
+    sample = next(sample for sample in results.forms[0].samples if sample.doc_id == 7)
+    page.wait_for_selector(".choice")
+    values = page.locator(".choice .value").all_inner_texts()
+    assert values == [f"{output.loglikelihood:.3f}" for output in sample.outputs]  # type: ignore[union-attr]
+    picked = [choice.get_attribute("data-picked") is not None for choice in page.locator(".choice").all()]
+    gold = [choice.get_attribute("data-gold") is not None for choice in page.locator(".choice").all()]
+    assert (picked.index(True), gold.index(True)) == (sample.prediction, sample.gold)
+    assert (sum(picked), sum(gold)) == (1, 1)
+
+
+def test_few_shot_examples_are_folded_and_the_prompt_is_exact(
+    open_page: Callable[..., Any], url: str, results: Results
+) -> None:
+    page = open_page(url + "#sample=quiz%2F7&form=0%3Aquiz%40mcqa")
+    sample = next(sample for sample in results.forms[0].samples if sample.doc_id == 7)
+    page.wait_for_selector("details.shots")
+    assert page.locator(".detail pre.text").count() == 1
+    page.locator("details.shots summary").click()
+    _expect(page.locator(".detail pre.text")).to_have_count(2)
+    texts = [node.evaluate("node => node.textContent") for node in page.locator(".detail pre.text").all()]
+    assert "".join(texts) == sample.sample.prompt
+    assert texts[1].startswith("Question: Which planet is famous")
+
+
+def test_whitespace_is_shown_on_demand(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url + "#sample=quiz%2F7&form=0%3Aquiz%40mcqa")
+    page.wait_for_selector(".detail pre.text")
+    assert "↵" not in page.locator(".detail pre.text").last.inner_text()
+    page.keyboard.press("w")
+    page.wait_for_selector(".detail .white")
+    assert "Question:·Which·planet" in page.locator(".detail pre.text").last.inner_text()
+
+
+def test_the_help_opens_with_a_question_mark(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url)
+    page.keyboard.press("?")
+    assert page.locator("#help").is_visible()
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [390, 1440])
+def test_the_page_fits_a_phone_and_a_wide_screen(
+    open_page: Callable[..., Any], url: str, width: int, dark: bool
+) -> None:
+    page = open_page(url + DEEP, width=width, dark=dark)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    background = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    assert (max(map(int, background[4:-1].split(","))) < 60) == dark
+    page.keyboard.press("t")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") != background
+
+
+def test_what_a_model_writes_is_shown_as_text(open_page: Callable[..., Any], hostile: Results, tmp_path: Path) -> None:
+    page = open_page(
+        write_report([hostile], tmp_path / "report.html").as_uri() + "#sample=odd%2F0&form=0%3Aodd%40generate"
+    )
+    page.wait_for_selector(".detail pre.text")
+    assert page.evaluate("window.hacked") is None
+    completion = page.locator(".detail p:text-is('completion') + pre.text")
+    assert "</script><script>window.hacked = 1</script>" in completion.inner_text()
+    assert {"␛", "U+202E", "U+2028"} <= set(completion.locator(".control").all_inner_texts())
+    assert page.locator("main img, main b:text('bold')").count() == 0
+    assert len(completion.evaluate("node => node.textContent")) < 30_000
+    completion.get_by_role("button").click()
+    assert len(completion.evaluate("node => node.textContent")) > 1_000_000
+
+
+def test_runs_of_two_models_are_compared(open_page: Callable[..., Any], results: Results, tmp_path: Path) -> None:
+    other = evaluate(model="dummy", model_args={"seed": 1}, tasks="quiz@mcqa", num_fewshot=2, limit=60, progress=False)
+    page = open_page(write_report([results, other], tmp_path / "report.html").as_uri())
+    text = page.locator("#differences").inner_text()
+    assert "between runs" in text
+    page.keyboard.press("j")
+    page.wait_for_selector(".detail .tools select")
+    options = page.locator(".detail .tools select").first.locator("option").all_inner_texts()
+    assert sum(option.startswith("quiz@mcqa") for option in options) == 2
+
+
+def test_completions_that_were_cut_off_can_be_filtered(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    results = evaluate(model="dummy", tasks="quiz@generate", limit=6, progress=False)
+    (form,) = results.forms
+    cut = [
+        replace(sample, outputs=(Completion(sample.outputs[0].text, truncated=True),))  # type: ignore[union-attr]
+        if sample.doc_id in (2, 4)
+        else sample
+        for sample in form.samples
+    ]
+    page = open_page(write_report([replace(results, forms=[replace(form, samples=cut)])], tmp_path / "r.html").as_uri())
+    page.get_by_role("button", name="truncated").click()
+    _expect(page.locator(".tools [aria-live]")).to_have_text("2 of 6 documents")
+    page.keyboard.press("j")
+    _expect(page.locator(".detail .tag.none").last).to_have_text("cut off at the token limit")

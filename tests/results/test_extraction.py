@@ -1,0 +1,108 @@
+"""Reading versus knowing: what could not be extracted is told from what is wrong."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiform import Completion, Model, Results, evaluate
+from multiform.results.export import to_json
+from multiform.results.extraction import extraction_of
+
+ANSWERS = [" B. blue", " C", "red or blue? rather blue", "who knows"]
+TASK = """\
+task: colours
+dataset_path: rows.jsonl
+test_split: test
+doc_to_text: question
+doc_to_choice: colours
+doc_to_target: answer
+"""
+SUMS = """\
+task: sums
+dataset_path: sums.jsonl
+test_split: test
+output_type: generate_until
+doc_to_text: question
+doc_to_target: answer
+metric_list: [{metric: exact_match}]
+filter_list:
+  - {name: strict, filter: [{function: regex, regex_pattern: "#### (\\\\d+)"}, {function: take_first}]}
+"""
+
+
+class Writer(Model):
+    """Gives the answers of a list, by the number at the end of the question."""
+
+    name = identity = "writer"
+
+    def __init__(self, answers: Sequence[str]) -> None:
+        self.answers = answers
+
+    def loglikelihood(self, requests: Sequence[Any]) -> Iterator[Any]:
+        raise NotImplementedError
+
+    loglikelihood_rolling = loglikelihood
+
+    def generate(self, requests: Sequence[Any]) -> Iterator[Any]:
+        for position, request in enumerate(requests):
+            yield position, Completion(self.answers[int(request.context.partition("#")[2].partition("#")[0])])
+
+
+@pytest.fixture
+def colours(tmp_path: Path) -> Results:
+    rows = [
+        {"question": f"Which one is #{i}#?", "colours": ["red", "blue", "green"], "answer": 1}
+        for i in range(len(ANSWERS))
+    ]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "colours.yaml").write_text(TASK)
+    return evaluate(model=Writer(ANSWERS), tasks=f"{tmp_path}/colours.yaml@generate", progress=False)
+
+
+@pytest.fixture
+def sums(tmp_path: Path) -> Results:
+    rows = [{"question": f"#{i}# 3 + 4 =", "answer": "7"} for i in range(3)]
+    (tmp_path / "sums.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "sums.yaml").write_text(SUMS)
+    model = Writer(["#### 7", "That makes 7 in all", "#### 8"])
+    return evaluate(model=model, tasks=f"{tmp_path}/sums.yaml", progress=False)
+
+
+def test_what_could_not_be_extracted_is_told_from_what_is_wrong(colours: Results) -> None:
+    extraction = extraction_of(colours.forms[0])
+    assert extraction is not None
+    shares = (extraction.right, extraction.wrong, extraction.missing, extraction.lenient)
+    assert [share.value for share in shares] == [0.25, 0.25, 0.5, 0.5]
+    assert to_json(colours)["forms"]["colours@generate"]["extraction"]["missing"]["value"] == 0.5
+    assert "colours@generate: no answer could be extracted from 0.500" in colours.table()
+
+
+def test_a_lenient_extractor_reads_what_a_brittle_filter_does_not(sums: Results) -> None:
+    extraction = extraction_of(sums.forms[0])
+    assert extraction is not None
+    assert (extraction.right.value, extraction.wrong.value, extraction.missing.value) == pytest.approx((1 / 3,) * 3)
+    assert extraction.lenient.value == pytest.approx(2 / 3)
+
+
+def test_a_sample_has_the_steps_from_the_text_to_the_prediction(colours: Results, sums: Results) -> None:
+    assert sums.samples("sums")[1]["steps"] == [
+        {"step": "completion", "value": ["That makes 7 in all"]},
+        {"step": "filter regex", "value": ["[invalid]"]},
+        {"step": "filter take_first", "value": ["[invalid]"]},
+    ]
+    read, *_, unread = colours.samples("colours@generate")
+    assert read["steps"][0] == {"step": "completion", "value": [" B. blue"]}
+    assert read["steps"][-1] == {"step": "scorer ChoiceMatch", "value": "B"}
+    assert unread["steps"][-1] == {"step": "scorer ChoiceMatch", "value": None}
+
+
+def test_ranked_choices_have_no_extraction() -> None:
+    results = evaluate(model="dummy", tasks="quiz@mcqa", limit=3, progress=False)
+    assert extraction_of(results.forms[0]) is None
+    assert "steps" not in results.samples("quiz@mcqa")[0]
+    assert "extraction" not in to_json(results)["forms"]["quiz@mcqa"]

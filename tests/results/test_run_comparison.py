@@ -1,0 +1,108 @@
+"""Two runs, compared document by document."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from multiform import Results, evaluate, read_results
+from multiform.cli.main import main
+from multiform.errors import DataError, UsageError
+from multiform.results.run_comparison import compare_runs
+
+
+def run(seed: int, tasks: str = "quiz@mcqa+cloze", limit: int | None = 60) -> Results:
+    return evaluate(model="dummy", model_args={"seed": seed}, tasks=tasks, limit=limit, progress=False)
+
+
+@pytest.fixture(scope="module")
+def base() -> Results:
+    return run(0)
+
+
+@pytest.fixture(scope="module")
+def tuned() -> Results:
+    return run(1)
+
+
+def test_the_difference_is_that_of_the_scores(base: Results, tuned: Results) -> None:
+    mcqa, cloze = compare_runs(base, tuned)
+    assert (mcqa.name, cloze.name, mcqa.metric) == ("quiz@mcqa", "quiz@cloze", "acc")
+    assert mcqa.difference.value == pytest.approx(tuned["quiz@mcqa"]["acc"] - base["quiz@mcqa"]["acc"])
+    assert (len(mcqa.raised) - len(mcqa.lowered)) / 60 == pytest.approx(mcqa.difference.value)
+    assert mcqa.p is not None
+    assert mcqa.p <= (mcqa.p_holm or 0)
+
+
+def test_a_run_equals_itself(base: Results) -> None:
+    for entry in compare_runs(base, base):
+        assert (entry.difference.value, entry.p, entry.raised, entry.lowered) == (0, 1, (), ())
+
+
+def test_equal_models_are_told_apart_in_one_of_twenty_runs_at_most() -> None:
+    """Two models that are right by chance: the test of their difference keeps its level."""
+    from multiform.statistics.paired import paired_difference
+    from multiform.statistics.scores import document_scores
+
+    generator = np.random.default_rng(0)
+    draws = [generator.integers(0, 2, size=(100, 2)) for _ in range(400)]
+    assert np.mean([paired_difference(document_scores(scores)).p < 0.05 for scores in draws]) <= 0.05
+
+
+def test_two_formats_of_a_task_can_be_compared() -> None:
+    (entry,) = compare_runs(run(0, "quiz@mcqa"), run(0, "quiz@cloze"))
+    assert entry.name == "quiz@mcqa → quiz@cloze"
+    assert entry.paired
+
+
+def test_without_samples_the_scores_alone_are_compared(base: Results, tuned: Results, tmp_path: Path) -> None:
+    base.save(tmp_path / "base", samples=False)
+    (mcqa, _) = compare_runs(read_results(tmp_path / "base"), tuned)
+    assert (mcqa.paired, mcqa.p) == (False, None)
+    paired = compare_runs(base, tuned)[0]
+    assert mcqa.difference.value == pytest.approx(paired.difference.value)
+
+
+def test_runs_of_other_tasks_are_refused(base: Results) -> None:
+    with pytest.raises(UsageError, match="the runs have no form in common: the first has quiz@mcqa, quiz@cloze"):
+        compare_runs(base, run(0, "quiz@bpb"))
+
+
+def test_other_documents_are_refused(base: Results, tmp_path: Path) -> None:
+    base.save(tmp_path)
+    for file in tmp_path.rglob("samples_*mcqa*"):
+        file.write_text(file.read_text().replace("Which planet is", "Which star is"))
+    with pytest.raises(DataError, match="document 1 of quiz@mcqa is not the same in both runs"):
+        compare_runs(base, read_results(tmp_path))
+
+
+def test_a_metric_that_is_missing_is_named(base: Results, tuned: Results) -> None:
+    assert compare_runs(base, tuned, metric="acc_norm")[0].metric == "acc_norm"
+    with pytest.raises(UsageError, match="quiz@mcqa has no score 'f1'; there are: acc, acc_norm"):
+        compare_runs(base, tuned, metric="f1")
+
+
+def test_the_command_fails_where_a_form_got_worse(
+    base: Results, tuned: Results, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base.save(tmp_path / "base")
+    tuned.save(tmp_path / "tuned")
+    change = tuned["quiz@mcqa"]["acc"] - base["quiz@mcqa"]["acc"]
+    runs = [str(tmp_path / "base"), str(tmp_path / "tuned")]
+    assert main(["compare", *runs, "--documents"]) == 0
+    shown = capsys.readouterr().out
+    assert f"{change:+.4f}" in shown
+    assert "quiz@mcqa: up:" in shown
+    assert main(["compare", *runs, "--fail_below", str(change + 0.001)]) == 1
+    assert f"quiz@mcqa: {change:+.4f} is below" in capsys.readouterr().err
+    assert main(["compare", *runs, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["forms"][0]["name"] == "quiz@mcqa"
+
+
+def test_a_score_that_should_fall_fails_where_it_rises(tmp_path: Path) -> None:
+    runs = [run(seed, "quiz@bpb") for seed in (0, 1)]
+    (entry,) = compare_runs(*runs)
+    assert entry.gain == -entry.difference.value

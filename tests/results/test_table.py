@@ -1,0 +1,133 @@
+"""Tables: what is folded, what is split, and that no score is ever cut."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from multiform import Results, evaluate
+from multiform.errors import UsageError
+from multiform.results.compare import compare_forms
+from multiform.results.results import FormResult, GroupResult
+from multiform.results.table import table_text
+
+
+@pytest.fixture(scope="module")
+def quiz() -> Results:
+    return evaluate(model="dummy", tasks="quiz@mcqa+cloze+hybrid", limit=12, progress=False)
+
+
+@pytest.fixture(scope="module")
+def renamed(quiz: Results) -> Callable[[list[tuple[str, str]]], Results]:
+    """Results with forms of these tasks and formats; all have the scores of the quiz."""
+
+    def results(names: list[tuple[str, str]]) -> Results:
+        forms = [
+            replace(quiz.forms[i % 3], form=f"{task}@{label}", alias=f"{task}@{label}", task=task)
+            for i, (task, label) in enumerate(names)
+        ]
+        return replace(quiz, forms=forms, comparisons=compare_forms(forms))
+
+    return results
+
+
+def scores(text: str) -> list[str]:
+    """The scores in a pivot table: numbers with four digits that no interval follows."""
+    return re.findall(r"\d\.\d{4}(?! \()", text)
+
+
+def test_several_forms_are_a_pivot_and_the_best_is_marked(quiz: Results) -> None:
+    text = quiz.table()
+    (row,) = [line for line in text.splitlines() if line.lstrip().startswith("quiz ")]
+    best = max(quiz[form]["acc"] for form in quiz)
+    assert scores(row) == [f"{quiz[f'quiz@{label}']['acc']:.4f}" for label in ("mcqa", "cloze", "hybrid")]
+    assert row.count("*") == sum(quiz[form]["acc"] == best for form in quiz)
+    assert re.search(r"\d\.\d{4} \(\d\.\d{3} to \d\.\d{3}\)", row)
+
+
+@pytest.mark.parametrize("number", [1, 4, 32])
+@pytest.mark.parametrize("width", [80, 120])
+def test_any_number_of_forms_fits_the_width_with_every_score(renamed, number: int, width: int) -> None:
+    labels = [f"mcqa[labels=roman,wrap=({i}),sep=space]" if i % 2 else f"form{i}" for i in range(number)]
+    task = "a_task_with_a_name_that_is_longer_than_any_column_should_be_in_a_table"
+    results = renamed([(task, label) for label in labels])
+    text = results.table("pivot", width=width)
+    assert max(map(len, text.splitlines())) <= width
+    assert len(scores(text)) == number
+    assert all(label in text.replace("\n", "") for label in labels)
+
+
+def test_subjects_are_folded_into_their_group(renamed) -> None:
+    subjects = [f"subject_{i}" for i in range(57)]
+    results = renamed([(subject, label) for label in ("mcqa", "cloze", "hybrid") for subject in subjects])
+    groups = [
+        _group(label, [form for form in results.forms if form.name.endswith(label)]) for label in ("mcqa", "cloze")
+    ]
+    forms = [form for form in results.forms if not form.name.endswith("hybrid")]
+    folded = replace(results, forms=forms, groups=groups, comparisons=compare_forms(forms, groups))
+    text = folded.table()
+    assert "subject_" not in text
+    assert "mmlu (57 tasks)" in text
+    assert len(scores(text)) == 2
+    assert len(text.splitlines()) < 12
+
+
+def test_a_group_without_a_score_under_one_form_stays_folded(renamed) -> None:
+    results = renamed([(subject, label) for label in ("mcqa", "cloze") for subject in ("s1", "s2")])
+    groups = [_group(label, [f for f in results.forms if f.name.endswith(label)]) for label in ("mcqa", "cloze")]
+    folded = replace(results, groups=[groups[0], replace(groups[1], estimates={})])
+    text = folded.table()
+    assert "mmlu@cloze: the group has no score; see --table long" in text
+    assert len(scores(text)) == 1
+
+
+def _group(label: str, forms: list[FormResult]) -> GroupResult:
+    return GroupResult(
+        name=f"mmlu@{label}",
+        alias="mmlu",
+        depth=0,
+        members=[form.name for form in forms],
+        version=1,
+        num_fewshot=0,
+        estimates=forms[0].estimates,
+        higher_is_better=forms[0].higher_is_better,
+        n=sum(form.n for form in forms),
+        path="mmlu",
+        forms=[form.name for form in forms],
+    )
+
+
+def test_a_csv_table_has_the_numbers_in_full(quiz: Results) -> None:
+    rows = list(csv.DictReader(io.StringIO(quiz.table("csv"))))
+    assert [row["name"] for row in rows if row["metric"] == "acc"] == list(quiz)
+    for row in rows:
+        assert float(row["value"]) == quiz[row["name"]][row["metric"]]
+
+
+def test_a_latex_table_has_the_best_form_in_bold(quiz: Results) -> None:
+    text = quiz.table("latex")
+    best = max(quiz[form]["acc"] for form in quiz)
+    assert rf"\textbf{{{best:.4f}}}" in text
+    assert text.count(r" \\") == 3
+
+
+def test_an_unknown_table_is_refused(quiz: Results) -> None:
+    with pytest.raises(UsageError, match="give one of long, pivot, markdown, csv, latex"):
+        quiz.table("wide")
+
+
+def test_one_form_of_each_task_is_a_long_table() -> None:
+    results = evaluate(model="dummy", tasks="quiz@mcqa", limit=4, progress=False)
+    assert "95 % interval" in results.table()
+    assert "Best" not in results.table("pivot")
+
+
+def test_a_long_table_is_not_cut_in_a_narrow_terminal(quiz: Results) -> None:
+    text = table_text(quiz, "long", width=60, color=True)
+    assert all(f"quiz@{label}" in text for label in ("mcqa", "cloze", "hybrid"))
+    assert "…" not in text

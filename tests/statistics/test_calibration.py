@@ -1,0 +1,40 @@
+"""The expected calibration error and its interval."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multiform.errors import DataError
+from multiform.statistics.calibration import calibration
+
+
+def simulated(rng, n, shift):
+    """Confidences, and answers that are right less often than these say."""
+    confidences = rng.uniform(0.3, 0.95, size=n)
+    return confidences, rng.random(n) < confidences - shift
+
+
+def test_the_error_is_the_weighted_sum_of_gaps():
+    found = calibration([0.6, 0.6, 0.8, 0.8, 0.8], [1, 0, 0, 0, 1], bins=2)
+    assert [(part.n, round(part.confidence, 3)) for part in found.bins] == [(3, 0.667), (2, 0.8)]
+    assert found.error.value == pytest.approx(3 / 5 * abs(1 / 3 - 2 / 3) + 2 / 5 * abs(1 / 2 - 0.8))
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.05, 0.2])
+def test_the_interval_covers_the_error(shift):
+    rng, runs = np.random.default_rng(4), 200
+    errors = [calibration(*simulated(rng, 300, shift)).error for _ in range(runs)]
+    assert np.mean([error.covers(shift) for error in errors]) >= 0.95
+    assert np.mean([error.high for error in errors]) < shift + 0.17  # which is no empty promise
+
+
+def test_a_badly_calibrated_model_is_told_from_a_calibrated_one():
+    rng = np.random.default_rng(6)
+    assert calibration(*simulated(rng, 1000, 0.0)).error.low == 0
+    assert calibration(*simulated(rng, 1000, 0.2)).error.interval[0] > 0.05
+
+
+def test_as_many_answers_as_confidences():
+    with pytest.raises(DataError, match="2 confidences and 1 answers"):
+        calibration([0.5, 0.5], [1])

@@ -1,0 +1,116 @@
+"""Means with clustered standard errors, against statsmodels, the dense formula and simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import statsmodels.api as sm
+
+from multiform.errors import DataError
+from multiform.statistics.estimates import mean_estimate
+from multiform.statistics.means import form_means
+from multiform.statistics.scores import document_scores, pooled
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(1)
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_independent_documents_have_the_estimate_of_every_other_result(rng, binary):
+    values = rng.random((40, 3))
+    values = (values > 0.4).astype(float) if binary else values
+    for column, estimate in zip(values.T, form_means(document_scores(values)).estimates(), strict=True):
+        reference = mean_estimate(column.tolist())
+        assert (estimate.value, estimate.stderr) == pytest.approx((reference.value, reference.stderr))
+        assert estimate.interval == pytest.approx(reference.interval)
+
+
+def test_the_interval_of_none_and_of_all_ends_exactly_there():
+    none, every = form_means(document_scores([[0, 1]] * 40)).estimates()
+    assert (none.low, every.high) == (0.0, 1.0)
+    assert none.interval[1] == pytest.approx(1 - every.interval[0])
+
+
+def test_the_clustered_standard_error_is_that_of_statsmodels_where_clusters_are_equally_large(rng):
+    clusters = np.repeat(np.arange(20), 5)
+    values = rng.normal(size=100) + rng.normal(size=20)[clusters]
+    fit = sm.OLS(values, np.ones(100)).fit(cov_type="cluster", cov_kwds={"groups": clusters})
+    means = form_means(document_scores(values, clusters.tolist()))
+    assert means.stderrs[0] == pytest.approx(fit.bse[0])
+    assert means.freedom == pytest.approx(19)
+
+
+def test_clusters_of_any_size_have_the_dense_formula_of_bell_and_mccaffrey(rng):
+    clusters = np.repeat(np.arange(8), [1, 2, 3, 5, 8, 13, 2, 6])
+    n = len(clusters)
+    values = rng.normal(size=n)
+    residual_maker = np.eye(n) - np.full((n, n), 1 / n)
+    columns = []
+    for cluster in range(8):
+        inside = clusters == cluster
+        power, vectors = np.linalg.eigh(residual_maker[np.ix_(inside, inside)])
+        root = vectors @ np.diag(power**-0.5) @ vectors.T
+        columns.append(residual_maker[:, inside] @ root @ np.full(inside.sum(), 1 / n))
+    gram = np.array(columns) @ np.array(columns).T
+    means = form_means(document_scores(values, clusters.tolist()))
+    assert means.covariance[0, 0] == pytest.approx(np.sum((np.array(columns) @ values) ** 2))
+    assert means.freedom == pytest.approx(np.trace(gram) ** 2 / np.sum(gram**2))
+
+
+def test_a_group_weighs_its_subjects_as_it_says(rng):
+    parts = [document_scores(rng.random((size, 2))) for size in (10, 40)]
+    alone = [form_means(part) for part in parts]
+    for weights in ([1, 1], [10, 40], [3, 1]):
+        together = form_means(pooled(parts, weights))
+        shares = np.array(weights) / np.sum(weights)
+        assert together.values == pytest.approx(shares[0] * alone[0].values + shares[1] * alone[1].values)
+        expected = shares[0] ** 2 * alone[0].covariance + shares[1] ** 2 * alone[1].covariance
+        assert together.covariance == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("kind", ["rates", "scores", "clustered scores", "clustered rates", "group"])
+def test_95_percent_intervals_cover_95_percent(kind):
+    rng, covered, runs = np.random.default_rng(7), 0, 1500
+    for _ in range(runs):
+        if kind == "rates":
+            mean = rng.uniform(0.2, 0.8)
+            scores = document_scores(rng.random(150) < mean)
+        elif kind == "scores":
+            mean = 0.4
+            scores = document_scores(rng.beta(0.4, 0.6, size=60))
+        elif kind == "group":
+            rates = rng.uniform(0.2, 0.8, size=3)
+            mean = rates.mean()
+            scores = pooled([document_scores(rng.random(50) < rate) for rate in rates], [1, 1, 1])
+        else:
+            clusters = np.repeat(np.arange(50), rng.integers(1, 8, size=50))
+            if kind == "clustered scores":
+                mean = 0.0
+                values = rng.normal(size=len(clusters)) + rng.normal(size=50)[clusters]
+            else:
+                mean = 0.6
+                values = (rng.random(len(clusters)) < rng.beta(1.8, 1.2, size=50)[clusters]).astype(float)
+            scores = document_scores(values, clusters.tolist())
+        (estimate,) = form_means(scores).estimates()
+        covered += estimate.covers(mean)
+    assert 0.935 <= covered / runs <= 0.965
+
+
+def test_ignoring_clusters_would_not_cover():
+    rng, covered, runs = np.random.default_rng(7), 0, 500
+    for _ in range(runs):
+        values = rng.normal(size=200) + np.repeat(rng.normal(size=40), 5)
+        (estimate,) = form_means(document_scores(values)).estimates()
+        covered += estimate.covers(0)
+    assert covered / runs < 0.8
+
+
+def test_one_document_has_no_interval():
+    with pytest.raises(DataError, match="fewer than two documents"):
+        document_scores([[1, 0]])
+    with pytest.raises(DataError, match="one cluster"):
+        document_scores([[1, 0], [0, 1]], clusters=["p", "p"])
+    with pytest.raises(DataError, match="not a number"):
+        document_scores([[1.0, float("nan")], [0.0, 1.0]])

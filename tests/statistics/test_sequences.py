@@ -1,0 +1,58 @@
+"""Confidence sequences: coverage at all times at once, however a run stops."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multiform.errors import DataError
+from multiform.statistics.estimates import mean_estimate
+from multiform.statistics.sequences import confidence_sequence
+
+
+@pytest.mark.parametrize("mean", [0.1, 0.5, 0.8])
+def test_it_covers_at_every_moment_at_once(mean):
+    rng, runs, always = np.random.default_rng(0), 100, 0
+    for _ in range(runs):
+        sequence = confidence_sequence()
+        for _ in range(12):  # the intervals are nested, so that the last one covers only if all did
+            sequence = sequence.updated(rng.random(30) < mean)
+        always += sequence.estimate.covers(mean)
+    assert always / runs >= 0.95
+
+
+def test_scores_between_right_and_wrong_are_covered_as_well():
+    rng, runs = np.random.default_rng(4), 60
+    sequences = [confidence_sequence(rng.beta(0.5, 1.5, size=60)) for _ in range(runs)]
+    assert np.mean([sequence.estimate.covers(0.25) for sequence in sequences]) >= 0.95
+
+
+def test_stopping_when_an_ordinary_interval_excludes_the_truth_always_succeeds_in_the_end():
+    """Why an ordinary interval must not be looked at after each document."""
+    rng, runs, missed = np.random.default_rng(1), 100, 0
+    for _ in range(runs):
+        right = (rng.random(400) < 0.5).astype(float).tolist()
+        looks = [mean_estimate(right[:n]) for n in range(10, 401, 10)]
+        missed += any(not estimate.covers(0.5) for estimate in looks)
+    assert missed / runs > 0.2
+
+
+def test_it_is_not_much_wider_than_an_ordinary_interval():
+    right = np.random.default_rng(2).random(2000) < 0.6
+    ordinary = mean_estimate(right.astype(float).tolist())
+    assert confidence_sequence(right).half_width < 1.8 * float(np.ptp(ordinary.interval)) / 2
+
+
+def test_scores_may_come_in_parts():
+    scores = np.random.default_rng(3).random(60)
+    whole, parts = confidence_sequence(scores), confidence_sequence(scores[:20]).updated(scores[20:])
+    assert whole.n == parts.n
+    assert parts.low >= whole.low
+    assert parts.high <= whole.high
+    assert whole.estimate.value == pytest.approx(scores.mean())
+    assert confidence_sequence().half_width == 0.5
+
+
+def test_a_score_outside_0_and_1_is_refused():
+    with pytest.raises(DataError, match="not between 0 and 1"):
+        confidence_sequence([0.5, 1.5])

@@ -1,0 +1,78 @@
+"""Best, worst and spread of many forms: coverage after the choice, by simulation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from multiform.statistics.means import FormMeans, form_means
+from multiform.statistics.scores import document_scores
+from multiform.statistics.spread import spread_of
+from tests.statistics.simulated import forms
+
+
+def test_quartiles_and_extremes_are_those_of_the_means():
+    values = np.random.default_rng(0).random((50, 7)) + np.arange(7) / 10
+    means = form_means(document_scores(values))
+    spread = spread_of(means)
+    assert (spread.highest, spread.lowest) == (int(means.values.argmax()), int(means.values.argmin()))
+    assert spread.spread.value == pytest.approx(np.ptp(means.values))
+    assert (spread.lower_quartile, spread.median, spread.upper_quartile) == pytest.approx(
+        tuple(np.quantile(means.values, (0.25, 0.5, 0.75)))
+    )
+    assert spread.interquartile_range == pytest.approx(spread.upper_quartile - spread.lower_quartile)
+    assert spread.low.covers(spread.low.value)
+    assert spread.high.covers(spread.high.value)
+
+
+@pytest.mark.parametrize("rates", [[0.6] * 16, np.linspace(0.5, 0.62, 16).tolist(), [0.7] + [0.4] * 15])
+def test_intervals_of_the_best_and_worst_form_cover_where_naive_ones_do_not(rates):
+    rng, runs = np.random.default_rng(2), 300
+    honest = {"best": 0, "highest": 0, "worst": 0, "lowest": 0, "spread": 0}
+    naive = 0
+    for _ in range(runs):
+        means = form_means(document_scores(forms(rng, 150, rates, correlation=0.3)))
+        spread = spread_of(means, draws=1000)
+        best, worst = spread.high, spread.low
+        honest["best"] += best.covers(rates[spread.highest])
+        honest["highest"] += best.covers(max(rates))
+        honest["worst"] += worst.covers(rates[spread.lowest])
+        honest["lowest"] += worst.covers(min(rates))
+        honest["spread"] += spread.spread.covers(max(rates) - min(rates))
+        single = means.estimates()[spread.highest]
+        naive += single.covers(rates[spread.highest])
+    assert min(honest.values()) / runs >= 0.935
+    if min(rates) == max(rates):
+        assert naive / runs < 0.8
+
+
+def test_the_interval_of_the_spread_covers_zero_for_a_model_that_is_blind_to_wording():
+    rng, runs = np.random.default_rng(3), 200
+    spreads = [spread_of(form_means(document_scores(forms(rng, 150, [0.6] * 8))), draws=1000) for _ in range(runs)]
+    assert np.mean([spread.spread.low == 0 for spread in spreads]) >= 0.95
+    assert np.mean([spread.p < 0.05 for spread in spreads]) <= 0.07
+    assert np.mean([spread.spread.value for spread in spreads]) == pytest.approx(spreads[0].by_chance, rel=0.25)
+
+
+def test_forms_that_never_differ_have_no_spread_and_an_upper_bound():
+    spread = spread_of(form_means(document_scores([[1, 1, 1]] * 60 + [[0, 0, 0]] * 40)))
+    assert (spread.spread.value, spread.spread.low, spread.p) == (0, 0, 1)
+    assert 0.01 < spread.spread.interval[1] < 0.05
+
+
+def test_a_clear_spread_is_found():
+    rng = np.random.default_rng(1)
+    spread = spread_of(form_means(document_scores(forms(rng, 300, [0.8, 0.5, 0.3, 0.5]))))
+    assert (spread.highest, spread.lowest) == (0, 2)
+    low, high = spread.spread.interval
+    assert 0.35 < low < 0.5 < high < 0.65
+    assert spread.p < 0.001
+
+
+def test_one_sided_critical_values_grow_with_the_number_of_independent_forms():
+    def lower_bound(number):
+        means = FormMeans(values=np.zeros(number), covariance=np.eye(number), freedom=np.inf, n=100, rates=False)
+        return -spread_of(means, draws=40_000).high.interval[0]
+
+    assert lower_bound(2) == pytest.approx(2.24, abs=0.03)  # Šidák: the 0.975 ** (1 / 2) quantile
+    assert lower_bound(32) == pytest.approx(3.16, abs=0.05)

@@ -1,0 +1,192 @@
+"""The viewer: what its server answers, to whom, and what a browser shows of it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiform import Results, evaluate
+from multiform.cli.main import main
+from multiform.viewer import Viewer
+from multiform.viewer.leaderboard import leaderboard
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models on two forms."""
+    path = tmp_path_factory.mktemp("runs")
+    for seed in (0, 1):
+        results = evaluate(
+            model="dummy", model_args={"seed": seed}, tasks="quiz@mcqa+cloze", limit=40, progress=False, use_cache=False
+        )
+        named = {**results.provenance, "model_name": f"dummy-{seed}", "model_name_sanitized": f"dummy-{seed}"}
+        Results(forms=results.forms, run=results.run, provenance=named).save(path)
+    return path
+
+
+@pytest.fixture
+def viewer(folder: Path) -> Iterator[Viewer]:
+    with Viewer(folder) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def get(viewer: Viewer, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+    connection = http.client.HTTPConnection("127.0.0.1", viewer.server_address[1], timeout=10)
+    connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
+    response = connection.getresponse()
+    body = response.read().decode()
+    connection.close()
+    return response.status, dict(response.getheaders()), body
+
+
+def test_the_runs_of_the_folder_are_listed(viewer: Viewer) -> None:
+    status, _, body = get(viewer, "/api/runs")
+    runs = json.loads(body)["complete"]
+    assert status == 200
+    assert [run["model"] for run in runs] == ["dummy-1", "dummy-0"]
+    assert [score["form"] for score in runs[0]["scores"]] == ["quiz@mcqa", "quiz@cloze"]
+
+
+def test_samples_come_in_blocks(viewer: Viewer) -> None:
+    key = json.loads(get(viewer, "/api/runs")[2])["complete"][0]["key"]
+    report = json.loads(get(viewer, f"/api/report?runs={key}")[2])
+    assert [form["name"] for form in report["forms"]] == ["quiz@mcqa", "quiz@cloze"]
+    samples = json.loads(get(viewer, f"/api/samples?runs={key}&block=0")[2])["samples"]
+    assert len(samples) == 40
+    assert samples[0]["prompt"].startswith("Question:")
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "evil.example:80"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Sec_Fetch_Site": "cross-site"},
+    ],
+)
+def test_other_sites_are_refused(viewer: Viewer, headers: dict[str, str]) -> None:
+    status, _, body = get(viewer, "/api/runs", **headers)
+    assert (status, "dummy" in body) == (403, False)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/../pyproject.toml", "/etc/passwd", "/api/report?runs=../../x", "/api/samples?runs=", "/%2e%2e/x", "/api/report"],
+)
+def test_files_outside_of_the_folder_cannot_be_read(viewer: Viewer, path: str) -> None:
+    assert get(viewer, path)[0] == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
+def test_it_only_reads(viewer: Viewer, method: str) -> None:
+    assert get(viewer, "/api/runs", method)[0] == 501
+
+
+def test_pages_have_a_strict_policy_and_loopback_alone_is_bound(viewer: Viewer) -> None:
+    _, headers, body = get(viewer, "/")
+    assert "default-src 'none'" in headers["Content-Security-Policy"]
+    assert "unsafe" not in headers["Content-Security-Policy"]
+    assert viewer.server_address[0] == "127.0.0.1"
+    assert "http://" not in body
+    assert "https://" not in body
+
+
+def test_a_broken_file_is_named_among_the_others(viewer: Viewer, folder: Path) -> None:
+    broken = folder / "results_2020-01-01T00-00-00.000000.json"
+    broken.write_text("{")
+    runs = json.loads(get(viewer, "/api/runs")[2])["complete"]
+    assert "is no results file" in runs[-1]["problem"]
+    assert len(runs) == 3
+    broken.unlink()
+
+
+def test_a_run_that_goes_on_is_shown_with_how_far_it_is(viewer: Viewer, folder: Path) -> None:
+    state = {
+        "status": "running",
+        "updated": "2026-01-02T03:04:05",
+        "model": "big",
+        "forms": {"quiz@mcqa": {"documents": 100, "scored": 25, "failed": 0}},
+        "requests": {"needed": 400, "cached": 0, "answered": 100, "failed": 0},
+    }
+    (folder / "run_abc.json").write_text(json.dumps(state))
+    (shown,) = json.loads(get(viewer, "/api/runs")[2])["going_on"]
+    assert (shown["status"], shown["requests"]["answered"]) == ("running", 100)
+    (folder / "run_abc.json").unlink()
+
+
+def result(model: str, scores: dict[str, float]) -> Results:
+    """Results of a model with these scores and no samples."""
+    base = evaluate(model="dummy", tasks=[f"quiz@{name}" for name in scores], limit=4, progress=False)
+    from dataclasses import replace
+
+    forms = [
+        replace(
+            form,
+            estimates={
+                "acc,none": replace(form.estimates["acc,none"], value=value, low=value - 0.01, high=value + 0.01)
+            },
+        )
+        for form, value in zip(base.forms, scores.values(), strict=True)
+    ]
+    return replace(base, forms=forms, provenance={**base.provenance, "model_name": model})
+
+
+def test_the_leaderboard_finds_orders_that_reverse() -> None:
+    board = leaderboard(
+        {
+            "1": result("a", {"mcqa": 0.8, "cloze": 0.4}),
+            "2": result("b", {"mcqa": 0.6, "cloze": 0.5}),
+            "3": result("c", {"mcqa": 0.1, "cloze": 0.1}),
+        }
+    )
+    (reversal,) = board["reversals"]
+    assert (reversal["ahead"], reversal["behind"], reversal["form"], reversal["other"]) == (
+        "a",
+        "b",
+        "quiz@mcqa",
+        "quiz@cloze",
+    )
+    assert reversal["clear"]
+    assert board["tau"][0]["tau"] == pytest.approx(1 / 3)
+
+
+def test_a_folder_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["view", "nowhere"]) == 2
+    assert "nowhere: there is no such folder; name the --output_path of a run" in capsys.readouterr().err
+
+
+@pytest.mark.process
+def test_a_browser_compares_two_runs(viewer: Viewer, open_page: Callable[..., Any]) -> None:
+    page = open_page(viewer.url)
+    assert "dummy-0" in page.locator("#leaderboard").inner_text()
+    for box in page.locator("#runs input[type=checkbox]").all():
+        page.locator(f"[aria-label='{box.get_attribute('aria-label')}']").check()
+    page.get_by_role("button", name="compare 2 runs").click()
+    page.wait_for_selector("#differences")
+    assert "dummy-1" in page.locator("#differences").inner_text()
+    page.keyboard.press("j")
+    page.wait_for_selector(".detail pre.text")
+
+
+@pytest.mark.process
+def test_a_browser_sees_runs_as_they_come(viewer: Viewer, folder: Path, open_page: Callable[..., Any]) -> None:
+    page = open_page(viewer.url)
+    assert page.locator("#going-on").count() == 0
+    state = {"status": "running", "model": "<b>big</b>", "forms": {}, "requests": {"needed": 4, "answered": 1}}
+    (folder / "run_abc.json").write_text(json.dumps(state))
+    page.wait_for_selector("#going-on", timeout=8000)
+    assert "<b>big</b>" in page.locator("#going-on").inner_text()
+    assert page.locator("[role=progressbar]").get_attribute("aria-valuenow") == "25"
+    (folder / "run_abc.json").unlink()
