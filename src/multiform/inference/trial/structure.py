@@ -73,7 +73,7 @@ def obstacle(model: PreTrainedModel) -> str:
     if not has_plain_cache(model):
         config = model.config.get_text_config()
         if "chunked_attention" in (getattr(config, "layer_types", None) or ()):
-            return full_attention_length(config)[1]
+            return plain_attention_length(config)[1]
         return "it keeps no keys and values for each token"
     if model.config._attn_implementation not in ATTENTION:
         return f"its attention is '{model.config._attn_implementation}'"
