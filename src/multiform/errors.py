@@ -6,6 +6,9 @@
     │   └── MissingColumnError    a field names a column that a document does not have
     ├── UsageError      a command line or function call names or combines things wrongly
     └── ModelError      a model could not be loaded, or failed on a request
+        └── IncompleteRunError    a run ended before all documents were scored
+
+    RunInterrupted      a KeyboardInterrupt: Ctrl-C or SIGTERM ended a run
 
 Every message reads ``where: what; what to do``. The first three are the user's input (exit
 code 2), a ModelError is a failed run (exit code 1).
@@ -16,7 +19,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 
 class MultiformError(Exception):
@@ -71,6 +74,27 @@ class UsageError(MultiformError):
 
 class ModelError(MultiformError):
     """A model could not be loaded or failed on a request."""
+
+
+class IncompleteRunError(ModelError):
+    """A run ended before all its documents were scored, because requests or the model failed.
+
+    `results` holds the scores of the documents that were scored; None where there are none.
+    """
+
+    results: Any = None
+
+
+class RunInterrupted(KeyboardInterrupt):
+    """Ctrl-C or SIGTERM ended a run; `signal` is the number of the signal.
+
+    `results` holds the scores of the documents that were scored; None where there are none.
+    """
+
+    def __init__(self, what: str, *, signal: int, results: Any = None) -> None:
+        super().__init__(what)
+        self.signal = signal
+        self.results = results
 
 
 def nearest(name: str, known: Iterable[str], *, listed: str = "known") -> str:

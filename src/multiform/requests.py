@@ -6,11 +6,12 @@ A request holds content alone, so that equal requests of different forms are one
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
-from multiform.media import Media
+from multiform.media import Media, MediaText
 
 T = TypeVar("T")
 
@@ -39,16 +40,45 @@ def resolved_names(gen_kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return resolved
 
 
+class ChatText(MediaText):
+    """A conversation as one text, for a server that gets it as messages again.
+
+    The type alone says so: a document's text that looks like messages is text.
+
+    >>> ChatText.of([{"role": "user", "content": "Hi"}])
+    '[{"role": "user", "content": "Hi"}]'
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, messages: Sequence[Mapping[str, Any]]) -> ChatText:
+        """The messages as a text."""
+        return cls(json.dumps([dict(message) for message in messages], ensure_ascii=False))
+
+
 @dataclass(frozen=True, slots=True)
 class LoglikelihoodRequest:
     """How likely is this continuation after this context?
 
-    `media` are the images and sounds that the marks in the context stand for, in their order.
+    `media` are the images and sounds that the marks in the context stand for, in their order; `chat` says that
+    the context is a `ChatText`.
     """
 
     context: str
     continuation: str
     media: tuple[Media, ...] = ()
+    chat: bool = False
+
+    @classmethod
+    def of(cls, context: str, continuation: str, media: tuple[Media, ...] = ()) -> LoglikelihoodRequest:
+        """The request after a prompt, which may be a `ChatText`."""
+        return cls(str(context), continuation, media, isinstance(context, ChatText))
+
+    @property
+    def prompt(self) -> str:
+        """The context, as a `ChatText` where it is one."""
+        return ChatText(self.context, self.media) if self.chat else self.context
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +93,28 @@ class GenerationRequest:
     """What does the model write after this context?
 
     `options` are the generation arguments as sorted pairs; `sample` tells repeats apart; `media`
-    are the images and sounds that the marks in the context stand for, in their order.
+    are the images and sounds that the marks in the context stand for, in their order; `chat` says that the
+    context is a `ChatText`.
     """
 
     context: str
     options: tuple[tuple[str, Any], ...] = ()
     sample: int = 0
     media: tuple[Media, ...] = ()
+    chat: bool = False
 
     @classmethod
     def of(
         cls, context: str, gen_kwargs: Mapping[str, Any], sample: int = 0, media: tuple[Media, ...] = ()
     ) -> GenerationRequest:
+        """The request after a prompt, which may be a `ChatText`."""
         frozen = {k: tuple(v) if isinstance(v, list) else v for k, v in gen_kwargs.items()}
-        return cls(context, tuple(sorted(frozen.items())), sample, media)
+        return cls(str(context), tuple(sorted(frozen.items())), sample, media, isinstance(context, ChatText))
+
+    @property
+    def prompt(self) -> str:
+        """The context, as a `ChatText` where it is one."""
+        return ChatText(self.context, self.media) if self.chat else self.context
 
     @property
     def gen_kwargs(self) -> dict[str, Any]:
@@ -91,19 +129,39 @@ Response: TypeAlias = tuple[int, T]
 
 @dataclass(frozen=True, slots=True)
 class LLOutput:
-    """The answer to a (rolling) log-likelihood request; `tokens` is the length of what was scored."""
+    """The answer to a (rolling) log-likelihood request; `tokens` is the length of what was scored.
+
+    `context_truncated` says that the beginning of the context was cut off, as it did not fit into the model's.
+    """
 
     loglikelihood: float
     is_greedy: bool = False
     tokens: int | None = None
+    context_truncated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The answer to a generation request; `truncated` when it ran into the token limit."""
+    """The answer to a generation request; `truncated` when it ran into the token limit.
+
+    `context_truncated` says that the beginning of the prompt was cut off, as it did not fit into the model's context.
+    """
 
     text: str
     truncated: bool = False
+    context_truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailedRequest:
+    """What a model returns in place of a response when a request failed for good: it is counted and named in the
+    results, and never stored or scored.
+
+    `reason` says on one line why it failed, and `retried` how often it was asked again.
+    """
+
+    reason: str
+    retried: int = 0
 
 
 Output: TypeAlias = LLOutput | Completion

@@ -267,7 +267,8 @@ def _run(block: Block) -> None:
             with Viewer(words[2]) as viewer:
                 assert viewer.runs.listed(), line
         else:
-            assert main(_stand_ins(words[1:])) == 0, line
+            code = main(_stand_ins(words[1:]))
+            assert code == 0 or (code == 1 and words[1] == "lint"), line  # it may find something
     assert ran
 
 

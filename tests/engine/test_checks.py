@@ -70,8 +70,8 @@ def test_the_same_of_a_task_names_its_file(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     file = tmp_path / "t.yaml"
     file.write_text("task: t\ndataset_path: missing.jsonl\ntest_split: test\ndoc_to_text: q\ndoc_to_target: a\n")
-    file.write_text(file.read_text() + "generation_kwargs: {num_beams: 4}\n")
-    with pytest.raises(UsageError, match=r"t.yaml:6: generation_kwargs: num_beams: beam search is not supported"):
+    file.write_text(file.read_text() + "generation_kwargs: {num_beans: 4}\n")
+    with pytest.raises(UsageError, match=r"t.yaml:6: generation_kwargs: unknown generation argument 'num_beans'"):
         evaluate(model="hf", model_args={"pretrained": str(tmp_path)}, tasks=str(file))
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from multiform.engine.executors import LocalExecutor, Unit, responses, units
+from multiform.engine.store import Store
 from multiform.errors import ModelError
 from multiform.models.dummy import DummyModel
 from multiform.requests import (
+    Completion,
+    FailedRequest,
     GenerationRequest,
     LLOutput,
     LoglikelihoodRequest,
@@ -19,6 +25,7 @@ from multiform.requests import (
     Response,
     RollingRequest,
 )
+from multiform.stopping import request_stop, stoppable
 
 REQUESTS: list[Request] = [
     GenerationRequest.of("Say", {"until": ["\n"]}),
@@ -44,6 +51,13 @@ class Forgetful(DummyModel):
         return super().loglikelihood(requests[:-1])
 
 
+class Twice(DummyModel):
+    """Answers the first request again and again."""
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+        yield from [(0, LLOutput(-1.0)), (0, LLOutput(-2.0))]
+
+
 class Broken(DummyModel):
     """Fails after its first answer."""
 
@@ -55,7 +69,7 @@ class Broken(DummyModel):
 class Elsewhere:
     """Does every unit in a thread of its own, as another machine would."""
 
-    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output]]:
+    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         with ThreadPoolExecutor() as pool:
             for done in pool.map(lambda unit: list(LocalExecutor(DummyModel()).run([unit])), units):
                 yield from done
@@ -91,9 +105,52 @@ def test_units_may_be_smaller_than_all_that_is_asked() -> None:
     assert dict(LocalExecutor(DummyModel()).run(apart)) == dict(responses(LocalExecutor(DummyModel()), REQUESTS))
 
 
-def test_a_request_without_an_answer_is_an_error() -> None:
-    with pytest.raises(ModelError, match="model 'dummy' left 1 of 2 requests without an answer"):
-        list(responses(LocalExecutor(Forgetful()), REQUESTS))
+def test_a_request_without_an_answer_has_failed() -> None:
+    answers = dict(responses(LocalExecutor(Forgetful()), REQUESTS))
+    assert answers.pop(LoglikelihoodRequest("a", "c")) == FailedRequest(reason="model 'dummy' gave no response")
+    assert not any(isinstance(answer, FailedRequest) for answer in answers.values())
+
+
+def test_a_request_with_two_answers_is_an_error() -> None:
+    with pytest.raises(ModelError, match="model 'dummy' gave a second response to request 0"):
+        list(responses(LocalExecutor(Twice()), REQUESTS))
+
+
+@pytest.mark.parametrize(
+    ("output", "reason"),
+    [
+        (LLOutput(math.nan), "the log-likelihood is nan"),
+        (LLOutput(math.inf), "the log-likelihood is inf"),
+        (LLOutput("low"), "the log-likelihood is 'low'"),  # type: ignore[arg-type]
+        (Completion("yes"), "expected a log-likelihood, got Completion"),
+        (-1.0, "expected a log-likelihood, got -1.0"),
+        (FailedRequest(reason="HTTP 400", retried=3), "HTTP 400"),
+    ],
+)
+def test_what_is_no_response_has_failed_and_is_not_stored(output: Any, reason: str, tmp_path: Path) -> None:
+    class Bad(DummyModel):
+        def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+            yield 0, output
+            yield 1, LLOutput(-math.inf)
+
+    store = Store(tmp_path / "answers.db")
+    answers = dict(responses(LocalExecutor(Bad()), REQUESTS, identity="bad", store=store))
+    failed = answers[LoglikelihoodRequest("a", "b")]
+    assert isinstance(failed, FailedRequest)
+    assert failed.reason.startswith(reason)
+    assert answers[LoglikelihoodRequest("a", "c")] == LLOutput(-math.inf)
+    stored = store.known("bad", REQUESTS)
+    assert LoglikelihoodRequest("a", "b") not in stored
+    assert LoglikelihoodRequest("a", "c") in stored
+
+
+def test_after_a_stop_the_stream_ends_with_the_next_answer() -> None:
+    with stoppable():
+        stream = responses(LocalExecutor(DummyModel()), REQUESTS)
+        next(stream)
+        request_stop()
+        assert list(stream) == []
+    assert len(list(responses(LocalExecutor(DummyModel()), REQUESTS))) == 5
 
 
 def test_a_failing_model_is_an_error_and_keeps_what_it_answered() -> None:

@@ -7,87 +7,15 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from multiform.engine.store import Store
+from tests.engine.conftest import Runs
 
 pytestmark = pytest.mark.process
-
-#: A command line whose model takes its time and notes every request that it is asked.
-SLOW = """
-import sys, time
-from multiform.cli.main import main
-from multiform.models import register_model
-from multiform.models.dummy import DummyModel
-
-@register_model("slow")
-class SlowModel(DummyModel):
-    name = "slow"
-    stored = True
-
-    def loglikelihood(self, requests):
-        with open("asked.txt", "a") as asked:
-            for position, output in super().loglikelihood(requests):
-                print(repr(requests[position]), file=asked, flush=True)
-                time.sleep(0.01)
-                yield position, output
-
-sys.exit(main(sys.argv[1:]))
-"""
-RUN = ["run", "--model", "slow", "--tasks", "quiz@mcqa+cloze", "--json", "--limit", "20"]
-
-
-class Runs:
-    """Runs of one command in one folder."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        (folder / "slow.py").write_text(SLOW)
-        self.env = {**os.environ, "MULTIFORM_STORE": str(folder / "answers.db")}
-
-    def start(self, *more: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "slow.py", *RUN, *more]
-        return subprocess.Popen(
-            command,
-            cwd=self.folder,
-            env=self.env,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # also in the background
-        )
-
-    def finish(self, *more: str) -> dict[str, Any]:
-        process = self.start(*more)
-        out, err = process.communicate(timeout=60)
-        assert process.returncode == 0, err.decode()
-        made: dict[str, Any] = json.loads(out)
-        return made
-
-    def asked(self) -> list[str]:
-        """What the model was asked since the last time, in order."""
-        file = self.folder / "asked.txt"
-        lines = file.read_text().splitlines() if file.exists() else []
-        file.unlink(missing_ok=True)
-        return lines
-
-    def stopped(self, signum: int) -> tuple[int, str, list[str]]:
-        """Start a run, stop it after some answers: its exit code, what it said, and what it had asked."""
-        process = self.start()
-        file = self.folder / "asked.txt"
-        while not file.exists() or len(file.read_bytes().splitlines()) < 60:
-            time.sleep(0.01)
-        process.send_signal(signum)
-        _, err = process.communicate(timeout=60)
-        return process.returncode, err.decode(), self.asked()
-
-
-@pytest.fixture
-def runs(tmp_path: Path) -> Runs:
-    return Runs(tmp_path)
 
 
 def scores(results: dict[str, Any]) -> Any:
@@ -129,6 +57,66 @@ def test_an_interrupted_run_says_how_to_go_on_and_loses_nothing(runs: Runs) -> N
     runs.finish()
     # The request that was being answered is asked again, and none that had its answer.
     assert len(set(before) & set(runs.asked())) <= 1
+
+
+@pytest.mark.parametrize(
+    ("signum", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+def test_a_stopped_run_leaves_partial_results_that_the_finished_one_replaces(
+    signum: int, code: int, word: str, runs: Runs
+) -> None:
+    output = ("--output_path", "out", "--log_samples")
+    ended, err, asked = runs.stopped(signum, *output)
+    assert (ended, err.splitlines()[-1].partition(":")[0]) == (code, word)
+    folder = runs.folder / "out" / "slow"
+    assert sorted(path.name.rpartition("_")[0] for path in folder.iterdir()) == [
+        "partial_results",
+        "partial_samples",
+        "run",
+    ]
+    [results], [samples], [state] = (
+        list(folder.glob(f"{kind}_*")) for kind in ("partial_results", "partial_samples", "run")
+    )
+    partial = json.loads(results.read_text())
+    assert partial["status"] == "stopped"
+    scored = sum(count["effective"] for count in partial["n-samples"].values())
+    assert 0 < scored <= len(asked) // 4
+    assert len(samples.read_text().splitlines()) == scored
+    told = json.loads(state.read_text())
+    assert (told["status"], told["requests"]["answered"]) == ("stopped", len(asked))
+    assert sum(form["scored"] for form in told["forms"].values()) == scored
+    finished = runs.finish(*output)
+    assert (finished["status"], len(finished["results"])) == ("complete", 2)
+    assert {path.name.partition("_")[0] for path in folder.iterdir()} == {"results", "samples"}
+
+
+def test_a_second_interrupt_does_not_wait(runs: Runs) -> None:
+    process = runs.start(pause=30)
+    runs.await_answers(1)
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(timeout=1)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=10)
+    assert process.returncode == 130
+    assert "finishing what is in flight; once more stops at once" in err.decode()
+    assert err.decode().splitlines()[-1].endswith("run the same command again to go on")
+
+
+def test_an_interrupt_without_a_store_does_not_promise_anything(runs: Runs) -> None:
+    code, err, _ = runs.stopped(signal.SIGINT, "--no_cache")
+    assert code == 130
+    assert err.splitlines()[-1] == "interrupted: the responses are not stored: run the same command again to start over"
+
+
+def test_a_killed_run_can_be_looked_at(runs: Runs) -> None:
+    runs.stopped(signal.SIGKILL, "--output_path", "out", "--log_samples")
+    folder = runs.folder / "out" / "slow"
+    [state], [samples] = folder.glob("run_*.json"), folder.glob("partial_samples_*.jsonl")
+    assert json.loads(state.read_text())["status"] == "running"
+    *lines, last = samples.read_text().split("\n")
+    assert {json.loads(line)["form"] for line in lines} <= {"quiz@mcqa", "quiz@cloze"}
+    assert (len(lines) >= 10, last) == (True, "")
 
 
 def test_without_a_store_all_is_asked_again(runs: Runs) -> None:

@@ -59,7 +59,7 @@ def test_until_is_a_string_or_a_list(given: Any, until: tuple[str, ...]) -> None
         ({"top_p": 3}, "top_p must be a number from 0 to 1"),
         ({"max_gen_toks": 0}, "max_gen_toks must be a number of at least 1"),
         ({"max_gen_toks": 1.5}, "max_gen_toks must be"),
-        ({"num_beams": 4}, "beam search is not supported"),
+        ({"num_beams": 0}, "num_beams must be a number of at least 1"),
         ({"do_sample": "yes"}, "do_sample must be true or false"),
     ],
 )

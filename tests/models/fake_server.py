@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from multiform.models.servers.fingerprint import PROBE
+
 
 @dataclass
 class Fault:
@@ -39,10 +41,23 @@ class Asked:
 
 @dataclass
 class FakeServer:
-    """A running server; `reply` says what the model writes, `faults` what goes wrong next."""
+    """A running server; `reply` says what the model writes, `faults` what goes wrong next.
+
+    Faults are for what is asked about documents: small requests that find out about the server are recorded
+    apart and go well, unless `probe_faults` has some.
+    """
 
     base_url: str = ""
     asked: list[Asked] = field(default_factory=list)
+    probes: list[Asked] = field(default_factory=list)
+    probe_faults: deque[Fault] = field(default_factory=deque)
+    #: What the list of models says beside their names; None where there is no list.
+    model_facts: dict[str, Any] | None = field(default_factory=dict)
+    system_fingerprint: str | None = None
+    #: How many alternatives of a token are listed.
+    alternatives: int = 20
+    #: What goes wrong with a request, by its prompt; before `faults`.
+    fault_of: Callable[[str], Fault | None] = lambda prompt: None
     faults: deque[Fault] = field(default_factory=deque)
     reply: Callable[[str], str] = lambda prompt: f"You said: {prompt}"
     #: Fields to leave out of an answer's `logprobs`, as some servers do.
@@ -56,6 +71,20 @@ class FakeServer:
     busiest: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
+    def answer(self, path: str, payload: dict[str, Any]) -> dict[str, Any] | None:
+        """The answer to a request that goes well; None where nothing is at the path."""
+        if path.endswith("/chat/completions"):
+            return _chat(self, payload)
+        return _completions(self, payload) if path.endswith("/completions") else None
+
+    def error(self, fault: Fault) -> dict[str, Any]:
+        """The body of an error."""
+        return {"error": {"message": fault.message}}
+
+    def model_list(self, path: str) -> dict[str, Any]:
+        """What the server says about its models."""
+        return {"object": "list", "data": [{"id": "other"}, {"id": "tiny", **(self.model_facts or {})}]}
+
     def fail(self, times: int = 1, **fault: Any) -> None:
         """Let the next requests go wrong."""
         self.faults.extend(Fault(**fault) for _ in range(times))
@@ -65,6 +94,18 @@ class FakeServer:
         """The log-likelihood of the tokens from `start` on, and whether all of them are the likeliest."""
         pairs = list(zip(tokens[start - 1 :], tokens[start:], strict=False))
         return sum(logprob(*pair) or 0.0 for pair in pairs), all(is_best(*pair) for pair in pairs)
+
+
+#: The prompts that find out about a server.
+PROBES = (PROBE, "one two three four")
+
+
+def prompt_of(payload: dict[str, Any]) -> str:
+    """The prompt of a request, or its last message."""
+    if "contents" in payload:
+        return str(payload["contents"][-1]["parts"][-1].get("text", ""))
+    prompt = payload["messages"][-1]["content"] if "messages" in payload else payload.get("prompt", "")
+    return prompt if isinstance(prompt, str) else json.dumps(prompt)
 
 
 def logprob(before: str | None, token: str) -> float | None:
@@ -86,9 +127,10 @@ def words(text: str) -> list[str]:
 
 
 @contextmanager
-def fake_server() -> Iterator[FakeServer]:
-    state = FakeServer()
-    http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(state))
+def fake_server(port: int = 0, state: FakeServer | None = None) -> Iterator[FakeServer]:
+    """A running server, of OpenAI's protocol unless its state says otherwise."""
+    state = state or FakeServer()
+    http = ThreadingHTTPServer(("127.0.0.1", port), _handler(state))
     http.daemon_threads = True
     state.base_url = f"http://127.0.0.1:{http.server_port}/v1"
     thread = threading.Thread(target=http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
@@ -105,11 +147,22 @@ def _handler(state: FakeServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def do_GET(self) -> None:
+            if state.model_facts is None:
+                self._send(404, json.dumps({"error": {"message": f"no route {self.path}"}}).encode())
+            else:
+                self._send(200, json.dumps(state.model_list(self.path)).encode())
+
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
+            asked = Asked(self.path, dict(self.headers), json.loads(body), time.monotonic())
+            prompt = prompt_of(asked.payload)
+            probe = prompt in PROBES
             with state.lock:
-                state.asked.append(Asked(self.path, dict(self.headers), json.loads(body), time.monotonic()))
-                fault = state.faults.popleft() if state.faults else None
+                (state.probes if probe else state.asked).append(asked)
+                faults = state.probe_faults if probe else state.faults
+                fault = None if probe else state.fault_of(prompt)
+                fault = fault or (faults.popleft() if faults else None)
                 state.busy += 1
                 state.busiest = max(state.busiest, state.busy)
             try:
@@ -126,13 +179,12 @@ def _handler(state: FakeServer) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 return
             if fault and fault.status >= 400:
-                self._send(fault.status, json.dumps({"error": {"message": fault.message}}).encode(), fault.headers)
+                body = fault.body or json.dumps(state.error(fault)).encode()
+                self._send(fault.status, body, fault.headers)
             elif fault and fault.body is not None:
                 self._send(200, fault.body, fault.headers)
-            elif self.path.endswith("/chat/completions"):
-                self._send(200, json.dumps(_chat(state, payload)).encode())
-            elif self.path.endswith("/completions"):
-                self._send(200, json.dumps(_completions(state, payload)).encode())
+            elif answer := state.answer(self.path.partition("?")[0], payload):
+                self._send(200, json.dumps(answer).encode())
             else:
                 self._send(404, json.dumps({"error": {"message": f"no route {self.path}"}}).encode())
 
@@ -164,7 +216,23 @@ def _written(state: FakeServer, prompt: str, payload: dict[str, Any]) -> tuple[s
 def _chat(state: FakeServer, payload: dict[str, Any]) -> dict[str, Any]:
     text, reason = _written(state, payload["messages"][-1]["content"], payload)
     choice = {"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": reason}
-    return {"object": "chat.completion", "choices": [choice]}
+    if payload.get("logprobs") and state.alternatives:
+        listed = _alternatives(state, payload["messages"][-1]["content"], payload["top_logprobs"])
+        top = [{"token": token, "logprob": value, "bytes": None} for token, value in listed.items()]
+        choice["logprobs"] = {"content": [{**top[0], "top_logprobs": top}]}
+    return _response(state, "chat.completion", [choice])
+
+
+def _response(state: FakeServer, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
+    version = {"system_fingerprint": state.system_fingerprint} if state.system_fingerprint else {}
+    return {"object": kind, "choices": choices, "model": "tiny", **version}
+
+
+def _alternatives(state: FakeServer, prompt: str, number: int) -> dict[str, float]:
+    """The likeliest first tokens after a prompt: labels and words, in an order that the prompt decides."""
+    tokens = ["A", " B", "C", "D", *(f"word{n}" for n in range(number))]
+    ranked = sorted(tokens, key=lambda token: -(logprob(prompt, token) or 0))[: min(number, state.alternatives)]
+    return {token: -1.0 - place for place, token in enumerate(ranked)}
 
 
 def _completions(state: FakeServer, payload: dict[str, Any]) -> dict[str, Any]:
@@ -175,10 +243,14 @@ def _completions(state: FakeServer, payload: dict[str, Any]) -> dict[str, Any]:
         shown = prompt if isinstance(prompt, str) else " ".join(map(str, prompt))
         text, reason = _written(state, shown, payload)
         choice: dict[str, Any] = {"index": index, "text": text, "finish_reason": reason}
-        if payload.get("logprobs"):
+        if payload.get("logprobs") and (state.echoes and payload.get("echo")):
             choice["logprobs"] = _logprobs(state, prompt, text)
+        elif payload.get("logprobs") and state.alternatives:
+            listed = _alternatives(state, shown, payload["logprobs"])
+            first, value = next(iter(listed.items()))
+            choice["logprobs"] = {"tokens": [first], "token_logprobs": [value], "top_logprobs": [listed]}
         choices.append(choice)
-    return {"object": "text_completion", "choices": choices}
+    return _response(state, "text_completion", choices)
 
 
 def _logprobs(state: FakeServer, prompt: str | list[int], text: str) -> dict[str, Any]:
@@ -186,7 +258,7 @@ def _logprobs(state: FakeServer, prompt: str | list[int], text: str) -> dict[str
     if isinstance(prompt, str) and state.first_token is not None:
         tokens = [state.first_token, *tokens]
     written = words(text)[:1] or ["<end>"]
-    tokens = [*tokens, *written] if state.echoes else written
+    tokens = [*tokens, *written]
     scores = [logprob(before, token) for before, token in zip([None, *tokens], tokens, strict=False)]
     tops: list[dict[str, float] | None] = [None]
     for before, token, score in zip(tokens, tokens[1:], scores[1:], strict=False):

@@ -127,9 +127,15 @@ FLAGS = [
 CHAT = ["--apply_chat_template", "--system_instruction", "Be brief.", "--num_fewshot", "2"]
 
 #: Keys that lm-eval does not have.
-OURS = ["intervals", "forms", "date_iso", "multiform_version", "model_identity", "config/num_fewshot"]
+OURS = [
+    *("intervals", "forms", "status", "failures", "date_iso", "multiform_version", "model_identity"),
+    *("config/num_fewshot", "config/generation_config"),
+]
 #: Keys of a samples file that lm-eval does not have; they come after all of its own.
-OURS_IN_SAMPLES = ["prediction", "gold", "choices", "labels", "loglikelihoods", "is_greedy", "truncated", "steps"]
+OURS_IN_SAMPLES = [
+    *("prediction", "gold", "choices", "labels", "loglikelihoods", "is_greedy", "num_tokens"),
+    *("completions_truncated", "contexts_truncated", "steps"),
+]
 #: Values that differ from run to run, or that say more here: the content of a local model, a standard error.
 OTHERWISE = [
     *("date", "pretty_env_info", "total_evaluation_time_seconds", "config/model_sha"),

@@ -77,6 +77,15 @@ def test_subjects_are_folded_into_their_group(renamed) -> None:
     assert len(text.splitlines()) < 12
 
 
+def test_a_group_without_a_score_under_one_form_stays_folded(renamed) -> None:
+    results = renamed([(subject, label) for label in ("mcqa", "cloze") for subject in ("s1", "s2")])
+    groups = [_group(label, [f for f in results.forms if f.name.endswith(label)]) for label in ("mcqa", "cloze")]
+    folded = replace(results, groups=[groups[0], replace(groups[1], estimates={})])
+    text = folded.table()
+    assert "mmlu@cloze: the group has no score; see --table long" in text
+    assert len(scores(text)) == 1
+
+
 def _group(label: str, forms: list[FormResult]) -> GroupResult:
     return GroupResult(
         name=f"mmlu@{label}",

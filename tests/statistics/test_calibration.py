@@ -23,7 +23,7 @@ def test_the_error_is_the_weighted_sum_of_gaps():
 
 @pytest.mark.parametrize("shift", [0.0, 0.05, 0.2])
 def test_the_interval_covers_the_error(shift):
-    rng, runs = np.random.default_rng(4), 400
+    rng, runs = np.random.default_rng(4), 200
     errors = [calibration(*simulated(rng, 300, shift)).error for _ in range(runs)]
     assert np.mean([error.covers(shift) for error in errors]) >= 0.95
     assert np.mean([error.high for error in errors]) < shift + 0.17  # which is no empty promise

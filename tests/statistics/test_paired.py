@@ -80,7 +80,7 @@ def test_all_pairs_are_there_and_corrected_together():
 
 @pytest.mark.parametrize("kind", ["rates", "scores", "clustered", "group"])
 def test_95_percent_intervals_of_differences_cover_95_percent(kind):
-    rng, covered, runs = np.random.default_rng(11), 0, 2500
+    rng, covered, runs = np.random.default_rng(11), 0, 1500
     for _ in range(runs):
         if kind == "rates":
             truth, scores = 0.05, document_scores(forms(rng, 200, [0.65, 0.6]))
@@ -101,7 +101,7 @@ def test_95_percent_intervals_of_differences_cover_95_percent(kind):
 
 @pytest.mark.parametrize("kind", ["mcnemar", "sign flips", "clustered sign flips"])
 def test_the_test_keeps_its_level(kind):
-    rng, runs = np.random.default_rng(5), 2000
+    rng, runs = np.random.default_rng(5), 1500
     if kind == "mcnemar":
         right = forms(rng, 150 * runs, [0.6, 0.6]).reshape(runs, 150, 2).astype(float)
         flips = right[:, :, 0] - right[:, :, 1]
@@ -116,13 +116,13 @@ def test_the_test_keeps_its_level(kind):
 
 
 def test_equal_models_differ_in_at_most_five_percent_of_runs():
-    rng, runs = np.random.default_rng(8), 1000
+    rng, runs = np.random.default_rng(8), 500
     found = [paired_difference(document_scores(forms(rng, 120, [0.7, 0.7]))).p < 0.05 for _ in range(runs)]
     assert np.mean(found) <= 0.05
 
 
 def test_holm_bounds_the_probability_of_any_false_finding():
-    rng, runs = np.random.default_rng(9), 600
+    rng, runs = np.random.default_rng(9), 400
     any_found = [
         min(pair.p_holm for pair in paired_differences(document_scores(forms(rng, 150, [0.6] * 5)))) < 0.05
         for _ in range(runs)

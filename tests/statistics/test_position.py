@@ -28,7 +28,7 @@ def test_a_model_that_prefers_the_first_position_is_found_out():
 
 
 def test_a_model_that_guesses_has_no_bias():
-    rng, runs = np.random.default_rng(1), 400
+    rng, runs = np.random.default_rng(1), 300
     biases = []
     for _ in range(runs):
         golds = rng.integers(0, 4, size=200)

@@ -27,7 +27,7 @@ def test_quartiles_and_extremes_are_those_of_the_means():
 
 @pytest.mark.parametrize("rates", [[0.6] * 16, np.linspace(0.5, 0.62, 16).tolist(), [0.7] + [0.4] * 15])
 def test_intervals_of_the_best_and_worst_form_cover_where_naive_ones_do_not(rates):
-    rng, runs = np.random.default_rng(2), 600
+    rng, runs = np.random.default_rng(2), 300
     honest = {"best": 0, "highest": 0, "worst": 0, "lowest": 0, "spread": 0}
     naive = 0
     for _ in range(runs):
@@ -47,7 +47,7 @@ def test_intervals_of_the_best_and_worst_form_cover_where_naive_ones_do_not(rate
 
 
 def test_the_interval_of_the_spread_covers_zero_for_a_model_that_is_blind_to_wording():
-    rng, runs = np.random.default_rng(3), 300
+    rng, runs = np.random.default_rng(3), 200
     spreads = [spread_of(form_means(document_scores(forms(rng, 150, [0.6] * 8))), draws=1000) for _ in range(runs)]
     assert np.mean([spread.spread.low == 0 for spread in spreads]) >= 0.95
     assert np.mean([spread.p < 0.05 for spread in spreads]) <= 0.07

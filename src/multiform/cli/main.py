@@ -7,12 +7,13 @@ import contextlib
 import io
 import logging
 import os
+import signal
 import sys
 from collections.abc import Sequence
 
-from multiform.cli import compare, convert, formats, ls, plot, report, run, show, validate, view
+from multiform.cli import compare, convert, formats, lint, ls, plot, report, run, score, show, store, validate, view
 from multiform.cli.parser import Parser
-from multiform.errors import MultiformError, UsageError, nearest, reason
+from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, reason
 
 _EXAMPLES = """\
 examples:
@@ -24,22 +25,28 @@ examples:
   multiform show quiz@cot --num_fewshot 2              the exact prompt that a model gets
   multiform ls formats                                 the formats, with their descriptions
   multiform validate my_task.yaml                      what is wrong with a task, and where
+  multiform lint my_task.yaml@all                      what would spoil its scores, before a model is asked
   multiform convert my_task.yaml --to style            the same task in another dialect
   multiform formats explain mcq::gpqa                  a format's fields, its prompt, and its other names
+  multiform score results --metrics acc,brier_score    other metrics of a run whose samples were logged
+  multiform store ls                                   the responses that are stored, by model
 
 'multiform COMMAND --help' explains a command.
 """
 _COMMANDS = {
     "run": run,
     "report": report,
-    "compare": compare,
     "view": view,
+    "compare": compare,
     "plot": plot,
+    "score": score,
     "show": show,
     "ls": ls,
     "validate": validate,
+    "lint": lint,
     "convert": convert,
     "formats": formats,
+    "store": store,
 }
 
 logger = logging.getLogger("multiform")
@@ -62,7 +69,7 @@ def parser() -> Parser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; the exit code is 0, 1 (failed), 2 (wrong input) or 130 (interrupted)."""
+    """Run a command line; the exit code is 0, 1 (failed), 2 (wrong input), 130 (interrupted) or 143 (terminated)."""
     _open_closed_streams()
     try:
         try:
@@ -73,9 +80,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         return int(done.code or 0)
     except MultiformError as error:
         return _fail(str(error), error.exit_code)
-    except KeyboardInterrupt as error:  # the engine's message says whether responses are stored
-        print(f"interrupted: {str(error) or 'run the same command again to start over'}", file=sys.stderr)
-        return 130
+    except RunInterrupted as error:
+        return _interrupted(str(error), error.signal)
+    except KeyboardInterrupt as error:
+        return _interrupted(str(error), signal.SIGINT)
     except BrokenPipeError:  # the reader of our output, such as `head`, has gone
         _abandon_stdout()
         return 0
@@ -120,6 +128,13 @@ def _fail(message: str, code: int) -> int:
     line = " ".join(message.splitlines())
     print(f"error: {line}", file=sys.stderr)
     return code
+
+
+def _interrupted(message: str, number: int) -> int:
+    """Print how to go on, where there is something to go on with; the exit code is that of a signal in a shell."""
+    word = "terminated" if number == signal.SIGTERM else "interrupted"
+    print(f"{word}: {message}" if message else word, file=sys.stderr)
+    return 128 + number
 
 
 def _open_closed_streams() -> None:

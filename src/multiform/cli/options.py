@@ -149,6 +149,7 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--use_cache", "-c", metavar="FILE", help="the same, by lm-eval's name; a folder will do")
     group.add_argument("--no_cache", action="store_true", help="neither use stored responses nor store any")
+    group.add_argument("--fresh", action="store_true", help="ask again what is stored, and store the new responses")
     group.add_argument(
         "--cache_requests",
         nargs="?",
@@ -163,6 +164,9 @@ def add_store(parser: argparse.ArgumentParser) -> None:
 def use_cache(options: argparse.Namespace) -> str | bool | None:
     """The file of the response store that was named, False for none, None for the default one."""
     named: str | None = options.cache_path or options.use_cache
+    if options.no_cache and options.fresh:
+        what = "without a store, all responses are new"
+        raise UsageError(what, where="--fresh", hint="leave out --no_cache to store them, or --fresh")
     if options.no_cache and named:
         what = f"responses are to be stored in '{named}' and not at all"
         raise UsageError(what, where="--no_cache", hint="choose one")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any
 
 from multiform.cli import options as flags
@@ -37,10 +38,11 @@ def add_parser(commands: Any) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Read the results, and write the page."""
     from multiform.report import write_report
-    from multiform.results.read import read_results, read_run, results_files
+    from multiform.results.read import read_results, results_of_run
+    from multiform.results.recorded import recorded_run, results_files
 
     if options.all:
-        runs = [read_run(file) for folder in options.runs for file in results_files(folder)]
+        runs = [results_of_run(recorded_run(file)) for path in options.runs for file in results_files(Path(path))]
     else:
         runs = [read_results(path) for path in options.runs]
     path = write_report(runs, options.output, title=options.title)

@@ -86,6 +86,21 @@ def add_parser(commands: Any) -> None:
         metavar="K=V,...",
         help="metadata for every task, also passed to its custom_dataset; or a JSON object",
     )
+    failures = parser.add_argument_group("failed requests")
+    failures.add_argument(
+        "--on_error",
+        metavar="stop|skip|count",
+        type=one_of(values.ON_ERROR, "--on_error"),
+        default="stop",
+        help="documents whose requests failed: stop without results when the rest is asked and stored (the default), "
+        "skip them, or count them as wrong",
+    )
+    failures.add_argument(
+        "--max_failures",
+        metavar="N",
+        type=values.max_failures,
+        help="ask nothing further when more than N documents have failed, or more than a share of all below 1",
+    )
     flags.add_store(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--output_path", "-o", metavar="DIR", help="write results (and samples) there; or a .json file")
@@ -122,7 +137,8 @@ def execute(options: argparse.Namespace) -> int:
     from multiform.cli.configfile import merged
     from multiform.engine.progress import make_progress
     from multiform.errors import UsageError
-    from multiform.evaluation import evaluate
+    from multiform.evaluation.evaluator import run_evaluation
+    from multiform.evaluation.options import RunOptions
     from multiform.results.export import prepare_output
 
     options = merged(options)
@@ -133,56 +149,66 @@ def execute(options: argparse.Namespace) -> int:
     model = flags.model_name(options)
     lm_eval.note_accepted(options)
     flags.check_files(options.decontamination_corpus, "--decontamination_corpus")
-    output = _output(options)
+    _check_output(options)
     if options.report:
         prepare_output(Path(options.report).parent)
     with make_progress() as progress:
-        results = evaluate(
-            tasks=",".join(tasks),
-            model=model,
-            model_args=flags.model_arguments(options),
-            num_fewshot=options.num_fewshot,
-            limit=options.limit,
-            samples=values.parse_samples(options.samples),
-            choice_order=flags.design(options).choice_order,
-            fewshot_draws=options.fewshot_draws,
-            budget=options.budget,
-            until_ci=options.until_ci,
-            batch_size=options.batch_size,
-            device=options.device,
-            gen_kwargs=flags.gen_kwargs(options),
-            include_path=options.include_path,
-            dataset_mirror=options.dataset_mirror,
-            apply_chat_template=options.apply_chat_template,
-            fewshot_as_multiturn=options.fewshot_as_multiturn,
-            system_instruction=options.system_instruction,
-            perturbation=flags.perturbation(options),
-            keep_description=options.keep_description,
-            seeds=options.seed,
-            bootstrap_iters=options.bootstrap_iters,
-            predict_only=options.predict_only,
-            write_out=options.write_out,
-            confirm_run_unsafe_code=options.confirm_run_unsafe_code,
-            decontamination_corpus=options.decontamination_corpus,
-            metadata=options.metadata,
-            use_cache=flags.use_cache(options),
-            cache_requests=options.cache_requests or False,
-            plan_only=options.plan,
-            progress=progress,
+        evaluation = run_evaluation(
+            RunOptions(
+                tasks=",".join(tasks),
+                model=model,
+                model_args=flags.model_arguments(options),
+                num_fewshot=options.num_fewshot,
+                limit=options.limit,
+                samples=values.parse_samples(options.samples),
+                choice_order=flags.design(options).choice_order,
+                fewshot_draws=options.fewshot_draws,
+                budget=options.budget,
+                until_ci=options.until_ci,
+                batch_size=options.batch_size,
+                device=options.device,
+                gen_kwargs=flags.gen_kwargs(options),
+                include_path=options.include_path,
+                dataset_mirror=options.dataset_mirror,
+                apply_chat_template=options.apply_chat_template,
+                fewshot_as_multiturn=options.fewshot_as_multiturn,
+                system_instruction=options.system_instruction,
+                perturbation=flags.perturbation(options),
+                keep_description=options.keep_description,
+                seeds=options.seed,
+                bootstrap_iters=options.bootstrap_iters,
+                predict_only=options.predict_only,
+                write_out=options.write_out,
+                confirm_run_unsafe_code=options.confirm_run_unsafe_code,
+                decontamination_corpus=options.decontamination_corpus,
+                metadata=options.metadata,
+                use_cache=flags.use_cache(options),
+                fresh=options.fresh,
+                cache_requests=options.cache_requests or False,
+                plan_only=options.plan,
+                output_path=options.output_path,
+                log_samples=options.log_samples or options.predict_only,
+                on_error=options.on_error,
+                max_failures=options.max_failures,
+                progress=progress,
+            )
         )
+    results = evaluation.results
     if options.plan:
         print(json.dumps(dict(results.run)) if options.json else results.run["plan"])
         return 0
-    try:
-        _write(results, output, samples=options.log_samples or options.predict_only)
-    finally:  # show the results even where they could not be written
-        _print(results, as_json=options.json, whole=options.show_config, style=options.table)
+    for path in evaluation.files:
+        print(f"wrote {path}", file=sys.stderr)
+    if results.forms:
+        print_results(results, as_json=options.json, whole=options.show_config, style=options.table)
         if not options.json:
             _print_stops(results)
-    if options.report:
+    if options.report and results.forms:
         from multiform.report import write_report
 
         print(f"wrote {write_report([results], options.report)}", file=sys.stderr)
+    if evaluation.problem is not None:
+        raise evaluation.problem
     return 0
 
 
@@ -192,35 +218,23 @@ def _tasks(options: argparse.Namespace) -> list[str]:
     return [*options.names, *(options.tasks or () if not (from_file and options.names) else ())]
 
 
-def _output(options: argparse.Namespace) -> Path | None:
-    """The folder or file of results, checked before the model runs."""
+def _check_output(options: argparse.Namespace) -> None:
+    """Refuse samples that are written nowhere, in the words of the command line."""
     from multiform.errors import UsageError
-    from multiform.results.export import prepare_output
 
     if options.output_path is None:
         for flag in ("log_samples", "predict_only"):
             if getattr(options, flag):
                 what = "there is no --output_path to write samples to"
                 raise UsageError(what, where=f"--{flag}", hint="add e.g. --output_path results")
-        return None
-    if not options.output_path:
+    elif not options.output_path:
         raise UsageError(
             "the name of the folder is empty", where="--output_path", hint="give e.g. --output_path results"
         )
-    path = Path(options.output_path)
-    prepare_output(path)
-    return path
 
 
-def _write(results: Results, output: Path | None, *, samples: bool) -> None:
-    from multiform.results.export import write_results
-
-    if output is not None:
-        for path in write_results(results, output, samples=samples):
-            print(f"wrote {path}", file=sys.stderr)
-
-
-def _print(results: Results, *, as_json: bool, whole: bool, style: str | None) -> None:
+def print_results(results: Results, *, as_json: bool, whole: bool = False, style: str | None = None) -> None:
+    """Print the results as a table, as JSON, or with `whole` as both."""
     from multiform.results.export import plain_json, to_json
 
     if as_json or whole:

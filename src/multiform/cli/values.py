@@ -13,6 +13,7 @@ from multiform.errors import UsageError, shorten
 #: Seeds of python, numpy, torch and the few-shot sampler.
 DEFAULT_SEEDS = "0,1234,1234,1234"
 CACHE_REQUESTS = ("true", "refresh", "delete")
+ON_ERROR = ("stop", "skip", "count")
 
 
 def parse_samples(spec: str | Mapping[str, Any] | None) -> dict[str, list[int]] | None:
@@ -67,9 +68,20 @@ def half_width(text: str) -> float:
         number = math.nan
     if not 0 < number < 0.5:
         what = f"expected a number between 0 and 0.5, got '{text}'"
-        raise UsageError(
-            what, where="--until_ci", hint="give e.g. --until_ci 0.02 for an interval of plus or minus 0.02"
-        )
+        hint = "give e.g. --until_ci 0.02 for an interval of plus or minus 0.02"
+        raise UsageError(what, where="--until_ci", hint=hint)
+    return number
+
+
+def max_failures(text: str) -> float:
+    """Parse ``--max_failures``: a whole number of documents, or a share below 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not (0 <= number < 1 or (number >= 1 and number.is_integer())):
+        what = f"expected a whole number of 0 or more, or a share below 1, got {shorten(text)}"
+        raise UsageError(what, where="--max_failures", hint="give e.g. --max_failures 10 or --max_failures 0.05")
     return number
 
 

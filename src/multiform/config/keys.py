@@ -75,6 +75,8 @@ class TaskKeys:
     should_decontaminate: bool = False
     doc_to_decontamination_query: str | Callable[..., str] | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
+    #: Codes of lint that are not reported of this task, each with the reason.
+    lint_ignore: dict[str, str] | None = None
     #: A template's name, or a mapping with `template_type` and overrides.
     template: str | dict[str, Any] | TemplateConfig | None = None
     #: Noise in the question: `type`, `probability`, `seed` and `unmodifiable_words`.

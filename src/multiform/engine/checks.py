@@ -12,9 +12,12 @@ from typing import Any
 
 from multiform.arguments import parse_arguments
 from multiform.config.generation import generation_overrides
+from multiform.engine.failures import ON_ERROR
+from multiform.engine.setup import create_model
 from multiform.errors import ConfigError, UsageError, shorten
 from multiform.forms import Task
-from multiform.models import models
+from multiform.models import Model, models
+from multiform.models.base import no_loglikelihoods
 
 logger = logging.getLogger("multiform")
 
@@ -27,13 +30,15 @@ def generation_arguments(given: str | Mapping[str, Any] | None) -> dict[str, Any
         raise UsageError(error.what, where="--gen_kwargs", hint=error.hint) from error
 
 
-def check_model_fits(model: Any, forms: Sequence[Task], gen_kwargs: Mapping[str, Any]) -> None:
-    """Refuse forms that the model cannot answer, and arguments of generation that it does not take."""
+def check_model_fits(
+    model: Any, forms: Sequence[Task], gen_kwargs: Mapping[str, Any], arguments: Mapping[str, Any]
+) -> None:
+    """Refuse forms that the model cannot answer, and arguments of generation that it does not take.
+
+    `arguments` are the model's: a server is asked whether it gives the log-likelihoods that forms need.
+    """
     scored = [form for form in forms if form.config.output_type != "generate_until"]
-    if scored and not _gives_loglikelihoods(model):
-        what = f"{_name(model)} gives no log-likelihoods, which '{scored[0].name}' scores"
-        hint = "choose a format in which the model writes (@generate, @cot), or --model openai-completions"
-        raise UsageError(what, where="--model", hint=hint)
+    _check_scoring(model, scored, arguments)
     written = [form for form in forms if form.config.output_type == "generate_until"]
     if gen_kwargs and not written:
         logger.warning("--gen_kwargs changes nothing: no task of this run generates text")
@@ -50,11 +55,23 @@ def check_model_fits(model: Any, forms: Sequence[Task], gen_kwargs: Mapping[str,
         logger.warning("--gen_kwargs temperature changes nothing where do_sample is false: add do_sample=true")
 
 
-def _gives_loglikelihoods(model: Any) -> bool:
-    """Whether a model, by name or as an object, gives log-likelihoods; one that says nothing about it does."""
-    if isinstance(model, str):
-        return models.get(model).loglikelihoods if model in models else True
-    return bool(getattr(model, "scores", True))
+def _check_scoring(model: Any, scored: Sequence[Task], arguments: Mapping[str, Any]) -> None:
+    """Refuse forms whose log-likelihoods the model does not give, by name or as an object."""
+    if scored and isinstance(model, str) and model in models:
+        if not models.get(model).loglikelihoods:
+            raise no_loglikelihoods(model, scored[0].name)
+        model = create_model(model, arguments) if models.get(model).asked_early else model
+    if isinstance(model, Model):
+        for form in scored:
+            model.check_scoring(labels=_scores_labels(form), where=form.name)
+
+
+def _scores_labels(form: Task) -> bool:
+    """Whether a form scores labels, such as letters, and nothing else."""
+    if form.config.format is not None:
+        return form.config.format.scored == "labels"
+    choices = form.config.doc_to_choice
+    return isinstance(choices, list) and all(len(str(choice).strip()) == 1 for choice in choices)
 
 
 def check_settings(**settings: Any) -> None:
@@ -128,6 +145,8 @@ _TYPES: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
     "samples": (_are_samples, "a list of indexes for each task", "{'quiz': [0, 5]}"),
     "batch_size": (_is_batch_size, "a whole number of 1 or more, or 'auto'", "8"),
     "seeds": (_are_seeds, "the seeds of python, numpy, torch and the few-shot sampler", "(0, 1234, 1234, 1234)"),
+    "max_failures": (_is_number, "a whole number of documents or a share below 1", "0.05"),
+    "on_error": (lambda value: value in ON_ERROR, f"one of {', '.join(ON_ERROR)}", "'skip'"),
     "device": _TEXT,
     "system_instruction": _TEXT,
     "output_path": (_is_path, "the name of a folder or of a .json file", "'results'"),
@@ -143,7 +162,3 @@ def _placed(where: str | None) -> Iterator[None]:
         yield
     except UsageError as error:
         raise error.moved(where) from error
-
-
-def _name(model: Any) -> str:
-    return f"the model '{model if isinstance(model, str) else getattr(model, 'name', type(model).__name__)}'"

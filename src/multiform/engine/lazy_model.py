@@ -18,6 +18,7 @@ from multiform.models import Model, models
 from multiform.models.registry import ChatFormatter
 from multiform.requests import (
     Completion,
+    FailedRequest,
     GenerationRequest,
     LLOutput,
     LoglikelihoodRequest,
@@ -109,16 +110,20 @@ class LateModel(Model):
         return self._model
 
     @property
+    def handles_stop(self) -> bool:  # type: ignore[override]
+        return self.model.handles_stop
+
+    @property
     def media(self) -> frozenset[Kind]:  # type: ignore[override]
         return self.model.media
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
         return self.model.loglikelihood(requests)
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
         return self.model.loglikelihood_rolling(requests)
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion | FailedRequest]]:
         return self.model.generate(requests)
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:

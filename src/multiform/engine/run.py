@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import date
+from typing import Literal, Protocol
 
 from multiform.engine.executors import LocalExecutor, responses
+from multiform.engine.failures import ErrorPolicy, FailedDoc
 from multiform.engine.progress import Progress
-from multiform.engine.store import Store
+from multiform.engine.store import CachedResponses, Store
+from multiform.errors import ModelError, MultiformError
 from multiform.forms import ChatTemplate, Sample, ScoredSample, Task
 from multiform.models import Model
-from multiform.requests import Instance, Output, Request, RollingRequest
+from multiform.requests import FailedRequest, Instance, Output, Request, RollingRequest
+from multiform.stopping import request_stop, stoppable
+
+logger = logging.getLogger("multiform")
+
+_DEFAULT_POLICY = ErrorPolicy()
+#: How many failed documents are logged one by one as they fail.
+_LOGGED_FAILURES = 5
 
 
 @dataclass(slots=True)
@@ -73,38 +85,107 @@ def _cached(
     return by_doc
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutcome:
+    """What came of asking a model: the scored samples and the failed documents of each form.
+
+    `state` is "complete" when every document is scored or has failed; "stopped" when a signal ended the asking before,
+    whose number is `signal`; and "failed" when the model failed as a whole (`error`) or too many documents did.
+    """
+
+    state: Literal["complete", "stopped", "failed"]
+    scored: Mapping[str, Sequence[ScoredSample]]
+    failed: Mapping[str, Sequence[FailedDoc]]
+    documents: int
+    signal: int | None = None
+    error: ModelError | None = None
+
+
+class RunLog(Protocol):
+    """Told what happens in a run, to keep a record of it on disk."""
+
+    def begin(self, requests: int, cached: int) -> None:
+        """So many distinct requests are needed, and so many of them are cached."""
+
+    def answered(self, failed: bool) -> None:
+        """The model has responded to a request, or it has failed."""
+
+    def scored(self, form: str, samples: Sequence[ScoredSample]) -> None:
+        """A document of a form is scored, once by each scorer."""
+
+    def failed(self, form: str, doc: FailedDoc) -> None:
+        """A document of a form has no scores."""
+
+
 def run_samples(
-    model: Model, pending: Sequence[PendingSample], progress: Progress, store: Store | None = None
-) -> dict[str, list[ScoredSample]]:
-    """Ask the model what is not cached, and score each sample as soon as its last response is there."""
-    run = _Run(pending, progress)
-    cached = store.known(model.identity, run.waiting) if store else {}
+    model: Model,
+    pending: Sequence[PendingSample],
+    progress: Progress,
+    store: Store | None = None,
+    *,
+    policy: ErrorPolicy = _DEFAULT_POLICY,
+    fresh: bool = False,
+    log: RunLog | None = None,
+) -> RunOutcome:
+    """Ask the model what is not cached, and score each sample as soon as its last response is there.
+
+    With `fresh`, everything is asked, and the new responses take the place of the cached ones.
+    Whatever ends the asking, what is in flight is finished and stored first; only a second signal does not wait.
+    """
+    run = _Run(pending, progress, log)
+    cached = store.known(model.identity, run.waiting) if store and not fresh else CachedResponses()
     if cached and store:
-        progress.message(f"{len(cached)} of {len(run.waiting)} responses are cached in {store.path}")
+        since = "" if cached.oldest is None else f", the oldest from {date.fromtimestamp(cached.oldest)}"
+        progress.message(f"{len(cached)} of {len(run.waiting)} responses are cached in {store.path}{since}")
+    if log is not None:
+        log.begin(len(run.waiting), len(cached))
     for request, output in cached.items():
         run.received(request, output)
     missing = [request for request in run.waiting if request not in cached]
-    if missing:
-        progress.begin(len(missing), len(pending))
-        stream = responses(LocalExecutor(model), missing, identity=model.identity, store=store)
+    if not missing:
+        return run.outcome("complete")
+    progress.begin(len(missing), len(pending))
+    stream = responses(LocalExecutor(model), missing, identity=model.identity, store=store)
+    try:
+        with stoppable() as stop, closing(stream):  # what came is stored before anything else happens
+            unscorable = _receive(run, stream, policy)
+    except ModelError as error:
+        return run.outcome("failed", error=error)
+    finally:
+        progress.end()
+    if unscorable is not None:
+        raise unscorable
+    if stop.number is not None and run.unfinished:
+        return run.outcome("stopped", signal=stop.number)
+    too_many = policy.is_exceeded(run.failures, len(pending))
+    return run.outcome("failed" if too_many or (run.failures and policy.on_error == "stop") else "complete")
+
+
+def _receive(
+    run: _Run, stream: Iterator[tuple[Request, Output | FailedRequest]], policy: ErrorPolicy
+) -> MultiformError | None:
+    """Score responses as they come; returns the error of a document that cannot be scored, a mistake in its task.
+
+    After such an error, or too many failures, nothing more is asked, and what is in flight is stored all the same.
+    """
+    for request, response in stream:
+        run.progress.answered()
         try:
-            with closing(stream):  # what came is stored before anything else happens
-                for request, output in stream:
-                    progress.answered()
-                    run.received(request, output)
-        except KeyboardInterrupt:
-            if store is None or not store.working:
-                raise
-            raise KeyboardInterrupt("the responses so far are stored; run the same command again to go on") from None
-        finally:
-            progress.end()
-    return run.results()
+            run.answered(request, response)
+        except MultiformError as error:
+            request_stop()
+            for _ in stream:
+                run.progress.answered()
+            return error
+        if policy.is_exceeded(run.failures, len(run.pending)):
+            request_stop()
+    return None
 
 
-def planned(model: Model, pending: Sequence[PendingSample], store: Store | None = None) -> str:
+def planned(model: Model, pending: Sequence[PendingSample], store: Store | None = None, *, fresh: bool = False) -> str:
     """What a run would ask of the model, and what that would cost."""
     wanted = dict.fromkeys(instance.request for entry in pending for instance in entry.sample.instances)
-    cached = store.known(model.identity, wanted) if store else {}
+    cached = store.known(model.identity, wanted) if store and not fresh else {}
     missing = [request for request in wanted if request not in cached]
     told = f"{len(wanted)} distinct requests for {len(pending)} documents; {len(cached)} of them are cached"
     if not missing:
@@ -116,38 +197,86 @@ def planned(model: Model, pending: Sequence[PendingSample], store: Store | None 
 class _Run:
     """The samples of a run, each scored when its last response comes."""
 
-    def __init__(self, pending: Sequence[PendingSample], progress: Progress) -> None:
+    def __init__(self, pending: Sequence[PendingSample], progress: Progress, log: RunLog | None = None) -> None:
         self.pending = pending
         self.progress = progress
+        self.log = log
         #: The samples that need the response, for each distinct request.
         self.waiting: dict[Request, list[PendingSample]] = {}
         for entry in pending:
             for request in dict.fromkeys(instance.request for instance in entry.sample.instances):
                 self.waiting.setdefault(request, []).append(entry)
-        self._outputs: dict[Request, Output] = {}
+        self._outputs: dict[Request, Output | FailedRequest] = {}
         self._scored: dict[str, list[ScoredSample]] = {entry.task.name: [] for entry in pending}
+        self._failed: dict[str, list[FailedDoc]] = {entry.task.name: [] for entry in pending}
         self._running = {entry.task.name: _RunningMean() for entry in pending}
+        #: How many documents have failed so far.
+        self.failures = 0
 
-    def received(self, request: Request, output: Output) -> None:
+    @property
+    def unfinished(self) -> bool:
+        """Whether a document is neither scored nor failed."""
+        return len(self._outputs) < len(self.waiting)
+
+    def answered(self, request: Request, response: Output | FailedRequest) -> None:
+        """Take a response that the model has just given."""
+        if self.log is not None:
+            self.log.answered(isinstance(response, FailedRequest))
+        self.received(request, response)
+
+    def received(self, request: Request, response: Output | FailedRequest) -> None:
         """Take the response to a request, and score the samples that waited for it alone."""
-        self._outputs[request] = output
+        self._outputs[request] = response
         for entry in self.waiting[request]:
             entry.waiting -= 1
             if entry.waiting == 0:
-                self._score(entry)
+                self._finish(entry)
 
-    def results(self) -> dict[str, list[ScoredSample]]:
-        """The scored samples of each form, once all responses are there."""
-        for task in {entry.task.name: entry.task for entry in self.pending}.values():
-            complete = [(entry.sample, entry.outputs) for entry in self.pending if entry.task is task and entry.outputs]
-            self._scored[task.name] += task.scorer.score_together(complete)
-        return {name: sorted(samples, key=lambda sample: sample.doc_id) for name, samples in self._scored.items()}
+    def outcome(
+        self,
+        state: Literal["complete", "stopped", "failed"],
+        *,
+        signal: int | None = None,
+        error: ModelError | None = None,
+    ) -> RunOutcome:
+        """What has come so far; scorers that want all samples together score those of a complete run."""
+        if state == "complete":
+            for task in {entry.task.name: entry.task for entry in self.pending}.values():
+                answered = [
+                    (entry.sample, entry.outputs) for entry in self.pending if entry.task is task and entry.outputs
+                ]
+                self._scored[task.name] += task.scorer.score_together(answered)
+        return RunOutcome(
+            state=state,
+            scored={name: sorted(samples, key=_doc_id) for name, samples in self._scored.items()},
+            failed={name: sorted(docs, key=_doc_id) for name, docs in self._failed.items() if docs},
+            documents=len(self.pending),
+            signal=signal,
+            error=error,
+        )
 
-    def _score(self, entry: PendingSample) -> None:
-        entry.outputs = tuple(self._outputs[instance.request] for instance in entry.sample.instances)
+    def _finish(self, entry: PendingSample) -> None:
+        """Score a sample whose responses are all there, or note that it failed."""
+        form, outputs = entry.task.name, [self._outputs[instance.request] for instance in entry.sample.instances]
+        failed = FailedDoc.of(entry.sample, outputs)
+        if failed is not None:
+            self._failed[form].append(failed)
+            self.failures += 1
+            if self.failures <= _LOGGED_FAILURES:
+                logger.warning("%s: doc %d failed: %s", form, failed.doc_id, failed.reason)
+            if self.log is not None:
+                self.log.failed(form, failed)
+            return
+        entry.outputs = tuple(output for output in outputs if not isinstance(output, FailedRequest))
         scored = entry.task.score(entry.sample, entry.outputs)
-        self._scored[entry.task.name] += scored
-        self._running[entry.task.name].show(entry.task.name, scored, self.progress)
+        self._scored[form] += scored
+        self._running[form].show(form, scored, self.progress)
+        if self.log is not None:
+            self.log.scored(form, scored)
+
+
+def _doc_id(entry: ScoredSample | FailedDoc) -> int:
+    return entry.doc_id
 
 
 @dataclass(slots=True)

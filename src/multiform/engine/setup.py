@@ -110,6 +110,11 @@ def load_model(
 
 def _load(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
     progress.message(f"loading model '{model}'")
+    return create_model(model, arguments)
+
+
+def create_model(model: str, arguments: Mapping[str, Any]) -> Model:
+    """The registered model of that name with these arguments, which are checked."""
     try:
         factory = models.get(model).load()
     except ImportError as error:

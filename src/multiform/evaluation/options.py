@@ -13,6 +13,7 @@ from multiform.arguments import parse_arguments
 from multiform.catalog import Design
 from multiform.engine.budget import Budget
 from multiform.engine.checks import check_settings, generation_arguments
+from multiform.engine.failures import ErrorPolicy, OnError, is_limit
 from multiform.engine.progress import Progress
 from multiform.engine.setup import DEFAULT_SEEDS, check_selection
 from multiform.errors import UsageError, shorten
@@ -59,10 +60,13 @@ class RunOptions:
     decontamination_corpus: Sequence[str | Path]
     metadata: str | Mapping[str, Any] | None
     use_cache: bool | str | Path | None
+    fresh: bool
     cache_requests: bool | str
     plan_only: bool
     output_path: str | Path | None
     log_samples: bool
+    on_error: OnError
+    max_failures: float | None
     progress: Progress | bool | None
 
     def check(self) -> None:
@@ -75,6 +79,9 @@ class RunOptions:
         if self.cache_requests not in (False, True, "true", "refresh", "delete"):
             what = f"expected one of three, got {shorten(self.cache_requests)}"
             raise UsageError(what, where="cache_requests", hint="give true, refresh or delete")
+        if self.max_failures is not None and not is_limit(self.max_failures):
+            what = f"expected a whole number of documents or a share below 1, got {shorten(self.max_failures)}"
+            raise UsageError(what, where="max_failures", hint="give e.g. max_failures=10 or max_failures=0.05")
         if self.output_path is not None and not str(self.output_path):
             hint = "give e.g. output_path='results'"
             raise UsageError("the name of the folder is empty", where="output_path", hint=hint)
@@ -126,6 +133,11 @@ class RunOptions:
         if self.budget is None and self.until_ci is None:
             return None
         return Budget(evaluations=self.budget, half_width=self.until_ci, seed=self.seeds[0])
+
+    @property
+    def policy(self) -> ErrorPolicy:
+        """What the run does about documents whose requests failed."""
+        return ErrorPolicy(on_error=self.on_error, max_failures=self.max_failures)
 
     @property
     def task_list(self) -> list[Any]:

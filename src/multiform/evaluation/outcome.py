@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from multiform.catalog import Group
 from multiform.config.serialize import plain
 from multiform.engine.budget import FormStop, TaskStops
+from multiform.engine.run import RunOutcome
 from multiform.evaluation.options import RunOptions
-from multiform.forms import ScoredSample, Task
+from multiform.forms import Task
 from multiform.models import Model
 from multiform.results import FormResult, GroupResult, Results
 from multiform.results.configs import described_config
@@ -30,27 +31,42 @@ def results_of(
     model: Model,
     forms: Sequence[Task],
     groups: Sequence[Group],
-    scored: Mapping[str, list[ScoredSample]],
+    outcome: RunOutcome,
     contaminated: Mapping[str, set[int] | None],
     seconds: float,
     stops: Sequence[TaskStops] = (),
 ) -> Results:
-    """The scores of each form and group, with all that is needed to get them again, and where a budget stopped."""
+    """The scores of each form and group, with all that is needed to get them again, and where a budget stopped.
+
+    Those of a run that is not complete have the forms of which a document is scored, and no groups.
+    """
     run = _described(options, model)
     if stops:
         run["budget"] = [asdict(stop) for stop in stops]
+    complete = outcome.state == "complete"
+    shown = forms if complete else [form for form in forms if outcome.scored[form.name]]
     form_results = [
-        _form_result(form, scored[form.name], model, run["model_args"], contaminated[form.name], options)
-        for form in forms
+        form_result(
+            form,
+            outcome,
+            template=model.chat_template_name(),
+            total_docs=len(form.eval_docs),
+            arguments=run["model_args"],
+            contaminated=contaminated[form.name],
+            count=options.on_error == "count",
+            iterations=options.bootstrap_iters if complete else 0,  # partial results are there at once
+        )
+        for form in shown
     ]
     stopped = {name: stop for task in stops for name, stop in task.forms.items()}
     form_results = [_with_stop(form, stopped[form.name]) if form.name in stopped else form for form in form_results]
     by_name = {form.form: form for form in form_results}
-    of_groups = [result for group in groups for result in group_results(group, by_name)]
+    of_groups = [result for group in groups for result in group_results(group, by_name)] if complete else []
     return Results(
         forms=form_results,
         groups=of_groups,
-        comparisons=_comparisons(form_results, of_groups),
+        comparisons=form_comparisons(form_results, of_groups),
+        status=outcome.state,
         run=run,
         provenance=provenance(
             model=model,
@@ -90,28 +106,41 @@ def _described(options: RunOptions, model: Model) -> dict[str, Any]:
     }
 
 
-def _form_result(
+def form_result(
     task: Task,
-    scored: list[ScoredSample],
-    model: Model,
+    outcome: RunOutcome,
+    *,
+    template: str,
+    total_docs: int,
     arguments: Mapping[str, Any],
-    contaminated: set[int] | None,
-    options: RunOptions,
+    contaminated: set[int] | None = None,
+    count: bool = False,
+    iterations: int,
 ) -> FormResult:
+    """The scores of a form, with bootstrapped errors of so many iterations.
+
+    `template` names the model's chat template, and `arguments` are the model's. With `count`, failed documents count as
+    wrong; with `contaminated`, there are also the scores without these documents.
+    """
     config = task.config
-    estimates = task.estimates(scored, options.bootstrap_iters)
+    scored, failed = list(outcome.scored[task.name]), outcome.failed.get(task.name, ())
+    bounds = task.scorer.bounds(scored, len(failed)) if failed else {}
+    if failed and count:
+        scored += task.scorer.counted_wrong([(doc.sample, doc.reason) for doc in failed], scored)
+        scored.sort(key=lambda sample: sample.doc_id)
+    estimates = task.estimates(scored, iterations)
     if contaminated is not None:
-        clean = task.estimates([doc for doc in scored if doc.doc_id not in contaminated], options.bootstrap_iters)
+        clean = task.estimates([doc for doc in scored if doc.doc_id not in contaminated], iterations)
         estimates |= {key.replace(",", "_decontaminate,", 1): estimate for key, estimate in clean.items()}
     form, format, mapping = task.form, config.format, config.mapping
     return FormResult(
         form=task.name,
         task=config.base_name,
         alias=task.name.replace(config.base_name, config.task_alias, 1) if config.task_alias else task.name,
-        identity=form.identity(model.chat_template_name()),
+        identity=form.identity(template),
         version=form.metadata.get("version", "Yaml"),
         num_fewshot=form.metadata.get("num_fewshot", form.num_fewshot),
-        total_docs=len(task.eval_docs),
+        total_docs=total_docs,
         estimates=estimates,
         higher_is_better=task.higher_is_better(),
         config=described_config(task, arguments),
@@ -121,10 +150,12 @@ def _form_result(
         overridden=form.overridden,
         samples=scored,
         cluster=form.metadata.get("cluster"),
+        failed=failed,
+        bounds=bounds,
     )
 
 
-def _comparisons(forms: Sequence[FormResult], groups: Sequence[GroupResult]) -> list[FormComparison]:
+def form_comparisons(forms: Sequence[FormResult], groups: Sequence[GroupResult]) -> list[FormComparison]:
     """The forms of each task and group, compared; numpy is not needed where there is nothing to compare."""
     if len({form.task for form in forms}) == len(forms) and all(form.cluster is None for form in forms):
         return []

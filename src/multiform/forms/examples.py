@@ -52,13 +52,14 @@ class FewshotExamples:
         """The turns of as many examples as are asked for, none of which is the document itself."""
         if number == 0:
             return []
-        return [message for index in self._draw(doc, number) for message in self._shot(index)]
+        return [message for index in self.draw(doc, number) for message in self.shot(index)]
 
     def docs(self, doc: Doc, number: int) -> list[dict[str, Any]]:
         """The documents of as many examples as are asked for."""
-        return [dict(self.sampler.pool[index]) for index in self._draw(doc, number)] if number else []
+        return [dict(self.sampler.pool[index]) for index in self.draw(doc, number)] if number else []
 
-    def _draw(self, doc: Doc, number: int) -> list[int]:
+    def draw(self, doc: Doc, number: int) -> list[int]:
+        """The indexes of examples for a document; each call goes on with the sampler's random numbers."""
         config, seed = self.form.config, self.form.fewshot_seed
         try:
             # lm-eval 0.4.13 leaves the document out only where these two are equal; see docs/fewshot.md.
@@ -72,7 +73,8 @@ class FewshotExamples:
             place = f"--num_fewshot: {self.form.name}" if asked else config.where("num_fewshot")
             raise error.or_at(place) from error
 
-    def _shot(self, index: int) -> list[Message]:
+    def shot(self, index: int) -> list[Message]:
+        """The turns of the example that has this index."""
         if index not in self._rendered:
             with locating(f"few-shot {self._place(index)}"):
                 self._rendered[index] = self._render(self.sampler.pool[index])

@@ -16,6 +16,7 @@ from multiform.forms.placeholders import FIELDS, MediaField, check_marks, place
 from multiform.forms.prompt import Message, plain_text
 from multiform.jinja import has_markup, parse_literal_list
 from multiform.media import Kind, Media, MediaText, media_of
+from multiform.requests import ChatText
 
 
 class MediaReader:
@@ -50,9 +51,11 @@ class MediaReader:
 
     def place(self, text: str, doc: Doc) -> str:
         """The text with the images and sounds of its document; as it is where the task has none."""
-        if not self.kinds or isinstance(text, MediaText):
+        chat = isinstance(text, ChatText)
+        if not self.kinds or (isinstance(text, MediaText) and (text.media or not chat)):
             return text
-        return place(text, {kind: self._of(doc, kind) for kind in self.kinds}, self.config)
+        placed = place(text, {kind: self._of(doc, kind) for kind in self.kinds}, self.config)
+        return ChatText(text, placed.media) if chat else placed
 
     def in_turns(self, turns: Sequence[Message]) -> tuple[Media, ...]:
         """What the marks in a prompt stand for: the media of its few-shot examples, then those of its question."""

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 from multiform.errors import DataError, shorten
 from multiform.forms.form import ChatTemplate, RunSettings
 from multiform.media import Media, MediaText, parts
+from multiform.requests import ChatText
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,9 @@ def written(turns: Sequence[Message], options: PromptOptions, media: tuple[Media
         text = options.chat_template(chat, add_generation_prompt=not begun)
     else:
         text = plain_text(turns)
-    return text if media is None else MediaText(text, media)
+    if media is None:
+        return text
+    return ChatText(text, media) if isinstance(text, ChatText) else MediaText(text, media)
 
 
 def chat_messages(messages: Sequence[Message], *, multiturn: bool) -> list[dict[str, str]]:

@@ -121,18 +121,24 @@ class Renderer:
         """The whole prompt: system text, few-shot examples, question, beginning of the answer."""
         if self.form.config.output_type == "loglikelihood_rolling":  # a text stands by itself
             return ""
+        written = [
+            prompt.written(turns, options, self.media.in_turns(turns) if self.media.kinds else None)
+            for turns in self.turns(fields, num_fewshot, options.system_instruction, gen_prefix)
+        ]
+        return written if fields.several_inputs else written[0]
+
+    def turns(
+        self, fields: DocFields, num_fewshot: int, system_instruction: str | None, gen_prefix: str
+    ) -> list[list[Message]]:
+        """The messages of a document's prompt, or of each of its prompts where it has several inputs."""
         doc, layout = fields.doc, self._layout
         description = self.reader.text(self.form.config.description, doc, "description")
-        opening = prompt.system_message(options.system_instruction, description, layout)
+        opening = prompt.system_message(system_instruction, description, layout)
         shots = self.examples.messages(doc, num_fewshot)
         instruction = fields.instruction if shots else ""  # without examples it stays where it is
         opening += prompt.led(instruction, shots)
-        contexts: list[str] = []
-        for question in self.kind.inputs(self.form, fields):
-            text = self.media.place(question.removeprefix(instruction), doc)
-            turns = opening + prompt.query(text, gen_prefix, layout)
-            contexts.append(prompt.written(turns, options, self.media.in_turns(turns) if self.media.kinds else None))
-        return contexts if fields.several_inputs else contexts[0]
+        questions = [question.removeprefix(instruction) for question in self.kind.inputs(self.form, fields)]
+        return [opening + prompt.query(self.media.place(question, doc), gen_prefix, layout) for question in questions]
 
     def _shot(self, doc: Doc) -> list[Message]:
         """A few-shot example: a document with its answer."""

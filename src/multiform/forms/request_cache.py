@@ -14,7 +14,7 @@ from typing import Any
 from multiform.forms.form import Form
 from multiform.hashing import short_hash
 from multiform.paths import cache_root
-from multiform.requests import GenerationRequest, Instance, LoglikelihoodRequest, Request, RollingRequest
+from multiform.requests import ChatText, GenerationRequest, Instance, LoglikelihoodRequest, Request, RollingRequest
 
 _KINDS = {kind.__name__: kind for kind in (LoglikelihoodRequest, RollingRequest, GenerationRequest)}
 
@@ -133,7 +133,7 @@ def _instance(record: dict[str, Any]) -> Instance:
 
 def _request(kind: str, values: dict[str, Any]) -> Request:
     if kind == "GenerationRequest":
-        options = dict(values["options"])
-        return GenerationRequest.of(values["context"], options, values["sample"])
+        context = ChatText(values["context"]) if values["chat"] else values["context"]
+        return GenerationRequest.of(context, dict(values["options"]), values["sample"])
     made: Request = _KINDS[kind](**values)
     return made

@@ -89,6 +89,8 @@ class ScoredSample:
     prediction: Any = None
     #: For generated answers, the way from the raw text to the prediction.
     steps: tuple[Step, ...] = ()
+    #: Why there are no outputs, where a request about the document failed and it counts as wrong.
+    failure: str | None = None
 
     @property
     def doc_id(self) -> int:
@@ -105,6 +107,11 @@ class ScoredSample:
     @property
     def instances(self) -> tuple[Instance, ...]:
         return self.sample.instances
+
+    @property
+    def context_truncated(self) -> bool:
+        """Whether the beginning of one of its prompts was cut off, as it did not fit into the model's context."""
+        return any(output.context_truncated for output in self.outputs)
 
     @property
     def gold(self) -> Any:

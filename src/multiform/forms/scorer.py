@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -15,7 +16,7 @@ from multiform.forms.kinds import KINDS, Kind
 from multiform.forms.renderer import Hooks
 from multiform.forms.sample import Responses, Sample, ScoredSample, Step
 from multiform.requests import Completion, LLOutput, Output
-from multiform.scoring.aggregations import Aggregation, aggregated, plain_aggregation
+from multiform.scoring.aggregations import Aggregation, aggregated, mean, plain_aggregation
 from multiform.scoring.build import build_scoring, check_reductions
 from multiform.scoring.metrics import Metric, value_metric
 from multiform.scoring.metrics.choice import best
@@ -224,6 +225,45 @@ class FormScorer:
             if docs and self.form.scores_itself:
                 self._warn_missing(scorer, set(keys))
         return estimates
+
+    def counted_wrong(self, failed: Sequence[tuple[Sample, str]], scored: Sequence[ScoredSample]) -> list[ScoredSample]:
+        """Documents whose requests failed, and why, with the worst value of each metric that has one.
+
+        These are the means of values from 0 to 1 over the other documents, which are `scored`.
+        """
+        worst = {key: float(not better) for key, better in self._rated(scored)}
+        return [
+            ScoredSample(
+                sample=sample,
+                outputs=(),
+                scorer=scorer.name,
+                filtered=(),
+                values={key: value for (name, key), value in worst.items() if name == scorer.name},
+                failure=reason,
+            )
+            for scorer in self.scorers
+            for sample, reason in failed
+        ]
+
+    def bounds(self, scored: Sequence[ScoredSample], failed: int) -> dict[str, tuple[float, float]]:
+        """The lowest and highest score that each mean of values from 0 to 1 can have, whatever failed documents get."""
+        bounds = {}
+        for (name, key), _ in self._rated(scored):
+            values = [float(doc.values[key]) for doc in scored if doc.scorer == name and key in doc.values]
+            total, n = math.fsum(values), len(values) + failed
+            bounds[f"{key},{name}"] = (total / n, (total + failed) / n)
+        return bounds
+
+    def _rated(self, scored: Sequence[ScoredSample]) -> Iterator[tuple[tuple[str, str], bool]]:
+        """The scorer and key of each score that is a mean of values from 0 to 1, and whether higher is better."""
+        for scorer in self.scorers:
+            docs = [doc.values for doc in scored if doc.scorer == scorer.name]
+            for key in dict.fromkeys(key for doc in docs for key in doc):
+                values = [doc[key] for doc in docs if key in doc]
+                rated = all(isinstance(value, int | float) and 0 <= value <= 1 for value in values)
+                metric = scorer.named(key)
+                if rated and self._aggregation(scorer, key) is mean:
+                    yield (scorer.name, key), metric is None or metric.higher_is_better
 
     def _warn_partial(self, key: str, number: int, total: int) -> None:
         """Say once that a metric leaves documents out."""

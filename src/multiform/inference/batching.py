@@ -13,6 +13,7 @@ import torch
 
 from multiform.errors import ModelError
 from multiform.inference.limits import Limits
+from multiform.stopping import stop_requested
 
 logger = logging.getLogger("multiform")
 
@@ -29,10 +30,10 @@ def run_batches(
     """The result of `run` for each batch of items, which are sorted by decreasing length.
 
     A batch that does not fit into memory is tried again at half its size, and so are those after it;
-    earlier results are not lost.
+    earlier results are not lost. When a stop is requested, no further batch begins.
     """
     done = 0
-    while done < len(items):
+    while done < len(items) and not stop_requested():
         longest = length(items[done])
         batch = items[done : done + limits.fit(longest)]
         result = run_in_memory(partial(run, batch))

@@ -43,6 +43,7 @@ class GenerationOptions:
     top_k: int | None = None
     min_p: float | None = None
     repetition_penalty: float | None = None
+    num_beams: int | None = None
 
 
 def generation_options(gen_kwargs: Mapping[str, Any]) -> GenerationOptions:
@@ -54,8 +55,6 @@ def generation_options(gen_kwargs: Mapping[str, Any]) -> GenerationOptions:
     for name in gen_kwargs:
         if name not in KNOWN:
             raise UsageError(f"unknown generation argument '{name}'", hint=nearest(name, KNOWN, listed="arguments"))
-    if _number(gen_kwargs, "num_beams", int, least=1) not in (None, 1):
-        raise UsageError("num_beams: beam search is not supported", hint="leave num_beams out")
     limits = (_number(gen_kwargs, name, int, least=1) for name in LIMIT_NAMES)
     return GenerationOptions(
         until=_until(gen_kwargs.get("until")),
@@ -65,6 +64,7 @@ def generation_options(gen_kwargs: Mapping[str, Any]) -> GenerationOptions:
         top_k=_number(gen_kwargs, "top_k", int, least=-1),
         min_p=_number(gen_kwargs, "min_p", float, least=0, most=1),
         repetition_penalty=_number(gen_kwargs, "repetition_penalty", float, least=0),
+        num_beams=_number(gen_kwargs, "num_beams", int, least=1),
     )
 
 

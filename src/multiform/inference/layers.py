@@ -16,6 +16,7 @@ from transformers.activations import SiLUActivation
 
 from multiform.inference.attention import Attend
 from multiform.inference.device import device_of
+from multiform.inference.trial.structure import LIBRARIES, is_library_class
 
 #: Models that embed tokens, run layers and normalise, and do nothing else.
 MODELS = ("LlamaModel", "MistralModel", "Qwen2Model")
@@ -23,6 +24,8 @@ PARTS = {"embed_tokens", "layers", "norm", "rotary_emb"}
 #: Layers that normalise, attend with rotary positions, add, normalise, gate and add, and do nothing else.
 LAYERS = ("LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer")
 LAYER_PARTS = {"self_attn", "mlp", "input_layernorm", "post_attention_layernorm"}
+#: What these consist of, beside torch's own modules and the adapters that stand for them.
+LAYER_CLASSES = ("Attention", "MLP", "RMSNorm", "RotaryEmbedding", "SiLUActivation")
 
 
 def has_standard_layers(model: PreTrainedModel) -> bool:
@@ -35,7 +38,7 @@ def has_standard_layers(model: PreTrainedModel) -> bool:
         and model.dtype == torch.float32
         and device_of(model).type == "cpu"
         and all(_is_standard(layer) for layer in base.layers)
-        and all(_is_unmodified(part) for part in base.modules())
+        and all(_is_unmodified(part) and _is_standard_class(part) for part in base.modules())
     )
 
 
@@ -45,6 +48,13 @@ def _is_standard(layer: Any) -> bool:
         and dict(layer.named_children()).keys() == LAYER_PARTS
         and isinstance(layer.mlp.act_fn, (nn.SiLU, SiLUActivation))
     )
+
+
+def _is_standard_class(part: nn.Module) -> bool:
+    """Whether a module is of the very class of transformers: custom code may have one of the same name."""
+    name = type(part).__name__
+    is_standard = name in (*MODELS, *LAYERS) or name.endswith(LAYER_CLASSES)
+    return is_library_class(part) if is_standard else type(part).__module__.partition(".")[0] in LIBRARIES
 
 
 def _is_unmodified(part: nn.Module) -> bool:

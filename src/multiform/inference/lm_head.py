@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from multiform.inference.device import device_of
+from multiform.inference.plain import accepted
 
 #: Logits that are held at a time: 128 MiB in float32; on a CPU, as much as is reused without asking the system.
 ELEMENTS = 2**25
@@ -56,7 +57,7 @@ class LMHead:
 
     def hidden_states(self, rows: Tensor, positions: Tensor, **inputs: Any) -> Tensor:
         """What `logits` takes, one line for each (row, position): hidden states, or logits where not separable."""
-        states = self._hidden(**inputs) if self.separable else self.model(**inputs).logits
+        states = self._hidden(**inputs) if self.separable else self._all_logits(**inputs)
         # A model that is spread over several devices has its last layers on another one than its first.
         selected: Tensor = states[rows.to(states.device), positions.to(states.device)]
         return selected
@@ -80,8 +81,13 @@ class LMHead:
         return int(self.model.config.get_text_config().vocab_size)
 
     def _hidden(self, **inputs: Any) -> Tensor:
-        state: Tensor = self.model.base_model(**inputs).last_hidden_state
+        base = self.model.base_model
+        state: Tensor = base(**accepted(base.forward, **inputs)).last_hidden_state
         return state
+
+    def _all_logits(self, **inputs: Any) -> Tensor:
+        logits: Tensor = self.model(**accepted(self.model.forward, **inputs)).logits
+        return logits
 
     def _project(self, hidden: Tensor) -> Tensor:
         logits: Tensor = self.model.get_output_embeddings()(hidden)
@@ -95,7 +101,7 @@ class LMHead:
             projected = self._project(self._hidden(input_ids=ids, use_cache=False)).float()
         except (AttributeError, TypeError, ValueError, RuntimeError):
             return False
-        full = self.model(input_ids=ids, use_cache=False).logits.float()
+        full = self._all_logits(input_ids=ids, use_cache=False).float()
         tolerance = 1e-4 if self.model.dtype == torch.float32 else 2e-2
         return projected.shape == full.shape and bool(
             (projected - full).abs().max() <= tolerance * full.abs().max().clamp(min=1e-6)

@@ -1,39 +1,122 @@
-"""The planner: how large forward passes are, how much stays cached, and which requests can share prefixes."""
+"""The planner: how a model's requests are computed, and how large forward passes and the cached prefix are.
+
+Whatever is faster than the model's plain forward pass is tried before it is relied on (`trial`).
+"""
 
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
+from enum import Enum, auto
 from functools import cached_property
 
-from multiform.inference.compatibility import PrefixSupport, can_share_in_decode, prefix_support
+import torch
+from transformers import DynamicCache
+
+from multiform.inference.decode.batch import has_plain_cache
 from multiform.inference.device import device_of
-from multiform.inference.forward import Forward
+from multiform.inference.forward import Forward, Mode
 from multiform.inference.limits import pass_tokens, prefix_budget
 from multiform.inference.lm_head import LMHead
+from multiform.inference.plain import accepted
+from multiform.inference.scoring.by_batch import Grouping
+from multiform.inference.trial.decoding import decoding_trial
+from multiform.inference.trial.records import TrialRecords
+from multiform.inference.trial.scoring import attempt, candidate_modes, scoring_trial
+from multiform.inference.trial.sequences import SHORT, trial_length, trial_tokens
+from multiform.inference.trial.structure import (
+    SHORTEST,
+    bytes_per_token,
+    full_attention_length,
+    is_known,
+    is_library_class,
+    obstacle,
+    selects_tokens,
+)
 
 logger = logging.getLogger("multiform")
 
+#: The verdict on a question to which no way is the answer.
+NONE = "none"
+OTHER_RESULTS = "it gives other results with a prefix tree"
+
+
+class Decoding(Enum):
+    """How completions are decoded, from the fastest way to the one that every model supports."""
+
+    #: In batches that share the KV cache of common prefixes.
+    SHARED = auto()
+    #: In batches with one KV cache, padded at the left.
+    PADDED = auto()
+    #: One at a time, by the model's own `generate`.
+    ALONE = auto()
+    #: One at a time, by a plain forward pass for every token: for models without `generate`.
+    UNCACHED = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixSupport:
+    """Sequences of up to `max_length` tokens can share prefixes; `reason` says why longer ones cannot.
+
+    `mode` is the fastest one that gave the model's own results on short sequences, None where none did. `token_bytes`
+    is the memory of the keys and values of one token.
+    """
+
+    max_length: int
+    reason: str = ""
+    token_bytes: int = 1
+    mode: Mode | None = None
+
 
 class Planner:
-    """The limits of plans on one model; `budget` is the model argument `prefix_budget`."""
+    """How one model's requests are computed.
 
-    def __init__(self, head: LMHead, *, budget: int | str | None = None) -> None:
+    `budget` is the model argument `prefix_budget`, and `max_length` the model's context length.
+    """
+
+    def __init__(self, head: LMHead, *, budget: int | str | None = None, max_length: int = 2**31) -> None:
         self.head = head
         self.prefix_budget = budget
-        self._has_warned = False
+        self.max_length = max_length
+        self.records = TrialRecords()
+        self._warned: set[str] = set()
+
+    def keep_verdicts(self, identity: str) -> None:
+        """Keep the verdicts of trials for later runs of the model with this identity."""
+        model = self.head.model
+        self.records = TrialRecords(f"{identity} {device_of(model).type} {model.config._attn_implementation}")
+
+    @cached_property
+    def is_known(self) -> bool:
+        """Whether the model is the same at every length, so that a short trial says everything."""
+        return is_known(self.head.model)
 
     @cached_property
     def support(self) -> PrefixSupport:
-        return prefix_support(self.head)
+        """Whether the model can share prefixes, by its structure and by a trial of short sequences."""
+        model = self.head.model
+        if reason := obstacle(model):
+            return PrefixSupport(max_length=0, reason=reason)
+        max_length, reason = full_attention_length(model.config.get_text_config())
+        if max_length < SHORTEST:
+            return PrefixSupport(max_length=0, reason=reason)
+        token_bytes = self._bytes_per_token()
+        if not token_bytes:
+            return PrefixSupport(max_length=0, reason="it keeps no keys and values for each token")
+        mode = self._tried_mode(min(SHORT, max_length, self.max_length - 1), list(candidate_modes(self.head)))
+        if mode is None:
+            return PrefixSupport(max_length=0, reason=OTHER_RESULTS, token_bytes=token_bytes)
+        return PrefixSupport(max_length=max_length, reason=reason, token_bytes=token_bytes, mode=mode)
 
-    @cached_property
+    @property
     def forward(self) -> Forward:
-        return Forward(self.head, self.support.mode)
+        """Forward passes in the mode that short sequences have."""
+        return Forward(self.head, self.support.mode or Mode.MASKED)
 
-    @cached_property
+    @property
     def shares_in_decode(self) -> bool:
-        """Whether sequences being decoded can share prefixes."""
-        return can_share_in_decode(self.forward)
+        """Whether short sequences being decoded can share prefixes."""
+        return self.decoding(SHORT) is Decoding.SHARED
 
     @cached_property
     def budget(self) -> int:
@@ -51,23 +134,118 @@ class Planner:
         size = pass_tokens(device_of(self.head.model))
         return size if self.head.separable else min(size, self.head.max_tokens)
 
-    def can_plan_scoring(self, longest: int) -> bool:
-        """Whether sequences of up to that many tokens can be scored by plan; where not, the log says why, once.
+    @cached_property
+    def short_length(self) -> int:
+        """The most tokens of a sequence that windows and scaled positions leave as it is, by the configuration."""
+        return full_attention_length(self.head.model.config.get_text_config())[0]
+
+    def scoring_mode(self, longest: int) -> Mode | None:
+        """The mode for scoring sequences of up to that many tokens by plan; None, with a warning, where none fits.
 
         With a `prefix_budget` of 0 nothing is shared: sequences are scored in batches, as lm-eval scores them.
         """
         if self.prefix_budget in (0, "0"):
-            return False
-        return longest <= self.support.max_length or self._warn(self.support.reason)
-
-    def can_plan_decoding(self, longest: int) -> bool:
-        """Whether sequences of up to that many tokens, prompts included, can share prefixes while being decoded."""
+            return None
         if longest > self.support.max_length:
-            return self._warn(self.support.reason)
-        return self.shares_in_decode or self._warn("its attention is of a special kind")
+            self._warn(self.support.reason)
+            return None
+        if self.is_known:
+            return self.support.mode
+        length = trial_length(longest, min(self.max_length - 1, self.support.max_length))
+        name = self.records.verdict(f"plan of {length}", lambda: self._long_trial(length), otherwise=NONE)
+        if name == NONE:
+            self._warn(OTHER_RESULTS)
+            return None
+        return Mode[name]
 
-    def _warn(self, reason: str) -> bool:
-        if not self._has_warned:
-            logger.warning("prefixes are not shared, which takes longer: %s", reason)
-            self._has_warned = True
-        return False
+    def grouping(self, longest: int) -> Grouping:
+        """Which sequences of up to that many tokens may be scored in one batch."""
+        if self.is_known:
+            return Grouping.PADDED
+        length = trial_length(longest, self.max_length - 1)
+        name = self.records.verdict(
+            f"batches of {length}", lambda: self._tried_grouping(length).name, otherwise=Grouping.ALONE.name
+        )
+        grouping = Grouping[name]
+        if grouping is Grouping.EQUAL_LENGTHS:
+            self._warn("padding changes its results, so that only sequences of one length go into a batch")
+        if grouping is Grouping.ALONE:
+            self._warn("its results change in a batch, so that each sequence is computed alone")
+        return grouping
+
+    def decoding(self, longest: int) -> Decoding:
+        """How sequences of up to that many tokens, prompts included, are decoded."""
+        if self.is_known and longest <= self.support.max_length and self._shares_short_prefixes:
+            return Decoding.SHARED
+        length = trial_length(longest, self.max_length)
+        name = self.records.verdict(
+            f"decoding {length}", lambda: self._tried_decoding(length).name, otherwise=Decoding.ALONE.name
+        )
+        return Decoding[name]
+
+    def warn_about_decoding(self, decoding: Decoding, longest: int) -> None:
+        """Say in the log why sequences of up to that many tokens are not decoded together."""
+        if decoding is not Decoding.SHARED:
+            too_long = longest > self.support.max_length
+            reason = self.support.reason if too_long else "its attention is of a special kind"
+            self._warn(reason, "completions are generated without shared prefixes")
+
+    @cached_property
+    def _shares_short_prefixes(self) -> bool:
+        length = min(SHORT // 2, self.support.max_length, self.max_length)
+        trial = decoding_trial(self.head, length, by_generate=False)
+        return self._can_attend and trial is not None and trial.allows_shared_prefixes(self.forward, self.pass_size)
+
+    @property
+    def _can_attend(self) -> bool:
+        """Whether the model's layers call an attention function that can be replaced."""
+        return self.support.mode is not None and bool(self.head.model._supports_attention_backend)
+
+    def _tried_mode(self, length: int, modes: list[Mode]) -> Mode | None:
+        trial = scoring_trial(self.head, length)
+        return next((mode for mode in modes if trial and trial.allows_mode(mode, self.pass_size)), None)
+
+    def _long_trial(self, length: int) -> str:
+        """The name of the mode that is right for sequences of that length; those failed by short ones are left out."""
+        first = self.support.mode
+        modes = [mode for mode in candidate_modes(self.head) if first and mode.value >= first.value]
+        mode = self._tried_mode(length, modes)
+        return mode.name if mode else NONE
+
+    def _tried_grouping(self, length: int) -> Grouping:
+        if selects_tokens(self.head.model.config.get_text_config()):
+            return Grouping.ALONE
+        trial = scoring_trial(self.head, length)
+        return next((grouping for grouping in Grouping if trial and trial.allows_grouping(grouping)), Grouping.ALONE)
+
+    def _tried_decoding(self, length: int) -> Decoding:
+        model = self.head.model
+        if not model.can_generate():
+            return Decoding.UNCACHED
+        is_custom = not is_library_class(model)
+        if not is_custom and not has_plain_cache(model):
+            return Decoding.ALONE
+        trial = decoding_trial(self.head, length, by_generate=True)
+        if trial is None:  # its own `generate` fails, as that of ProphetNet does
+            return Decoding.UNCACHED
+        if is_custom and not trial.is_plain():
+            return Decoding.UNCACHED
+        fits = length <= self.support.max_length and self._can_attend
+        if fits and trial.allows_shared_prefixes(self.forward, self.pass_size):
+            return Decoding.SHARED
+        return Decoding.PADDED if has_plain_cache(model) and trial.allows_padded_batches() else Decoding.ALONE
+
+    @torch.inference_mode()
+    def _bytes_per_token(self) -> int:
+        """The memory of a token's keys and values; 0 where the model does not put them into the cache."""
+        model, cache = self.head.model, DynamicCache()
+        tokens = trial_tokens(model.config.get_text_config())[:4]
+        ids = torch.tensor([tokens], device=device_of(model))
+        options = accepted(model.forward, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        attempt(lambda: model(input_ids=ids, **options))
+        return bytes_per_token(cache, len(tokens))
+
+    def _warn(self, reason: str, what: str = "prefixes are not shared") -> None:
+        if reason not in self._warned:
+            logger.warning("%s, which takes longer: %s", what, reason)
+            self._warned.add(reason)

@@ -10,7 +10,7 @@ from multiform.inference.plan import Tokens
 from multiform.requests import Completion
 
 if TYPE_CHECKING:  # tokenizing needs neither torch nor transformers
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import LogitsProcessorList, PreTrainedModel, PreTrainedTokenizerBase
 
     from multiform.inference.sampling import Sampling
 
@@ -36,8 +36,9 @@ class Generation:
     """A sequence being decoded: the prompt, the limits and the tokens generated so far.
 
     `index` is the position of its request, `limit` the most tokens that are generated, `stops` the strings
-    at which it ends, and `rng` its own random numbers. The first `prefix` tokens of the prompt are shared
-    with other sequences.
+    at which it ends, `think_end` the string or token up to which its thought is removed, and `rng` its own random
+    numbers. The first `prefix` tokens of the prompt are shared with other sequences. `processors` are made when
+    the first token is chosen, where the model's generation config asks for any.
     """
 
     index: int
@@ -46,9 +47,13 @@ class Generation:
     stops: tuple[str, ...]
     sampling: Sampling
     rng: random.Random
+    num_beams: int = 1
+    think_end: str | int | None = None
     prefix: int = 0
     tokens: list[int] = field(default_factory=list)
+    processors: LogitsProcessorList | None = None
     finished: bool = False
+    at_limit: bool = False
 
     @property
     def max_own_tokens(self) -> int:
@@ -65,20 +70,28 @@ class Generation:
 
     def append(self, token: int, tokenizer: PreTrainedTokenizerBase, end_tokens: frozenset[int]) -> None:
         """Add the next token; the sequence is finished at an end token, a stop string or its limit."""
-        if token in end_tokens:
-            self.finished = True
-            return
         self.tokens.append(token)
-        self.finished = len(self.tokens) >= self.limit or self._has_stop(tokenizer)
+        stopped = token in end_tokens or self._has_stop(tokenizer)
+        self.at_limit = len(self.tokens) >= self.limit and not stopped
+        self.finished = self.at_limit or stopped
 
     def completion(self, tokenizer: PreTrainedTokenizerBase) -> Completion:
-        """The generated text up to its first stop string."""
-        text = str(tokenizer.decode(self.tokens, skip_special_tokens=True))
-        with_special_tokens = str(tokenizer.decode(self.tokens))
-        stopped = any(stop in with_special_tokens or stop in text for stop in self.stops)
-        ends = [text.find(stop) for stop in self.stops if stop in text]
-        at_limit = len(self.tokens) >= self.limit
-        return Completion(text[: min(ends)] if ends else text, truncated=at_limit and not stopped)
+        """The generated text after its thought, up to its first stop string.
+
+        Special tokens are not part of a text. An end token that is not special is: models have such ones.
+        """
+        tokens = self.tokens
+        if isinstance(self.think_end, int) and self.think_end in tokens:
+            tokens = tokens[len(tokens) - tokens[::-1].index(self.think_end) :]
+        text = str(tokenizer.decode(tokens, skip_special_tokens=True))
+        if isinstance(self.think_end, str):
+            text = text.rpartition(self.think_end)[2]
+        if self.think_end is not None:
+            text = text.lstrip()
+        whole = text
+        for stop in self.stops:
+            text = text.partition(stop)[0]
+        return Completion(text, truncated=self.at_limit and text == whole)
 
     def _has_stop(self, tokenizer: PreTrainedTokenizerBase) -> bool:
         if not self.stops:

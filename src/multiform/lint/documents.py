@@ -13,7 +13,8 @@ from typing import Any
 from multiform.errors import MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.jinja import choice_list, compile_template, has_markup
-from multiform.lint.finding import Code, Finding
+from multiform.lint.codes import Code
+from multiform.lint.finding import Finding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +111,13 @@ class _Counted:
     def finding(self, fields: DocumentFields, code: Code, what: str, hint: str, where: str | None) -> Iterator[Finding]:
         if self.count:
             yield Finding(
-                code=code, task=fields.task, where=where, what=f"{what}: {self.count}", example=self.example, hint=hint
+                code=code,
+                task=fields.task,
+                where=where,
+                what=f"{what}: {self.count}",
+                example=self.example,
+                hint=hint,
+                docs=self.count,
             )
 
 
@@ -123,8 +130,9 @@ class _DuplicateChoices(_Counted):
     def see(self, doc_id: int, doc: Doc) -> None:
         assert self.read is not None
         try:
-            choices = choice_list(self.read.read(doc))
-            alike = isinstance(choices, list | tuple) and len(set(choices)) < len(choices)
+            read = choice_list(self.read.read(doc))
+            choices = [choice.strip() if isinstance(choice, str) else choice for choice in read]
+            alike = isinstance(read, list | tuple) and len(set(choices)) < len(choices)
         except (MultiformError, TypeError):  # choices that cannot be read are an error when they are rendered
             return
         if alike:

@@ -1,21 +1,15 @@
-"""Finding: one warning about a task, its documents or its run."""
+"""Finding: one warning about a task, its documents, its prompts or its run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-Code = Literal[
-    "mixed_answers",
-    "duplicate_choices",
-    "choices_refer",
-    "duplicate_rows",
-    "empty_question",
-    "shots_from_evaluated_split",
-    "chat_template_unused",
-    "no_corpus",
-]
+from multiform.config import TaskConfig
+from multiform.errors import ConfigError, nearest
+from multiform.lint.codes import CODES, Code
+
 Level = Literal["warning", "info"]
 
 
@@ -30,16 +24,78 @@ class Finding:
     code: Code
     #: The task, without a format; empty for a finding about the whole run.
     task: str = ""
+    #: The form, where the finding is about its prompts; empty where it holds for all forms of the task.
+    form: str = ""
     where: str | None
     what: str
     example: str = ""
     hint: str
     level: Level = "warning"
+    #: How many documents have it, where documents were counted.
+    docs: int | None = None
 
     def __str__(self) -> str:
-        place = f"{self.where}: " if self.where else ""
+        place = (f"{self.where}: " if self.where else "") + (f"{self.form}: " if "@" in self.form else "")
         example = f" ({self.example})" if self.example else ""
         return f"{place}{self.what}{example}; {self.hint} [{self.code}]"
+
+    def to_dict(self) -> dict[str, Any]:
+        """The finding as plain data."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """What is odd about one document; hits that differ in nothing but the document become one finding."""
+
+    doc_id: int
+    code: Code
+    where: str | None
+    what: str
+    hint: str
+    example: str = ""
+
+
+def counted(hits: Iterable[Hit], total: int, *, task: str, form: str = "") -> list[Finding]:
+    """The findings that the hits of `total` documents amount to, with the first document as the example."""
+    groups: dict[tuple[Code, str | None, str], dict[int, Hit]] = {}
+    for hit in hits:
+        groups.setdefault((hit.code, hit.where, hit.what), {}).setdefault(hit.doc_id, hit)
+    return [
+        Finding(
+            code=code,
+            task=task,
+            form=form,
+            where=where,
+            what=f"{what}: {len(by_doc)} of {total} documents",
+            example=_example(next(iter(by_doc.values()))),
+            hint=next(iter(by_doc.values())).hint,
+            docs=len(by_doc),
+        )
+        for (code, where, what), by_doc in groups.items()
+    ]
+
+
+def _example(hit: Hit) -> str:
+    return f"doc {hit.doc_id}: {hit.example}" if hit.example else f"doc {hit.doc_id}"
+
+
+def unsilenced(config: TaskConfig, findings: Iterable[Finding]) -> list[Finding]:
+    """The findings without those whose codes the task silences."""
+    ignored = silenced(config)
+    return [finding for finding in findings if finding.code not in ignored]
+
+
+def silenced(config: TaskConfig) -> Mapping[str, str]:
+    """The codes that a task silences, each with its reason."""
+    codes = config.lint_ignore or {}
+    for code, reason in codes.items():
+        place = config.where("lint_ignore", code)
+        if code not in CODES:
+            raise ConfigError(f"no code '{code}'", where=place, hint=nearest(code, CODES, listed="codes"))
+        if not reason.strip():
+            raise ConfigError("a code is silenced without a reason", where=place, hint="say why it is right here")
+    return codes
 
 
 def summary(findings: Iterable[Finding]) -> list[tuple[Level, str]]:

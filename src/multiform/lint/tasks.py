@@ -8,7 +8,7 @@ from multiform.config import FewshotConfig
 from multiform.fields import Doc
 from multiform.forms import RollingTask, Task
 from multiform.lint.documents import DocumentFields, document_findings
-from multiform.lint.finding import Finding
+from multiform.lint.finding import Finding, unsilenced
 from multiform.models import Model
 
 
@@ -24,7 +24,8 @@ def lint_tasks(tasks: Iterable[tuple[Task, Iterable[tuple[int, Doc]]]]) -> list[
     for task, docs in tasks:
         fields = _fields(task)
         alike = repr((fields.task, fields.question, fields.choices, fields.answer))
-        findings += fewshot_findings(task) if alike in checked else task_findings(task, docs)
+        found = fewshot_findings(task) if alike in checked else task_findings(task, docs)
+        findings += unsilenced(task.config, found)
         checked.add(alike)
     return list({(finding.task, finding.code, finding.what): finding for finding in findings}.values())
 
@@ -99,5 +100,5 @@ def corpus_findings(tasks: Iterable[Task]) -> list[Finding]:
             level="info",
         )
         for task in tasks
-        if task.config.should_decontaminate
+        if task.config.should_decontaminate and "no_corpus" not in silenced(task.config)
     ]

@@ -8,7 +8,10 @@ chat        chat templates
 hf/         models of transformers: loading, and the bundled model
 seq2seq/    encoder-decoder models of transformers
 multimodal/ image-text and audio-text models of transformers
-openai/     models behind a server
+servers/    what all models behind a server share
+openai/     servers that speak OpenAI's protocol
+anthropic   Anthropic's messages
+gemini      Google's generateContent
 dummy       a model for tests and dry runs
 """
 

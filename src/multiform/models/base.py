@@ -6,10 +6,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
-from multiform.errors import ModelError
+from multiform.errors import ModelError, UsageError
 from multiform.media import Kind
 from multiform.requests import (
     Completion,
+    FailedRequest,
     GenerationRequest,
     LLOutput,
     LoglikelihoodRequest,
@@ -22,11 +23,23 @@ from multiform.requests import (
 LOCAL_ARGUMENTS = frozenset({"batch_size", "max_batch_size", "device", "trust_remote_code"})
 
 
+def no_loglikelihoods(model: str, form: str, *, labels: bool = False) -> UsageError:
+    """The error that a model does not give what a form scores; `labels` says that it scores labels of one token."""
+    gives = "scores labels of one token alone, and not what" if labels else "gives no log-likelihoods, which"
+    formats = "the labels are scored (@mcqa) or the model writes" if labels else "the model writes"
+    hint = (
+        f"choose a format in which {formats} (@generate, @cot), "
+        "or --model openai-completions with a server that echoes prompts, such as vLLM"
+    )
+    return UsageError(f"the model '{model}' {gives} '{form}' scores", where="--model", hint=hint)
+
+
 class Model(ABC):
     """A language model.
 
     `loglikelihood`, `loglikelihood_rolling` and `generate` yield a response `(position, output)` to each
-    request as soon as it is known, in whatever order is fastest. No request is dropped.
+    request as soon as it is known, in whatever order is fastest. No request is dropped: one that fails for good
+    yields a `FailedRequest` in the place of the output, and the others go on.
     """
 
     #: Identifies the weights and all settings that change outputs: equal identities give equal outputs.
@@ -40,6 +53,9 @@ class Model(ABC):
     #: Whether outputs are stored where the user has not said so. A class says it for itself alone: its code decides
     #: its outputs, and a subclass may answer otherwise under the same `identity`.
     stored: ClassVar[bool] = False
+    #: Whether it looks at `stop_requested()` itself: once that is true, it begins nothing new, yields the responses
+    #: to what is in flight, and ends. The streams of other models are closed after their next response.
+    handles_stop: bool = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -49,20 +65,29 @@ class Model(ABC):
         return f"<{type(self).__name__} {getattr(self, 'name', 'without a name')}>"
 
     @abstractmethod
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
         """The log-likelihood of each continuation after its context, and whether it is the greedy one."""
 
     @abstractmethod
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
         """The log-likelihood of each whole text, in windows where it is longer than the model's context."""
 
     @abstractmethod
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion | FailedRequest]]:
         """The completion of each context, cut at the first stop string."""
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
         """The messages as one prompt in the model's chat format."""
         raise ModelError(f"model '{self.name}' has no chat template", hint="run without --apply_chat_template")
+
+    def check_scoring(self, *, labels: bool, where: str) -> None:
+        """Raise a UsageError unless the model gives log-likelihoods: with `labels`, of labels of one token alone.
+
+        `where` is the form that needs them. Models whose entry says `asked_early` are asked this before any data is
+        read.
+        """
+        if not self.scores:
+            raise no_loglikelihoods(self.name, where)
 
     def check_media(self, kinds: Iterable[Kind]) -> None:
         """Raise a ModelError unless prompts may contain all these kinds of media."""

@@ -83,6 +83,8 @@ class ForeignModel(Model):
     with an attribute `identity`, which is equal exactly when answers are equal.
     """
 
+    handles_stop = True  # all its responses are there when the first is yielded
+
     def __init__(self, lm: Any, *, identity: str | None = None) -> None:
         self.lm = lm
         self.name = str(getattr(lm, "name", None) or type(lm).__name__)

@@ -27,7 +27,8 @@ class ModelEntry:
     in a few words. `signature_from` is a function from the arguments to a string that is equal only for equal
     models, or None where that cannot be told; `chat_from` gives what applies the model's chat template. Both
     work without loading the model. `named_chat_templates` says whether the argument `chat_template` names
-    one of several templates, `loglikelihoods` whether the model gives any. `generation_check` is a function that
+    one of several templates, `loglikelihoods` whether the model gives any, `asked_early` that it is on a server, which
+    can be asked what it gives before any data is read. `generation_check` is a function that
     raises a UsageError for generation arguments which the model does not take.
     """
 
@@ -37,6 +38,7 @@ class ModelEntry:
     chat_from: str | None = None
     named_chat_templates: bool = False
     loglikelihoods: bool = True
+    asked_early: bool = False
     generation_check: str | None = None
 
     def load(self) -> Callable[..., Model]:
@@ -87,11 +89,22 @@ _BUNDLED = ModelEntry(
 _OPENAI_CHAT = ModelEntry(
     factory="multiform.models.openai:OpenAIChat",
     about="a server's chat completions (base_url=..., model=...)",
-    loglikelihoods=False,
+    asked_early=True,
 )
 _OPENAI_COMPLETIONS = ModelEntry(
     factory="multiform.models.openai:OpenAICompletions",
     about="a server's completions, with log-likelihoods (base_url=..., model=...)",
+    asked_early=True,
+)
+_ANTHROPIC = ModelEntry(
+    factory="multiform.models.anthropic:AnthropicChat",
+    about="Anthropic's messages (model=...)",
+    loglikelihoods=False,
+)
+_GEMINI = ModelEntry(
+    factory="multiform.models.gemini:GeminiChat",
+    about="Google's generateContent (model=...)",
+    loglikelihoods=False,
 )
 _DUMMY = ModelEntry(factory="multiform.models.dummy:DummyModel", about="answers at once, knows nothing")
 
@@ -110,11 +123,15 @@ models: Registry[ModelEntry] = Registry(
         "dummy": _DUMMY,
         "openai-chat": _OPENAI_CHAT,
         "openai-completions": _OPENAI_COMPLETIONS,
+        "anthropic": _ANTHROPIC,
+        "gemini": _GEMINI,
         "hf-auto": _alias(_HF, "hf"),
         "huggingface": _alias(_HF, "hf"),
         "local-chat-completions": _alias(_OPENAI_CHAT, "openai-chat"),
         "local-completions": _alias(_OPENAI_COMPLETIONS, "openai-completions"),
         "openai-chat-completions": _alias(_OPENAI_CHAT, "openai-chat"),
+        "anthropic-chat": _alias(_ANTHROPIC, "anthropic"),
+        "anthropic-chat-completions": _alias(_ANTHROPIC, "anthropic"),
     },
 )
 

@@ -5,18 +5,24 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from multiform.inference.plan import Tokens
 from multiform.inference.sequences import Pair
-from multiform.requests import LLOutput, Response
+from multiform.requests import FailedRequest, LLOutput, Response
+
+Failed = TypeVar("Failed", bound=FailedRequest)
 
 
 def score_rolling(
     texts: Sequence[Tokens],
     windows_of: Callable[[Tokens], Iterable[Pair]],
-    score: Callable[[Sequence[Pair]], Iterable[Response[LLOutput]]],
-) -> Iterator[Response[LLOutput]]:
-    """The log-likelihood of each text as the sum over its windows, as soon as the last of them is scored."""
+    score: Callable[[Sequence[Pair]], Iterable[Response[LLOutput | Failed]]],
+) -> Iterator[Response[LLOutput | Failed]]:
+    """The log-likelihood of each text as the sum over its windows, as soon as the last of them is scored.
+
+    A text of which a window fails has failed.
+    """
     windows: list[Pair] = []
     owners: list[int] = []
     for index, tokens in enumerate(texts):
@@ -28,6 +34,13 @@ def score_rolling(
     sums = dict.fromkeys(missing, 0.0)
     for position, output in score(windows):
         owner = owners[position]
+        if isinstance(output, FailedRequest):
+            if owner in sums:  # the first of its windows that fails
+                del sums[owner]
+                yield owner, output
+            continue
+        if owner not in sums:
+            continue
         sums[owner] += output.loglikelihood
         missing[owner] -= 1
         if not missing[owner]:

@@ -77,7 +77,7 @@ class Encoder:
         )
 
 
-def load_encoder(name: str, prefix_token_id: int | None, add_bos_token: bool) -> Encoder:
+def load_encoder(name: str, prefix_token_id: int | None, add_bos_token: bool | None) -> Encoder:
     """The encoder of a tokenizer from a folder or the hub, without its model."""
     tokenizer = _load_tokenizer(name)
     prefix = first_token(tokenizer, prefix_token_id, where=name)
@@ -96,7 +96,7 @@ def first_token(tokenizer: PreTrainedTokenizerBase, prefix_token_id: int | None,
 def _load_tokenizer(name: str) -> PreTrainedTokenizerBase:
     from transformers import AutoTokenizer
 
-    import multiform.models.hf  # noqa: F401 - says which package is missing
+    from multiform.models import hf  # noqa: F401 - says which package is missing
 
     folder = Path(name).expanduser()
     try:

@@ -72,6 +72,7 @@ def _flags(sample: ScoredSample, score: float | None) -> int:
     return (
         WRONG * (score == 0)
         | UNREADABLE * (written and sample.prediction is None)
+        | FAILED * (sample.failure is not None)
         | TRUNCATED * any(getattr(output, "truncated", False) for output in sample.outputs)
     )
 

@@ -74,6 +74,8 @@ def _run(results: Results, label: str) -> dict[str, Any]:
     about = results.provenance
     names = ("date_iso", "multiform_version", "lm_eval_version", "transformers_version", "git_hash", "model_identity")
     facts = [(name, about[name]) for name in names if about.get(name)]
+    if results.status != "complete":
+        facts.insert(0, ("status", f"partial: the run was {results.status}"))
     return {
         "label": label,
         "seconds": about.get("total_evaluation_time_seconds"),

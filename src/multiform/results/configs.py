@@ -22,7 +22,7 @@ _ORDER = (
 )
 #: Keys that are left out where they are empty or false, as lm-eval does.
 _ONLY_SET = ("tag", "dataset_kwargs", "generation_kwargs", "metric_list", "filter_list",
-             "multiple_inputs", "multiple_targets", "keep_description")  # fmt: skip
+             "multiple_inputs", "multiple_targets", "keep_description", "lint_ignore")  # fmt: skip
 
 
 def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]:

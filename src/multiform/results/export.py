@@ -14,6 +14,7 @@ from multiform.formats.variation import Variation
 from multiform.media import named
 from multiform.paths import sanitized
 from multiform.results.extraction import extraction_of
+from multiform.results.failures import failures_of
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.results.samples import sample_lines, task_hash
 from multiform.statistics.estimates import Estimate
@@ -46,6 +47,8 @@ def to_json(results: Results) -> dict[str, Any]:
         "intervals": {entry.name: _intervals(entry.estimates) for entry in both},
         "forms": {form.name: _form(form) for form in forms},
         **({"across_forms": _across_forms(results)} if results.comparisons else {}),
+        "status": results.status,
+        "failures": {entry.name: failures_of(entry) for entry in both if entry.failed},
     }
 
 
@@ -65,18 +68,20 @@ def prepare_output(path: Path) -> None:
         raise UsageError(what, where="--output_path", hint="choose a folder that can be written") from error
 
 
+def output_folder(path: Path, model_name: str) -> Path:
+    """The folder of a run's files: one for the model, or that of the .json file."""
+    return path.parent if path.suffix == ".json" else path / model_name
+
+
 def write_results(results: Results, path: Path, *, samples: bool) -> list[Path]:
     """Write ``results_<date>.json``, and with `samples` a ``samples_<form>_<date>.jsonl`` for each form.
 
     `path` is a folder, or a .json file whose name replaces ``results``. Returns the written files.
     """
     stamp = str(results.provenance["date_iso"]).replace(":", "-")
-    if path.suffix == ".json":
-        folder, main = path.parent, path.with_name(f"{path.stem}_{stamp}.json")
-    else:
-        folder = path / str(results.provenance["model_name_sanitized"])
-        main = folder / f"results_{stamp}.json"
-    written = [_write(main, [plain_json(to_json(results)), "\n"])]
+    folder = output_folder(path, str(results.provenance["model_name_sanitized"]))
+    main = path.stem if path.suffix == ".json" else "results"
+    written = [write_json(folder / f"{main}_{stamp}.json", to_json(results))]
     for form in results.forms if samples else ():
         name = sanitized(form.name)
         # Two forms may have the same sanitized name; the hash of the form keeps their files apart.
@@ -84,6 +89,11 @@ def write_results(results: Results, path: Path, *, samples: bool) -> list[Path]:
         file = folder / f"samples_{f'{name}_{form.identity}' if taken else name}_{stamp}.jsonl"
         written.append(_write(file, (json_line(line) + "\n" for line in sample_lines(form))))
     return written
+
+
+def write_json(path: Path, value: Mapping[str, Any]) -> Path:
+    """Write a JSON document, whole or not at all."""
+    return _write(path, [plain_json(value), "\n"])
 
 
 def plain_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
@@ -160,4 +170,5 @@ def _form(form: FormResult) -> dict[str, Any]:
         "primary_metric": form.primary,
         "overridden": list(form.overridden),
         **({} if extraction is None else {"extraction": extraction.to_dict()}),
+        "truncated_contexts": form.truncated_contexts,
     }

@@ -64,10 +64,12 @@ def _rows(entry: FormResult | GroupResult) -> Iterator[dict[str, Any]]:
 
 
 def html_table(results: Results) -> str:
-    """The results as an HTML table: a row for each form, then for each group with scores."""
+    """The results as an HTML table, a row for each form, then for each group with scores; then what is to be known."""
+    from multiform.results.failures import result_notes
     from multiform.results.table import COLUMNS, row
 
     head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
     shown = [entry for entry in results.entries if entry.estimates]
     lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row(entry))}</tr>" for entry in shown)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+    notes = "".join(f"<p>{escape(note)}</p>" for note in result_notes(results))
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>{notes}"

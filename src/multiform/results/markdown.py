@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from multiform.results.failures import result_notes
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.statistics.estimates import Estimate
 
@@ -26,7 +27,7 @@ def markdown(results: Results) -> str:
     tables = [_table("Tasks", list(_tasks(results)))]
     if any(group.estimates for group in results.groups):
         tables.append(_table("Groups", [row for group in results.groups for row in _rows(group, group.depth)]))
-    return "\n".join([line, *tables])
+    return "\n".join([line, *tables, *result_notes(results)])
 
 
 def _tasks(results: Results) -> Iterator[Sequence[str]]:

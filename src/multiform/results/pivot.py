@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 #: The longest name of a form that heads a column; longer ones are numbered, and listed below the table.
 _LONGEST_HEADING = 14
+_LONGEST_METRIC = 24
 BEST = "*"
 LEGEND = f"{BEST} best form; the interval of best minus worst allows for picking them"
 
@@ -59,13 +60,24 @@ def pivot(results: Results) -> Pivot:
     return Pivot(
         headings=[(short[label], metrics[label]) for label in labels],
         rows=rows,
-        notes=[*legend, *([LEGEND] if any(row.difference for row in rows) else []), *_right_notes(results)],
+        notes=[
+            *legend,
+            *([LEGEND] if any(row.difference for row in rows) else []),
+            *(
+                f"{entry.name}: the group has no score; see --table long"
+                for members in entries
+                for entry in members
+                if not entry.estimates
+            ),
+            *_right_notes(results),
+        ],
     )
 
 
 def _folded(results: Results) -> Iterator[list[FormResult | GroupResult]]:
     """The entries of each row: all forms of a task, or of a group whose scores stand for its tasks."""
-    outer = [group for group in results.groups if group.estimates]
+    scored = {group.path for group in results.groups if group.estimates}
+    outer = [group for group in results.groups if group.path in scored]
     inside = {name for group in outer for name in group.forms}
     below = {name for group in outer for other in outer if group is not other for name in _inner(group, other)}
     shown = [group for group in outer if group.name not in below]
@@ -103,9 +115,9 @@ def _row(
     scores = []
     for label in labels:
         entry = by_label.get(label)
-        value = "" if entry is None else f"{next(iter(entry.estimates.values())).value:.4f}"
+        value = f"{next(iter(entry.estimates.values())).value:.4f}" if entry is not None and entry.estimates else ""
         scores.append(value + (BEST if entry is not None and entry.name in best else ""))
-    counts = dict.fromkeys(str(next(iter(entry.estimates.values())).n) for entry in members)
+    counts = dict.fromkeys(str(next(iter(entry.estimates.values())).n) for entry in members if entry.estimates)
     return PivotRow(name=_name(members[0]), n="/".join(counts), scores=scores, difference=_difference(compared))
 
 
@@ -132,10 +144,11 @@ def _difference(comparison: FormComparison | None) -> str:
 def _shown_metrics(label: str, entries: Sequence[Sequence[FormResult | GroupResult]]) -> str:
     """The metric of a column with its direction; several where tasks have different ones."""
     metrics = {}
-    for entry in (entry for members in entries for entry in members if _label(entry) == label):
+    for entry in (e for members in entries for e in members if e.estimates and _label(e) == label):
         metric = next(iter(entry.estimates)).partition(",")[0]
         metrics[f"{metric} {'↑' if entry.higher_is_better.get(metric, True) else '↓'}"] = True
-    return " or ".join(metrics)
+    shown = " or ".join(metrics)
+    return shown if len(shown) <= _LONGEST_METRIC else f"{shown[: _LONGEST_METRIC - 1]}…"
 
 
 def _right_notes(results: Results) -> Iterator[str]:

@@ -41,7 +41,7 @@ def provenance(
     took, and `chat` says whether the chat template was applied.
     """
     template = model.chat_template_text() if chat else None
-    name = next((str(arguments[key]) for key in _NAMING if arguments.get(key)), model.name)
+    name = model_name(model, arguments)
     return {
         "git_hash": _git_hash(),
         "date": time.time() - seconds,
@@ -63,6 +63,11 @@ def provenance(
         "multiform_version": package_version("multiform"),
         "model_identity": model.identity,
     }
+
+
+def model_name(model: Model, arguments: Mapping[str, Any]) -> str:
+    """What results call the model: its path or name in the arguments, or the name that it gives itself."""
+    return next((str(arguments[key]) for key in _NAMING if arguments.get(key)), model.name)
 
 
 @cache

@@ -2,38 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import logging
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import DataError, UsageError
-from multiform.paths import sanitized
+from multiform.engine.failures import FailedDoc
+from multiform.forms import ScoredSample
 from multiform.results.compare import compare_forms
+from multiform.results.recorded import RecordedRun, newest_run
 from multiform.results.results import FormResult, GroupResult, Results
-from multiform.results.saved_samples import read_samples
+from multiform.results.saved_samples import scored_sample
 from multiform.statistics.estimates import Estimate, normal_estimate
-
-logger = logging.getLogger("multiform")
-
-#: The end of the name of a results file, and of the samples files that belong to it: when the run ended.
-_STAMP = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d(?:[.\d]*))\.json$")
-
-
-def results_files(path: str | Path) -> list[Path]:
-    """The results files in a folder and its subfolders, the newest last; a file is itself.
-
-    Both harnesses name them ``results_<date>.json`` or, where ``FILE.json`` was asked for, ``FILE_<date>.json``.
-    """
-    path = Path(path)
-    if not path.exists():
-        raise UsageError("there is no such file or folder", where=str(path), hint="name the --output_path of a run")
-    if path.is_file():
-        return [path]
-    files = [file for file in path.rglob("*.json") if _STAMP.search(file.name)]
-    return sorted(files, key=lambda file: (_stamp(file), str(file)))
 
 
 def read_results(path: str | Path, *, samples: bool = True) -> Results:
@@ -41,60 +20,42 @@ def read_results(path: str | Path, *, samples: bool = True) -> Results:
 
     Of several runs in a folder the newest is read, which is logged; `samples=False` leaves the samples out.
     """
-    files = results_files(path)
-    if not files:
-        hint = "name the --output_path of a run, of Multiform or of lm-eval"
-        raise UsageError("there is no results_<date>.json in this folder", where=str(path), hint=hint)
-    if len(files) > 1:
-        logger.warning("%s holds %d runs; the newest is read: %s", path, len(files), files[-1])
-    return read_run(files[-1], samples=samples)
+    return results_of_run(newest_run(Path(path)), samples=samples)
 
 
-def read_run(file: Path, *, samples: bool = True) -> Results:
-    """The results in one results file, with the samples of the files beside it."""
-    saved = _load(file)
+def results_of_run(run: RecordedRun, *, samples: bool = True) -> Results:
+    """The results of a recorded run, with the samples of the files beside it."""
+    saved = run.results
     scores = saved["results"]
     groups = saved.get("group_subtasks") or {}
-    tasks = [name for name in scores if name in (saved.get("configs") or {}) or name not in groups]
-    forms = [_form(name, saved, _samples_file(file, name, saved) if samples else None) for name in tasks]
+    tasks = [name for name in scores if name in saved["configs"] or name not in groups]
+    forms = [_form(name, saved, list(run.samples(name, scored_sample) or ()) if samples else []) for name in tasks]
     of_groups = [_group(name, saved) for name in groups if name not in tasks and name in scores]
     return Results(
         forms=forms,
         groups=of_groups,
         comparisons=compare_forms(forms, of_groups),
         run=saved.get("config") or {},
-        provenance={key: value for key, value in saved.items() if key not in _ABOUT_FORMS},
+        provenance={key: value for key, value in saved.items() if key not in ABOUT_FORMS},
+        status=saved.get("status", "complete"),
     )
 
 
 #: The keys of a results file that are about forms and groups; all others are about the run.
-_ABOUT_FORMS = frozenset(
+ABOUT_FORMS = frozenset(
     {
-        "across_forms",
+        *("across_forms", "status", "failures"),
         *("results", "groups", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better"),
         *("n-samples", "config", "task_hashes", "intervals", "forms"),
     }
 )
 
 
-def _load(file: Path) -> dict[str, Any]:
-    try:
-        saved = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"is no results file: {error}", where=str(file), hint="name a results_<date>.json") from error
-    if not isinstance(saved, dict) or not isinstance(saved.get("results"), dict):
-        what = "is no results file: it has no 'results'"
-        raise DataError(what, where=str(file), hint="name a results_<date>.json of Multiform or of lm-eval")
-    if not all(isinstance(scores, dict) for scores in saved["results"].values()):
-        raise DataError("the scores of a task are not an object", where=f"{file}: results")
-    return saved
-
-
-def _form(name: str, saved: Mapping[str, Any], samples: Path | None) -> FormResult:
+def _form(name: str, saved: Mapping[str, Any], samples: list[ScoredSample]) -> FormResult:
     about = (saved.get("forms") or {}).get(name) or {}
     counts = (saved.get("n-samples") or {}).get(name) or {}
-    lines = [] if samples is None else list(read_samples(samples))
-    n = int(counts.get("effective") or len({line.doc_id for line in lines}))
+    n = int(counts.get("effective") or len({sample.doc_id for sample in samples}))
+    failures = (saved.get("failures") or {}).get(name) or {}
     label = name.partition("@")[2] or None
     config = (saved.get("configs") or {}).get(name) or {}
     return FormResult(
@@ -112,7 +73,9 @@ def _form(name: str, saved: Mapping[str, Any], samples: Path | None) -> FormResu
         format=about.get("format"),
         format_label=label,
         overridden=about.get("overridden") or (),
-        samples=lines,
+        samples=samples,
+        failed=[FailedDoc(**doc) for doc in failures.get("documents") or ()],
+        bounds={key: (low, high) for key, (low, high) in (failures.get("bounds") or {}).items()},
         cluster=(config.get("metadata") or {}).get("cluster"),
     )
 
@@ -120,6 +83,7 @@ def _form(name: str, saved: Mapping[str, Any], samples: Path | None) -> FormResu
 def _group(name: str, saved: Mapping[str, Any]) -> GroupResult:
     nested = saved["group_subtasks"]
     scores = saved["results"][name]
+    failures = (saved.get("failures") or {}).get(name) or {}
     counts = scores.get("sample_count") or {}
     n = int(scores.get("sample_len") or max(counts.values(), default=0))
     return GroupResult(
@@ -132,6 +96,8 @@ def _group(name: str, saved: Mapping[str, Any]) -> GroupResult:
         estimates=_estimates(name, saved, n, None),
         higher_is_better=(saved.get("higher_is_better") or {}).get(name) or {},
         n=n,
+        failed=int(failures.get("failed") or 0),
+        bounds={key: (low, high) for key, (low, high) in (failures.get("bounds") or {}).items()},
         path=name.partition("@")[0],
         forms=list(_below(name, nested)),
         weight_by_size=_weighted(saved, name),
@@ -201,16 +167,3 @@ def _values(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
         metric, comma, _ = key.partition(",")
         if comma and not metric.endswith("_stderr") and isinstance(value, int | float) and not isinstance(value, bool):
             yield key, float(value)
-
-
-def _samples_file(file: Path, form: str, saved: Mapping[str, Any]) -> Path | None:
-    """The samples of a form beside its results file, or None where none were written."""
-    identity = ((saved.get("forms") or {}).get(form) or {}).get("identity")
-    names = [f"{sanitized(form)}_{identity}", sanitized(form)]  # the first where two forms have one sanitized name
-    files = [file.parent / f"samples_{name}_{_stamp(file)}.jsonl" for name in names]
-    return next((candidate for candidate in files if candidate.is_file()), None)
-
-
-def _stamp(file: Path) -> str:
-    match = _STAMP.search(file.name)
-    return match.group(1) if match else ""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from multiform.catalog import Group, node_name
+from multiform.engine.failures import FailedDoc
 from multiform.errors import UsageError, shorten
 from multiform.forms import ScoredSample
 from multiform.results.scores import Scores, no_such_form
@@ -47,6 +48,10 @@ class FormResult:
     samples: Sequence[ScoredSample]
     #: The column whose equal values make documents dependent, such as the passage of several questions.
     cluster: str | None = None
+    #: The documents whose requests failed.
+    failed: Sequence[FailedDoc] = ()
+    #: The lowest and highest value that a score can have, whatever the failed documents would have got.
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -59,6 +64,11 @@ class FormResult:
         if not self.samples:  # read from a results file without its samples
             return max((estimate.n for estimate in self.estimates.values()), default=0)
         return len({sample.doc_id for sample in self.samples})
+
+    @property
+    def truncated_contexts(self) -> int:
+        """The number of documents whose prompts lost their beginning, as they do not fit into the model's context."""
+        return len({sample.doc_id for sample in self.samples if sample.context_truncated})
 
     @property
     def primary(self) -> str:
@@ -94,6 +104,10 @@ class GroupResult:
     forms: Sequence[str] = ()
     #: Whether the group's first metric weighs tasks by their numbers of documents.
     weight_by_size: bool = True
+    #: How many documents of its forms failed.
+    failed: int = 0
+    #: The lowest and highest value that a score can have, whatever the failed documents would have got.
+    bounds: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<GroupResult of {_line(self)}>"
@@ -132,6 +146,8 @@ class Results(Mapping[str, Scores]):
     groups: Sequence[GroupResult] = ()
     #: The forms of each task and group that was run under several, compared on the same documents.
     comparisons: Sequence[FormComparison] = ()
+    #: "complete", or why they are partial: "stopped" by a signal, or "failed".
+    status: Literal["complete", "stopped", "failed"] = "complete"
 
     def __getitem__(self, name: str) -> Scores:
         for entry in self.entries:
@@ -208,7 +224,8 @@ class Results(Mapping[str, Scores]):
             return f"<Results: nothing was asked; {self.run['plan']}>"
         lines = [f"  {_line(entry)}" for entry in self.entries if entry.estimates]
         more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
-        return "\n".join([f"<Results of {self.run.get('model')}: {len(self.forms)} forms>", *lines[:_SHOWN], *more])
+        kind = "Results" if self.status == "complete" else f"Partial results ({self.status})"
+        return "\n".join([f"<{kind} of {self.run.get('model')}: {len(self.forms)} forms>", *lines[:_SHOWN], *more])
 
     def _repr_html_(self) -> str:
         from multiform.results.frame import html_table
@@ -243,6 +260,8 @@ def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0)
         path=group.path,
         forms=[form.name for form in inside],
         weight_by_size=all(entry.get("weight_by_size", True) for entry in config.aggregates()[:1]),
+        failed=sum(len(form.failed) for form in inside),
+        bounds=_group_bounds(group, inside) if any(form.failed for form in inside) else {},
     )
     below = [
         inner
@@ -251,3 +270,22 @@ def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0)
         for inner in group_results(member, forms, depth + 1)
     ]
     return [result, *below]
+
+
+def _group_bounds(group: Group, forms: Sequence[FormResult]) -> dict[str, tuple[float, float]]:
+    """The bounds of a group's scores, aggregated from those of its forms; where one has none, neither has the group."""
+    unknown = {key for form in forms if form.failed for key in form.estimates if key not in form.bounds}
+    low, high = (
+        group_scores(group.config.aggregates(), [_bounding(form, side, unknown) for form in forms]) for side in (0, 1)
+    )
+    return {key: (low[key].value, high[key].value) for key in low}
+
+
+def _bounding(form: FormResult, side: int, unknown: set[str]) -> dict[str, Estimate]:
+    """The scores of a form with all failed documents wrong (side 0) or right (side 1)."""
+    asked = len({sample.doc_id for sample in form.samples} | {doc.doc_id for doc in form.failed})
+    return {
+        key: Estimate(value=form.bounds[key][side] if key in form.bounds else estimate.value, n=asked)
+        for key, estimate in form.estimates.items()
+        if key not in unknown
+    }

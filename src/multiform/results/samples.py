@@ -16,6 +16,7 @@ from multiform.requests import (
     Instance,
     LLOutput,
     LoglikelihoodRequest,
+    Output,
     Request,
     RollingRequest,
 )
@@ -24,9 +25,13 @@ from multiform.results.results import FormResult
 
 def sample_lines(form: FormResult) -> Iterator[dict[str, Any]]:
     """The lines of a samples file: all documents of the first scorer, then those of the next."""
-    for sample in _in_order(form):
-        line = {**_asked(sample), **_hashes(sample), **sample.values}
-        yield {**line, **{key: value for key, value in _plain(sample).items() if key not in line}}
+    return map(sample_line, _in_order(form))
+
+
+def sample_line(sample: ScoredSample) -> dict[str, Any]:
+    """A document by one scorer: lm-eval's keys, then those that Multiform adds."""
+    line = {**_asked(sample), **_hashes(sample), **sample.values}
+    return {**line, **{key: value for key, value in _plain(sample).items() if key not in line}}
 
 
 def task_hash(form: FormResult) -> str:
@@ -40,41 +45,52 @@ def _in_order(form: FormResult) -> list[ScoredSample]:
 
 
 def _asked(sample: ScoredSample) -> dict[str, Any]:
-    pairs = list(zip(sample.instances, sample.outputs, strict=True))
-    by_request = [list(repeats) for _, repeats in groupby(pairs, key=lambda pair: _once(pair[0]))]
+    by_request = [list(repeats) for _, repeats in groupby(_pairs(sample), key=lambda pair: _once(pair[0]))]
     return {
         "doc_id": sample.doc_id,
         "doc": dict(sample.doc),
         "target": str(sample.target),
         "arguments": {f"gen_args_{i}": _argument(repeats[0][0].request) for i, repeats in enumerate(by_request)},
-        "resps": [[_response(output, instance.request) for instance, output in repeats] for repeats in by_request],
+        "resps": [
+            [_response(output, instance.request) for instance, output in repeats if output is not None]
+            for repeats in by_request
+        ],
         "filtered_resps": [_response(output) for output in sample.filtered],
         "filter": sample.scorer,
         "metrics": [name for name, value in sample.values.items() if not isinstance(value, str)],
     }
 
 
+def _pairs(sample: ScoredSample) -> list[tuple[Instance, Output | None]]:
+    """Every request with its output; None where there is none, as a request failed."""
+    outputs = sample.outputs if sample.failure is None else [None] * len(sample.instances)
+    return list(zip(sample.instances, outputs, strict=True))
+
+
 def _plain(sample: ScoredSample) -> dict[str, Any]:
-    """The keys that Multiform adds to a line: prediction, gold, choices, numbers, and how the answer was read."""
+    """The keys that Multiform adds to a line: prediction, gold, and all that `resps` does not say of the outputs."""
     scored = [output for output in sample.outputs if isinstance(output, LLOutput)]
     written = [output for output in sample.outputs if isinstance(output, Completion)]
-    numbers = {
-        "loglikelihoods": [output.loglikelihood for output in scored],
-        "is_greedy": [output.is_greedy for output in scored],
-    }
-    values = [None if step.value is None else _response(step.value) for step in sample.steps]
-    steps = [{"step": step.name, "value": value} for step, value in zip(sample.steps, values, strict=True)]
+    added: dict[str, Any] = {"prediction": sample.prediction, "gold": sample.gold}
     choices, labels = choices_and_labels(sample.sample)
-    return {
-        "prediction": sample.prediction,
-        "gold": sample.gold,
-        **({"choices": choices} if choices else {}),
-        **({"labels": labels} if labels else {}),
-        **({} if sample.sample.permutation is None else {"choice_order": list(sample.sample.permutation)}),
-        **(numbers if scored else {}),
-        **({"truncated": [completion.truncated for completion in written]} if written else {}),
-        **({"steps": steps} if steps else {}),
-    }
+    added |= {key: value for key, value in (("choices", choices), ("labels", labels)) if value}
+    if sample.sample.permutation is not None:
+        added["choice_order"] = list(sample.sample.permutation)
+    if scored:
+        added["loglikelihoods"] = [output.loglikelihood for output in scored]
+        added["is_greedy"] = [output.is_greedy for output in scored]
+        added["num_tokens"] = [output.tokens for output in scored]
+    if written:
+        added["completions_truncated"] = [output.truncated for output in written]
+    if sample.outputs:
+        added["contexts_truncated"] = [output.context_truncated for output in sample.outputs]
+    if sample.steps:
+        added["steps"] = [{"step": step.name, "value": _step_value(step.value)} for step in sample.steps]
+    return added if sample.failure is None else {**added, "failure": sample.failure}
+
+
+def _step_value(value: Any) -> Any:
+    return None if value is None else _response(value)
 
 
 def choices_and_labels(sample: Sample) -> tuple[list[str], list[str]]:

@@ -13,6 +13,7 @@ from rich.table import Table
 
 from multiform.errors import UsageError, shorten
 from multiform.results.extraction import extraction_of
+from multiform.results.failures import result_notes
 from multiform.results.frame import COLUMNS as FRAME_COLUMNS
 from multiform.results.frame import frame_rows
 from multiform.results.markdown import markdown
@@ -79,6 +80,8 @@ def table_text(results: Results, style: str | None = None, *, width: int = WIDTH
             _print_long(results, console)
         for note in _notes(results):
             console.print(note, style="dim")
+        for note in result_notes(results):
+            console.print(note, style="yellow")
     return captured.get()
 
 

@@ -17,7 +17,7 @@ from multiform.errors import DataError
 from multiform.statistics.estimates import LEVEL, Estimate
 
 BINS = 10
-_DRAWS = 20_000
+_DRAWS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

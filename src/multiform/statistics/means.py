@@ -50,7 +50,10 @@ class FormMeans:
         square = critical**2
         centre = (p + square / (2 * n)) / (1 + square / n)
         half = critical * np.sqrt(p * (1 - p) / n + square / (4 * n * n)) / (1 + square / n)
-        return np.maximum(0.0, centre - half), np.minimum(1.0, centre + half)
+        # Exactly 0 and 1 where the rate is, which rounding would miss.
+        low = np.where(p > 0, np.maximum(0.0, centre - half), 0.0)
+        high = np.where(p < 1, np.minimum(1.0, centre + half), 1.0)
+        return low, high
 
     def _effective(self) -> Array:
         """The number of independent documents that would give the same standard errors."""

@@ -10,7 +10,8 @@ from typing import Any
 from multiform.errors import MultiformError
 from multiform.hashing import sha256
 from multiform.report.payload import Payload, payload
-from multiform.results.read import read_run, results_files
+from multiform.results.read import results_of_run
+from multiform.results.recorded import recorded_run, results_files
 from multiform.results.results import Results
 
 
@@ -50,7 +51,7 @@ class Runs:
         if stamp not in self._payloads:
             while len(self._payloads) >= 3:
                 self._payloads.pop(next(iter(self._payloads)))
-            runs = [read_run(files[key]) for key in keys]
+            runs = [results_of_run(recorded_run(files[key])) for key in keys]
             title = ", ".join(dict.fromkeys(form.task for results in runs for form in results.forms))[:80]
             self._payloads[stamp] = payload(runs, title=title)
         return self._payloads[stamp]
@@ -63,7 +64,7 @@ class Runs:
         stamp = (str(file), file.stat().st_mtime_ns)
         if stamp not in self._lean:
             try:
-                self._lean[stamp] = read_run(file, samples=False)
+                self._lean[stamp] = results_of_run(recorded_run(file), samples=False)
             except MultiformError as error:
                 self._lean[stamp] = str(error)
         return self._lean[stamp]

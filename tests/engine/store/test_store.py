@@ -104,15 +104,19 @@ def test_what_changes_an_answer_changes_the_key(one: Request, other: Request) ->
     assert request_key(one) != request_key(other)
 
 
-def test_a_number_that_is_none_survives() -> None:
-    request = LoglikelihoodRequest("a", "b")
-    output = read_output(output_line(LLOutput(math.nan)), request)
-    assert isinstance(output, LLOutput)
-    assert math.isnan(output.loglikelihood)
+def test_a_truncated_context_is_remembered() -> None:
+    request, output = LoglikelihoodRequest("a", "b"), LLOutput(-1.0, True, 2, context_truncated=True)
+    assert read_output(output_line(output), request) == output
+    generation, completion = GenerationRequest.of("a", {}), Completion("b", context_truncated=True)
+    assert read_output(output_line(completion), generation) == completion
 
 
 @pytest.mark.parametrize(
-    "line", ["", "nonsense", "{}", "[]", "[1]", '["text", false]', "[-1.0, 1, null]", "[" * 100_000]
+    "line",
+    [
+        *("", "nonsense", "{}", "[]", "[1]", '["text", false]', "[-1.0, 1, null]", "[" * 100_000),
+        *("[NaN, false, null]", "[Infinity, false, null]", "[-1.0, true, 1, 5]", "[-1.0, true, 1, true, 5]"),
+    ],
 )
 def test_a_damaged_answer_is_none(line: str) -> None:
     assert read_output(line, LoglikelihoodRequest("a", "b")) is None
@@ -238,7 +242,7 @@ def test_an_empty_file_is_a_new_store(tmp_path: Path, caplog: pytest.LogCaptureF
     assert (store.known("model", ASKED), warnings(caplog)) == (ASKED, [])
 
 
-def test_a_locked_store_is_reported_once(
+def test_a_store_that_stays_locked_is_reported_with_what_is_lost(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "PATIENCE", 0.1)
@@ -246,8 +250,70 @@ def test_a_locked_store_is_reported_once(
     fill(store)
     with locked(store.path):
         fill(store, {LoglikelihoodRequest("new", "one"): LLOutput(0.0)})
-    assert ["database is locked" in warning for warning in warnings(caplog)] == [True]
+    assert [warning.partition(": ")[2] for warning in warnings(caplog)] == [
+        "responses cannot be stored for now: database is locked; they are kept in memory and tried again",
+        "1 responses were not stored",
+    ]
+    assert not store.working
     assert Store(store.path).known("model", ASKED) == ASKED
+
+
+def test_a_lock_in_mid_run_loses_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "PATIENCE", 0.1)
+    store = Store(tmp_path / "answers.db")
+    asked = list(ASKED.items())
+    fill(store, dict(asked[:1]))
+    with store.recording("model") as record:
+        with locked(store.path):
+            record(*asked[1])
+            time.sleep(1)
+        record(*asked[2])
+    assert len(warnings(caplog)) == 1
+    assert (store.known("model", ASKED), store.working) == (dict(asked[:3]), True)
+
+
+READER = """
+import sys
+from multiform import evaluate
+
+results = evaluate(model="dummy", tasks="quiz@mcqa", limit=int(sys.argv[2]), use_cache=sys.argv[1], progress=True)
+print(results["quiz@mcqa"]["sample_len"])
+"""
+
+
+@pytest.mark.process
+def test_a_store_on_a_read_only_mount_is_read(tmp_path: Path) -> None:
+    folder = tmp_path / "mounted"
+    folder.mkdir()
+    script = tmp_path / "reader.py"
+    script.write_text(READER)
+    path = folder / "answers.db"
+    evaluate(model="dummy", tasks="quiz@mcqa", limit=4, use_cache=path)
+    mount = f"mount --bind {folder} {folder} && mount -o remount,bind,ro {folder}"
+    command = ["unshare", "-rm", "sh", "-c", f"{mount} && exec {sys.executable} {script} {path} 6"]
+    if subprocess.run(["unshare", "-rm", "true"], capture_output=True, check=False).returncode:
+        pytest.skip("mounts need user namespaces")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout) == (0, "6\n"), done.stderr
+    assert "16 of 24 responses are cached in" in done.stderr
+    assert done.stderr.count("cached responses are used, and new ones are not stored") == 1
+
+
+def test_a_file_without_times_is_brought_up_to_date(tmp_path: Path) -> None:
+    store = Store(tmp_path / "answers.db")
+    fill(store)
+    (request, output), *_ = ASKED.items()
+    with closing(sqlite3.connect(store.path)) as file, file:
+        file.execute("ALTER TABLE answers DROP COLUMN created")
+        file.execute("PRAGMA user_version = 1")
+    before = store.known("model", ASKED)
+    assert (before, before.oldest) == (ASKED, None)
+    fill(store, {request: output})
+    after = store.known("model", ASKED)
+    assert after == ASKED
+    assert after.oldest == pytest.approx(time.time(), abs=60)
 
 
 def test_a_short_lock_is_waited_for(tmp_path: Path) -> None:

@@ -113,14 +113,14 @@ def test_a_text_at_the_limit_is_truncated_and_one_at_a_stop_is_not(llama: HFMode
     assert [answers[0].truncated, answers[1].truncated] == [True, False]
 
 
-def test_a_text_ends_at_the_end_token_without_it(tiny: Callable[..., Path]) -> None:
+def test_a_text_ends_at_an_end_token_of_the_generation_config(tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny()))
     (whole,) = dict(model.generate([GenerationRequest.of("A", {"max_gen_toks": 6})])).values()
     assert whole.truncated
     third = next(iter(greedy_tokens(model, "A", 3)[2:]))
     model.model.generation_config.eos_token_id = [third]
     (ended,) = dict(model.generate([GenerationRequest.of("A", {"max_gen_toks": 6})])).values()
-    assert ended.text == model.tokenizer.decode(greedy_tokens(model, "A", 2))
+    assert ended.text == model.tokenizer.decode(greedy_tokens(model, "A", 3))
     assert not ended.truncated
 
 

@@ -198,7 +198,7 @@ def test_short_sequences_of_a_model_with_a_window_are_planned(tiny: Callable[...
     model = HFModel(str(tiny("gemma2")))
     requests = [LoglikelihoodRequest("The dog", text) for text in (" sat", " is", " sat on")]
     pairs = list(model.encoder.pairs([(request.context, request.continuation) for request in requests]))
-    assert model.planner.can_plan_scoring(max(len(pair.tokens) for pair in pairs))
+    assert model.planner.scoring_mode(max(len(pair.tokens) for pair in pairs))
     same(dict(model.loglikelihood(requests)), whole(model, pairs))
 
 

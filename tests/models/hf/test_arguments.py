@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from multiform.errors import UsageError
 from multiform.models.hf.model import HFModel
-from multiform.requests import GenerationRequest
+from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 CHAT = "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }}{% endfor %}"
 TOOLS = "tools {{ messages[0]['content'] }}{% if enable_thinking %} think{% endif %}{{ effort }}"
@@ -82,9 +83,59 @@ def test_a_thought_is_left_out_of_the_answer(tiny: Callable[..., Path], llama: H
     assert thinking.identity != llama.identity
 
 
-def test_the_end_of_a_thought_may_be_the_number_of_a_token(tiny: Callable[..., Path]) -> None:
-    model = HFModel(str(tiny()), think_end_token=1)
-    assert model.think_end == "</s>"
+@pytest.mark.parity
+@pytest.mark.parametrize("is_special", [True, False])
+@pytest.mark.parametrize("until", [[], ["e"]])
+def test_the_end_of_a_thought_may_be_the_number_of_a_token(
+    is_special: bool, until: list[str], tiny: Callable[..., Path], tmp_path: Path, hflm: Any
+) -> None:
+    """The third token of a completion ends a thought, whether texts show that token or not."""
+    folder = str(shutil.copytree(tiny(), tmp_path / "thinking"))
+    llama = HFModel(folder)
+    options = {"until": until, "max_gen_toks": 12}
+    prompt = "The capital of France is"
+    ids = torch.tensor([llama.tokenizer(prompt)["input_ids"]])
+    tokens = llama.model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=3, do_sample=False)
+    token = int(tokens[0, -1])
+    if is_special:
+        llama.tokenizer.add_special_tokens(
+            {"additional_special_tokens": [llama.tokenizer.convert_ids_to_tokens(token)]}
+        )
+        llama.tokenizer.save_pretrained(folder)
+    theirs = hflm(pretrained=folder, device="cpu", dtype="float32", batch_size=1, think_end_token=token)
+    request = type("Instance", (), {"args": (prompt, options)})()
+    [expected] = theirs.generate_until([request], disable_tqdm=True)
+    for think_end_token in (token, str(token)):
+        [(_, rest)] = HFModel(folder, think_end_token=think_end_token).generate([GenerationRequest.of(prompt, options)])
+        assert rest.text == expected
+    [(_, whole)] = HFModel(folder).generate([GenerationRequest.of(prompt, options)])
+    assert whole.text.endswith(expected)
+    assert whole.text != expected
+
+
+def test_a_special_token_by_its_text_ends_a_thought_as_by_its_number(tiny: Callable[..., Path]) -> None:
+    by_text, by_number = (HFModel(str(tiny()), think_end_token=token) for token in ("</s>", 1))
+    assert by_text.think_end == by_number.think_end == 1
+    assert by_text.identity == by_number.identity
+
+
+def test_probabilities_are_taken_in_float32_in_half_precision(
+    tiny: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO, "multiform"):
+        model = HFModel(str(tiny()), dtype="bfloat16", softmax_dtype="float32")
+    assert "'softmax_dtype' changes nothing: probabilities are always taken in float32" in caplog.text
+    tokens = model.tokenizer("The dog sat")["input_ids"]
+    with torch.inference_mode():
+        logits = model.model(torch.tensor([tokens])).logits[0, -2]
+    assert logits.dtype == torch.bfloat16
+    expected = logits.float().log_softmax(-1)[tokens[-1]]
+    in_half_precision = logits.log_softmax(-1)[tokens[-1]]
+    [(_, output)] = model.loglikelihood([LoglikelihoodRequest("The dog", " sat")])
+    assert len(tokens) == len(model.tokenizer("The dog")["input_ids"]) + 1
+    # The model itself rounds differently in passes of other sizes, but not by this much.
+    assert abs(output.loglikelihood - float(expected)) < 0.1
+    assert float(torch.tensor(output.loglikelihood).bfloat16()) != output.loglikelihood != float(in_half_precision)
 
 
 @pytest.mark.parametrize("given", [{"logits_cache": True}, {"softmax_dtype": "float32"}, {"use_fast_tokenizer": True}])

@@ -1,7 +1,7 @@
 """Quantized weights, and weights that are spread over devices.
 
-bitsandbytes is not installed with Multiform: its tests show what transformers is told. A checkpoint in the BitNet
-format runs on a CPU, and so do weights that wait on disk.
+bitsandbytes is not installed with Multiform: without it, tests show only what transformers is told. A checkpoint in the
+BitNet format runs on a CPU, and so do weights that wait on disk.
 """
 
 from __future__ import annotations
@@ -98,15 +98,48 @@ def test_settings_that_do_not_fit_are_an_error(options: dict[str, Any], message:
         quantization_config(WeightOptions(**options))
 
 
-@pytest.mark.parametrize("method", ["gptq", "awq", "compressed-tensors"])
-def test_a_quantized_checkpoint_names_the_package_that_is_missing(
-    method: str, tiny: Callable[..., Path], tmp_path: Path
+@pytest.mark.parametrize(
+    ("method", "packages"),
+    [
+        ("gptq", "optimum gptqmodel"),
+        ("awq", "gptqmodel"),
+        ("bitsandbytes", "bitsandbytes"),
+        ("compressed-tensors", "compressed-tensors"),
+    ],
+)
+def test_a_quantized_checkpoint_names_the_packages_that_are_missing(
+    method: str, packages: str, tiny: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(loading, "find_spec", lambda name: None)
     folder = Path(shutil.copytree(tiny(), tmp_path / "quantized"))
-    settings = {"quant_method": method, "bits": 4, "group_size": 128}
-    _set(folder, quantization_config={"quant_method": method} if method.startswith("comp") else settings)
-    with pytest.raises(ModelError, match=rf"the checkpoint is quantized \('{method}'\), and a package .* is missing: "):
+    settings: dict[str, dict[str, Any]] = {
+        "gptq": {"bits": 4, "group_size": 128},
+        "bitsandbytes": {"load_in_4bit": True},
+    }
+    _set(folder, quantization_config={"quant_method": method, **settings.get(method, {})})
+    message = (
+        rf"the checkpoint is quantized \('{method}'\), which needs the packages? .*; run: pip install {packages}; or"
+    )
+    with pytest.raises(ModelError, match=message):
         HFModel(str(folder))
+
+
+@pytest.mark.parametrize("options", [{"load_in_4bit": True}, {"load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}])
+def test_four_bits_run_and_are_saved_and_run_again(
+    options: dict[str, Any], tiny: Callable[..., Path], tmp_path: Path, llama: HFModel
+) -> None:
+    pytest.importorskip("bitsandbytes")
+    model = HFModel(str(tiny()), **options)
+    assert model.model.model.layers[0].mlp.up_proj.weight.dtype == torch.uint8
+    answers = dict(model.loglikelihood(REQUESTS))
+    assert answers != dict(llama.loglikelihood(REQUESTS))
+    for index, request in enumerate(REQUESTS):
+        assert answers[index].loglikelihood == pytest.approx(_by_hand(model, request), abs=1e-4)
+    model.model.save_pretrained(tmp_path)
+    model.tokenizer.save_pretrained(tmp_path)
+    again = HFModel(str(tmp_path))
+    assert dict(again.loglikelihood(REQUESTS)) == answers
+    assert dict(again.generate(WRITTEN)) == dict(model.generate(WRITTEN))
 
 
 @pytest.mark.slow
@@ -117,12 +150,7 @@ def test_a_quantized_checkpoint_runs(tiny: Callable[..., Path], tmp_path: Path, 
     assert model.identity != llama.identity
     answers = dict(model.loglikelihood(REQUESTS))
     for index, request in enumerate(REQUESTS):
-        tokens = model.tokenizer.encode(request.context + request.continuation)
-        start = len(model.tokenizer.encode(request.context))
-        with torch.inference_mode():
-            logprobs = model.model(torch.tensor([tokens])).logits[0].log_softmax(-1)
-        expected = sum(float(logprobs[place - 1, tokens[place]]) for place in range(start, len(tokens)))
-        assert answers[index].loglikelihood == pytest.approx(expected, abs=1e-4)
+        assert answers[index].loglikelihood == pytest.approx(_by_hand(model, request), abs=1e-4)
     with torch.inference_mode():
         prompt = torch.tensor([model.tokenizer.encode("The dog")])
         output = model.model.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=5, do_sample=False)
@@ -182,6 +210,15 @@ def test_memory_without_a_device_map_changes_nothing(
 def test_memory_that_names_no_device_is_an_error(tiny: Callable[..., Path]) -> None:
     with pytest.raises(UsageError, match="max_memory must say how much each device holds, not '20GB'"):
         HFModel(str(tiny()), parallelize=True, max_memory="20GB")
+
+
+def _by_hand(model: HFModel, request: LoglikelihoodRequest) -> float:
+    """The log-likelihood from a forward pass of the model alone."""
+    tokens = model.tokenizer.encode(request.context + request.continuation)
+    start = len(model.tokenizer.encode(request.context))
+    with torch.inference_mode():
+        logprobs = model.model(torch.tensor([tokens])).logits[0].log_softmax(-1)
+    return sum(float(logprobs[place - 1, tokens[place]]) for place in range(start, len(tokens)))
 
 
 def _set(folder: Path, **settings: Any) -> None:

@@ -15,6 +15,7 @@ from multiform.errors import ModelError, UsageError
 from multiform.models import models
 from multiform.models.openai import OpenAICompletions
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
+from tests.models.fake_server import Fault
 
 PAIRS = [
     ("The dog", " and the cat"),
@@ -29,10 +30,15 @@ def model(server: Any, **arguments: Any) -> OpenAICompletions:
     return OpenAICompletions(model="tiny", base_url=server.base_url, **arguments)
 
 
-def scored(one: OpenAICompletions, pairs: list[tuple[str, str]]) -> list[LLOutput]:
+def scored(one: OpenAICompletions, pairs: list[tuple[str, str]]) -> list[Any]:
     answers = dict(one.loglikelihood([LoglikelihoodRequest(*pair) for pair in pairs]))
     assert sorted(answers) == list(range(len(pairs)))
     return [answers[position] for position in range(len(pairs))]
+
+
+def rolling(one: OpenAICompletions, *texts: str) -> list[Any]:
+    outputs = dict(one.loglikelihood_rolling([RollingRequest(text) for text in texts]))
+    return [outputs[position] for position in range(len(texts))]
 
 
 def test_arguments_have_the_names_of_lm_eval(server: Any) -> None:
@@ -51,7 +57,9 @@ def test_arguments_have_the_names_of_lm_eval(server: Any) -> None:
     }
     one = OpenAICompletions(pretrained="tiny", base_url=server.base_url, tokenizer="nope", **given, **more)
     assert (one.name, one.tokenizer_name, one.prefix_token_id) == ("tiny", None, 5)
-    assert (one.client.key, one.client.headers) == ("secret", {"x-a": "1"})
+    list(one.generate([GenerationRequest.of("x", {})]))
+    sent = server.asked[0].headers
+    assert (sent["Authorization"], sent["x-a"]) == ("Bearer secret", "1")
     with pytest.raises(UsageError, match="'verify_certificate' is not supported; set SSL_CERT_FILE"):
         model(server, verify_certificate=False)
 
@@ -129,20 +137,18 @@ class TestByTokenIds:
         assert scored(model(server, tokenizer=str(tokenizer)), [("The dog", "")]) == [LLOutput(0.0, True, 0)]
         assert not server.asked
 
-    def test_a_server_that_does_not_echo_is_an_error(self, server: Any, tokenizer: Path) -> None:
-        server.echoes = False
-        with pytest.raises(ModelError, match=r"the server scored 1 tokens of a prompt of \d+; .*echo and logprobs"):
-            scored(model(server, tokenizer=str(tokenizer)), PAIRS)
-
-    def test_an_answer_without_logprobs_is_an_error(self, server: Any, tokenizer: Path) -> None:
-        server.omitted = ("token_logprobs",)
-        with pytest.raises(ModelError, match=r"no log-probabilities; .*such as vLLM"):
-            scored(model(server, tokenizer=str(tokenizer)), PAIRS)
+    def test_what_is_truncated_says_so(self, server: Any, tokenizer: Path) -> None:
+        one = model(server, tokenizer=str(tokenizer), max_length=7)
+        pairs = [("The dog and the cat and the dog", " sat"), ("The dog", " sat")]
+        assert [output.context_truncated for output in scored(one, pairs)] == [True, False]
+        requests = [GenerationRequest.of(context, {"max_gen_toks": 2}) for context, _ in pairs]
+        written: dict[int, Any] = dict(one.generate(requests))
+        assert [written[position].context_truncated for position in (0, 1)] == [True, False]
 
     def test_rolling_windows_score_every_token_once(self, server: Any, tokenizer: Path) -> None:
         one = model(server, tokenizer=str(tokenizer), max_length=8, num_concurrent=3)
         text = "The dog and the cat sat on the mat. " * 3
-        answers = dict(one.loglikelihood_rolling([RollingRequest(text), RollingRequest(""), RollingRequest("dog")]))
+        answers = rolling(one, text, "", "dog")
         ids = one.encoder.tokenizer(text).input_ids
         assert answers[0].tokens == len(ids)
         assert answers[1] == LLOutput(0.0, tokens=0)
@@ -195,14 +201,16 @@ class TestByText:
         assert output.tokens == 2
 
     def test_without_a_first_token_an_empty_context_cannot_be_scored(self, server: Any) -> None:
-        with pytest.raises(ModelError, match=r"no probability for the first token.*name the model's tokenizer"):
-            scored(model(server), [("", "The dog")])
+        [failed, output] = scored(model(server), [("", "The dog"), ("The", " dog")])
+        assert re.search(r"no probability for the first token.*name the model's tokenizer", failed.reason)
+        assert failed.retried == 0
+        assert output.tokens == 1
 
     def test_tokens_that_do_not_spell_the_prompt(self, server: Any) -> None:
         logprobs = {"tokens": ["▁The", "▁dog", "▁sat"], "token_logprobs": [None, -1.0, -2.0]}
         server.fail(body=json.dumps({"choices": [{"text": "", "logprobs": logprobs}]}).encode())
-        with pytest.raises(ModelError, match="do not spell the prompt"):
-            scored(model(server), [("The dog", " sat")])
+        [failed] = scored(model(server), [("The dog", " sat")])
+        assert re.search("do not spell the prompt; name the model's tokenizer", failed.reason)
 
     def test_pieces_of_characters_need_offsets(self, server: Any) -> None:
         tokens = ["bytes:\\xe2\\x82", "bytes:\\xac", " 5", "!"]
@@ -211,13 +219,33 @@ class TestByText:
         del logprobs["text_offset"]
         server.fail(body=json.dumps({"choices": [{"text": "", "logprobs": logprobs}]}).encode())
         assert scored(model(server), [("€", " 5")]) == [LLOutput(-2.0, False, 1)]
-        with pytest.raises(ModelError, match="do not spell the prompt"):
-            scored(model(server), [("€", " 5")])
+        [failed] = scored(model(server), [("€", " 5")])
+        assert "do not spell the prompt" in failed.reason
 
     def test_an_answer_without_tokens(self, server: Any) -> None:
         server.omitted = ("tokens",)
-        with pytest.raises(ModelError, match="the answer has no tokens"):
-            scored(model(server), PAIRS)
+        [failed] = scored(model(server, max_retries=0), PAIRS[:1])
+        assert failed.reason == "the answer has no tokens"
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"token_logprobs": None},
+            {"token_logprobs": [None, -1.0]},
+            {"token_logprobs": ["-1.0"] * 6},
+            {"token_logprobs": [None, -1.0, -1.0, float("nan"), -1.0, -1.0]},
+            {"token_logprobs": [None, -1.0, -1.0, -1.0, float("inf"), -1.0]},
+            {"token_logprobs": [None, -1.0, None, None, None, -1.0]},
+            {"tokens": ["The", " dog"]},
+            {"tokens": [1, 2, 3]},
+        ],
+        ids=str,
+    )
+    def test_log_probabilities_that_are_none_are_asked_for_again(self, server: Any, change: dict[str, Any]) -> None:
+        [expected] = scored(model(server), PAIRS[:1])
+        logprobs = {"tokens": ["The", " dog", " and", " the", " cat", " x"], "token_logprobs": [None, *[-1.0] * 5]}
+        server.fail(body=json.dumps({"choices": [{"text": "", "logprobs": {**logprobs, **change}}]}).encode())
+        assert scored(model(server), PAIRS[:1]) == [expected]
 
     def test_without_likeliest_tokens_nothing_is_greedy(self, server: Any) -> None:
         server.omitted = ("top_logprobs",)
@@ -225,7 +253,7 @@ class TestByText:
 
     def test_a_whole_text(self, server: Any) -> None:
         server.first_token = "<s>"
-        [(_, output)] = model(server).loglikelihood_rolling([RollingRequest("The dog sat")])
+        [output] = rolling(model(server), "The dog sat")
         assert output.loglikelihood == pytest.approx(server.likelihood(["<s>", "The", " dog", " sat"], 1)[0])
         assert not output.is_greedy or output.tokens == 3
 
@@ -242,6 +270,37 @@ class TestByText:
     def test_there_is_no_chat_template(self, server: Any) -> None:
         with pytest.raises(ModelError, match="no chat template"):
             model(server).apply_chat_template([{"role": "user", "content": "Hi"}])
+
+
+class TestWithoutEcho:
+    """A server that does not echo prompts scores labels by the first token that it writes, and nothing else."""
+
+    def run(self, server: Any, task: Any) -> multiform.Results:
+        model_args = {"model": "tiny", "base_url": server.base_url}
+        return multiform.evaluate(model="openai-completions", model_args=model_args, tasks=[task], limit=5)
+
+    def test_labels(self, server: Any, caplog: pytest.LogCaptureFixture) -> None:
+        server.echoes = False
+        results = self.run(server, "quiz@mcqa")
+        assert 0 <= results["quiz@mcqa"]["acc,none"] <= 1
+        assert [asked.payload["logprobs"] for asked in server.asked] == [20] * 5
+        assert "labels are scored by the first token" in caplog.text
+
+    def test_texts_are_refused_before_they_are_asked(self, server: Any) -> None:
+        server.echoes = False
+        with pytest.raises(UsageError, match=r"scores labels of one token alone, and not what 'quiz@cloze'.*@mcqa"):
+            self.run(server, "quiz@cloze")
+        assert not server.asked
+
+    def test_without_any_log_probabilities_all_is_refused(self, server: Any) -> None:
+        server.echoes, server.alternatives = False, 0
+        with pytest.raises(UsageError, match=r"gives no log-likelihoods, which 'quiz@mcqa' scores.*@generate"):
+            self.run(server, "quiz@mcqa")
+        self.run(server, "quiz@generate")
+
+    def test_an_echo_that_fails_once_is_an_echo(self, server: Any) -> None:
+        server.probe_faults.append(Fault(body=b'{"choices": [{"index": 0, "text": "", "logprobs": null}]}'))
+        assert model(server).scoring == "echo"
 
 
 def test_a_whole_run_of_likelihoods(server: Any) -> None:
@@ -278,5 +337,5 @@ def test_likelihoods_of_lm_eval(server: Any, tokenizer: Path) -> None:
         assert output.is_greedy == greedy
     text = "The dog and the cat sat on the mat. " * 4
     [total] = theirs.loglikelihood_rolling([Instance("loglikelihood_rolling", {}, (text,), 0)], disable_tqdm=True)
-    [(_, whole)] = ours.loglikelihood_rolling([RollingRequest(text)])
+    [whole] = rolling(ours, text)
     assert math.isclose(whole.loglikelihood, total)

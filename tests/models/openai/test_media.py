@@ -13,7 +13,8 @@ from multiform.datasets.media_files import media_from
 from multiform.errors import ModelError
 from multiform.media.audio import decode_wav
 from multiform.models.openai import OpenAIChat, OpenAICompletions
-from multiform.models.openai.messages import with_media
+from multiform.models.openai.payload import message_part
+from multiform.models.servers.messages import with_media
 from multiform.requests import GenerationRequest
 
 Image = pytest.importorskip("PIL.Image")
@@ -68,12 +69,12 @@ def test_a_file_is_sent_as_it_is(tmp_path):
 )
 def test_media_without_a_place_and_places_without_media_are_errors(content, media):
     with pytest.raises(ModelError):
-        with_media([{"role": "user", "content": content}], media)
+        with_media([{"role": "user", "content": content}], media, message_part)
 
 
 def test_messages_without_media_stay_as_they_are():
     messages = [{"role": "user", "content": "What is <image>?"}]
-    assert with_media(messages, ()) == messages
+    assert with_media(messages, (), message_part) == messages
 
 
 def test_a_completion_server_reads_text_alone(server):

@@ -200,14 +200,18 @@ def test_the_log_says_once_that_prefixes_are_not_shared(
     assert caplog.text.count("prefixes are not shared, which takes longer: the model is an encoder-decoder") == 1
 
 
-def test_the_log_says_that_beams_are_not_searched(
-    seq2seq: Callable[..., Path], caplog: pytest.LogCaptureFixture
-) -> None:
-    model = HFModel(str(seq2seq("t5")))
-    usual = completions(model)
+def test_beams_are_searched(seq2seq: Callable[..., Path]) -> None:
+    model = HFModel(str(seq2seq("mbart")))
+    prompts = ["The dog", QUESTION, "Question: is 12 + 30 = 42?"]
+    usual = completions(model, prompts)
     model.model.generation_config.num_beams = 4
-    assert completions(model) == usual
-    assert "asks for 4 beams; completions are generated without beam search" in caplog.text
+    searched = completions(model, prompts)
+    for prompt, completion in zip(prompts, searched, strict=True):
+        ids = model.tokenizer(prompt, return_tensors="pt").input_ids
+        output = model.model.generate(input_ids=ids, max_new_tokens=12, do_sample=False)
+        assert completion.text == model.tokenizer.decode(output[0], skip_special_tokens=True)
+    assert searched != usual
+    assert completions(model, prompts, num_beams=1) == usual
 
 
 def test_a_plan_says_what_encoder_and_decoder_read(seq2seq: Callable[..., Path]) -> None:

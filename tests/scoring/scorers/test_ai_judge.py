@@ -216,7 +216,15 @@ def test_a_format_with_a_judge(recording: type[Recording]) -> None:
         ({"judge_model": "dummy", "model_args": {"api_key": "sk-1"}}, "api_key would be written into the results"),
         (
             {"judge_model": "openai-chat", "model_args": {"headers": {"Authorization": "x"}}},
-            "Authorization would be written into the results",
+            "the header Authorization would be written into the results",
+        ),
+        (
+            {"judge_model": "big", "base_url": "http://me:sk-1@localhost/v1"},
+            "the user, password or parameters of base_url would be written into the results",
+        ),
+        (
+            {"judge_model": "big", "base_url": "http://localhost/v1?api-key=sk-1"},
+            "the user, password or parameters of base_url would be written into the results",
         ),
         ({}, "missing 1 required keyword-only argument: 'judge_model'"),
     ],
@@ -234,7 +242,7 @@ def test_a_rubric_that_names_what_is_not_there() -> None:
 
 def test_a_judge_that_fails(server: Any) -> None:
     server.fail(status=400, message="no such model")
-    with pytest.raises(ModelError, match=r"judge: http.*: HTTP 400: no such model"):
+    with pytest.raises(ModelError, match=r"judge: a request failed: HTTP 400: no such model"):
         run("Rome", kwargs={"judge_model": "big", "base_url": server.base_url})
 
 

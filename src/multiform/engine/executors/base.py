@@ -6,8 +6,16 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from typing import Protocol, TypeAlias
 
+from multiform.engine.failures import checked
 from multiform.engine.store import Store
-from multiform.requests import GenerationRequest, LoglikelihoodRequest, Output, Request, RollingRequest
+from multiform.requests import (
+    FailedRequest,
+    GenerationRequest,
+    LoglikelihoodRequest,
+    Output,
+    Request,
+    RollingRequest,
+)
 
 #: Requests of one kind that go to one model together, because they share prefixes: all of a run, or those below one
 #: node of the prefix tree.
@@ -17,21 +25,27 @@ Unit: TypeAlias = Sequence[Request]
 class Executor(Protocol):
     """Has units of work done, in any order and any place."""
 
-    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output]]:
-        """Every request of every unit with its output, as soon as that is known."""
+    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+        """Every request of every unit once, with its output as soon as that is known, or how it failed.
+
+        After `stop_requested()` nothing more is asked: what is in flight is still yielded, and then it ends.
+        """
 
 
 def responses(
     executor: Executor, requests: Iterable[Request], *, identity: str = "", store: Store | None = None
-) -> Generator[tuple[Request, Output], None, None]:
+) -> Generator[tuple[Request, Output | FailedRequest], None, None]:
     """Every distinct request with its output, as soon as the model has it; it is stored at that moment.
 
-    `identity` is that of the model, under which its responses are stored.
+    A request that failed is not stored, and neither is an output that is no response, such as a log-likelihood of
+    NaN: that is a failed request, too. `identity` is that of the model, under which its responses are stored.
     """
     with nullcontext(_forget) if store is None else store.recording(identity) as record:
         for request, output in executor.run(units(requests)):
-            record(request, output)
-            yield request, output
+            response = checked(request, output)
+            if not isinstance(response, FailedRequest):
+                record(request, response)
+            yield request, response
 
 
 def units(requests: Iterable[Request]) -> list[Unit]:

@@ -8,7 +8,8 @@ from typing import Any
 from multiform.engine.executors.base import Unit
 from multiform.errors import ModelError, MultiformError, reason
 from multiform.models.base import Model
-from multiform.requests import LoglikelihoodRequest, Output, Request, RollingRequest
+from multiform.requests import FailedRequest, LoglikelihoodRequest, Output, Request, RollingRequest
+from multiform.stopping import stop_requested
 
 
 class LocalExecutor:
@@ -17,30 +18,38 @@ class LocalExecutor:
     def __init__(self, model: Model) -> None:
         self.model = model
 
-    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output]]:
+    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         for unit in units:
+            if stop_requested():
+                return
             yield from self._responses(unit)
 
-    def _responses(self, unit: Unit) -> Iterator[tuple[Request, Output]]:
+    def _responses(self, unit: Unit) -> Iterator[tuple[Request, Output | FailedRequest]]:
         if kinds := {
             item.kind for request in unit if not isinstance(request, RollingRequest) for item in request.media
         }:
             self.model.check_media(kinds)
-        missing = set(range(len(unit)))
+        missing = dict.fromkeys(range(len(unit)))
         name = self.model.name
         try:
             for position, output in self._ask(unit)(unit):
-                missing.discard(position)
+                if position not in missing:
+                    what = f"model '{name}' gave a second response to request {position}, or there is no such request"
+                    raise ModelError(what, hint="yield one (position, output) for each request")
+                del missing[position]
                 yield unit[position], output
+                if stop_requested() and not self.model.handles_stop:
+                    return
         except MultiformError:
             raise
         except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
             what = f"model '{name}' failed: {reason(error)}"
             raise ModelError(what, hint="run again with a smaller --batch_size or another device") from error
-        if missing:
-            raise ModelError(f"model '{name}' left {len(missing)} of {len(unit)} requests without an answer")
+        if not stop_requested():
+            for position in missing:
+                yield unit[position], FailedRequest(reason=f"model '{name}' gave no response")
 
-    def _ask(self, unit: Unit) -> Callable[[Any], Iterator[tuple[int, Output]]]:
+    def _ask(self, unit: Unit) -> Callable[[Any], Iterator[tuple[int, Output | FailedRequest]]]:
         """The question that the unit's requests ask."""
         if isinstance(unit[0], LoglikelihoodRequest):
             return self.model.loglikelihood

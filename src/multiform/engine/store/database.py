@@ -1,4 +1,4 @@
-"""The SQLite file of the store: its tables, and how it is opened."""
+"""The SQLite file of the store: its tables, how it is opened, and which of its errors pass."""
 
 from __future__ import annotations
 
@@ -9,25 +9,27 @@ from pathlib import Path
 PATIENCE = 10.0
 #: Marks the file as ours, and says which tables it has.
 APPLICATION = 0x4D666F72
-LAYOUT = 1
+LAYOUT = 2
 TABLES = (
     "CREATE TABLE models (id INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE)",
     "CREATE TABLE facts (signature TEXT PRIMARY KEY, facts TEXT NOT NULL)",
+    # `created` is in seconds since 1970; 0 where it is not known.
     "CREATE TABLE answers (model INTEGER NOT NULL, request BLOB NOT NULL, output TEXT NOT NULL,"
-    " PRIMARY KEY (model, request)) WITHOUT ROWID",
+    " created INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (model, request)) WITHOUT ROWID",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {LAYOUT}",
 )
+#: What brings a file of layout 1, which does not say when responses came, up to date.
+_FROM_1 = ("ALTER TABLE answers ADD COLUMN created INTEGER NOT NULL DEFAULT 0", f"PRAGMA user_version = {LAYOUT}")
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """The database in the file, whose tables are made where it is new."""
+    """The database in the file, to read and write; its tables are made where it is new."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # The writer's thread uses the connection that it is given. IMMEDIATE takes the lock before
-    # reading: two processes that both read first could never both go on to write.
-    database = sqlite3.connect(path, timeout=PATIENCE, isolation_level="IMMEDIATE", check_same_thread=False)
+    # IMMEDIATE takes the lock before reading: two processes that both read first could never both go on to write.
+    database = sqlite3.connect(path, timeout=PATIENCE, isolation_level="IMMEDIATE")
     try:
-        if not _is_ready(database):
+        if layout(database) != LAYOUT:
             _set_up(database)
         database.execute("PRAGMA synchronous = NORMAL")  # a power cut may take the last responses, never the file
     except BaseException:
@@ -36,23 +38,61 @@ def connect(path: Path) -> sqlite3.Connection:
     return database
 
 
-def _is_ready(database: sqlite3.Connection) -> bool:
-    """Whether the tables are there; an error where they are those of something else."""
+def connect_to_read(path: Path) -> sqlite3.Connection | None:
+    """The database in the file, to read, also where nothing can be written; None where it has no tables yet."""
+    if not path.is_file():
+        return None
+    place = path.absolute().as_uri()
+    try:
+        return _reading(f"{place}?mode=ro")
+    except sqlite3.OperationalError as error:
+        if not is_read_only(error):
+            raise
+        # SQLite writes beside a file even to read it, unless that cannot change.
+        return _reading(f"{place}?immutable=1")
+
+
+def _reading(uri: str) -> sqlite3.Connection | None:
+    database = sqlite3.connect(uri, timeout=PATIENCE, uri=True)
+    try:
+        if layout(database) != 0:
+            return database
+    except BaseException:
+        database.close()
+        raise
+    database.close()
+    return None
+
+
+def layout(database: sqlite3.Connection) -> int:
+    """The layout of the tables, 0 where there are none; an error where they are those of something else."""
     program = database.execute("PRAGMA application_id").fetchone()[0]
-    layout = database.execute("PRAGMA user_version").fetchone()[0]
-    if program == APPLICATION and layout != LAYOUT:
-        raise sqlite3.DatabaseError(f"the file has layout {layout}, of another version of Multiform")
+    number: int = database.execute("PRAGMA user_version").fetchone()[0]
+    if program == APPLICATION and not 1 <= number <= LAYOUT:
+        raise sqlite3.DatabaseError(f"the file has layout {number}, of another version of Multiform")
     if program == 0 and database.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0:
-        return False
+        return 0
     if program != APPLICATION:
         raise sqlite3.DatabaseError("the file is the database of another program")
-    return True
+    return number
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether an error may be gone in a while: another process writes, or the disk is full."""
+    names = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_PROTOCOL")
+    return str(getattr(error, "sqlite_errorname", "")).startswith(names)
+
+
+def is_read_only(error: Exception) -> bool:
+    """Whether an error says that the file, or what SQLite writes beside it, cannot be written."""
+    names = ("SQLITE_READONLY", "SQLITE_CANTOPEN")
+    return str(getattr(error, "sqlite_errorname", "")).startswith(names)
 
 
 def _set_up(database: sqlite3.Connection) -> None:
     database.execute("PRAGMA journal_mode = WAL")  # readers and a writer do not wait for each other
     with database:
         database.execute("BEGIN IMMEDIATE")
-        if not _is_ready(database):  # or another process was faster
-            for statement in TABLES:
-                database.execute(statement)
+        # Or another process was faster.
+        for statement in {0: TABLES, 1: _FROM_1}.get(layout(database), ()):
+            database.execute(statement)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from typing import Any
 
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Output, Request
@@ -16,11 +17,16 @@ def request_key(request: Request) -> bytes:
     False
     """
     if isinstance(request, LoglikelihoodRequest):
-        return _sha256("loglikelihood", request.context, request.continuation, *_media(request))
+        return _sha256(_kind("loglikelihood", request), request.context, request.continuation, *_media(request))
     if isinstance(request, GenerationRequest):
         options = json.dumps(request.options, default=repr)
-        return _sha256("generation", request.context, options, str(request.sample), *_media(request))
+        return _sha256(_kind("generation", request), request.context, options, str(request.sample), *_media(request))
     return _sha256("rolling", request.text)
+
+
+def _kind(kind: str, request: LoglikelihoodRequest | GenerationRequest) -> str:
+    """The kind of a request; a chat is another one than a text that looks like it."""
+    return f"{kind} in a chat" if request.chat else kind
 
 
 def _media(request: LoglikelihoodRequest | GenerationRequest) -> list[str]:
@@ -38,31 +44,32 @@ def _sha256(*parts: str) -> bytes:
 
 
 def output_line(output: Output) -> str:
-    """An output as text; numbers keep every bit.
+    """An output as text; numbers keep every bit. A truncated context adds a value to the line.
 
-    >>> output_line(LLOutput(-0.1, True, 3)), output_line(Completion(" yes"))
-    ('[-0.1, true, 3]', '[" yes", false]')
+    >>> output_line(LLOutput(-0.1, True, 3)), output_line(Completion(" yes", context_truncated=True))
+    ('[-0.1, true, 3]', '[" yes", false, true]')
     """
+    cut = [True] if output.context_truncated else []
     if isinstance(output, LLOutput):
-        return json.dumps([output.loglikelihood, output.is_greedy, output.tokens])
-    return json.dumps([output.text, output.truncated])
+        return json.dumps([output.loglikelihood, output.is_greedy, output.tokens, *cut])
+    return json.dumps([output.text, output.truncated, *cut])
 
 
 def read_output(line: str, request: Request) -> Output | None:
-    """The output that `output_line` wrote, or None for anything else."""
+    """The output that `output_line` wrote, or None for anything else: a log-likelihood that is no number, too."""
     try:
         values = json.loads(line)
     except (ValueError, TypeError, RecursionError):
         return None
     if isinstance(request, GenerationRequest):
         return Completion(*values) if _are(values, str, bool) else None
-    if not _are(values, float | int, bool, int | None):
+    if not _are(values, float | int, bool, int | None) or not float(values[0]) < math.inf:
         return None
-    return LLOutput(float(values[0]), values[1], values[2])
+    return LLOutput(float(values[0]), *values[1:])
 
 
 def _are(values: Any, *kinds: Any) -> bool:
-    """Whether it is a list of values of these kinds."""
-    if not isinstance(values, list) or len(values) != len(kinds):
+    """Whether it is a list of values of these kinds, and perhaps of a truncated context."""
+    if not isinstance(values, list) or len(values) not in (len(kinds), len(kinds) + 1):
         return False
-    return all(isinstance(value, kind) for value, kind in zip(values, kinds, strict=True))
+    return all(isinstance(value, kind) for value, kind in zip(values, [*kinds, bool], strict=False))

@@ -1,6 +1,7 @@
 """Store: responses by the identity of the model and the content of the request, so that any run of any task finds them.
 
-A store that cannot be read or written does not stop a run: that is reported once, and the run goes on without it.
+A store that cannot be read or written does not stop a run: that is reported, and the run goes on without it. Responses
+that cannot be written for now, as another process writes or the disk is full, are kept in memory and tried again.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ import json
 import logging
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
-from multiform.engine.store.database import connect
+from multiform.engine.store import database
 from multiform.engine.store.records import output_line, read_output, request_key
-from multiform.engine.store.writer import BackgroundWriter, Row
+from multiform.engine.store.writer import PAUSE, BackgroundWriter, Row
 from multiform.paths import cache_root
 from multiform.requests import Output, Request
 
@@ -29,6 +31,9 @@ Record: TypeAlias = Callable[[Request, Output], None]
 
 #: How many requests are looked up at once; SQLite allows only so many values in a statement.
 _AT_ONCE = 500
+#: How often it is tried to read a file that another process has locked, each time for the patience of a connection:
+#: to ask everything again takes longer.
+_READ_ATTEMPTS = 6
 
 
 def default_path() -> Path:
@@ -44,93 +49,161 @@ def chosen_store(use_cache: bool | str | Path | None) -> Store | None:
     return Store(default_path() if use_cache is None or use_cache is True else Path(use_cache).expanduser())
 
 
+class CachedResponses(dict[Request, Output]):
+    """The responses that a store has; `oldest` is when the first of them came, in seconds since 1970."""
+
+    oldest: int | None = None
+
+
 class Store:
-    """A file of responses; `working` is false once it has failed."""
+    """A file of responses; `working` is false once responses cannot be stored for good."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.working = True
+        self._readable = True
 
-    def known(self, identity: str, requests: Iterable[Request]) -> dict[Request, Output]:
+    def known(self, identity: str, requests: Iterable[Request]) -> CachedResponses:
         """The requests whose responses by this model are cached, with their outputs."""
-
-        def read() -> dict[Request, Output]:
-            with closing(connect(self.path)) as database:
-                return dict(_stored(database, identity, requests))
-
-        return self._tried(read, {})
-
-    @contextmanager
-    def recording(self, identity: str) -> Iterator[Record]:
-        """A context in which every response that is recorded is stored for this model."""
-        database = self._tried(lambda: connect(self.path), None)
-
-        def write(rows: Sequence[Row]) -> None:
-            if database is not None and rows:
-                self._tried(lambda: _insert(database, identity, rows), None)
-
-        writer = BackgroundWriter(write)
-        try:
-            yield lambda request, output: writer.put((request_key(request), output_line(output)))
-        finally:
-            writer.close()
-            if database is not None:
-                database.close()
+        wanted = list(requests)
+        return self._read(lambda connection: _cached(connection, identity, wanted)) or CachedResponses()
 
     def facts(self, signature: str) -> dict[str, Any] | None:
         """What is stored about a model that can be recognised without loading it."""
 
-        def read() -> dict[str, Any] | None:
-            with closing(connect(self.path)) as database:
-                row = database.execute("SELECT facts FROM facts WHERE signature = ?", (signature,)).fetchone()
+        def read(connection: sqlite3.Connection) -> dict[str, Any] | None:
+            row = connection.execute("SELECT facts FROM facts WHERE signature = ?", (signature,)).fetchone()
             return dict(json.loads(row[0])) if row else None
 
-        return self._tried(read, None)
+        return self._read(read)
 
     def remember(self, signature: str, facts: Mapping[str, Any]) -> None:
-        """Store the facts about a model."""
-
-        def write() -> None:
-            with closing(connect(self.path)) as database, database:
-                row = (signature, json.dumps(facts, default=str))
-                database.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", row)
-
-        self._tried(write, None)
-
-    def _tried(self, use: Callable[[], T], otherwise: T) -> T:
-        """What `use` returns, or `otherwise` from the first failure on."""
+        """Store the facts about a model; where that cannot be done, it is loaded the next time, too."""
         if not self.working:
-            return otherwise
+            return
         try:
-            return use()
+            with closing(database.connect(self.path)) as connection, connection:
+                row = (signature, json.dumps(facts, default=str))
+                connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", row)
         except (sqlite3.Error, OSError, ValueError) as error:
-            self.working = False
-            hint = "name another file with --cache_path, or use --no_cache"
+            if not database.is_passing(error):
+                self._fail(error)
+
+    @contextmanager
+    def recording(self, identity: str) -> Iterator[Record]:
+        """A context in which every response that is recorded is stored for this model."""
+        writer = BackgroundWriter(_Recorder(self, identity).write)
+        try:
+            yield lambda request, output: writer.put((request_key(request), output_line(output)))
+        finally:
+            writer.close()
+
+    def _read(self, use: Callable[[sqlite3.Connection], T]) -> T | None:
+        """What `use` reads; None where there is nothing to read, or that fails."""
+        attempts = _READ_ATTEMPTS if self._readable else 0
+        for attempt in range(attempts):
+            try:
+                connection = database.connect_to_read(self.path)
+                if connection is None:
+                    return None
+                with closing(connection):
+                    return use(connection)
+            except (sqlite3.Error, OSError, ValueError) as error:
+                if not database.is_passing(error):
+                    self._readable = False
+                    self._fail(error)
+                    return None
+                what = "waiting" if attempt + 1 < attempts else "going on without"
+                logger.warning("%s: cached responses cannot be read: %s; %s", self.path, error, what)
+        return None
+
+    def _fail(self, error: Exception) -> None:
+        """Store nothing more, and say so once."""
+        if not self.working:
+            return
+        self.working = False
+        hint = "name another file with --cache_path, or use --no_cache"
+        if database.is_read_only(error) and self._readable and self.path.is_file():
+            what = "the file cannot be written: cached responses are used, and new ones are not stored"
+            logger.warning("%s: %s (%s); %s", self.path, what, error, hint)
+        else:
             logger.warning("%s: responses cannot be stored: %s; going on without; %s", self.path, error, hint)
-            return otherwise
 
 
-def _stored(
-    database: sqlite3.Connection, identity: str, requests: Iterable[Request]
-) -> Iterator[tuple[Request, Output]]:
-    model = _model_id(database, identity)
+class _Recorder:
+    """Writes responses of one model; its connection stays open from the first to the last of them."""
+
+    def __init__(self, store: Store, identity: str) -> None:
+        self.store = store
+        self.identity = identity
+        self._connection: sqlite3.Connection | None = None
+        self._warned = False
+
+    def write(self, rows: Sequence[Row], last: bool) -> list[Row]:
+        """Write the rows; returns those that are to be tried again."""
+        deadline = time.monotonic() + (database.PATIENCE if last else 0)
+        try:
+            while rows and self.store.working and not self._written(rows):
+                if time.monotonic() >= deadline:
+                    if last:
+                        self.store.working = False
+                        logger.warning("%s: %d responses were not stored", self.store.path, len(rows))
+                    return list(rows)
+                time.sleep(PAUSE)
+        finally:
+            if last:
+                self._disconnect()
+        return []
+
+    def _written(self, rows: Sequence[Row]) -> bool:
+        """Whether the rows could be written, or it is of no use to try again."""
+        try:
+            self._connection = self._connection or database.connect(self.store.path)
+            _insert(self._connection, self.identity, rows)
+        except (sqlite3.Error, OSError, ValueError) as error:
+            self._disconnect()
+            if not database.is_passing(error):
+                self.store._fail(error)
+                return True
+            if not self._warned:
+                self._warned = True
+                what = "they are kept in memory and tried again"
+                logger.warning("%s: responses cannot be stored for now: %s; %s", self.store.path, error, what)
+            return False
+        return True
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _cached(connection: sqlite3.Connection, identity: str, requests: Iterable[Request]) -> CachedResponses:
+    cached = CachedResponses()
+    model = _model_id(connection, identity)
+    created = "created" if database.layout(connection) == database.LAYOUT else "0"
     keyed = ((request_key(request), request) for request in requests)
+    times = []
     while model is not None and (batch := dict(islice(keyed, _AT_ONCE))):
         placeholders = ",".join("?" * len(batch))
-        query = f"SELECT request, output FROM answers WHERE model = ? AND request IN ({placeholders})"
-        for key, line in database.execute(query, (model, *batch)):
+        query = f"SELECT request, output, {created} FROM answers WHERE model = ? AND request IN ({placeholders})"
+        for key, line, seconds in connection.execute(query, (model, *batch)):
             output = read_output(line, batch[key])
             if output is not None:  # a damaged row is asked again and replaced
-                yield batch[key], output
+                cached[batch[key]] = output
+                times.append(seconds)
+    cached.oldest = min((seconds for seconds in times if seconds), default=None)
+    return cached
 
 
-def _insert(database: sqlite3.Connection, identity: str, rows: Sequence[Row]) -> None:
-    with database:
-        database.execute("INSERT OR IGNORE INTO models (identity) VALUES (?)", (identity,))
-        model = _model_id(database, identity)
-        database.executemany("INSERT OR REPLACE INTO answers VALUES (?, ?, ?)", [(model, *row) for row in rows])
+def _insert(connection: sqlite3.Connection, identity: str, rows: Sequence[Row]) -> None:
+    with connection:
+        connection.execute("INSERT OR IGNORE INTO models (identity) VALUES (?)", (identity,))
+        model, now = _model_id(connection, identity), int(time.time())
+        query = "INSERT OR REPLACE INTO answers (model, request, output, created) VALUES (?, ?, ?, ?)"
+        connection.executemany(query, [(model, *row, now) for row in rows])
 
 
-def _model_id(database: sqlite3.Connection, identity: str) -> int | None:
-    row = database.execute("SELECT id FROM models WHERE identity = ?", (identity,)).fetchone()
+def _model_id(connection: sqlite3.Connection, identity: str) -> int | None:
+    row = connection.execute("SELECT id FROM models WHERE identity = ?", (identity,)).fetchone()
     return None if row is None else int(row[0])

@@ -1,6 +1,6 @@
 """Infer the raw question, choices and answer of a task whose `doc_to_text` is a finished prompt."""
 
-from multiform.formats.infer.description import DescriptionWithoutChoices, without_choices
+from multiform.formats.infer.description import DescriptionWithoutChoices, about_choices, without_choices
 from multiform.formats.infer.document import problem
 from multiform.formats.infer.infer import Prompt, infer, infer_task
 from multiform.formats.infer.result import ADD_CHOICES, Recovered, Refused, shown
@@ -11,6 +11,7 @@ __all__ = [
     "Prompt",
     "Recovered",
     "Refused",
+    "about_choices",
     "infer",
     "infer_task",
     "problem",

@@ -36,13 +36,13 @@ def without_choices(description: str) -> str:
     """
     if _ENUMERATED.search(description):
         return ""  # solved examples with choices
-    if not _about_choices(description):
+    if not about_choices(description):
         return description
     if "{%" in description or not (_ADJECTIVE.search(description) or _LETTER.search(description)):
         return ""
     values = _VALUE.findall(description)
     sentences = [_plain(sentence) for sentence in _SENTENCE_END.split(_VALUE.sub("\0", description))]
-    rest = "".join(sentence for sentence in sentences if not _about_choices(sentence)).strip()
+    rest = "".join(sentence for sentence in sentences if not about_choices(sentence)).strip()
     if not rest or len(values) != rest.count("\0"):
         return ""  # a removed sentence had one of the description's values
     for value in values:
@@ -63,7 +63,8 @@ class DescriptionWithoutChoices:
         return f"{getattr(self.description, '__qualname__', self.description)} without choices"
 
 
-def _about_choices(text: str) -> bool:
+def about_choices(text: str) -> bool:
+    """Whether a text speaks of multiple choice, or of the letters of choices."""
     return any(pattern.search(text) for pattern in (_MULTIPLE_CHOICE, _LETTER, _PLACEHOLDER))
 
 

@@ -66,7 +66,7 @@ def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> 
         pairs = [(context, delimiter + choice) for choice in fields.choices or ()]
     if _wants_mutual_info(form, fields):
         pairs += [("", continuation) for _, continuation in pairs]
-    return [LoglikelihoodRequest(str(context), text, media_of(context)) for context, text in pairs]
+    return [LoglikelihoodRequest.of(context, text, media_of(context)) for context, text in pairs]
 
 
 def _wants_mutual_info(form: Form, fields: DocFields) -> bool:

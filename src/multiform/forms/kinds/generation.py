@@ -58,7 +58,7 @@ def references(form: Form, fields: DocFields) -> tuple[str, ...]:
 def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
     assert isinstance(context, str)
     repeats = range(form.config.repeats)
-    return [GenerationRequest.of(str(context), form.generation_kwargs, n, media_of(context)) for n in repeats]
+    return [GenerationRequest.of(context, form.generation_kwargs, n, media_of(context)) for n in repeats]
 
 
 def filtered(pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:

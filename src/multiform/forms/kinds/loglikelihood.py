@@ -42,7 +42,7 @@ def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> 
     assert isinstance(context, str)
     # Without a format, the target's own text carries the delimiter, as in lm-eval.
     delimiter = answer_delimiter(form.config, chat) if form.config.format is not None else ""
-    return [LoglikelihoodRequest(str(context), delimiter + target_text(form, fields), media_of(context))]
+    return [LoglikelihoodRequest.of(context, delimiter + target_text(form, fields), media_of(context))]
 
 
 def check_requests(form: Form, sample: Sample) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -14,6 +13,7 @@ from transformers.cache_utils import DynamicLayer
 
 from multiform.inference.counters import Counters
 from multiform.inference.device import device_of
+from multiform.inference.plain import accepted, plain_logits
 
 #: Kinds of layers that cache keys and values in the order of the tokens.
 ATTENTION = {"full_attention", "sliding_attention"}
@@ -35,11 +35,6 @@ class DecodeBatch(Protocol):
         """Drop all rows but these."""
 
 
-def decode_batch(model: PreTrainedModel, counters: Counters) -> DecodeBatch:
-    """An empty batch of the kind that suits the model."""
-    return PaddedBatch(model, counters) if has_plain_cache(model) else UncachedBatch(model, counters)
-
-
 def has_plain_cache(model: PreTrainedModel) -> bool:
     """Whether rows can be added to the model's cache and removed from it.
 
@@ -59,7 +54,6 @@ class PaddedBatch:
     def __init__(self, model: PreTrainedModel, counters: Counters) -> None:
         self.model = model
         self.counters = counters
-        self.accepted = inspect.signature(model.forward).parameters
         self.cache = DynamicCache()
         self.mask = torch.zeros(0, 0, dtype=torch.long, device=device_of(model))
 
@@ -93,13 +87,13 @@ class PaddedBatch:
             layer.values = layer.values[index, ..., unused:, :]
 
     def _forward(self, ids: Tensor, mask: Tensor, positions: Tensor, cache: DynamicCache) -> Tensor:
-        options: dict[str, Any] = {"position_ids": positions, "logits_to_keep": 1}
+        options = accepted(self.model.forward, position_ids=positions, logits_to_keep=1)
         output = self.model(
             input_ids=ids.to(device_of(self.model)),
             attention_mask=mask,
             past_key_values=cache,
             use_cache=True,
-            **{name: value for name, value in options.items() if name in self.accepted},
+            **options,
         )
         logits: Tensor = output.logits[:, -1].float()
         return logits
@@ -138,10 +132,8 @@ class UncachedBatch:
         self.rows = [self.rows[index] for index in rows]
 
     def _last_logits(self, row: list[int]) -> Tensor:
-        ids = torch.tensor([row], device=device_of(self.model))
         self.counters.count_prefill(len(row))
-        logits: Tensor = self.model(input_ids=ids, use_cache=False).logits[:, -1].float()
-        return logits
+        return plain_logits(self.model, row, last=1)
 
 
 def _layers(cache: DynamicCache) -> list[DynamicLayer]:

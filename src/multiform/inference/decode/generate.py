@@ -14,14 +14,17 @@ from transformers import PreTrainedTokenizerBase
 
 from multiform.inference.batching import halved, run_in_memory
 from multiform.inference.counters import Counters
-from multiform.inference.decode.batch import DecodeBatch, decode_batch, has_plain_cache
+from multiform.inference.decode.alone import generate_alone
+from multiform.inference.decode.batch import DecodeBatch, PaddedBatch, UncachedBatch
 from multiform.inference.decode.shared import SharedPrefixBatch
+from multiform.inference.generation_config import has_processors, logits_processors
 from multiform.inference.limits import PREFILL_TOKENS, Limits
 from multiform.inference.plan import Cost, plan, shared_prefixes
-from multiform.inference.planner import Planner
+from multiform.inference.planner import Decoding, Planner
 from multiform.inference.sampling import next_token
 from multiform.inference.sequences import Generation, end_tokens
 from multiform.requests import Completion, Response
+from multiform.stopping import stop_requested
 
 
 def generate(
@@ -31,9 +34,19 @@ def generate(
     limits: Limits,
     counters: Counters,
 ) -> Iterator[Response[Completion]]:
-    """The completion of each sequence, as soon as it is finished."""
-    scheduler = _Scheduler(planner, tokenizer, generations, limits, counters)
-    while scheduler.waiting or scheduler.running:
+    """The completion of each sequence, as soon as it is finished.
+
+    When a stop is requested, those that are running are decoded to their end.
+    """
+    if not generations:
+        return
+    decoding = planner.decoding(_longest(generations))
+    planner.warn_about_decoding(decoding, _longest(generations))
+    if decoding is Decoding.ALONE:
+        yield from generate_alone(planner.head.model, tokenizer, generations, counters)
+        return
+    scheduler = _Scheduler(planner, tokenizer, generations, limits, counters, decoding)
+    while scheduler.running or (scheduler.waiting and not stop_requested()):
         if not run_in_memory(scheduler.step):
             scheduler.shrink()
         while scheduler.finished:
@@ -43,7 +56,9 @@ def generate(
 
 def prefill_cost(planner: Planner, generations: Sequence[Generation]) -> Cost | None:
     """The cost of prefilling the prompts; None where they cannot share prefixes."""
-    if not planner.can_plan_decoding(_longest(generations)):
+    decoding = planner.decoding(_longest(generations))
+    planner.warn_about_decoding(decoding, _longest(generations))
+    if decoding is not Decoding.SHARED:
         return None
     prompts = [array("i", generation.prompt) for generation in generations]
     last = [len(prompt) - 1 for prompt in prompts]
@@ -69,25 +84,28 @@ class _Scheduler:
         generations: Sequence[Generation],
         limits: Limits,
         counters: Counters,
+        decoding: Decoding,
     ) -> None:
         model = planner.head.model
+        self.model = model
         self.tokenizer = tokenizer
+        self.has_processors = has_processors(model.generation_config)
         self.end_tokens = end_tokens(model, tokenizer)
         self.running: list[Generation] = []
         self.finished: deque[Generation] = deque()
         self.new_batch: Callable[[], DecodeBatch]
-        if planner.can_plan_decoding(_longest(generations)):
+        if decoding is Decoding.SHARED:
             self.limits = replace(limits, tokens=min(limits.tokens, planner.decode_tokens))
             self.waiting = deque(_grouped_by_prefix(generations, planner.budget))
             self.new_batch = partial(SharedPrefixBatch, planner.forward, counters, size=planner.pass_size)
         else:
-            self.limits = limits if has_plain_cache(model) else Limits(1, limits.tokens)
+            self.limits = limits if decoding is Decoding.PADDED else Limits(1, limits.tokens)
             # The longest first: if memory is short, that shows at once.
             self.waiting = deque(
                 sorted(generations, key=lambda generation: (-len(generation.prompt), generation.prompt))
             )
-            self.new_batch = partial(decode_batch, model, counters)
-        self.batch = self.new_batch()
+            self.new_batch = partial(PaddedBatch if decoding is Decoding.PADDED else UncachedBatch, model, counters)
+        self.batch: DecodeBatch = self.new_batch()
 
     @torch.inference_mode()
     def step(self) -> bool:
@@ -112,7 +130,7 @@ class _Scheduler:
 
     def _admit(self) -> list[Generation]:
         """Waiting sequences for the free rows, once there are enough of these to be worth a forward pass."""
-        if not self.waiting:
+        if not self.waiting or stop_requested():
             return []
         longest = max(generation.max_own_tokens for generation in [self.waiting[0], *self.running])
         rows = self.limits.fit(longest)
@@ -125,11 +143,20 @@ class _Scheduler:
     def _append(self, generations: Sequence[Generation], logits: Tensor) -> None:
         likeliest = logits.argmax(-1).tolist()
         for generation, line, token in zip(generations, logits, likeliest, strict=True):
-            if not generation.sampling.is_argmax:
+            if self.has_processors or not generation.sampling.is_argmax:
                 previous = torch.tensor(generation.prompt + generation.tokens, device=line.device)
+                if self.has_processors:
+                    line = self._processed(generation, previous, line)
                 token = next_token(line, previous, generation.sampling, generation.rng)
             generation.append(token, self.tokenizer, self.end_tokens)
         self._remove_finished()
+
+    def _processed(self, generation: Generation, previous: Tensor, logits: Tensor) -> Tensor:
+        """The logits after the processors that the model's generation config asks for."""
+        if generation.processors is None:
+            generation.processors = logits_processors(self.model, generation.prompt, generation.limit)
+        processed: Tensor = generation.processors(previous[None], logits[None])[0]
+        return processed
 
     def _remove_finished(self) -> None:
         finished = [generation for generation in self.running if generation.finished]

@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import GenerationConfig, PreTrainedModel
 
 from multiform.inference.sampling import next_token
 from multiform.inference.sequences import Generation
+
+
+def greedy_config(model: PreTrainedModel, limit: int, pad_token_id: int | None) -> GenerationConfig:
+    """The model's own config (tokens that it forces or forbids), without the settings that each sequence has."""
+    config = copy.deepcopy(model.generation_config)
+    config.update(
+        max_length=None,
+        max_new_tokens=limit,
+        do_sample=False,
+        num_beams=1,
+        early_stopping=False,
+        length_penalty=1.0,
+        temperature=1.0,
+        top_k=50,
+        top_p=1.0,
+        min_p=None,
+        repetition_penalty=1.0,
+        num_return_sequences=1,
+        return_dict_in_generate=False,
+        pad_token_id=pad_token_id,
+        use_cache=True,
+    )
+    return config
 
 
 class SamplingProcessor:

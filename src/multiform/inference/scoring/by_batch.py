@@ -1,9 +1,11 @@
-"""Log-likelihoods in padded batches of whole sequences: more work than a plan, and right for every causal model."""
+"""Log-likelihoods in batches of whole sequences: more work than a plan, for models that cannot share prefixes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from enum import Enum, auto
+from itertools import count, groupby
 
 import numpy as np
 import torch
@@ -14,10 +16,22 @@ from multiform.inference.counters import Counters
 from multiform.inference.device import device_of
 from multiform.inference.limits import Limits
 from multiform.inference.lm_head import LMHead
+from multiform.inference.plain import reset_positions
 from multiform.inference.plan import Tokens
 from multiform.inference.scoring.loglikelihood import LoglikelihoodSums, token_logprobs
 from multiform.inference.sequences import Pair
 from multiform.requests import LLOutput, Response
+
+
+class Grouping(Enum):
+    """Which rows may be in one batch, from the fastest way to the one that is right for every model."""
+
+    #: Rows of any length, padded at the right: no token of a causal model sees the padding.
+    PADDED = auto()
+    #: Rows of one length, for models in which padding changes the numbers, such as positions scaled by the longest row.
+    EQUAL_LENGTHS = auto()
+    #: One row at a time.
+    ALONE = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +52,7 @@ class Row:
 
 
 def score_by_batch(
-    head: LMHead, pairs: Sequence[Pair], limits: Limits, counters: Counters
+    head: LMHead, pairs: Sequence[Pair], limits: Limits, counters: Counters, grouping: Grouping = Grouping.PADDED
 ) -> Iterator[Response[LLOutput]]:
     """The response of each pair, batch by batch."""
     sums = LoglikelihoodSums(pairs)
@@ -49,8 +63,20 @@ def score_by_batch(
     def run(batch: Sequence[Row]) -> list[Response[LLOutput]]:
         return _score_batch(head, batch, sums, counters)
 
-    for responses in run_batches(rows_of(pairs), lambda row: len(row.tokens), limits, run):
-        yield from responses
+    for group in grouped(rows_of(pairs), grouping):
+        for responses in run_batches(group, lambda row: len(row.tokens), limits, run):
+            yield from responses
+
+
+def grouped(rows: Sequence[Row], grouping: Grouping) -> list[list[Row]]:
+    """The rows that may be in one batch, group by group; rows of one length are next to each other."""
+    number = count()
+    keys = {
+        Grouping.PADDED: lambda _: 0,
+        Grouping.EQUAL_LENGTHS: lambda row: len(row.tokens),
+        Grouping.ALONE: lambda _: next(number),
+    }
+    return [list(group) for _, group in groupby(rows, keys[grouping])]
 
 
 def rows_of(pairs: Sequence[Pair]) -> list[Row]:
@@ -85,6 +111,7 @@ def _score_batch(
             tokens.extend(continuation)
             owners.extend([owner] * len(continuation))
     ids = _right_padded(rows, device_of(head.model))
+    reset_positions(head.model)
     # Padding stands to the right of every token that a causal model looks at, so it needs no mask.
     states = head.hidden_states(*scored.unbind(1), input_ids=ids, use_cache=False)
     scores = token_logprobs(head.logits(states), np.array(lines), tokens)

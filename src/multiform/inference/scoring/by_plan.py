@@ -19,6 +19,7 @@ from multiform.inference.plan import Pass, Plan, plan
 from multiform.inference.scoring.loglikelihood import LoglikelihoodSums, token_logprobs
 from multiform.inference.sequences import Pair
 from multiform.requests import LLOutput, Response
+from multiform.stopping import stop_requested
 
 #: Lines of logits that are computed together, at least: for a few, loading the weights of the vocabulary takes longest.
 ENOUGH = 32
@@ -30,7 +31,7 @@ def score_by_plan(
     """The response of each pair, pass by pass.
 
     When a pass does not fit into memory, the pairs without a response are planned again with passes of half
-    the size.
+    the size. When a stop is requested, no further pass begins.
     """
     yield from LoglikelihoodSums(pairs).empty()
     waiting = [index for index, pair in enumerate(pairs) if pair.start < len(pair.tokens)]
@@ -42,6 +43,8 @@ def score_by_plan(
             done.add(position)
             yield waiting[position], output
         waiting = [index for position, index in enumerate(waiting) if position not in done]
+        if stop_requested():
+            return
         if waiting:
             size = halved_pass(size)
 
@@ -54,7 +57,7 @@ def scoring_plan(pairs: Sequence[Pair], *, size: int, budget: int) -> Plan:
 def _run_plan(
     forward: Forward, pairs: Sequence[Pair], planned: Plan, counters: Counters
 ) -> Iterator[Response[LLOutput]]:
-    """The responses until all are there or memory runs out."""
+    """The responses until all are there, memory runs out or a stop is requested."""
     pending = _PendingTokens(forward.head, LoglikelihoodSums(pairs))
     cache = KVCache()
     for step in planned.passes:
@@ -63,6 +66,9 @@ def _run_plan(
             return
         counters.count_prefill(step.computed)
         yield from responses
+        if stop_requested():
+            yield from run_in_memory(torch.inference_mode()(pending.score)) or ()
+            return
 
 
 @torch.inference_mode()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from multiform.inference.counters import Counters
+from multiform.inference.forward import Forward
 from multiform.inference.limits import Limits
 from multiform.inference.plan import Cost
 from multiform.inference.planner import Planner
@@ -19,19 +20,38 @@ def score(planner: Planner, pairs: Sequence[Pair], limits: Limits, counters: Cou
 
     The log-likelihood of an empty continuation is 0. The limits are for batches; plans have their own.
     """
-    if planner.can_plan_scoring(_longest(pairs)):
-        size, budget = planner.pass_size, planner.budget
-        yield from score_by_plan(planner.forward, pairs, size=size, budget=budget, counters=counters)
-    else:
-        yield from score_by_batch(planner.head, pairs, limits, counters)
+    for part in _parts(planner, pairs):
+        for position, output in _score_part(planner, [pairs[index] for index in part], limits, counters):
+            yield part[position], output
 
 
 def scoring_cost(planner: Planner, pairs: Sequence[Pair]) -> Cost | None:
-    """The cost of scoring; None where the model cannot share prefixes."""
-    if not planner.can_plan_scoring(_longest(pairs)):
+    """The cost of scoring; None where not all pairs can share prefixes."""
+    if not planner.scoring_mode(_longest(pairs)):
         return None
     nonempty = [pair for pair in pairs if pair.start < len(pair.tokens)]
     return scoring_plan(nonempty, size=planner.pass_size, budget=planner.budget).cost
+
+
+def _parts(planner: Planner, pairs: Sequence[Pair]) -> list[list[int]]:
+    """The pairs that are shorter than every window of the model, and the others; without empty parts.
+
+    In one batch, long pairs would change the positions of short ones where these are scaled by the longest row.
+    """
+    parts: tuple[list[int], list[int]] = [], []
+    for index, pair in enumerate(pairs):
+        parts[len(pair.tokens) - 1 > planner.short_length].append(index)
+    return [part for part in parts if part]
+
+
+def _score_part(
+    planner: Planner, pairs: Sequence[Pair], limits: Limits, counters: Counters
+) -> Iterator[Response[LLOutput]]:
+    mode = planner.scoring_mode(_longest(pairs))
+    if mode:
+        size, budget = planner.pass_size, planner.budget
+        return score_by_plan(Forward(planner.head, mode), pairs, size=size, budget=budget, counters=counters)
+    return score_by_batch(planner.head, pairs, limits, counters, planner.grouping(_longest(pairs)))
 
 
 def _longest(pairs: Sequence[Pair]) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from multiform.inference.counters import Counters
+from multiform.inference.decode.beams import beam_search
 from multiform.inference.decode.generate import generate, prefill_cost
 from multiform.inference.limits import Limits
 from multiform.inference.plan import Cost, Tokens, describe
@@ -37,6 +38,9 @@ class Backend(Protocol):
 
     def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
         """The completion of each sequence."""
+
+    def keep_verdicts(self, identity: str) -> None:
+        """Keep the verdicts of trials for later runs of the model with this identity."""
 
     def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
         """The cost of scoring the pairs, in words; None where that is not known, or nothing."""
@@ -72,7 +76,15 @@ class CausalBackend:
         return self.max_length - max_gen_toks
 
     def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
-        return generate(self.planner, self.encoder.tokenizer, generations, self.generation_limits, self.counters)
+        model, tokenizer = self.planner.head.model, self.encoder.tokenizer
+        single = [generation for generation in generations if generation.num_beams == 1]
+        if single:
+            yield from generate(self.planner, tokenizer, single, self.generation_limits, self.counters)
+        with_beams = [generation for generation in generations if generation.num_beams > 1]
+        yield from beam_search(model, tokenizer, with_beams, self.counters)
+
+    def keep_verdicts(self, identity: str) -> None:
+        self.planner.keep_verdicts(identity)
 
     def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
         return _described(scoring_cost(self.planner, pairs))

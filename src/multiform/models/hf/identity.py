@@ -12,12 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import ModelError
+from multiform.models.hf.content import fingerprint, foreign_code
 from multiform.models.hf.package import converted_folder
-
-WEIGHTS = (".safetensors", ".bin", ".gguf", ".pt", ".pth", ".h5")
-TEXTS = (".json", ".jinja", ".txt", ".model", ".py")
-SAMPLES = 1024
-SAMPLE_BYTES = 1024
 
 #: Arguments that change how fast outputs come, not which.
 _SPEED = ("batch_size", "max_batch_size", "prefix_budget")
@@ -34,30 +30,6 @@ def identity(name: str, **settings: Any) -> str:
     """
     content = json.dumps({"name": name, **settings}, sort_keys=True, default=str)
     return f"hf:{name}:{hashlib.sha256(content.encode()).hexdigest()[:12]}"
-
-
-def fingerprint(folder: Path) -> str:
-    """A short hash of a model folder's content.
-
-    Small files are read whole. Of weight files the size and a thousand evenly spread samples are
-    read: names and sizes alone would not tell a checkpoint from the next one in the same folder,
-    and reading all of a large model takes longer than a short run.
-    """
-    digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        if path.suffix not in WEIGHTS + TEXTS or not path.is_file():
-            continue
-        size = path.stat().st_size
-        digest.update(f"{path.name} {size}\n".encode())
-        with path.open("rb") as file:
-            if path.suffix in TEXTS:
-                digest.update(file.read())
-                continue
-            step = max(SAMPLE_BYTES, size // SAMPLES)
-            for offset in range(0, size, step):
-                file.seek(offset)
-                digest.update(file.read(SAMPLE_BYTES))
-    return digest.hexdigest()[:16]
 
 
 def signature(arguments: dict[str, Any]) -> str | None:
@@ -97,11 +69,18 @@ def _file_content(argument: str, arguments: dict[str, Any]) -> str | None:
     folder = Path(str(arguments[argument])).expanduser()
     if folder.is_dir():
         try:
-            return fingerprint(folder / str(arguments.get("subfolder") or "") if is_main else folder)
+            return _main_fingerprint(folder, arguments) if is_main else fingerprint(folder)
         except OSError:  # loading the model will report what is wrong
             return None
     revision = str(arguments.get("revision") or "")
     return revision if is_main and re.fullmatch(r"[0-9a-f]{40}", revision) else None
+
+
+def _main_fingerprint(folder: Path, arguments: dict[str, Any]) -> str | None:
+    folder = folder / str(arguments.get("subfolder") or "")
+    if arguments.get("trust_remote_code") and foreign_code(folder):
+        return None
+    return fingerprint(folder, gguf_file=arguments.get("gguf_file"))
 
 
 def _version(package: str) -> str | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,18 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from multiform.errors import ModelError, UsageError
 from multiform.inference.device import device_of
 from multiform.models.chat import ChatTemplate, template_variables
-from multiform.models.hf.identity import fingerprint
+from multiform.models.hf.content import fingerprint, foreign_code
 from multiform.models.hf.package import converted_folder
-from multiform.models.hf.source import Source, file_options, first_line, local_folder, model_errors
-from multiform.models.hf.weights import pick_device, pick_dtype, placement, quantization_config
+from multiform.models.hf.source import (
+    Source,
+    check_gguf_file,
+    file_options,
+    first_line,
+    hub_commit,
+    local_folder,
+    model_errors,
+)
+from multiform.models.hf.weights import check_quantizer, pick_device, pick_dtype, placement, quantization_config
 
 logger = logging.getLogger("multiform")
 
@@ -46,21 +55,31 @@ def load(source: Source, auto_class: Any = None) -> Loaded:
     device = pick_device(source.device)
     dtype = pick_dtype(source.dtype, device)
     folder = local_folder(source.pretrained)
+    for argument in ("tokenizer", "peft"):  # before weights are loaded
+        if name := getattr(source, argument):
+            local_folder(name, argument)
+    if folder and source.gguf_file:
+        check_gguf_file(folder / source.subfolder, source.gguf_file)
     with without_progress_bars(), model_errors(source, folder):
+        if not folder:  # all files are of one commit, even if the branch moves in between
+            source = replace(source, revision=hub_commit(source.pretrained, source.revision))
         config = transformers.AutoConfig.from_pretrained(source.pretrained, **file_options(source, folder))
         auto_class = _auto_class(source, config, auto_class)
-        tokenizer = load_tokenizer(source, folder)
         quantized_by = _quantization_method(config, source)
+        if quantized_by:
+            check_quantizer(quantized_by, where=source.pretrained)
+        tokenizer = load_tokenizer(source, folder)
         model = _load_weights(source, folder, dtype, device, auto_class, quantized_by)
         if source.peft:
             model = _with_adapter(model, tokenizer, source)
+        sha = _sha(source, folder)
     model.eval()
     return Loaded(
         model=model,
         tokenizer=tokenizer,
         device=device_of(model),
         name=folder.name if folder else source.pretrained,
-        sha=_sha(source, folder, config),
+        sha=sha,
     )
 
 
@@ -88,7 +107,7 @@ def check_backend(source: Source, config: transformers.PretrainedConfig) -> None
 def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
     """The context length of a model, by its configuration or its tokenizer."""
     config = getattr(model.config, "text_config", None) or model.config
-    for name in ("n_positions", "max_position_embeddings", "n_ctx"):
+    for name in ("n_positions", "max_position_embeddings", "max_encoder_position_embeddings", "n_ctx"):
         value = getattr(config, name, None)
         if value is not None:
             return int(value)
@@ -99,15 +118,16 @@ def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> in
 
 def load_tokenizer(source: Source, folder: Path | None) -> PreTrainedTokenizerBase:
     """The tokenizer of a source, with a padding token."""
+    options = file_options(source, folder)
     if source.tokenizer:
-        other = local_folder(source.tokenizer)
-        options: dict[str, Any] = {"trust_remote_code": source.trust_remote_code}
-        if other:
-            options["local_files_only"] = True
-        tokenizer = transformers.AutoTokenizer.from_pretrained(other or source.tokenizer, **options)
-    else:
-        options = file_options(source, folder)
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder or source.pretrained, **options)
+        folder = local_folder(source.tokenizer, "tokenizer")
+        options = {"trust_remote_code": source.trust_remote_code, **({"local_files_only": True} if folder else {})}
+    if source.add_bos_token is not None:
+        # The tokenizer then has a template with its first token, even if its files have none.
+        options["add_bos_token"] = source.add_bos_token
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder or source.tokenizer or source.pretrained, **options)
+    if source.add_bos_token and tokenizer("a")["input_ids"] == tokenizer("a", add_special_tokens=False)["input_ids"]:
+        logger.warning("add_bos_token=True changes nothing: the tokenizer adds no token to a text")
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.unk_token or tokenizer.eos_token
     return tokenizer
@@ -164,9 +184,9 @@ def _load_weights(
         if not quantized_by:
             raise
         raise ModelError(
-            f"the checkpoint is quantized ('{quantized_by}'), and a package for that is missing: {first_line(error)}",
+            f"the checkpoint is quantized ('{quantized_by}') and cannot be loaded here: {first_line(error)}",
             where=source.pretrained,
-            hint="install the package, or name a checkpoint that is not quantized",
+            hint="name a checkpoint that is not quantized",
         ) from error
     missing = sorted(report["missing_keys"])
     if missing:
@@ -195,10 +215,17 @@ def _with_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, so
     except ImportError as error:
         raise ModelError("an adapter needs the package 'peft'", hint="run: pip install peft") from error
     assert source.peft
-    adapter = local_folder(source.peft)
+    adapter = local_folder(source.peft, "peft")
     if model.config.get_text_config().vocab_size < len(tokenizer):
         model.resize_token_embeddings(len(tokenizer))
-    wrapped = peft.PeftModel.from_pretrained(model, str(adapter or source.peft))
+    try:
+        with warnings.catch_warnings():
+            # Where an adapter does not have all its weights, peft fills in neutral ones and goes on.
+            warnings.filterwarnings("error", message="Found missing adapter keys")
+            wrapped = peft.PeftModel.from_pretrained(model, str(adapter or source.peft))
+    except Exception as error:  # loaders raise almost every kind, down to KeyError
+        hint = f"check that it was trained on this model; tried with peft {peft.__version__}"
+        raise ModelError(f"cannot load the adapter: {first_line(error)}", where=source.peft, hint=hint) from error
     if wrapped.active_peft_config.is_prompt_learning:
         raise ModelError(
             "adapters that add prompt tokens are not supported",
@@ -209,13 +236,15 @@ def _with_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, so
     return wrapped.get_base_model()
 
 
-def _sha(source: Source, folder: Path | None, config: transformers.PretrainedConfig) -> str:
-    revision = getattr(config, "_commit_hash", None) or source.revision
-    parts = [fingerprint(folder / source.subfolder) if folder else revision]
-    for other in (source.tokenizer, source.peft):
-        if other:
-            other_folder = local_folder(other)
-            parts.append(fingerprint(other_folder) if other_folder else other)
+def _sha(source: Source, folder: Path | None) -> str:
+    """The fingerprint or commit of the model, and those of a tokenizer, an adapter and code from elsewhere."""
+    parts = [fingerprint(folder / source.subfolder, gguf_file=source.gguf_file) if folder else source.revision]
+    for argument, name in (("tokenizer", source.tokenizer), ("peft", source.peft)):
+        if name:
+            other_folder = local_folder(name, argument)
+            parts.append(fingerprint(other_folder) if other_folder else f"{name}@{hub_commit(name, 'main')}")
+    if folder and source.trust_remote_code:
+        parts += [f"{name}@{hub_commit(name, 'main')}" for name in foreign_code(folder / source.subfolder)]
     return "+".join(parts)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from multiform.errors import UsageError, nearest
 from multiform.inference.counters import Counters
 from multiform.inference.device import hold_memory
+from multiform.inference.generation_config import check_config, in_force, num_beams
 from multiform.inference.generation_options import generation_options
 from multiform.inference.limits import fixed_rows, generation_limits, parse_budget, scoring_limits
 from multiform.inference.lm_head import LMHead
@@ -51,7 +52,7 @@ _LOADER_HINT = "name a folder whose config.json says how its weights are quantiz
 _RULES = ArgumentRules(
     without_effect={
         "logits_cache": "prompts that begin alike are always computed once",
-        "softmax_dtype": "probabilities are taken as precisely as lm-eval takes them",
+        "softmax_dtype": "probabilities are always taken in float32, also of models in half precision",
         "low_cpu_mem_usage": "weights are always loaded that way",
         "use_fast_tokenizer": "the tokenizer is the one that transformers gives",
         **dict.fromkeys(_LOADERS, "the checkpoint says how it is quantized"),
@@ -80,6 +81,7 @@ class HFModel(Model):
     """
 
     stored = True
+    handles_stop = True
 
     def __init__(
         self,
@@ -127,6 +129,7 @@ class HFModel(Model):
             dtype=dtype,
             device=device,
             tokenizer=tokenizer,
+            add_bos_token=add_bos_token,
             trust_remote_code=trust_remote_code,
             peft=peft,
             parallelize=parallelize,
@@ -154,8 +157,9 @@ class HFModel(Model):
         )
         if chat_template is not None:
             self.chat.check_name()
-        self.think_end = self._token_text(think_end_token)
+        self.think_end = self._think_end(think_end_token)
         self.counters = Counters()
+        self._has_warned_about_limit = False
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length, loaded.device)
         self.encoder = Encoder(
@@ -173,13 +177,17 @@ class HFModel(Model):
             add_bos_token=add_bos_token,
             prefix_token_id=self.encoder.prefix_token_id,
             truncation=truncation,
-            **({"think_end_token": self.think_end} if self.think_end else {}),
+            generation_config=in_force(self.model.generation_config),
+            **({"think_end_token": self.think_end} if self.think_end is not None else {}),
             **source.weights.quantization,
             **({"backend": "seq2seq"} if self.model.config.is_encoder_decoder else {}),
         )
+        self.backend.keep_verdicts(self.identity)
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
-        yield from self.backend.score(self._pairs(requests))
+        pairs, cut = self._pairs(requests)
+        for position, output in self.backend.score(pairs):
+            yield position, replace(output, context_truncated=True) if position in cut else output
 
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
         encoded = self.encoder.encode(request.text for request in requests)
@@ -187,8 +195,9 @@ class HFModel(Model):
         return score_rolling(texts, self._windows, self.backend.score)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
-        for position, output in self.backend.generate(self._generations(requests)):
-            yield position, replace(output, text=after_thinking(output.text, self.think_end))
+        generations, cut = self._generations(requests)
+        for position, output in self.backend.generate(generations):
+            yield position, replace(output, context_truncated=True) if position in cut else output
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         """The cost of scoring the requests and of prefilling their prompts, in words."""
@@ -200,9 +209,9 @@ class HFModel(Model):
         encoded = self.encoder.encode(request.text for request in rolling)
         windows = [window for request in rolling for window in self._windows(encoded[request.text])]
         costs = {
-            "continuations": self.backend.describe_scoring(self._pairs(scored)),
+            "continuations": self.backend.describe_scoring(self._pairs(scored)[0]),
             "whole texts": self.backend.describe_scoring(windows),
-            "prompts": self.backend.describe_prefill(self._generations(generated)),
+            "prompts": self.backend.describe_prefill(self._generations(generated)[0]),
         }
         parts = [f"{name}: {cost}" for name, cost in costs.items() if cost]
         return "\n".join(parts) or None
@@ -225,6 +234,7 @@ class HFModel(Model):
             "model_dtype": str(self.model.dtype),
             "model_revision": self.source.revision,
             "model_sha": self.sha,
+            "generation_config": in_force(self.model.generation_config),
         }
 
     def tokenizer_info(self) -> dict[str, Any]:
@@ -251,34 +261,40 @@ class HFModel(Model):
         if self.model.config.is_encoder_decoder:
             return Seq2SeqBackend(model=self.model, **options)
         self.head = LMHead(self.model)
-        self.planner = Planner(self.head, budget=prefix_budget)
+        self.planner = Planner(self.head, budget=prefix_budget, max_length=self.max_length)
         return CausalBackend(planner=self.planner, **options)
 
-    def _pairs(self, requests: Sequence[LoglikelihoodRequest]) -> list[Pair]:
+    def _pairs(self, requests: Sequence[LoglikelihoodRequest]) -> tuple[list[Pair], set[int]]:
+        """The tokens of each request, and the positions of those whose contexts are truncated."""
         texts = [(request.context, request.continuation) for request in requests]
         whole = list(self.backend.pairs(texts))
         pairs = [self.backend.fit(pair, text) for pair, (_, text) in zip(whole, texts, strict=True)]
-        self._warn_about_truncation(sum(a is not b for a, b in zip(whole, pairs, strict=True)))
+        cut = {index for index, (before, pair) in enumerate(zip(whole, pairs, strict=True)) if before is not pair}
+        self._warn_about_truncation(len(cut))
         empty = sum(pair.start == len(pair.tokens) for pair in pairs)
         if empty:
             logger.warning("%d continuations are empty; their log-likelihood is 0", empty)
-        return pairs
+        return pairs, cut
 
     def _windows(self, tokens: Tokens) -> Iterator[Pair]:
         return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length)
 
-    def _generations(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+    def _generations(self, requests: Sequence[GenerationRequest]) -> tuple[list[Generation], set[int]]:
+        """The prompt of each request, and the positions of those that are truncated."""
         prompts = self.backend.prompts((request.context for request in requests), truncation=self.truncation)
         generations = [
             self._generation(index, request, prompts[request.context].tolist())
             for index, request in enumerate(requests)
         ]
-        lengths = (len(prompts[request.context]) for request in requests)
-        self._warn_about_truncation(sum(len(g.prompt) < length for g, length in zip(generations, lengths, strict=True)))
-        return generations
+        lengths = [len(prompts[request.context]) for request in requests]
+        cut = {generation.index for generation in generations if len(generation.prompt) < lengths[generation.index]}
+        self._warn_about_truncation(len(cut))
+        return generations, cut
 
     def _generation(self, index: int, request: GenerationRequest, prompt: list[int]) -> Generation:
         options = generation_options(request.gen_kwargs)
+        config = self.model.generation_config
+        check_config(config, is_sampled=options.temperature > 0, where=self.name)
         max_prompt_length = self.backend.max_prompt_length(options.max_gen_toks)
         if max_prompt_length < 1:
             raise UsageError(
@@ -286,31 +302,49 @@ class HFModel(Model):
                 where=self.name,
                 hint="set a smaller max_gen_toks",
             )
+        beams = options.num_beams or num_beams(config)
+        if beams > 1 and not self.model.can_generate():
+            what = f"num_beams is {beams}, and the model's own code has no beam search"
+            raise UsageError(what, where=self.name, hint="leave num_beams out")
         end = self.tokenizer.eos_token
+        prompt = prompt[-max_prompt_length:]
         return Generation(
             index=index,
-            prompt=prompt[-max_prompt_length:],
-            limit=options.max_gen_toks,
+            prompt=prompt,
+            limit=self._completion_limit(options.max_gen_toks, len(prompt)),
             stops=(*options.until, end) if isinstance(end, str) and end else options.until,
-            sampling=sampling(options, self.model.generation_config),
+            sampling=sampling(options, config),
             rng=random_numbers(request),
+            num_beams=beams,
+            think_end=self.think_end,
         )
+
+    def _completion_limit(self, max_gen_toks: int, prompt_length: int) -> int:
+        """The most tokens of a completion; `max_new_tokens` of the model takes precedence, as in `generate`."""
+        configured = getattr(self.model.generation_config, "max_new_tokens", None)
+        if configured is None:
+            return max_gen_toks
+        if not self._has_warned_about_limit:
+            what = "the model's generation config sets max_new_tokens=%d, which takes precedence over max_gen_toks"
+            logger.warning(what, configured)
+            self._has_warned_about_limit = True
+        if not self.model.config.is_encoder_decoder:
+            return min(int(configured), self.max_length - prompt_length)
+        positions = getattr(self.model.config, "max_position_embeddings", None)
+        return int(configured) if positions is None else min(int(configured), positions)
 
     def _apply_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
         return str(self.tokenizer.apply_chat_template(messages, **options))
 
-    def _token_text(self, token: str | int | None) -> str | None:
-        return self.tokenizer.decode([token]) if isinstance(token, int) else token
+    def _think_end(self, token: str | int | None) -> str | int | None:
+        """The end of a thought; a special token by its id, as texts do not have it."""
+        if token is None:
+            return None
+        if str(token).isdecimal():
+            return int(token)
+        is_special = token in self.tokenizer.all_special_tokens
+        return int(self.tokenizer.convert_tokens_to_ids(token)) if is_special else token
 
     def _warn_about_truncation(self, count: int) -> None:
         if count:
             logger.warning("%d contexts lose their beginning: the model reads %d tokens", count, self.max_length)
-
-
-def after_thinking(text: str, think_end: str | None) -> str:
-    """The text after the last end of a thought, or all of it where there is none.
-
-    >>> after_thinking("<think>so</think> yes", "</think>")
-    'yes'
-    """
-    return text if think_end is None else text.rpartition(think_end)[2].lstrip()

@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import transformers
+from huggingface_hub import snapshot_download
 
-from multiform.errors import ModelError, UsageError
+from multiform.errors import ModelError, UsageError, nearest
 from multiform.models.hf.weights import WeightOptions
+
+#: Small files that tell what a hub repository has.
+CONFIG_FILES = ["config.json", "tokenizer_config.json", "adapter_config.json"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +30,7 @@ class Source:
     dtype: str = "auto"
     device: str | None = None
     tokenizer: str | None = None
+    add_bos_token: bool | None = None
     trust_remote_code: bool = False
     peft: str | None = None
     parallelize: bool = False
@@ -34,19 +40,28 @@ class Source:
     weights: WeightOptions = field(default_factory=WeightOptions)
 
 
-def local_folder(pretrained: str) -> Path | None:
-    """The folder of that name, or None where it is a name on the hub."""
-    path = Path(pretrained).expanduser()
+#: What a folder must have, by the argument that names it.
+FOLDERS = {"pretrained": "config.json and weights", "tokenizer": "a tokenizer", "peft": "adapter_config.json"}
+
+
+def local_folder(name: str, argument: str = "pretrained") -> Path | None:
+    """The folder that an argument names, or None where it is a name on the hub."""
+    path = Path(name).expanduser()
     if path.is_dir():
         return path.resolve()
-    if path.is_absolute() or pretrained.startswith((".", "~")) or path.exists() or pretrained.count("/") > 1:
+    if path.is_absolute() or name.startswith((".", "~")) or path.exists() or name.count("/") > 1:
         what = "is a file" if path.exists() else "does not exist"
-        raise ModelError(
-            f"folder '{pretrained}' {what}",
-            where="pretrained",
-            hint="give a folder with config.json and weights, or a hub name like 'org/name'",
-        )
+        hint = f"give a folder with {FOLDERS[argument]}, or a hub name like 'org/name'"
+        if path.suffix == ".gguf" and path.exists():
+            hint = f"give pretrained={path.parent},gguf_file={path.name}"
+        raise ModelError(f"folder '{name}' {what}", where=argument, hint=hint)
     return None
+
+
+def hub_commit(name: str, revision: str) -> str:
+    """The commit that a branch or tag of a hub repository means now; offline, the one that is cached."""
+    # Any file will do: this asks for the commit, and downloads what is needed anyway.
+    return Path(snapshot_download(name, revision=revision, allow_patterns=CONFIG_FILES)).name
 
 
 def file_options(source: Source, folder: Path | None) -> dict[str, Any]:
@@ -61,6 +76,15 @@ def file_options(source: Source, folder: Path | None) -> dict[str, Any]:
     return options
 
 
+def check_gguf_file(folder: Path, name: str) -> None:
+    """Raise a ModelError where a folder has no GGUF file of that name, or the package that reads it is missing."""
+    if not (folder / name).is_file():
+        names = sorted(path.name for path in folder.glob("*.gguf"))
+        raise ModelError(f"no file '{name}' in {folder}", where="gguf_file", hint=nearest(name, names, listed="files"))
+    if find_spec("gguf") is None:
+        raise ModelError("a GGUF file needs the package 'gguf'", where="gguf_file", hint="run: pip install gguf")
+
+
 @contextmanager
 def model_errors(source: Source, folder: Path | None) -> Iterator[None]:
     """Turn any failure of a loader into a ModelError that says what was tried."""
@@ -69,6 +93,12 @@ def model_errors(source: Source, folder: Path | None) -> Iterator[None]:
     except (ModelError, UsageError):
         raise
     except Exception as error:  # loaders raise almost every kind, down to KeyError
+        if "trust_remote_code" in str(error) and not source.trust_remote_code:
+            raise ModelError(
+                "the model has code of its own, which runs only with your consent",
+                where=source.pretrained,
+                hint="read its .py files, and give trust_remote_code=True if you trust them",
+            ) from error
         reason = first_line(error)
         if folder and not (folder / source.subfolder / "config.json").exists() and not source.gguf_file:
             reason = "the folder has no config.json"

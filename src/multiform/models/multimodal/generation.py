@@ -9,6 +9,7 @@ from itertools import groupby
 import torch
 from transformers import GenerationConfig, PreTrainedModel
 
+from multiform.errors import UsageError
 from multiform.inference.batching import run_batches
 from multiform.inference.decode.processors import SamplingProcessor, StoppingCriterion
 from multiform.inference.limits import Limits
@@ -71,6 +72,9 @@ def _generate_batch(
         prompt = ids[mask.bool()].tolist()
         generation = make_generation(request.index, request.request, prompt)
         check_length(len(prompt), len(generation.prompt), request.prompt)
+        if generation.num_beams > 1:
+            what = f"num_beams is {generation.num_beams}: there is no beam search for prompts with images or audio"
+            raise UsageError(what, hint="set num_beams=1")
         generations.append(generation)
     model.generate(
         **tensors,
@@ -82,7 +86,7 @@ def _generate_batch(
 
 
 def _greedy_config(limit: int, pad_token_id: int | None) -> GenerationConfig:
-    """Greedy decoding without the model's defaults, which each sequence's own sampling already has."""
+    """Greedy decoding; of the model's defaults those are left out that each sequence's own sampling already has."""
     return GenerationConfig(
         max_new_tokens=limit,
         do_sample=False,
@@ -91,7 +95,6 @@ def _greedy_config(limit: int, pad_token_id: int | None) -> GenerationConfig:
         top_k=50,
         top_p=1.0,
         repetition_penalty=1.0,
-        no_repeat_ngram_size=0,
         pad_token_id=pad_token_id,
         use_cache=True,
     )

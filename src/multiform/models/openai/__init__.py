@@ -1,12 +1,10 @@
 """Model servers that speak OpenAI's protocol.
 
-client       sends requests concurrently, and again after a failure
-server       what the two models share: arguments, identity, the client
-chat         OpenAIChat: messages in, completions out
+chat         OpenAIChat: messages in, completions and scores of labels out
 completions  OpenAICompletions: prompts in, completions and log-likelihoods out
-messages     a chat as the one string that a request holds, and the media in it
-payload      generation arguments in the protocol's terms
+payload      requests and responses in the protocol's terms
 logprobs     log-likelihoods from the log-probabilities of an echoed prompt
+first_token  scores of labels from those of the first token that is written
 """
 
 from multiform.models.openai.chat import OpenAIChat

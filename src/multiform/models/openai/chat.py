@@ -3,63 +3,99 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NoReturn
-
-import httpx
+from functools import cached_property
+from typing import Any
 
 from multiform.errors import ModelError
 from multiform.media import Kind
-from multiform.models.openai.messages import pack, unpack, with_media
-from multiform.models.openai.payload import completion, first_choice, generation_payload, stop_strings
-from multiform.models.openai.server import ServerModel, resolve_arguments
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Response, RollingRequest
+from multiform.models.base import no_loglikelihoods
+from multiform.models.openai.first_token import (
+    NUMBERS,
+    PROBE_ATTEMPTS,
+    Scoring,
+    chat_alternatives,
+    score_labels,
+)
+from multiform.models.openai.payload import ENDPOINTS, generation_payload, message_part, only_choice, response_version
+from multiform.models.servers.generation import completion, stop_strings
+from multiform.models.servers.messages import request_messages, with_media
+from multiform.models.servers.model import CHAT_RULES, ChatServer, resolve_arguments
+from multiform.requests import Completion, FailedRequest, GenerationRequest, LLOutput, LoglikelihoodRequest, Response
 
 
-class OpenAIChat(ServerModel):
-    """A chat model on a server, which generates and gives no log-likelihoods.
+class OpenAIChat(ChatServer):
+    """A chat model on a server that speaks OpenAI's protocol.
 
-    Without a chat template the prompt is one message of the user. The server counts tokens itself:
-    `max_length` and `tokenizer` are accepted and not used.
+    Where the server lists the likeliest first tokens of an answer, it scores labels of one token, and nothing else.
+    `seed` is sent with every request; ``seed=none`` leaves it out.
     """
 
     kind = "openai-chat"
-    path = "chat/completions"
-    scores = False
+    default_url = "https://api.openai.com/v1"
+    url_env = "OPENAI_BASE_URL"
+    key_env = "OPENAI_API_KEY"
+    endpoints = ENDPOINTS
     stored = True
+    scores = True
     media = frozenset[Kind]({"image", "audio"})
 
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(**resolve_arguments(OpenAIChat, arguments))
+    def __init__(self, *, seed: int | None = 1234, **arguments: Any) -> None:
+        self.seed = seed
+        super().__init__(**resolve_arguments(OpenAIChat, arguments, CHAT_RULES))
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
-        self._refuse()
+    def path(self) -> str:
+        return "chat/completions"
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
-        self._refuse()
+    def models_path(self) -> str:
+        return "models"
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
-        return self.client.ask(requests, self._payload, self._completion)
+    def auth(self, key: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {key}"} if key else {}
 
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
-        """The messages as a string, from which they are sent as messages."""
-        return pack(messages)
+    def settings(self) -> dict[str, Any]:
+        return {"seed": self.seed}
 
-    def _payload(self, request: GenerationRequest) -> dict[str, Any]:
+    def payload(self, request: GenerationRequest) -> dict[str, Any]:
         # OpenAI's newer models refuse the name that all other servers know.
-        is_openai = httpx.URL(self.url).host == "api.openai.com"
+        is_openai = self.root.host == "api.openai.com"
         arguments = generation_payload(request, self.seed, "max_completion_tokens" if is_openai else "max_tokens")
-        return {"model": self.name, "messages": with_media(unpack(request.context), request.media), **arguments}
+        messages = with_media(request_messages(request), request.media, message_part)
+        return {"model": self.name, "messages": messages, **arguments}
 
-    def _completion(self, request: GenerationRequest, response: Any) -> Completion:
-        choice = first_choice(response, self.url)
+    @cached_property
+    def scoring(self) -> Scoring:
+        """Whether the server lists the likeliest first tokens of an answer."""
+
+        def has_some(response: Any) -> bool:
+            return bool(chat_alternatives(only_choice(response)))
+
+        payload = self._label_payload(self.probe())
+        return "first_token" if self.client.single(payload, has_some, attempts=PROBE_ATTEMPTS) else "none"
+
+    def check_scoring(self, *, labels: bool, where: str) -> None:
+        if not labels or self.scoring == "none":
+            raise no_loglikelihoods(self.name, where)
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+        if self.scoring == "none":
+            self._refuse()
+        return score_labels(
+            self.client, requests, self._label_payload, lambda response: chat_alternatives(only_choice(response))
+        )
+
+    def _label_payload(self, request: LoglikelihoodRequest | GenerationRequest) -> dict[str, Any]:
+        """Asks for the likeliest first tokens after a prompt."""
+        asked = GenerationRequest.of(request.prompt, {"max_gen_toks": 1}, media=request.media)
+        return {**self.payload(asked), "logprobs": True, "top_logprobs": NUMBERS[0]}
+
+    def completion(self, request: GenerationRequest, response: Any) -> Completion:
+        choice = only_choice(response)
         message = choice.get("message")
         if not isinstance(message, Mapping):
-            raise ModelError("the answer has no message", where=self.url, hint="check that it is a chat endpoint")
-        return completion(message.get("content"), choice, stop_strings(request))
+            raise ModelError("the answer has no message", hint="check that it is a chat endpoint")
+        content = message.get("content")  # none after a refusal, or where all tokens were spent on reasoning
+        text = content if isinstance(content, str) else ""
+        return completion(text, stop_strings(request), at_limit=choice.get("finish_reason") == "length")
 
-    def _refuse(self) -> NoReturn:
-        raise ModelError(
-            "a chat server gives no log-likelihoods, which this form scores",
-            where=self.kind,
-            hint="choose a format in which the model writes (@generate, @cot), or --model openai-completions",
-        )
+    def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
+        return response_version(response)

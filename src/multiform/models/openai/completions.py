@@ -3,29 +3,43 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from multiform.errors import UsageError
+from multiform.errors import ModelError, UsageError
 from multiform.inference.plan import Tokens
 from multiform.inference.sequences import Pair
+from multiform.models.base import no_loglikelihoods
 from multiform.models.chat import apply_tokenizer_template
-from multiform.models.openai.logprobs import score_text, score_tokens
-from multiform.models.openai.payload import completion, first_choice, generation_payload, stop_strings, token_limit
-from multiform.models.openai.server import ServerModel, resolve_arguments
+from multiform.models.openai.first_token import NUMBERS, PROBE_ATTEMPTS, Scoring, completion_alternatives, score_labels
+from multiform.models.openai.logprobs import echoed_logprobs, score_text, score_tokens
+from multiform.models.openai.payload import ENDPOINTS, generation_payload, only_choice, response_version
 from multiform.models.rolling import rolling_windows, score_rolling
+from multiform.models.servers.generation import completion, stop_strings, token_limit
+from multiform.models.servers.model import RULES, ServerModel, at_least, resolve_arguments
 from multiform.models.tokenizer import Encoder, fit, load_encoder
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Response, RollingRequest
+from multiform.requests import (
+    Completion,
+    FailedRequest,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Response,
+    RollingRequest,
+)
 
 logger = logging.getLogger("multiform")
 
 T = TypeVar("T")
+Out = TypeVar("Out", LLOutput, Completion)
 
 #: Requests the log-probabilities of the prompt's tokens; the server generates one token more.
 ECHO: Mapping[str, Any] = {"echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
 #: The context length for windows over long texts, where `max_length` is not set.
 DEFAULT_MAX_LENGTH = 2048
+_ECHO_PROMPT = "one two three four"
 
 
 class OpenAICompletions(ServerModel):
@@ -33,20 +47,46 @@ class OpenAICompletions(ServerModel):
 
     With the `tokenizer` of the model, prompts are sent as token ids, split into context and
     continuation as for a local model, and truncated at the left to `max_length`. Without one,
-    text is sent, and the server's own tokens say where a continuation begins.
+    text is sent, and the server's own tokens say where a continuation begins. A server that only gives the
+    log-probabilities of the tokens that it writes scores labels of one token.
+    `seed` is sent with every request; ``seed=none`` leaves it out.
     """
 
     kind = "openai-completions"
-    path = "completions"
+    default_url = "https://api.openai.com/v1"
+    url_env = "OPENAI_BASE_URL"
+    key_env = "OPENAI_API_KEY"
+    endpoints = ENDPOINTS
     stored = True
 
-    def __init__(self, *, add_bos_token: bool = False, **arguments: Any) -> None:
-        resolved = resolve_arguments(OpenAICompletions, arguments, more=["prefix_token_id"])
+    def __init__(
+        self,
+        *,
+        seed: int | None = 1234,
+        tokenizer: str | None = None,
+        tokenized_requests: bool = True,
+        max_length: int | None = None,
+        add_bos_token: bool = False,
+        **arguments: Any,
+    ) -> None:
+        resolved = resolve_arguments(OpenAICompletions, arguments, RULES, more=["prefix_token_id"])
+        self.seed = seed
+        self.tokenizer_name = tokenizer if tokenized_requests else None
+        self.max_length = None if max_length is None else int(at_least(2, max_length, "max_length"))
         self.add_bos_token = add_bos_token
         self.prefix_token_id = resolved.pop("prefix_token_id", None)
         super().__init__(**resolved)
         if self.max_length is not None and self.tokenizer_name is None:
             raise UsageError("max_length needs a tokenizer to count with", where=self.kind, hint="add tokenizer=NAME")
+
+    def path(self) -> str:
+        return "completions"
+
+    def models_path(self) -> str:
+        return "models"
+
+    def auth(self, key: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {key}"} if key else {}
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -57,7 +97,42 @@ class OpenAICompletions(ServerModel):
             "prefix_token_id": self.prefix_token_id,
         }
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+    @cached_property
+    def server_facts(self) -> dict[str, Any]:
+        return {**super().server_facts, "scoring": self.scoring}
+
+    @cached_property
+    def scoring(self) -> Scoring:
+        """How the server scores continuations: it is asked for a prompt's tokens, then for those that it writes."""
+        if self.client.single(self._echo_payload(_ECHO_PROMPT), _check_echo, attempts=PROBE_ATTEMPTS):
+            return "echo"
+        return "first_token" if self._alternatives else "none"
+
+    @cached_property
+    def _alternatives(self) -> int:
+        """How many alternatives the server lists for the first token that it writes; 0 where it lists none."""
+
+        def has_some(response: Any) -> bool:
+            return bool(completion_alternatives(only_choice(response)))
+
+        payloads = {number: self._first_token_payload(_ECHO_PROMPT, number) for number in NUMBERS}
+        listed = (n for n in NUMBERS if self.client.single(payloads[n], has_some, attempts=PROBE_ATTEMPTS))
+        return next(listed, 0)
+
+    def check_scoring(self, *, labels: bool, where: str) -> None:
+        if self.scoring == "none" or (self.scoring == "first_token" and not labels):
+            raise no_loglikelihoods(self.name, where, labels=self.scoring == "first_token")
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+        if self.scoring == "first_token":
+            self.client.probe = self._first_token_payload(_ECHO_PROMPT, self._alternatives)
+            return score_labels(
+                self.client,
+                requests,
+                lambda request: self._first_token_payload(request.context, self._alternatives),
+                lambda response: completion_alternatives(only_choice(response)),
+            )
+        self.check_scoring(labels=False, where="a request")
         texts = [(request.context, request.continuation) for request in requests]
         if self.tokenizer_name is None:
             return self._score_texts([(context + text, len(context.rstrip())) for context, text in texts])
@@ -66,10 +141,11 @@ class OpenAICompletions(ServerModel):
             return self._score_pairs(pairs)
         # The server gets the whole pair and generates one token more.
         fitting = [fit(pair, self.max_length - 2, text) for pair, (_, text) in zip(pairs, texts, strict=True)]
-        self._warn_about_truncation(sum(a is not b for a, b in zip(pairs, fitting, strict=True)))
-        return self._score_pairs(fitting)
+        truncated = {index for index, pair in enumerate(pairs) if fitting[index] is not pair}
+        return self._marked(self._score_pairs(fitting), truncated)
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+        self.check_scoring(labels=False, where="a request")
         texts = [request.text for request in requests]
         if self.tokenizer_name is None:
             return self._score_texts([(text, 0) for text in texts])
@@ -81,25 +157,34 @@ class OpenAICompletions(ServerModel):
 
         return score_rolling([encoded[text] for text in texts], windows, self._score_pairs)
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
-        encoded = self.encoder.prompts(request.context for request in requests) if self.tokenizer_name else {}
-        if self.max_length is not None:
-            self._warn_about_truncation(
-                sum(len(encoded[request.context]) > self._max_prompt_length(request) for request in requests)
-            )
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion | FailedRequest]]:
+        if self.max_length is None:
+            return super().generate(requests)
+        prompts = self.encoder.prompts(request.context for request in requests)
+        lengths = [(len(prompts[request.context]), self._max_prompt_length(request)) for request in requests]
+        truncated = {index for index, (length, most) in enumerate(lengths) if length > most}
+        return self._marked(super().generate(requests), truncated)
 
-        def payload(request: GenerationRequest) -> dict[str, Any]:
-            prompt: Any = request.context
-            if self.tokenizer_name is not None:
-                prompt = encoded[request.context].tolist()
-                prompt = prompt if self.max_length is None else prompt[-self._max_prompt_length(request) :]
-            return {"model": self.name, "prompt": prompt, **generation_payload(request, self.seed)}
+    def payload(self, request: GenerationRequest) -> dict[str, Any]:
+        prompt: Any = request.context
+        if self.tokenizer_name is not None:
+            prompt = self.encoder.prompts([request.context])[request.context].tolist()
+            prompt = prompt if self.max_length is None else prompt[-self._max_prompt_length(request) :]
+        return {"model": self.name, "prompt": prompt, **generation_payload(request, self.seed)}
 
-        def read(request: GenerationRequest, response: Any) -> Completion:
-            choice = first_choice(response, self.url)
-            return completion(choice.get("text"), choice, stop_strings(request))
+    def probe_payload(self) -> dict[str, Any]:
+        request = self.probe()  # as text, which needs no tokenizer
+        return {"model": self.name, "prompt": request.context, **generation_payload(request, self.seed)}
 
-        return self.client.ask(requests, payload, read)
+    def completion(self, request: GenerationRequest, response: Any) -> Completion:
+        choice = only_choice(response)
+        text = choice.get("text")
+        if not isinstance(text, str):
+            raise ModelError("the answer has no text", hint="check that it is a completions endpoint")
+        return completion(text, stop_strings(request), at_limit=choice.get("finish_reason") == "length")
+
+    def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
+        return response_version(response)
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
         if self.tokenizer_name is None:
@@ -115,35 +200,42 @@ class OpenAICompletions(ServerModel):
         assert self.tokenizer_name is not None
         return load_encoder(self.tokenizer_name, self.prefix_token_id, self.add_bos_token)
 
-    def _score_pairs(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
+    def _score_pairs(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput | FailedRequest]]:
         return self._echoed(
             [pair if pair.start < len(pair.tokens) else None for pair in pairs],
             lambda pair: pair.tokens.tolist(),
-            lambda pair, choice: score_tokens(choice, pair.start, len(pair.tokens), self.url),
+            lambda pair, choice: score_tokens(choice, pair.start, len(pair.tokens)),
         )
 
-    def _score_texts(self, texts: Sequence[tuple[str, int]]) -> Iterator[Response[LLOutput]]:
+    def _score_texts(self, texts: Sequence[tuple[str, int]]) -> Iterator[Response[LLOutput | FailedRequest]]:
         """The log-likelihood of each text from a character on."""
         return self._echoed(
             [item if item[1] < len(item[0]) else None for item in texts],
             lambda item: item[0],
-            lambda item, choice: score_text(choice, *item, self.url),
+            lambda item, choice: score_text(choice, *item),
         )
 
     def _echoed(
         self, items: Sequence[T | None], prompt: Callable[[T], Any], score: Callable[[T, Any], LLOutput]
-    ) -> Iterator[Response[LLOutput]]:
+    ) -> Iterator[Response[LLOutput | FailedRequest]]:
         """The score of each item from the server's log-probabilities of its prompt; None has nothing to score."""
         scored = [(index, item) for index, item in enumerate(items) if item is not None]
         yield from ((index, LLOutput(0.0, True, 0)) for index, item in enumerate(items) if item is None)
-        seed = {} if self.seed is None else {"seed": self.seed}
+        self.client.probe = self._echo_payload(_ECHO_PROMPT)
         responses = self.client.ask(
             [item for _, item in scored],
-            lambda item: {"model": self.name, "prompt": prompt(item), **ECHO, **seed},
-            lambda item, response: score(item, first_choice(response, self.url)),
+            lambda item: self._echo_payload(prompt(item)),
+            lambda item, response: score(item, only_choice(response)),
         )
         for position, output in responses:
             yield scored[position][0], output
+
+    def _echo_payload(self, prompt: Any) -> dict[str, Any]:
+        seed = {} if self.seed is None else {"seed": self.seed}
+        return {"model": self.name, "prompt": prompt, **ECHO, **seed}
+
+    def _first_token_payload(self, prompt: str, number: int) -> dict[str, Any]:
+        return {**self._echo_payload(prompt), "echo": False, "logprobs": number}
 
     def _max_prompt_length(self, request: GenerationRequest) -> int:
         """The most tokens of a prompt that leave room for the completion in `max_length`."""
@@ -154,6 +246,23 @@ class OpenAICompletions(ServerModel):
             raise UsageError(what, where=self.kind, hint="set a smaller max_gen_toks")
         return length
 
-    def _warn_about_truncation(self, count: int) -> None:
-        if count:
-            logger.warning("%d contexts lose their beginning: max_length is %s", count, self.max_length)
+    def _marked(
+        self, responses: Iterator[Response[Out | FailedRequest]], truncated: Collection[int]
+    ) -> Iterator[Response[Out | FailedRequest]]:
+        """The responses, those to requests whose context is truncated marked as such."""
+        if truncated:
+            what = "%d contexts lose their beginning: max_length is %s"
+            logger.warning(what, len(truncated), self.max_length)
+        for position, output in responses:
+            if isinstance(output, FailedRequest) or position not in truncated:
+                yield position, output
+            else:
+                yield position, replace(output, context_truncated=True)
+
+
+def _check_echo(response: Any) -> bool:
+    """Whether a response has the log-probabilities of the prompt's tokens; a ModelError where it has not."""
+    logprobs = echoed_logprobs(only_choice(response))
+    if not any(isinstance(value, float | int) for value in logprobs["token_logprobs"][1:-1]):
+        raise ModelError("the answer has no log-probabilities of the prompt")
+    return True

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import logging
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from transformers import PreTrainedModel
 
 from multiform.inference.counters import Counters
+from multiform.inference.decode.beams import beam_search
+from multiform.inference.device import device_of
 from multiform.inference.limits import Limits
 from multiform.inference.plan import Tokens
 from multiform.inference.sequences import Generation, Pair
+from multiform.inference.trial.records import TrialRecords
+from multiform.inference.trial.sequences import trial_length
 from multiform.models.seq2seq.generation import generate
 from multiform.models.seq2seq.scoring import score
+from multiform.models.seq2seq.trial import ALONE, TOGETHER, UNCACHED, decodes_together, scores_together
 from multiform.models.tokenizer import Encoder, after_prefix, check_length, encode_texts, move_whitespace
 from multiform.requests import Completion, LLOutput, Response
 
@@ -31,7 +36,8 @@ class Seq2SeqBackend:
     limits: Limits
     generation_limits: Limits
     counters: Counters
-    _has_warned: bool = field(default=False, init=False)
+    records: TrialRecords = field(default_factory=TrialRecords, init=False)
+    _warned: set[str] = field(default_factory=set, init=False)
 
     def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
         """The pair of each (context, continuation), which are tokenized separately.
@@ -59,8 +65,12 @@ class Seq2SeqBackend:
         return Pair(pair.tokens[surplus:], self.max_length) if surplus > 0 else pair
 
     def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
-        self._warn()
-        return score(self.model, pairs, self.limits, self.counters)
+        self._warn("the model is an encoder-decoder")
+        longest = max((pair.start for pair in pairs), default=0)
+        together = not pairs or self.verdict("scoring", longest, scores_together) == TOGETHER
+        if not together:
+            self._warn("its log-likelihoods change in a batch, so that each sequence is computed alone")
+        return score(self.model, pairs, self.limits, self.counters, together=together)
 
     def prompts(self, texts: Iterable[str], *, truncation: bool) -> dict[str, Tokens]:
         """The tokens of each text with the tokenizer's default special tokens, whatever `add_bos_token` says."""
@@ -72,12 +82,42 @@ class Seq2SeqBackend:
 
         A decoder with learned positions cannot generate more tokens than it has positions.
         """
-        positions = getattr(self.model.config, "max_position_embeddings", None)
+        names = ("max_position_embeddings", "max_decoder_position_embeddings")
+        positions = next((value for name in names if (value := getattr(self.model.config, name, None))), None)
         return self.max_length if positions is None or max_gen_toks <= positions else 0
 
     def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
-        self._warn()
-        return generate(self.model, self.encoder.tokenizer, generations, self.generation_limits, self.counters)
+        single = [generation for generation in generations if generation.num_beams == 1]
+        yield from self._generate_single(single)
+        with_beams = [generation for generation in generations if generation.num_beams > 1]
+        yield from beam_search(self.model, self.encoder.tokenizer, with_beams, self.counters)
+
+    def _generate_single(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
+        """The completions without beam search."""
+        if not generations:
+            return iter(())
+        self._warn("the model is an encoder-decoder")
+        longest = max(len(generation.prompt) for generation in generations)
+        verdict = self.verdict("decoding", longest, decodes_together)
+        if verdict != TOGETHER:
+            self._warn("its completions change in a batch, so that each is generated alone")
+        return generate(
+            self.model,
+            self.encoder.tokenizer,
+            generations,
+            self.generation_limits,
+            self.counters,
+            together=verdict == TOGETHER,
+            use_cache=verdict != UNCACHED,
+        )
+
+    def keep_verdicts(self, identity: str) -> None:
+        self.records = TrialRecords(f"{identity} {device_of(self.model).type}")
+
+    def verdict(self, question: str, longest: int, ask: Callable[[PreTrainedModel, int], str]) -> str:
+        """How sequences with contexts of up to that many tokens are computed, by a trial of that length."""
+        length = trial_length(longest, self.max_length)
+        return self.records.verdict(f"{question} {length}", lambda: ask(self.model, length), otherwise=ALONE)
 
     def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
         if not pairs:
@@ -93,7 +133,7 @@ class Seq2SeqBackend:
         tokens = sum(len(generation.prompt) for generation in generations)
         return f"{len(generations):,} sequences in batches: {tokens:,} tokens for the encoder"
 
-    def _warn(self) -> None:
-        if not self._has_warned:
-            logger.warning("prefixes are not shared, which takes longer: the model is an encoder-decoder")
-            self._has_warned = True
+    def _warn(self, reason: str) -> None:
+        if reason not in self._warned:
+            logger.warning("prefixes are not shared, which takes longer: %s", reason)
+            self._warned.add(reason)

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import copy
-import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
 import torch
-from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.inference.batching import run_batches
 from multiform.inference.counters import Counters
-from multiform.inference.decode.processors import SamplingProcessor, StoppingCriterion
+from multiform.inference.decode.processors import SamplingProcessor, StoppingCriterion, greedy_config
 from multiform.inference.device import device_of
 from multiform.inference.limits import Limits
 from multiform.inference.sequences import Generation, end_tokens
 from multiform.models.seq2seq.scoring import right_padded
 from multiform.requests import Completion, Response
-
-logger = logging.getLogger("multiform")
 
 
 def generate(
@@ -29,18 +26,19 @@ def generate(
     generations: Sequence[Generation],
     limits: Limits,
     counters: Counters,
+    *,
+    together: bool = True,
+    use_cache: bool = True,
 ) -> Iterator[Response[Completion]]:
-    """The completion of each sequence, batch by batch.
+    """The completion of each sequence, batch by batch; with `together` False, each batch has one row.
 
     Sequences of one batch have the same limit, because some models force their end token there.
     """
-    beams = getattr(model.generation_config, "num_beams", None)
-    if generations and beams not in (None, 1):
-        what = "the model's generation config asks for %d beams; completions are generated without beam search"
-        logger.warning(what, beams)
+    if not together:
+        limits = replace(limits, rows=1)
 
     def run(batch: Sequence[Generation]) -> list[Response[Completion]]:
-        return _generate_batch(model, tokenizer, batch, counters)
+        return _generate_batch(model, tokenizer, batch, counters, use_cache)
 
     ordered = sorted(generations, key=lambda each: (each.limit, -len(each.prompt), each.prompt))
     for _, group in groupby(ordered, key=lambda each: each.limit):
@@ -50,16 +48,22 @@ def generate(
 
 @torch.inference_mode()
 def _generate_batch(
-    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, batch: Sequence[Generation], counters: Counters
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    batch: Sequence[Generation],
+    counters: Counters,
+    use_cache: bool,
 ) -> list[Response[Completion]]:
     # A batch that runs out of memory begins anew, with the same random numbers.
     generations = [replace(generation, tokens=[], rng=copy.copy(generation.rng)) for generation in batch]
     prompts = [generation.prompt for generation in generations]
     ids, mask = (tensor.to(device_of(model)) for tensor in right_padded(prompts))
+    config = greedy_config(model, generations[0].limit, tokenizer.pad_token_id)
+    config.use_cache = use_cache
     decoded = model.generate(
         input_ids=ids,
         attention_mask=mask,
-        generation_config=_generation_config(model, generations[0].limit, tokenizer.pad_token_id),
+        generation_config=config,
         logits_processor=[SamplingProcessor(generations, with_prompts=False)],
         stopping_criteria=[StoppingCriterion(generations, tokenizer, end_tokens(model, tokenizer))],
     )
@@ -67,24 +71,3 @@ def _generate_batch(
     for _ in range(decoded.shape[1] - 1):
         counters.count_decode(len(generations))
     return [(generation.index, generation.completion(tokenizer)) for generation in generations]
-
-
-def _generation_config(model: PreTrainedModel, limit: int, pad_token_id: int | None) -> GenerationConfig:
-    """The model's own config (tokens that it forces or forbids), without the settings that each sequence has."""
-    config = copy.deepcopy(model.generation_config)
-    config.update(
-        max_length=None,
-        max_new_tokens=limit,
-        do_sample=False,
-        num_beams=1,
-        early_stopping=False,
-        length_penalty=1.0,
-        temperature=1.0,
-        top_k=50,
-        top_p=1.0,
-        min_p=None,
-        repetition_penalty=1.0,
-        pad_token_id=pad_token_id,
-        use_cache=True,
-    )
-    return config

@@ -38,16 +38,19 @@ class Row:
 
 
 def score(
-    model: PreTrainedModel, pairs: Sequence[Pair], limits: Limits, counters: Counters
+    model: PreTrainedModel, pairs: Sequence[Pair], limits: Limits, counters: Counters, *, together: bool = True
 ) -> Iterator[Response[LLOutput]]:
-    """The response of each pair, batch by batch."""
+    """The response of each pair, batch by batch; with `together` False, each batch has one row."""
+    if not together:
+        limits = replace(limits, rows=1)
     sums = LoglikelihoodSums(pairs)
     yield from sums.empty()
     vocabulary = int(model.config.get_text_config(decoder=True).vocab_size)
     limits = replace(limits, tokens=min(limits.tokens, max(1, ELEMENTS // vocabulary)))
 
     def run(batch: Sequence[Row]) -> list[Response[LLOutput]]:
-        return _score_batch(model, batch, sums, counters)
+        logits = batch_logits(model, batch, counters) if together else plain_logits(model, batch[0], counters)
+        return _score_rows(batch, logits, sums)
 
     for responses in run_batches(_rows(model, pairs), lambda row: row.max_tokens, limits, run):
         yield from responses
@@ -73,21 +76,21 @@ def decoder_tokens(model: PreTrainedModel, continuation: Sequence[int]) -> list[
     """The decoder's input for a continuation: its start token, and the continuation without its last token."""
     prepare = getattr(model, "prepare_decoder_input_ids_from_labels", None)
     if prepare is not None:  # some begin with another token than that of the configuration
-        prepared: list[int] = prepare(labels=torch.tensor([continuation]))[0].tolist()
-        return prepared
+        try:
+            prepared: list[int] = prepare(labels=torch.tensor([continuation]))[0].tolist()
+        except (AttributeError, ValueError):  # it needs a start token, and the configuration names none
+            pass
+        else:
+            return prepared
     config = model.config.get_text_config(decoder=True)
-    start_token = next(
-        token
-        for token in (model.config.decoder_start_token_id, config.bos_token_id, config.pad_token_id, 0)
-        if token is not None
-    )
+    starts = [getattr(each, "decoder_start_token_id", None) for each in (model.config, model.generation_config)]
+    start_token = next(token for token in (*starts, config.bos_token_id, config.pad_token_id, 0) if token is not None)
     return [start_token, *continuation[:-1]]
 
 
 @torch.inference_mode()
-def _score_batch(
-    model: PreTrainedModel, rows: Sequence[Row], sums: LoglikelihoodSums, counters: Counters
-) -> list[Response[LLOutput]]:
+def batch_logits(model: PreTrainedModel, rows: Sequence[Row], counters: Counters) -> Tensor:
+    """The logits (row, token, vocabulary) of a batch in which each context is encoded once."""
     contexts = list(dict.fromkeys(row.context for row in rows))
     index_of = {context: index for index, context in enumerate(contexts)}
     ids, mask = (tensor.to(device_of(model)) for tensor in right_padded(contexts))
@@ -95,15 +98,30 @@ def _score_batch(
     encoded = model.get_encoder()(input_ids=ids, attention_mask=mask)
     context_rows = torch.tensor([index_of[row.context] for row in rows], device=device_of(model))
     # Padding stands to the right of every token that the decoder looks at, so it needs no mask.
-    logits = model(
+    logits: Tensor = model(
         encoder_outputs=type(encoded)(last_hidden_state=encoded.last_hidden_state[context_rows]),
         attention_mask=mask[context_rows],
         decoder_input_ids=decoder_ids.to(device_of(model)),
         use_cache=False,
     ).logits
     counters.count_prefill(ids.numel() + decoder_ids.numel())
+    return logits
+
+
+@torch.inference_mode()
+def plain_logits(model: PreTrainedModel, row: Row, counters: Counters) -> Tensor:
+    """The logits (row, token, vocabulary) of one row, computed by nothing but the model's own forward pass."""
+    ids, decoder_ids = (torch.tensor([tokens], device=device_of(model)) for tokens in (row.context, row.decoder_input))
+    counters.count_prefill(ids.numel() + decoder_ids.numel())
+    logits: Tensor = model(
+        input_ids=ids, attention_mask=torch.ones_like(ids), decoder_input_ids=decoder_ids, use_cache=False
+    ).logits
+    return logits
+
+
+def _score_rows(rows: Sequence[Row], logits: Tensor, sums: LoglikelihoodSums) -> list[Response[LLOutput]]:
     targets = [
-        (number * decoder_ids.shape[1] + position, owner, token)
+        (number * logits.shape[1] + position, owner, token)
         for number, row in enumerate(rows)
         for owner, continuation in row.targets
         for position, token in enumerate(continuation)

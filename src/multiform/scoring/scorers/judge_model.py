@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from typing import Any
 
 from multiform.errors import ConfigError, ModelError, MultiformError, UsageError, nearest, reason
 from multiform.models import Model, models
-from multiform.requests import GenerationRequest
+from multiform.requests import FailedRequest, GenerationRequest
 
 logger = logging.getLogger("multiform")
 
@@ -21,8 +22,8 @@ logger = logging.getLogger("multiform")
 _PAUSE = 5.0
 #: The registered model that asks a server, for a name that is not registered.
 SERVED = "openai-chat"
-#: Arguments and headers that must not get into results files.
-_SECRETS = ("api_key", "api-key", "x-api-key", "authorization", "cookie")
+#: Arguments that must not get into results files; nor may headers, any of which can be a key.
+_SECRETS = ("api_key", "auth_token")
 _WHERE = "scorer.kwargs"
 
 
@@ -44,10 +45,13 @@ def check_judge(name: str, arguments: Mapping[str, Any]) -> JudgeSpec:
 
     The arguments are part of the results file, so secrets among them are refused.
     """
-    for key in (*arguments, *(arguments.get("headers") or ())):
-        if key.lower() in _SECRETS:
+    for key in (*arguments, *(f"the header {name}" for name in arguments.get("headers") or ())):
+        if key.lower() in _SECRETS or key.startswith("the header "):
             what = f"{key} would be written into the results"
             raise ConfigError(what, where=f"{_WHERE}.model_args", hint="set $OPENAI_API_KEY, or name an api_key_env")
+    if re.search(r"//[^/]*@|\?", str(arguments.get("base_url") or "")):
+        what = "the user, password or parameters of base_url would be written into the results"
+        raise ConfigError(what, where=f"{_WHERE}.base_url", hint="set $OPENAI_API_KEY, or $OPENAI_BASE_URL")
     if name in models:
         return JudgeSpec.of(name, arguments)
     if not arguments.get("base_url") and not os.environ.get("OPENAI_BASE_URL"):
@@ -62,12 +66,16 @@ def ask(spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[Generati
     if not distinct:
         return {}
     judge = _loaded(spec)
-    sent = [GenerationRequest(_chat(judge, request.context), request.options, request.sample) for request in distinct]
+    sent = [
+        GenerationRequest.of(_chat(judge, request.context), request.gen_kwargs, request.sample) for request in distinct
+    ]
     responses: dict[GenerationRequest, str] = {}
     started = logged = time.monotonic()
     logger.info("the judge '%s' is asked %d requests", judge.name, len(sent))
     try:
         for position, completion in judge.generate(sent):
+            if isinstance(completion, FailedRequest):
+                raise ModelError(f"a request failed: {completion.reason}")
             responses[distinct[position]] = completion.text
             now = time.monotonic()
             if now - logged >= _PAUSE or len(responses) == len(sent):

@@ -26,10 +26,10 @@ def instances(doc: dict[str, Any], requests: Sequence[Request], **kwargs: Any) -
         if isinstance(request, GenerationRequest):
             if request.sample:
                 continue
-            arguments: tuple[Any, ...] = (request.context, request.gen_kwargs)
+            arguments: tuple[Any, ...] = (request.prompt, request.gen_kwargs)
             made.append(Instance("generate_until", doc, (*arguments, *_media(request.media)), len(made), **kwargs))
         elif isinstance(request, LoglikelihoodRequest):
-            arguments = (request.context, request.continuation)
+            arguments = (request.prompt, request.continuation)
             made.append(Instance("loglikelihood", doc, (*arguments, *_media(request.media)), len(made), **kwargs))
         else:
             made.append(Instance("loglikelihood_rolling", doc, (request.text,), len(made), **kwargs))
@@ -64,8 +64,8 @@ def _asked(instance: Any, repeats: int, read_media: ReadMedia) -> list[Request]:
     if kind == "loglikelihood_rolling":
         return [RollingRequest(str(given[0]))]
     if kind == "generate_until":
-        return [GenerationRequest.of(str(given[0]), dict(given[1]), sample, media) for sample in range(repeats)]
-    return [LoglikelihoodRequest(str(given[0]), str(given[1]), media)]
+        return [GenerationRequest.of(given[0], dict(given[1]), sample, media) for sample in range(repeats)]
+    return [LoglikelihoodRequest.of(given[0], str(given[1]), media)]
 
 
 def _media_in(given: Any, read_media: ReadMedia) -> tuple[Media, ...]:

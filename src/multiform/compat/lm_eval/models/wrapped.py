@@ -7,8 +7,9 @@ from typing import Any, ClassVar, TypeVar
 
 from multiform.compat.lm_eval.api.instance import Instance
 from multiform.compat.lm_eval.api.model import LM
+from multiform.errors import ModelError
 from multiform.models import Model, models
-from multiform.requests import GenerationRequest, LoglikelihoodRequest, Response, RollingRequest
+from multiform.requests import FailedRequest, GenerationRequest, LoglikelihoodRequest, Response, RollingRequest
 
 T = TypeVar("T")
 _QUESTIONS = ("loglikelihood", "loglikelihood_rolling", "generate_until")
@@ -34,7 +35,7 @@ class ModelLM(LM):
         return None if own else self.wrapped
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        asked = [LoglikelihoodRequest(*request.args[:2]) for request in requests]
+        asked = [LoglikelihoodRequest.of(*request.args[:2]) for request in requests]
         return [(one.loglikelihood, one.is_greedy) for one in _ordered(self.wrapped.loglikelihood(asked), asked)]
 
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
@@ -60,7 +61,11 @@ class ModelLM(LM):
         return self.wrapped.info()
 
 
-def _ordered(answers: Iterable[Response[T]], asked: Sequence[Any]) -> list[T]:
-    """The answers in the order of what was asked."""
-    found = dict(answers)
-    return [found[position] for position in range(len(asked))]
+def _ordered(responses: Iterable[Response[T | FailedRequest]], asked: Sequence[Any]) -> list[T]:
+    """The outputs in the order of what was asked; an error where a request has failed."""
+    outputs: dict[int, T] = {}
+    for position, output in responses:
+        if isinstance(output, FailedRequest):
+            raise ModelError(f"request {position} failed: {output.reason}")
+        outputs[position] = output
+    return [outputs[position] for position in range(len(asked))]

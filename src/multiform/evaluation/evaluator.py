@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -13,11 +14,13 @@ from multiform.catalog import BaseTask, Group
 from multiform.config import TaskConfig
 from multiform.engine.budget import TaskStops, run_budgeted
 from multiform.engine.checks import check_model_fits
+from multiform.engine.failures import OnError
 from multiform.engine.forecast import check_clusters, detectable_differences
 from multiform.engine.progress import Progress, Silent, chosen_progress
 from multiform.engine.run import (
     PendingSample,
     RequestCaching,
+    RunOutcome,
     pending_samples,
     planned,
     run_samples,
@@ -33,14 +36,15 @@ from multiform.engine.setup import (
     load_model,
     load_tasks,
 )
-from multiform.engine.store import chosen_store
+from multiform.engine.store import Store, chosen_store
+from multiform.evaluation.ending import Evaluation, ended, how_to_go_on, interrupts_say, journal_of, recorded
 from multiform.evaluation.options import RunOptions
-from multiform.evaluation.outcome import results_of
 from multiform.forms import Task
 from multiform.forms.request_cache import delete_requests
-from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary
+from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary, unsilenced
 from multiform.models import Model
 from multiform.results import Results
+from multiform.results.journal import Journal
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
 
@@ -80,10 +84,13 @@ def evaluate(
     decontamination_corpus: Sequence[str | Path] = (),
     metadata: str | Mapping[str, Any] | None = None,
     use_cache: bool | str | Path | None = None,
+    fresh: bool = False,
     cache_requests: bool | str = False,
     plan_only: bool = False,
     output_path: str | Path | None = None,
     log_samples: bool = False,
+    on_error: OnError = "stop",
+    max_failures: float | None = None,
     progress: Progress | bool | None = None,
 ) -> Results:
     """Run forms on a model and score them.
@@ -92,7 +99,8 @@ def evaluate(
     `dataset_mirror` is asked for datasets before the hub (default: $MULTIFORM_DATASET_MIRROR).
     Progress is shown in a terminal and in a notebook; `progress=True` shows it anywhere, `progress=False` nowhere.
     Answers of built-in models are stored in the user's cache, those of any model in the file that `use_cache` names
-    (True: the user's cache; False: nowhere).
+    (True: the user's cache; False: nowhere). With `fresh` those that are stored are not used: the model is asked again,
+    and its new answers replace them.
     `cache_requests` keeps prompts as well: True, "refresh" to make them anew, "delete" to remove all that are kept.
     `choice_order` has every form with choices run in another order of them: "shuffle:SEED", "cyclic" for a form of each
     rotation, "all" for one of each permutation. `fewshot_draws` runs every form with so many draws of examples.
@@ -101,6 +109,10 @@ def evaluate(
     documents in random order; ``results.run["budget"]`` says what was stopped and why.
     `metadata` is added to that of every task. `keep_description` leaves in what descriptions say of multiple choice
     under formats that show no choices.
+    `on_error` says what becomes of documents whose requests failed: "stop" raises an IncompleteRunError once everything
+    else is asked and stored, "skip" leaves them out, "count" counts them as wrong. When more than `max_failures` of
+    them fail, or more than that share of all where it is below 1, nothing further is asked. Ctrl-C and SIGTERM raise
+    a RunInterrupted, a KeyboardInterrupt, when what is in flight is finished. Both have the partial `results`.
     With `plan_only` nothing is asked: the results hold no scores, and ``run["plan"]`` says what would be.
 
     >>> results = evaluate(model="dummy", tasks=["quiz@mcqa", "quiz@cloze"], limit=8)
@@ -109,17 +121,21 @@ def evaluate(
     >>> 0 <= results["quiz@mcqa"]["acc,none"] <= 1
     True
     """
-    return _run(RunOptions(**locals()))
+    evaluation = run_evaluation(RunOptions(**locals()))
+    if evaluation.problem is not None:
+        raise evaluation.problem
+    return evaluation.results
 
 
-def _run(options: RunOptions) -> Results:
+def run_evaluation(options: RunOptions) -> Evaluation:
     """The steps of a run: check, load the tasks, render the prompts, ask the model, collect the results."""
     started = time.monotonic()
     options.check()
     set_seeds(options.seeds)
     forms, groups = _tasks(options)
     store = chosen_store(options.use_cache)
-    with chosen_progress(options.progress) as progress:
+    unasked = "nothing was asked of the model yet; run the same command again"
+    with chosen_progress(options.progress) as progress, interrupts_say(lambda: unasked):
         # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
         arguments = options.model_arguments
         model = load_model(options.model, arguments, progress, store) if options.apply_chat_template else None
@@ -131,19 +147,36 @@ def _run(options: RunOptions) -> Results:
         detectable = detectable_differences(pending)
         if options.plan_only:
             bound = "" if options.stopping is None else "at most, as the run stops earlier: "
-            plan = "\n".join(filter(None, (bound + planned(model, pending, store), detectable)))
-            return Results(forms=[], run={"plan": plan}, provenance={})
-        if options.stopping is None:
-            if detectable:
-                progress.message(detectable)
-            scored, stops = run_samples(model, pending, progress, store), list[TaskStops]()
-        else:
-            asking = partial(run_samples, model, progress=Silent(), store=store)  # many short rounds
-            scored, stops = run_budgeted(asking, pending, progress, options.stopping)
-    results = results_of(options, model, forms, groups, scored, dirty, time.monotonic() - started, stops)
-    if options.output_path is not None:
-        results.save(Path(options.output_path), samples=options.log_samples)
-    return results
+            planned_requests = bound + planned(model, pending, store, fresh=options.fresh)
+            plan = "\n".join(filter(None, (planned_requests, detectable)))
+            return Evaluation(Results(forms=[], run={"plan": plan}, provenance={}))
+        if detectable and options.stopping is None:
+            progress.message(detectable)
+        journal = journal_of(options, model, pending)
+        with interrupts_say(lambda: how_to_go_on(store)), recorded(journal):
+            outcome, stops = _asked(options, model, pending, progress, store, journal)
+            seconds = time.monotonic() - started
+            return ended(
+                options, model, forms, groups, outcome, dirty, seconds, store=store, journal=journal, stops=stops
+            )
+
+
+def _asked(
+    options: RunOptions,
+    model: Model,
+    pending: Sequence[PendingSample],
+    progress: Progress,
+    store: Store | None,
+    journal: Journal | None,
+) -> tuple[RunOutcome, list[TaskStops]]:
+    """Ask the model about all samples, or about as many as a budget needs."""
+    if options.stopping is None:
+        policy = options.policy
+        return run_samples(model, pending, progress, store, policy=policy, fresh=options.fresh, log=journal), []
+    # The rounds are many and short: the limit of failures, and the progress, are those of all of them.
+    policy = replace(options.policy, max_failures=None)
+    ask = partial(run_samples, model, progress=Silent(), store=store, policy=policy, fresh=options.fresh, log=journal)
+    return run_budgeted(ask, pending, progress, options.stopping, options.policy)
 
 
 def _tasks(options: RunOptions) -> tuple[list[Task], list[Group]]:
@@ -160,7 +193,7 @@ def _tasks(options: RunOptions) -> tuple[list[Task], list[Group]]:
     check_samples(forms, options.samples)
     check_consent(forms, options.confirm_run_unsafe_code)
     check_output_types(forms)
-    check_model_fits(options.model, forms, options.settings.gen_kwargs)
+    check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
     return forms, groups
 
 
@@ -184,7 +217,8 @@ def _findings(forms: Sequence[Task], pending: Sequence[PendingSample], *, corpus
     }
     findings = list(lint_tasks((form, docs[form.name]) for form in forms))
     for form in forms:
-        findings += reference_findings(form, (entry.sample for entry in pending if entry.task is form))
+        samples = (entry.sample for entry in pending if entry.task is form)
+        findings += unsilenced(form.config, reference_findings(form, samples))
     return findings if corpus else [*findings, *corpus_findings(forms)]
 
 

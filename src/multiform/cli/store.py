@@ -1,0 +1,205 @@
+"""`multiform store`: what is stored of which model, and how to prune, export and merge it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from multiform.cli import options as flags
+from multiform.errors import UsageError, shorten
+
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+_EXAMPLES = """\
+examples:
+  multiform store ls                                   each model, with the number, size and age of its responses
+  multiform store gc --max_age 90d --max_size 5GB      remove what is older, then the oldest until the rest fits
+  multiform store export --output responses.jsonl      a line for each response
+  multiform store merge all.db node1.db node2.db       add the responses of several files to one
+"""
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "store",
+        help="list, prune, export or merge stored responses",
+        description="List, prune, export or merge the responses that runs have stored.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("action", choices=sorted(_ACTIONS), help="what to do")
+    parser.add_argument("files", nargs="*", metavar="FILE", help="for merge: the file to add to, then the others")
+    parser.add_argument(
+        "--cache_path", metavar="FILE", help="the store (default: $MULTIFORM_STORE, or answers.db in the user's cache)"
+    )
+    parser.add_argument("--max_age", metavar="AGE", type=_age, help="for gc: remove what is older, e.g. 90d or 12h")
+    parser.add_argument("--max_size", metavar="SIZE", type=_size, help="for gc: keep the newest that fit, e.g. 5GB")
+    parser.add_argument("--model", metavar="TEXT", help="for gc: only models whose identity contains this")
+    parser.add_argument("--dry_run", action="store_true", help="for gc: say what would be removed")
+    parser.add_argument("--output", metavar="FILE", help="for export: the file to write (default: standard output)")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    flags.add_verbosity(parser)
+    parser.set_defaults(execute=execute, parser=parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Do what was asked and print what came of it."""
+    _refuse_unused(options)
+    text, value = _ACTIONS[options.action](options)
+    if options.json:
+        print(json.dumps(value, ensure_ascii=False))
+    elif text:
+        print(text)
+    return 0
+
+
+def _path(options: argparse.Namespace) -> Path:
+    from multiform.engine.store import default_path
+
+    return Path(options.cache_path).expanduser() if options.cache_path else default_path()
+
+
+def _ls(options: argparse.Namespace) -> tuple[str, Any]:
+    from multiform.engine.store.maintenance import usage
+
+    models = usage(_path(options))
+    lines = []
+    for model in models:
+        span = f"{_day(model.oldest)} to {_day(model.newest)}"
+        lines.append(f"{model.responses:>10,}  {_shown_size(model.size):>9}  {span:24}  {model.identity}")
+    value = [{name: getattr(model, name) for name in model.__dataclass_fields__} for model in models]
+    return "\n".join(lines) or f"{_path(options)} holds no responses", value
+
+
+def _stats(options: argparse.Namespace) -> tuple[str, Any]:
+    from multiform.engine.store.maintenance import usage
+
+    path = _path(options)
+    models = usage(path)
+    size, responses = path.stat().st_size, sum(model.responses for model in models)
+    oldest = min((model.oldest for model in models if model.oldest), default=None)
+    newest = max((model.newest for model in models if model.newest), default=None)
+    text = f"{path}: {responses:,} responses of {len(models)} models, {_shown_size(size)}"
+    value = {"path": str(path), "size": size, "models": len(models), "responses": responses}
+    return f"{text}, from {_day(oldest)} to {_day(newest)}", {**value, "oldest": oldest, "newest": newest}
+
+
+def _gc(options: argparse.Namespace) -> tuple[str, Any]:
+    from multiform.engine.store.maintenance import prune, prune_files
+    from multiform.forms.request_cache import requests_folder
+    from multiform.paths import cache_root
+
+    if options.max_age is None and options.max_size is None and options.model is None:
+        what = "nothing says what to remove"
+        raise UsageError(what, where="store gc", hint="give --max_age, e.g. 90d, --max_size, e.g. 5GB, or --model")
+    pruned = prune(
+        _path(options),
+        max_age=options.max_age,
+        max_size=options.max_size,
+        model=options.model,
+        dry=options.dry_run,
+    )
+    files = 0
+    if options.max_age is not None and options.model is None:
+        caches = ((cache_root() / "tasks", "*.index"), (requests_folder(), "requests-*"))
+        files = sum(prune_files(*cache, max_age=options.max_age, dry=options.dry_run) for cache in caches)
+    value = {
+        "responses": pruned.responses,
+        "files": files,
+        "size_before": pruned.size_before,
+        "size_after": pruned.size_after,
+        "dry_run": options.dry_run,
+    }
+    done = "would remove" if options.dry_run else "removed"
+    text = f"{done} {pruned.responses:,} responses and {files:,} files of cached task indexes and prompts"
+    sizes = f"{_shown_size(pruned.size_before)} before, {_shown_size(pruned.size_after)} after"
+    return text if options.dry_run else f"{text}; {sizes}", value
+
+
+def _export(options: argparse.Namespace) -> tuple[str, Any]:
+    from multiform.engine.store.maintenance import exported
+
+    lines = (json.dumps(line) + "\n" for line in exported(_path(options)))
+    if options.output is None:
+        for line in lines:
+            print(line, end="")
+        return "", None
+    number = 0
+    with Path(options.output).open("w", encoding="utf-8") as file:
+        for line in lines:
+            file.write(line)
+            number += 1
+    return f"wrote {number:,} responses to {options.output}", {"responses": number}
+
+
+def _merge(options: argparse.Namespace) -> tuple[str, Any]:
+    from multiform.engine.store.maintenance import merge
+
+    if len(options.files) < 2:
+        what = "expected the file to add to and at least one other"
+        raise UsageError(what, where="store merge", hint="write e.g. multiform store merge all.db node1.db node2.db")
+    into, *sources = (Path(name).expanduser() for name in options.files)
+    added = merge(into, sources)
+    return f"added {added:,} responses to {into}", {"added": added}
+
+
+_ACTIONS: dict[str, Callable[[argparse.Namespace], tuple[str, Any]]] = {
+    "ls": _ls,
+    "stats": _stats,
+    "gc": _gc,
+    "export": _export,
+    "merge": _merge,
+}
+#: The actions that each flag is for; --cache_path is for all but merge, which names its files.
+_USED_BY = {
+    "files": ("merge",),
+    "cache_path": ("ls", "stats", "gc", "export"),
+    "max_age": ("gc",),
+    "max_size": ("gc",),
+    "model": ("gc",),
+    "dry_run": ("gc",),
+    "output": ("export",),
+}
+
+
+def _refuse_unused(options: argparse.Namespace) -> None:
+    """Refuse flags that the action would not look at."""
+    for name, actions in _USED_BY.items():
+        if getattr(options, name) and options.action not in actions:
+            flag = "FILE" if name == "files" else f"--{name}"
+            raise UsageError(
+                f"{flag} is for {' and '.join(actions)}", where=f"store {options.action}", hint="leave it out"
+            )
+
+
+def _age(text: str) -> float:
+    return _amount(text, _SECONDS, "--max_age", "90d, 12h or 2w")
+
+
+def _size(text: str) -> int:
+    return int(_amount(text.lower().removesuffix("b"), _BYTES, "--max_size", "5GB or 500MB"))
+
+
+def _amount(text: str, units: dict[str, int], flag: str, example: str) -> float:
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([a-z]?)", text.lower())
+    if match is None or match[2] not in units:
+        raise UsageError(f"expected a number with a unit, got {shorten(text)}", where=flag, hint=f"give e.g. {example}")
+    return float(match[1]) * units[match[2]]
+
+
+def _shown_size(size: int) -> str:
+    for unit, bytes_each in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= bytes_each:
+            return f"{size / bytes_each:.1f} {unit}"
+    return f"{size} B"
+
+
+def _day(seconds: int | None) -> str:
+    return "unknown" if seconds is None else str(datetime.fromtimestamp(seconds).date())

@@ -1,0 +1,196 @@
+"""Maintenance of a store: what is in it, what is old, and how the responses of several become one."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from multiform.engine.store import database
+from multiform.errors import UsageError
+
+#: Bytes of a response beside its output: the hash of its request, its model, its time.
+_OVERHEAD = 60
+_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelUsage:
+    """What a store holds of one model; the times are None where the file does not say them."""
+
+    identity: str
+    responses: int
+    #: Bytes of its responses, about.
+    size: int
+    oldest: int | None
+    newest: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pruned:
+    """What was removed, or would be."""
+
+    responses: int
+    size_before: int
+    size_after: int
+
+
+def usage(path: Path) -> list[ModelUsage]:
+    """What a store holds of each model, the newest first."""
+    with _reading(path) as connection:
+        query = f"""
+            SELECT identity, count(*), sum(length(output) + {_OVERHEAD}),
+                min(nullif(created, 0)), max(nullif(created, 0))
+            FROM answers JOIN models ON model = id GROUP BY id ORDER BY max(created) DESC"""
+        return [
+            ModelUsage(identity=row[0], responses=row[1], size=row[2], oldest=row[3], newest=row[4])
+            for row in connection.execute(_with_times(connection, query))
+        ]
+
+
+def exported(path: Path) -> Iterator[dict[str, Any]]:
+    """Every response of a store: its model, the hash of its request, its output as it is stored, and its time."""
+    with _reading(path) as connection:
+        query = """
+            SELECT identity, request, output, created FROM answers JOIN models ON model = id
+            ORDER BY identity, request"""
+        for identity, request, output, created in connection.execute(_with_times(connection, query)):
+            yield {"model": identity, "request": request.hex(), "output": output, "created": created or None}
+
+
+def merge(into: Path, sources: Sequence[Path]) -> int:
+    """Add the responses and facts of other stores to one, which is made where there is none; returns how many are new.
+
+    Of two responses to one request, the one that is there stays.
+    """
+    for source in sources:
+        if source.resolve() == into.resolve():
+            raise UsageError(f"'{source}' would be merged into itself", where="store merge", hint="name other files")
+        if not source.is_file():
+            raise _no_store(source)
+    added = 0
+    with _writing(into) as connection:
+        for source in sources:
+            with _reading(source) as other, connection:
+                connection.executemany(
+                    "INSERT OR IGNORE INTO facts VALUES (?, ?)", other.execute("SELECT * FROM facts")
+                )
+                for number, identity in other.execute("SELECT id, identity FROM models").fetchall():
+                    connection.execute("INSERT OR IGNORE INTO models (identity) VALUES (?)", (identity,))
+                    query = _with_times(other, "SELECT request, output, created FROM answers WHERE model = ?")
+                    added += _insert(connection, identity, other.execute(query, (number,)))
+    return added
+
+
+def prune(
+    path: Path,
+    *,
+    max_age: float | None = None,
+    max_size: int | None = None,
+    model: str | None = None,
+    dry: bool = False,
+) -> Pruned:
+    """Remove responses that are older than so many seconds, then the oldest until all others fit into so many bytes.
+
+    With `model`, only those of models whose identity contains that text. Responses of unknown age are the oldest.
+    With `dry` nothing is removed.
+    """
+    if not path.is_file():
+        raise _no_store(path)
+    before = _size(path)
+    with _writing(path) as connection:
+        with connection:
+            removed = _delete(connection, max_age, max_size, model)
+            if dry:
+                connection.rollback()
+        if removed and not dry:
+            connection.execute("DELETE FROM models WHERE id NOT IN (SELECT DISTINCT model FROM answers)")
+            connection.commit()
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return Pruned(responses=removed, size_before=before, size_after=_size(path))
+
+
+def prune_files(folder: Path, pattern: str, *, max_age: float, dry: bool = False) -> int:
+    """Remove the files of a cache that were not written for so many seconds; returns how many there were."""
+    old = [file for file in folder.glob(pattern) if file.stat().st_mtime < time.time() - max_age]
+    for file in old if not dry else ():
+        file.unlink(missing_ok=True)
+    return len(old)
+
+
+def _delete(connection: sqlite3.Connection, max_age: float | None, max_size: int | None, model: str | None) -> int:
+    chosen = "model IN (SELECT id FROM models WHERE instr(identity, ?))"
+    name = model or ""
+    removed = 0
+    if max_age is not None:
+        query = f"DELETE FROM answers WHERE {chosen} AND created < ?"
+        removed += connection.execute(query, (name, int(time.time() - max_age))).rowcount
+    if max_size is not None:
+        query = f"""
+            DELETE FROM answers WHERE (model, request) IN (
+                SELECT model, request FROM (
+                    SELECT model, request,
+                        sum(length(output) + {_OVERHEAD}) OVER (ORDER BY created DESC, model, request) AS total
+                    FROM answers WHERE {chosen})
+                WHERE total > ?)"""
+        removed += connection.execute(query, (name, max_size)).rowcount
+    if max_age is None and max_size is None:
+        removed += connection.execute(f"DELETE FROM answers WHERE {chosen}", (name,)).rowcount
+    return removed
+
+
+def _insert(connection: sqlite3.Connection, identity: str, rows: Iterable[Sequence[Any]]) -> int:
+    (model,) = connection.execute("SELECT id FROM models WHERE identity = ?", (identity,)).fetchone()
+    query = "INSERT OR IGNORE INTO answers (model, request, output, created) VALUES (?, ?, ?, ?)"
+    remaining = iter(rows)
+    added = 0
+    while batch := [(model, *row) for row in islice(remaining, _AT_ONCE)]:
+        added += connection.executemany(query, batch).rowcount
+    return added
+
+
+def _with_times(connection: sqlite3.Connection, query: str) -> str:
+    """The query for a file that may be older than the column of times."""
+    return query if database.layout(connection) == database.LAYOUT else query.replace("created", "0")
+
+
+def _size(path: Path) -> int:
+    """The bytes of the file, with what SQLite keeps beside it."""
+    parts = (path, path.with_name(f"{path.name}-wal"))
+    return sum(part.stat().st_size for part in parts if part.exists())
+
+
+def _no_store(path: Path) -> UsageError:
+    hint = "name another with --cache_path; it is made by the first run that stores responses"
+    return UsageError("there is no store", where=str(path), hint=hint)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[sqlite3.Connection]:
+    with _errors(path):
+        connection = database.connect_to_read(path)
+        if connection is None:
+            raise _no_store(path)
+        with closing(connection):
+            yield connection
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[sqlite3.Connection]:
+    with _errors(path), closing(database.connect(path)) as connection:
+        yield connection
+
+
+@contextmanager
+def _errors(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        hint = "check that it is a store of Multiform that no other process is writing"
+        raise UsageError(f"the store cannot be used: {error}", where=str(path), hint=hint) from error

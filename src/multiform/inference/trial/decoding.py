@@ -1,0 +1,113 @@
+"""Trials of decoding: batches of sequences, against the model's own numbers for each sequence alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from multiform.inference.counters import Counters
+from multiform.inference.decode.alone import prompt_inputs
+from multiform.inference.decode.batch import DecodeBatch, PaddedBatch
+from multiform.inference.decode.processors import greedy_config
+from multiform.inference.decode.shared import SharedPrefixBatch
+from multiform.inference.device import device_of
+from multiform.inference.forward import Forward
+from multiform.inference.lm_head import LMHead
+from multiform.inference.plain import plain_logits, reset_positions
+from multiform.inference.trial.scoring import attempt, tolerance
+from multiform.inference.trial.sequences import trial_prompts, trial_tokens
+
+#: Tokens that each sequence of a trial gets.
+STEPS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class DecodingTrial:
+    """Prompts, the tokens that follow each, and the logits (step, vocabulary) that the model itself gives there."""
+
+    head: LMHead
+    prompts: list[list[int]]
+    shared: int
+    tokens: list[list[int]]
+    expected: list[Tensor]
+
+    def allows_shared_prefixes(self, forward: Forward, size: int) -> bool:
+        """Whether sequences that share the cache of a common prefix get their own logits."""
+        batch = SharedPrefixBatch(forward, Counters(), size=min(size, max(1, len(self.prompts[0]) // 3)))
+        return self._agrees(batch, [self.shared, self.shared, 0])
+
+    def allows_padded_batches(self) -> bool:
+        """Whether sequences in one cache, padded at the left, get their own logits."""
+        return self._agrees(PaddedBatch(self.head.model, Counters()), [0, 0, 0])
+
+    def is_plain(self) -> bool:
+        """Whether the numbers of `generate` are those of the plain forward pass: custom code may misuse its cache."""
+        return all(
+            self._is_close(plain_logits(self.head.model, [*prompt, *tokens[:-1]], last=STEPS), expected)
+            for prompt, tokens, expected in zip(self.prompts, self.tokens, self.expected, strict=True)
+        )
+
+    def _agrees(self, batch: DecodeBatch, prefixes: Sequence[int]) -> bool:
+        logits = attempt(lambda: self._decoded(batch, prefixes))
+        if logits is None:
+            return False
+        pairs = zip(logits, self.expected, strict=True)
+        return all(self._is_close(torch.stack(lines), expected[: len(lines)]) for lines, expected in pairs)
+
+    @torch.inference_mode()
+    def _decoded(self, batch: DecodeBatch, prefixes: Sequence[int]) -> list[list[Tensor]]:
+        """Decode all sequences together: the last joins when the others are under way, and the first leaves."""
+        rows = [0, 1]
+        reset_positions(self.head.model)
+        logits = [[line] for line in batch.prefill(self.prompts[:2], prefixes[:2])]
+        for step in range(STEPS - 1):
+            if step == 1:
+                rows.append(2)
+                logits.append([batch.prefill(self.prompts[2:], prefixes[2:])[0]])
+            if step == 2:
+                rows = [1, 2]
+                batch.keep(rows)
+            last_tokens = [self.tokens[row][len(logits[row]) - 1] for row in rows]
+            for row, line in zip(rows, batch.decode(last_tokens), strict=True):
+                logits[row].append(line)
+        return logits
+
+    def _is_close(self, ours: Tensor, expected: Tensor) -> bool:
+        scale = expected.abs().max().clamp(min=1.0)
+        return bool((ours - expected.to(ours.device)).abs().max() <= tolerance(self.head.model) * scale)
+
+
+def decoding_trial(head: LMHead, length: int, *, by_generate: bool) -> DecodingTrial | None:
+    """The trial of sequences of up to `length` tokens, judged by the model's `generate` or its plain forward pass.
+
+    The two agree for most models. Where they do not, as with caches that forget, `generate` is right by definition.
+    None where the judge fails.
+    """
+    tokens = trial_tokens(head.model.config.get_text_config())
+    prompts, shared = trial_prompts(max(8, length - STEPS), tokens)
+    judge = _generated if by_generate else _forced
+    judged = attempt(lambda: [judge(head.model, prompt) for prompt in prompts])
+    if judged is None:
+        return None
+    return DecodingTrial(head, prompts, shared, [row for row, _ in judged], [logits for _, logits in judged])
+
+
+@torch.inference_mode()
+def _generated(model: PreTrainedModel, prompt: Sequence[int]) -> tuple[list[int], Tensor]:
+    """The tokens that `generate` chooses after a prompt, and the logits that it chooses by."""
+    reset_positions(model)
+    ids = torch.tensor([list(prompt)], device=device_of(model))
+    config = greedy_config(model, STEPS, pad_token_id=0)
+    config.update(min_new_tokens=STEPS, return_dict_in_generate=True, output_logits=True)
+    output = model.generate(**prompt_inputs(model, ids), generation_config=config)
+    return output.sequences[0, len(prompt) :].tolist(), torch.cat(output.logits).float()
+
+
+def _forced(model: PreTrainedModel, prompt: Sequence[int]) -> tuple[list[int], Tensor]:
+    """Some tokens after a prompt, and the logits by the plain forward pass."""
+    tokens = list(prompt[:STEPS])
+    return tokens, plain_logits(model, [*prompt, *tokens[:-1]], last=STEPS)

@@ -1,0 +1,72 @@
+"""The token sequences of a trial: they branch, and are long enough to be cut into several forward passes."""
+
+from __future__ import annotations
+
+import random
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+from multiform.inference.sequences import Pair
+
+#: The inputs of the longest sequence, for a model that is the same at every length: enough for attention in two parts.
+SHORT = 128
+#: Tokens that a sequence has of its own, and those of them that are scored.
+OWN = 16
+SCORED = 8
+#: The tokens of a short sequence, fewer than any window has.
+FEW = 5
+#: The number of different tokens in a trial.
+TOKENS = 1000
+
+
+def trial_tokens(config: Any) -> list[int]:
+    """Ordinary tokens of a vocabulary: the special ones mean something else to some models."""
+    names = [name for name in config.to_dict() if name.endswith("token_id")]
+    special = {getattr(config, name) for name in names if isinstance(getattr(config, name, None), int)}
+    return [token for token in range(min(int(config.vocab_size), TOKENS)) if token not in special]
+
+
+def trial_length(longest: int, max_length: int) -> int:
+    """The length at which a model is tried before a run whose longest sequence has `longest` tokens.
+
+    Lengths are rounded up, so that one trial serves many runs, but not beyond the model's own.
+
+    >>> trial_length(300, 2048), trial_length(300, 310), trial_length(400, 310)
+    (320, 310, 400)
+    """
+    step = max(SHORT, 1 << longest.bit_length()) // 8
+    rounded = max(SHORT, -(-longest // step) * step)
+    return max(longest, min(rounded, max_length))
+
+
+def trial_pairs(length: int, tokens: Sequence[int]) -> list[Pair]:
+    """Sequences of up to `length` inputs that branch early, late and at the end, scored at their ends, and a short one.
+
+    In the order of a prefix tree, one branch comes before the rest of the longest sequence and the others come after
+    it: so tokens stand in other columns of a forward pass than they would alone, on either side.
+    """
+    numbers = random.Random(length)
+    lowest, *middle, highest = tokens
+
+    def words(count: int) -> list[int]:
+        return numbers.choices(middle, k=count)
+
+    own = max(1, min(OWN, length // 4))
+    longest = words(length + 1)
+    branches = [(length // 3, lowest), (2 * length // 3, highest), (length - own, highest)]
+    sequences = [longest, *([*longest[:depth], first, *words(own)] for depth, first in branches), words(FEW)]
+    return [Pair(array("i", sequence), max(1, len(sequence) - min(SCORED, own))) for sequence in sequences]
+
+
+def trial_prompts(length: int, tokens: Sequence[int]) -> tuple[list[list[int]], int]:
+    """Prompts of several lengths up to `length`, and the length of the prefix that the first two share.
+
+    The last is short: beside the others, nearly all of its row is padding.
+    """
+    numbers = random.Random(length)
+    shared = numbers.choices(tokens, k=max(1, length // 2))
+    first, second, third = (
+        numbers.choices(tokens, k=max(1, count)) for count in (length - len(shared), length // 4, FEW)
+    )
+    return [[*shared, *first], [*shared, *second], third], len(shared)

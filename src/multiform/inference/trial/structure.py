@@ -1,0 +1,121 @@
+"""What a model's class and configuration say about it, before it is tried."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from torch import nn
+from transformers import DynamicCache, PreTrainedModel
+
+from multiform.inference.decode.batch import has_plain_cache
+from multiform.inference.plain import parameters
+
+#: Attention implementations that take a mask in four dimensions.
+ATTENTION = ("sdpa", "eager")
+#: A setting that a configuration may lack.
+POSITIONS = "max_position_embeddings"
+#: A shorter attention window is not worth a plan.
+SHORTEST = 8
+NEEDED = ("attention_mask", "position_ids", "past_key_values")
+#: Positions that are scaled by the longest sequence of a forward pass.
+SCALED_BY_LENGTH = ("dynamic", "longrope")
+#: Decoders of transformers that are the same at every length: what holds for a short sequence holds for a long one,
+#: apart from the windows that their configuration names. `make zoo` holds each of them to that.
+KNOWN = {
+    "CohereModel",
+    "Gemma2Model",
+    "Gemma3TextModel",
+    "GemmaModel",
+    "GPT2Model",
+    "GPTNeoXModel",
+    "GraniteModel",
+    "LlamaModel",
+    "MistralModel",
+    "MixtralModel",
+    "Olmo2Model",
+    "OlmoModel",
+    "OPTModel",
+    "Phi3Model",
+    "PhiModel",
+    "Qwen2Model",
+    "Qwen2MoeModel",
+    "Qwen3Model",
+    "Qwen3MoeModel",
+    "SmolLM3Model",
+    "StableLmModel",
+    "Starcoder2Model",
+}
+#: Packages whose modules leave attention as it is.
+LIBRARIES = ("torch", "transformers", "peft", "bitsandbytes")
+
+
+def is_library_class(part: nn.Module) -> bool:
+    """Whether a module's class is the one that transformers has under its name: custom code may use the same name."""
+    kind = type(part)
+    home = sys.modules.get(kind.__module__)
+    return kind.__module__.startswith("transformers.") and getattr(home, kind.__name__, None) is kind
+
+
+def is_known(model: PreTrainedModel) -> bool:
+    """Whether a model is the same at every length, by its class and those of all its parts."""
+    base = model.base_model
+    return (
+        type(base).__name__ in KNOWN
+        and is_library_class(base)
+        and not any(kind in SCALED_BY_LENGTH for kind, _ in rope_kinds(model.config.get_text_config()))
+        and all(type(part).__module__.partition(".")[0] in LIBRARIES for part in base.modules())
+    )
+
+
+def obstacle(model: PreTrainedModel) -> str:
+    """Why a model cannot share prefixes, as far as that is plain without a trial; empty where it is not."""
+    if not has_plain_cache(model):
+        config = model.config.get_text_config()
+        if "chunked_attention" in (getattr(config, "layer_types", None) or ()):
+            return full_attention_length(config)[1]
+        return "it keeps no keys and values for each token"
+    if model.config._attn_implementation not in ATTENTION:
+        return f"its attention is '{model.config._attn_implementation}'"
+    accepted = parameters(model.base_model.forward)
+    if missing := [name for name in NEEDED if name not in accepted]:
+        return f"it takes no '{missing[0]}'"
+    return ""
+
+
+def selects_tokens(config: Any) -> bool:
+    """Whether each token attends to a selection of tokens: the rounding of a batch changes it where two score alike."""
+    return any(getattr(config, name, None) for name in ("index_topk", "indexer_budget"))
+
+
+def full_attention_length(config: Any) -> tuple[int, str]:
+    """The longest sequence whose tokens see all before them at their plain positions, and what ends there."""
+    limits: list[tuple[int, str]] = [(2**31, "")]
+    kinds = getattr(config, "layer_types", None)
+    sliding = "sliding_attention" in kinds if kinds else getattr(config, "use_sliding_window", True)
+    if sliding and isinstance(window := getattr(config, "sliding_window", None), int):
+        limits.append((window, f"its attention slides over {window} tokens"))
+    chunked = "chunked_attention" in kinds if kinds else True
+    if chunked and isinstance(chunk := getattr(config, "attention_chunk_size", None), int):
+        limits.append((chunk, f"its attention is cut into chunks of {chunk} tokens"))
+    for kind, length in rope_kinds(config):
+        if kind in SCALED_BY_LENGTH:
+            limits.append((length, f"its positions change after {length} tokens"))
+    return min(limits)
+
+
+def rope_kinds(config: Any) -> list[tuple[str, int]]:
+    """The kinds of rotary positions that a configuration names, each with the length that the model was trained on."""
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    parts = [part for part in (rope, *rope.values()) if isinstance(part, dict)]
+    return [
+        (str(part["rope_type"]), int(part.get("original_max_position_embeddings") or config.max_position_embeddings))
+        for part in parts
+        if part.get("rope_type") and (part.get("original_max_position_embeddings") or hasattr(config, POSITIONS))
+    ]
+
+
+def bytes_per_token(cache: DynamicCache, tokens: int) -> int:
+    """The memory of a token's keys and values in a cache of that many tokens; 0 where a model did not use it."""
+    tensors = [getattr(layer, name, None) for layer in cache.layers for name in ("keys", "values")]
+    return sum(int(tensor.nbytes) for tensor in tensors if tensor is not None) // tokens

@@ -1,0 +1,220 @@
+"""The codes of findings: what each means, why it matters and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from multiform.errors import UsageError, nearest
+
+Code = Literal[
+    # spaces and sections of the prompt
+    "missing_space",
+    "doubled_space",
+    "trailing_space",
+    "glued_sections",
+    # few-shot examples
+    "shots_unlike_question",
+    "shots_show_other_answer",
+    "evaluated_docs_in_shots",
+    "shots_from_evaluated_split",
+    # answers
+    "answer_in_prompt",
+    "description_about_choices",
+    "stop_in_answer",
+    "stop_in_prompt",
+    # choices and gold
+    "duplicate_choices",
+    "choices_refer",
+    "gold_not_a_choice",
+    "mixed_answers",
+    "too_few_labels",
+    "length_gives_answer_away",
+    "skewed_gold",
+    # documents
+    "duplicate_rows",
+    "empty_question",
+    # tokens
+    "label_not_one_token",
+    "uneven_labels",
+    "token_across_border",
+    "doubled_bos",
+    "chat_template_strips",
+    "truncated_prompts",
+    # the run
+    "chat_template_unused",
+    "no_corpus",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a code means, why it matters, and what to do about it."""
+
+    meaning: str
+    why: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.meaning}\n\nWhy: {self.why}\nFix: {self.fix}"
+
+    def row(self, code: str) -> str:
+        """The code's row in the table of the documentation."""
+        return f"| `{code}` | {self.meaning} {self.why} | {self.fix} |"
+
+
+CODES: dict[Code, Explanation] = {
+    "missing_space": Explanation(
+        "Two parts of a prompt touch: a label and its text, or the prompt and its answer ('Answer:Paris').",
+        "Models saw 'Answer: Paris' in training; without the space the answer has other, rarer tokens.",
+        "Add the space to the template, to the prefix of the format, or to target_delimiter.",
+    ),
+    "doubled_space": Explanation(
+        "Two spaces in a row where two parts of a prompt meet, or where a prompt and its answer meet.",
+        "The second space is often a token of its own, so that the answer is scored after something unusual.",
+        "Remove the space on one side, or trim the column: {{ question.strip() }}.",
+    ),
+    "trailing_space": Explanation(
+        "A prompt that a model completes, a line of the template, or a scored answer ends in a space.",
+        "Most tokenizers put the space at the beginning of the next word: after a space, no usual word can follow.",
+        "End the prompt without the space; target_delimiter puts one between prompt and answer.",
+    ),
+    "glued_sections": Explanation(
+        "Two sections of a prompt follow each other without anything between them ('... anatomy.Question: ...').",
+        "The model cannot see where the description, an example or the question ends.",
+        "End the description with a line break, or set section_separator or fewshot_delimiter.",
+    ),
+    "shots_unlike_question": Explanation(
+        "Few-shot examples are laid out unlike the question that is asked.",
+        "Examples show the layout as much as the task; another layout shows the model something else.",
+        "Give the examples the fields and delimiters of the question, or leave fewshot_config's own out.",
+    ),
+    "shots_show_other_answer": Explanation(
+        "The answers of few-shot examples are none of those that are scored, or count as wrong as a completion.",
+        "A model that follows the examples scores zero.",
+        "Let fewshot_config.doc_to_target give what is scored: the label, or the words that the filters look for.",
+    ),
+    "evaluated_docs_in_shots": Explanation(
+        "Documents that are evaluated are also in the split that few-shot examples are drawn from.",
+        "A question may be asked after an example that answers it. Rows that differ in an id are not recognised.",
+        "Remove them from the few-shot split, in its file or in fewshot_config.process_docs.",
+    ),
+    "shots_from_evaluated_split": Explanation(
+        "Few-shot examples are drawn from the documents that are evaluated.",
+        "Each document's own row is left out, but similar ones are not, and scores are not those of held-out data.",
+        "Set fewshot_split to another split.",
+    ),
+    "answer_in_prompt": Explanation(
+        "The prompt contains the answer that it asks for.",
+        "The score says how well the model copies.",
+        "Remove the column of the answer from doc_to_text.",
+    ),
+    "description_about_choices": Explanation(
+        "The description or an instruction speaks of choices or their letters, and the prompt shows none.",
+        "The model is asked for a letter that means nothing.",
+        "Rewrite the text, or leave keep_description out so that such sentences are removed.",
+    ),
+    "stop_in_answer": Explanation(
+        "A stop string occurs in what the model is to write: an answer, or a few-shot example's answer.",
+        "A right completion is cut before its end.",
+        "Choose a stop string that answers do not contain, in generation_kwargs.until.",
+    ),
+    "stop_in_prompt": Explanation(
+        "A stop string occurs in the text of a question, not only in the template.",
+        "Text that occurs in questions may occur in an answer as well, and cuts it there.",
+        "Choose a stop string that only the layout has, such as '\\nQuestion:'.",
+    ),
+    "duplicate_choices": Explanation(
+        "A document has the same choice twice.",
+        "Only one of the two counts as right, and they have the same log-likelihood.",
+        "Remove the document or the choice, or give all that are right as a list of answers.",
+    ),
+    "choices_refer": Explanation(
+        "Choices speak of others by place or label ('all of the above', 'both A and B'), and a variation moves them.",
+        "Such a choice then means something else, and the answer that counts as right may be wrong.",
+        "Write variations: {order: null, labels: [letters]} in the task, or leave these documents out.",
+    ),
+    "gold_not_a_choice": Explanation(
+        "The answer of a document is none of its choices: an index out of range, or another text.",
+        "Whatever the model picks counts as wrong.",
+        "Check doc_to_target: indexes count from 0, digits as text from 1.",
+    ),
+    "mixed_answers": Explanation(
+        "One column has answers of several kinds, such as 1 and '1'.",
+        "A number counts choices from 0, text of digits from 1: some of the answers are wrong.",
+        "Write all of them in one way.",
+    ),
+    "too_few_labels": Explanation(
+        "A document has more choices than the format has labels.",
+        "The document cannot be rendered.",
+        "Add labels to choice_labels, or use letters or numbers.",
+    ),
+    "length_gives_answer_away": Explanation(
+        "The longest (or shortest) choice is the right one far more often than chance.",
+        "A model that has no idea but prefers long (or short) answers scores above chance.",
+        "Rewrite the choices, or report a score that is normalized by length.",
+    ),
+    "skewed_gold": Explanation(
+        "Of choices that are shown, one position is right far more often than chance; or one class nearly always is.",
+        "A model that prefers this position scores above chance.",
+        "Shuffle the choices of each document, or report the score of always choosing that position.",
+    ),
+    "duplicate_rows": Explanation(
+        "Documents are equal in all columns that the task reads.",
+        "Each of them counts, and the standard error is too small.",
+        "Remove them from the data, or in process_docs.",
+    ),
+    "empty_question": Explanation(
+        "All columns of a document's question are empty.",
+        "The model is asked nothing.",
+        "Fill them in, drop the documents in process_docs, or name another column.",
+    ),
+    "label_not_one_token": Explanation(
+        "A label that is scored has several tokens.",
+        "Labels of several tokens are scored as a product of probabilities, and some servers return one token only.",
+        "Choose other labels, or another target_delimiter.",
+    ),
+    "uneven_labels": Explanation(
+        "The answers that every document has in common differ in their number of tokens.",
+        "Without normalization, an answer of more tokens is less likely whatever the question is.",
+        "Choose answers of equal length, or score acc_norm.",
+    ),
+    "token_across_border": Explanation(
+        "A token spans the border of prompt and answer: the tokens of both together do not begin with the prompt's.",
+        "The prompt's last token is replaced, and the answer is scored after tokens that the model never sees so.",
+        "Let the answer begin with a space (target_delimiter) and the prompt end without one.",
+    ),
+    "doubled_bos": Explanation(
+        "A prompt has the token for the beginning of a text twice, or in its own text.",
+        "Models never saw that in training; some lose several points.",
+        "Remove the token from description, template or data: it is added where it is needed.",
+    ),
+    "chat_template_strips": Explanation(
+        "The chat template changes or drops a part of a message, such as white space around it or the system message.",
+        "The model does not see what the task says, and what is lost differs between models.",
+        "Keep white space at borders out of templates; put what must be there into the question.",
+    ),
+    "truncated_prompts": Explanation(
+        "Prompts are longer than the model reads, with room for the completion.",
+        "They lose their beginning: the description and the first examples.",
+        "Use fewer few-shot examples, a smaller max_gen_toks, or a model with a longer context.",
+    ),
+    "chat_template_unused": Explanation(
+        "The model has a chat template, and the run is without --apply_chat_template.",
+        "Chat models answer worse, or in another form, without their template.",
+        "Add --apply_chat_template if it is a chat model.",
+    ),
+    "no_corpus": Explanation(
+        "The task has should_decontaminate, and the run has no corpus.",
+        "Nothing is decontaminated.",
+        "Give --decontamination_corpus FILE.",
+    ),
+}
+
+
+def explanation(code: str) -> Explanation:
+    """What a code means; an unknown one is an error with the nearest."""
+    known = {str(name): text for name, text in CODES.items()}
+    if code not in known:
+        raise UsageError(f"no code '{code}'", where="--explain", hint=nearest(code, known, listed="codes"))
+    return known[code]

@@ -1,0 +1,165 @@
+"""Prompts: what the checks of prompts look at, rendered once from the documents of a form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from multiform.errors import DataError
+from multiform.fields import Doc
+from multiform.forms import ChatTemplate, Sample, Task
+from multiform.forms.prompt import Message
+from multiform.lint.marks import is_whole, marked, unmarked
+
+#: Two labels in order, such as "(A) yes (B) no".
+_ENUMERATED = re.compile(r"(?<!\w)\(?A[.):].*?(?<!\w)\(?B[.):]", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """A few-shot example as the prompt has it: its document, and its messages."""
+
+    doc: Doc
+    question: Message
+    answer: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """A document whose prompt was taken apart.
+
+    `turns` are the messages of its (first) prompt. `question` is the text of its question, in which marks stand
+    around all that comes from the document, or None where they cannot be told apart.
+    """
+
+    doc_id: int
+    doc: Doc
+    turns: tuple[Message, ...]
+    question: str | None
+
+
+@dataclass(frozen=True, eq=False)
+class Prompts:
+    """The rendered documents of a form.
+
+    `failures` are documents that cannot be rendered, with the reason. `probes` are the others, taken apart; there
+    are none where the task's own code makes its prompts.
+    """
+
+    task: Task
+    samples: tuple[Sample, ...] = ()
+    failures: Mapping[int, DataError] = field(default_factory=dict)
+    docs: Mapping[int, Doc] = field(default_factory=dict)
+    probes: tuple[Probe, ...] = ()
+    shots: tuple[Shot, ...] = ()
+    chat_template: ChatTemplate | None = None
+
+    @property
+    def total(self) -> int:
+        """The number of documents."""
+        return len(self.docs)
+
+    @property
+    def chat(self) -> bool:
+        """Whether prompts are written with a chat template."""
+        return bool(self.task.form.settings.apply_chat_template)
+
+    @cached_property
+    def choice_texts(self) -> dict[int, tuple[str, ...]]:
+        """What the choices of each document say, where it has any."""
+        texts = {sample.doc_id: sample.texts or sample.choices for sample in self.samples}
+        return {doc_id: choices for doc_id, choices in texts.items() if len(choices) > 1}
+
+    @cached_property
+    def shared_choices(self) -> tuple[str, ...]:
+        """The choices, where all documents have the same, such as yes and no."""
+        distinct = set(self.choice_texts.values())
+        return distinct.pop() if len(distinct) == 1 and len(self.choice_texts) > 1 else ()
+
+    @cached_property
+    def questions(self) -> dict[int, str]:
+        """The question of each document as its prompt has it, after all examples."""
+        return {
+            probe.doc_id: next(message.content for message in reversed(probe.turns) if message.role == "user")
+            for probe in self.probes
+        }
+
+    @cached_property
+    def shows_choices(self) -> bool:
+        """Whether prompts show the choices: their texts, or texts that have labels."""
+        format = self.task.config.format
+        if format is not None:
+            return format.shows_choices
+        shown = [_shows(sample) for sample in self.samples]
+        return bool(shown) and sum(shown) > len(shown) / 2
+
+    def positions(self, sample: Sample) -> int:
+        """How many choices a model can pick from: of labels that are ranked, those that the prompt shows."""
+        if sample.texts or not are_labels(sample.choices):
+            return len(sample.choices)
+        shown = [
+            re.search(rf"(?<!\w)\(?{re.escape(label.strip(' .()'))}[.):]", sample.prompt) for label in sample.choices
+        ]
+        return sum(match is not None for match in shown) or len(sample.choices)
+
+
+def are_labels(choices: Sequence[str]) -> bool:
+    """Whether choices are labels of something else: letters or numbers."""
+    return all(len(choice.strip(" .()")) <= 2 for choice in choices)
+
+
+def _shows(sample: Sample) -> bool:
+    if len(sample.choices) > 1 and are_labels(sample.choices):
+        return True
+    if len(sample.choices) > 1 and all(choice.strip() in sample.prompt for choice in sample.choices):
+        return True
+    return _ENUMERATED.search(sample.prompt) is not None
+
+
+def render(task: Task, docs: Iterable[tuple[int, Doc]], chat_template: ChatTemplate | None = None) -> Prompts:
+    """Render documents; those that cannot be are failures."""
+    task = task.under(task.form.settings)
+    samples: list[Sample] = []
+    failures: dict[int, DataError] = {}
+    seen: dict[int, Doc] = {}
+    for doc_id, doc in docs:
+        seen[doc_id] = doc
+        try:
+            samples.append(task.sample(doc_id, doc, chat_template))
+        except DataError as error:
+            failures[doc_id] = error
+    probes, shots = _probed(task, [sample for sample in samples if sample.instances])
+    return Prompts(task, tuple(samples), failures, seen, tuple(probes), tuple(shots), chat_template)
+
+
+def _probed(task: Task, samples: list[Sample]) -> tuple[list[Probe], list[Shot]]:
+    """The documents taken apart, and the few-shot examples that were drawn for them."""
+    renderer = task.under(task.form.settings).renderer  # examples drawn here must not change those of the samples
+    if "fewshot_context" in renderer.hooks or task.config.output_type == "loglikelihood_rolling":
+        return [], []
+    number, system = task.num_fewshot, task.form.settings.system_instruction
+    probes: list[Probe] = []
+    shots: dict[int, Shot] = {}
+    for sample in samples:
+        fields = renderer.fields(sample.doc)
+        turns = renderer.turns(fields, 0, system, fields.gen_prefix)[0]
+        drawn = renderer.examples.draw(sample.doc, number) if number else []
+        for index in drawn:
+            if index not in shots and len(messages := renderer.examples.shot(index)) == 2:
+                shots[index] = Shot(renderer.examples.sampler.pool[index], *messages)
+        between = [message for index in drawn for message in renderer.examples.shot(index)]
+        opening = sum(message.role == "system" for message in turns)
+        question = _marked_question(task, sample.doc, str(fields.question)) if not fields.several_inputs else None
+        probes.append(Probe(sample.doc_id, sample.doc, (*turns[:opening], *between, *turns[opening:]), question))
+    return probes, list(shots.values())
+
+
+def _marked_question(task: Task, doc: Doc, question: str) -> str | None:
+    """The question with marks around the document's texts; None where marks change more than that."""
+    try:
+        text = str(task.renderer.fields(marked(doc)).question)
+    except Exception:  # noqa: BLE001  (a task's own code may raise anything about a changed document)
+        return None
+    return text if unmarked(text) == question and is_whole(text) else None

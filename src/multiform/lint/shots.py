@@ -1,0 +1,225 @@
+"""Checks of few-shot examples: their layout, their answers, and where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from multiform.errors import MultiformError, shorten
+from multiform.fields import Doc
+from multiform.forms import Task
+from multiform.forms.renderer import Renderer
+from multiform.lint.finding import Finding, Hit
+from multiform.lint.marks import literals
+from multiform.lint.prompts import Prompts, Shot
+from multiform.requests import Completion, GenerationRequest, Instance, LoglikelihoodRequest
+from multiform.scoring.filters.extraction import INVALID
+
+#: The least number of documents from which the text that all have in common is known.
+_LEAST = 5
+#: The least number of characters, with a letter, of a text that makes a layout.
+_LONG = 3
+
+
+def shot_findings(prompts: Prompts) -> list[Finding]:
+    """What is odd about the few-shot examples of a form."""
+    if not prompts.shots:
+        return []
+    return [*_layout(prompts), *_border(prompts), *_answers(prompts)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """What several texts have in common at their beginning and at their end, whatever their white space."""
+
+    begin: str
+    end: str
+
+    @classmethod
+    def of(cls, beginnings: Sequence[str], ends: Sequence[str]) -> _Frame:
+        return cls(_common(list(map(_spaced, beginnings))), _common([_spaced(end)[::-1] for end in ends])[::-1])
+
+    def lacking(self, texts: Sequence[str]) -> str | None:
+        """The part of the frame that none of the texts has."""
+        spaced = [_spaced(text) for text in texts]
+        if _is_layout(self.end) and not any(self.end.strip() in text for text in spaced):
+            return self.end
+        if _is_layout(self.begin) and not any(text.startswith(self.begin.strip()) for text in spaced):
+            return self.begin
+        return None
+
+
+def _spaced(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _common(texts: Sequence[str]) -> str:
+    """The beginning that all texts have in common.
+
+    >>> _common(["Question: 2 + 2?", "Question: why?"])
+    'Question: '
+    """
+    first, last = (
+        min(texts, default=""),
+        max(texts, default=""),
+    )  # whatever these two have in common, those between have as well
+    length = next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
+    return first[:length]
+
+
+def _is_layout(text: str) -> bool:
+    return len(text.strip()) >= _LONG and any(character.isalpha() for character in text)
+
+
+def _layout(prompts: Prompts) -> Iterator[Finding]:
+    """Examples without the text that all questions have, or the other way round.
+
+    The answer of an example belongs to it: "Let's think step by step." may end the question or begin the answer.
+    """
+    questions = list(prompts.questions.values())
+    examples = [shot.question.content for shot in prompts.shots]
+    solved = [shot.question.content + shot.question.after + shot.answer.content for shot in prompts.shots]
+    for frame, others, (whose, other) in (
+        (_question_frame(prompts, questions), solved, ("questions", "examples")),
+        (_text_frame(examples), questions, ("examples", "questions")),
+    ):
+        missing = frame.lacking(others)
+        if missing is not None:
+            what = f"all {whose} have {shorten(missing[-40:], 60)}, and none of the {other} has it"
+            yield _finding(prompts, what, f"an example: {shorten(examples[0][-60:], 90)}")
+            return
+
+
+def _question_frame(prompts: Prompts, questions: Sequence[str]) -> _Frame:
+    """The text of the template around the questions, or what all have in common where that is not known."""
+    parts = [list(literals(probe.question)) for probe in prompts.probes if probe.question is not None]
+    if len(parts) < len(questions):
+        return _text_frame(questions)
+    return _Frame.of([first.text for first, *_ in parts], [last.text for *_, last in parts])
+
+
+def _text_frame(texts: Sequence[str]) -> _Frame:
+    distinct = list(dict.fromkeys(texts))
+    return _Frame.of(distinct, distinct) if len(distinct) >= _LEAST else _Frame("", "")
+
+
+def _border(prompts: Prompts) -> Iterator[Finding]:
+    """Answers of examples after other white space than those that are scored."""
+    if prompts.chat or prompts.task.config.output_type != "multiple_choice":
+        return
+    asked = {
+        _gap(instance.request.context, instance.request.continuation)
+        for sample in prompts.samples
+        for instance in sample.instances
+        if isinstance(instance.request, LoglikelihoodRequest) and instance.request.context
+    }
+    shown = {_gap(shot.question.content + shot.question.after, shot.answer.content) for shot in prompts.shots}
+    if asked and not asked & shown:
+        what = f"answers of examples follow {_one_of(shown)}, and those that are scored {_one_of(asked)}"
+        shot = prompts.shots[0]
+        example = (shot.question.content + shot.question.after)[-20:] + shot.answer.content[:20]
+        yield _finding(prompts, what, f"an example: {shorten(example, 60)}", "target_delimiter")
+
+
+def _gap(before: str, after: str) -> str:
+    return before[len(before.rstrip()) :] + after[: len(after) - len(after.lstrip())]
+
+
+def _one_of(gaps: set[str]) -> str:
+    gap = min(gaps)
+    return shorten(gap, 20) if gap else "nothing"
+
+
+def _finding(prompts: Prompts, what: str, example: str, key: str = "doc_to_text") -> Finding:
+    config = prompts.task.config
+    return Finding(
+        code="shots_unlike_question",
+        task=config.base_name,
+        form=prompts.task.name,
+        where=config.where("fewshot_config", key),
+        what=what,
+        example=example,
+        hint="give the examples the fields and delimiters of the question",
+    )
+
+
+def _answers(prompts: Prompts) -> Iterator[Finding]:
+    """Examples whose answers, all of them, are none of those that are scored, or count as wrong."""
+    task, config = prompts.task, prompts.task.config
+    if config.output_type == "multiple_choice":
+        wrong = [_is_no_choice(task.renderer, shot) for shot in prompts.shots]
+        what = "the answers of examples are none of the choices that are scored"
+    elif config.output_type == "generate_until" and task.form.compares and not config.unsafe_code:
+        wrong = [_scores_nothing(task, shot) for shot in prompts.shots]
+        what = "the answers of examples would count as wrong if a model wrote them"
+    else:
+        return
+    if all(wrong):
+        yield Finding(
+            code="shots_show_other_answer",
+            task=config.base_name,
+            form=task.name,
+            where=config.where("fewshot_config", "doc_to_target"),
+            what=what,
+            example=f"an example: {shorten(prompts.shots[0].answer.content[-60:], 90)}",
+            hint="let fewshot_config.doc_to_target give what is scored",
+        )
+
+
+def _is_no_choice(renderer: Renderer, shot: Shot) -> bool:
+    fields = renderer.fields(shot.doc)
+    if fields.several_inputs:
+        return False
+    try:
+        choices = fields.choices or []
+    except MultiformError:  # examples may have other columns than documents
+        return False
+    return shot.answer.content.strip() not in [choice.strip() for choice in choices]
+
+
+def _scores_nothing(task: Task, shot: Shot) -> bool:
+    """Whether every metric is 0 for the answer of an example as a completion.
+
+    Of examples that the task lists itself the short answer is not known; for these, whether no filter finds one.
+    """
+    listed = task.form.fewshot.split is None and task.form.fewshot.samples is not None
+    request = GenerationRequest.of(shot.question.content, task.form.generation_kwargs)
+    try:
+        sample = task.renderer.answered(0, shot.doc, [Instance(0, 0, request)])
+        completion = shot.answer.content.removeprefix(sample.gen_prefix)
+        scored = task.scorer.score(sample, [Completion(completion)] * task.config.repeats)
+    except MultiformError:  # examples may have other columns than documents
+        return False
+    if listed:
+        return bool(scored) and all(one.prediction == INVALID for one in scored)
+    values = [value for one in scored for value in one.values.values()]
+    return bool(values) and all(isinstance(value, int | float) and value == 0 for value in values)
+
+
+def pool_hits(prompts: Prompts) -> Iterator[Hit]:
+    """Evaluated documents that are also among those which few-shot examples are drawn from."""
+    task = prompts.task
+    if not task.num_fewshot or task.renderer.media.kinds or task.config.output_type == "loglikelihood_rolling":
+        return
+    renderer = task.renderer
+    pool = {_key(renderer, doc) for doc in renderer.examples.sampler.pool} - {None}
+    for doc_id, doc in prompts.docs.items():
+        if _key(renderer, doc) in pool:
+            yield Hit(
+                doc_id=doc_id,
+                code="evaluated_docs_in_shots",
+                where=task.config.where("fewshot_split"),
+                what="evaluated documents are also in the split of few-shot examples",
+                hint="remove them from the few-shot split",
+            )
+
+
+def _key(renderer: Renderer, doc: Doc) -> tuple[str, tuple[str, ...]] | None:
+    """The question and the choices of a document; None where they cannot be read."""
+    fields = renderer.fields(doc)
+    raw = renderer.form.config.format is not None
+    try:
+        question, choices = (fields.raw_question, fields.raw_choices) if raw else (fields.question, fields.choices)
+    except MultiformError:
+        return None
+    return str(question).strip(), tuple(choices or ())

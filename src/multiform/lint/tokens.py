@@ -1,0 +1,226 @@
+"""Checks that need a tokenizer: the tokens of labels, of the border of prompt and answer, and of whole prompts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from multiform.errors import ModelError, UsageError, shorten
+from multiform.forms import Sample
+from multiform.forms.prompt import chat_messages
+from multiform.lint.codes import Code
+from multiform.lint.finding import Finding, Hit
+from multiform.lint.prompts import Prompts, are_labels
+from multiform.requests import GenerationRequest, LoglikelihoodRequest
+
+if TYPE_CHECKING:  # a tokenizer is only needed where one is named
+    from multiform.forms import ChatTemplate
+    from multiform.inference.plan import Tokens
+    from multiform.models.tokenizer import Encoder
+
+#: The keys of a task that messages come from.
+_KEYS = {"system": "description", "user": "doc_to_text", "assistant": "doc_to_target"}
+#: So many documents are tokenized at a time.
+_CHUNK = 64
+#: Tokens of a completion where a task does not limit it.
+_MAX_GEN_TOKS = 256
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tokenizer:
+    """A tokenizer, its chat template, and how many tokens its model reads, where that is known."""
+
+    encoder: Encoder
+    max_length: int | None
+    chat_template: ChatTemplate | None
+
+    @classmethod
+    def load(cls, name: str, *, max_length: int | None = None) -> Tokenizer:
+        """The tokenizer of a folder or of the hub, or of the bundled model for "bundled"; no model is loaded."""
+        from multiform.models.chat import ChatTemplate as TokenizerChat
+        from multiform.models.tokenizer import load_encoder
+
+        try:
+            encoder = load_encoder(_folder(name), None, None)
+        except ModelError as error:
+            raise UsageError(error.what, where="--tokenizer", hint="give a folder or a hub name") from error
+        tokenizer: Any = encoder.tokenizer
+        limit = getattr(tokenizer, "model_max_length", None)
+        known = int(limit) if limit is not None and limit < 10**12 else None  # no limit is a number of thirty digits
+        chat = TokenizerChat(tokenizer=tokenizer, model=name, apply=tokenizer.apply_chat_template)
+        template = chat.apply_chat_template if tokenizer.chat_template else None
+        return cls(encoder=encoder, max_length=max_length or known, chat_template=template)
+
+
+def _folder(name: str) -> str:
+    if name != "bundled":
+        return name
+    from multiform.models.hf.bundled import bundled_folder
+
+    return str(bundled_folder())
+
+
+def token_findings(prompts: Prompts, tokenizer: Tokenizer) -> list[Finding]:
+    """The labels that every document has in common: whether each is one token, and all have the same number."""
+    task, config = prompts.task, prompts.task.config
+    ranked = {sample.choices for sample in prompts.samples if len(sample.choices) > 1}
+    longest = max(ranked, key=len, default=())
+    shared = all(longest[: len(choices)] == choices for choices in ranked)
+    if not longest or not shared or task.renderer.several_inputs:
+        return []
+    sample = next(sample for sample in prompts.samples if sample.choices == longest)
+    numbers = dict(zip(longest, (scored for _, _, scored in _borders(sample, tokenizer.encoder)), strict=False))
+    shown = ", ".join(f"{shorten(choice, 20)} {number}" for choice, number in numbers.items())
+    scores_labels = config.format.scored == "labels" if config.format is not None else are_labels(longest)
+    problems: dict[Code, tuple[str, str]] = {}
+    if scores_labels and any(number > 1 for number in numbers.values()):
+        what = "labels that are scored have several tokens"
+        problems["label_not_one_token"] = what, "choose other labels, or another target_delimiter"
+    if len(set(numbers.values())) > 1:
+        what = "answers that all documents share differ in their number of tokens"
+        problems["uneven_labels"] = what, "choose answers of equal length, or score acc_norm"
+    return [
+        Finding(
+            code=code,
+            task=config.base_name,
+            form=task.name,
+            where=config.where("formats" if config.format is not None else "doc_to_choice"),
+            what=what,
+            hint=hint,
+            example=f"tokens: {shown}",
+        )
+        for code, (what, hint) in problems.items()
+    ]
+
+
+def _borders(sample: Sample, encoder: Encoder) -> Iterator[tuple[LoglikelihoodRequest, bool, int]]:
+    """Each scored continuation: its request, whether a token spans its border, and its number of tokens.
+
+    White space at the end of a context, such as the line break of a chat template, is scored with the continuation
+    but is no part of it.
+    """
+    from multiform.models.tokenizer import move_whitespace
+
+    asked = (instance.request for instance in sample.instances)
+    requests = [request for request in asked if isinstance(request, LoglikelihoodRequest) and request.context]
+    moved = {request: move_whitespace(request.context, request.continuation) for request in requests}
+    texts = [text for request in requests for text in (request.context, moved[request][0])]
+    encoded = encoder.encode([*texts, *(request.context + request.continuation for request in requests)])
+    for request, (context, _) in moved.items():
+        spaced, stripped = encoded[request.context], encoded[context]
+        whole = encoded[request.context + request.continuation]
+        before = max(_common(whole, spaced), _common(whole, stripped))
+        yield request, _common(whole, stripped) < len(stripped), len(whole) - before
+
+
+def _common(whole: Tokens, context: Tokens) -> int:
+    """How many tokens two texts have in common at their beginning."""
+    pairs = enumerate(zip(whole, context, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(whole), len(context)))
+
+
+def token_hits(prompts: Prompts, tokenizer: Tokenizer) -> Iterator[Hit]:
+    """Tokens across borders, two first tokens, prompts that are too long, and what a chat template strips."""
+    for start in range(0, len(prompts.samples), _CHUNK):
+        samples = prompts.samples[start : start + _CHUNK]
+        yield from _border_hits(prompts, samples, tokenizer)
+        yield from _length_hits(prompts, samples, tokenizer)
+    yield from _bos_hits(prompts, tokenizer)
+    if prompts.chat:
+        yield from _chat_hits(prompts)
+
+
+def _border_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokenizer) -> Iterator[Hit]:
+    for sample in samples:
+        spanning = next((request for request, spans, _ in _borders(sample, tokenizer.encoder) if spans), None)
+        if spanning is not None:
+            joint = shorten(spanning.context[-15:], 40), shorten(spanning.continuation[:15], 40)
+            yield Hit(
+                doc_id=sample.doc_id,
+                code="token_across_border",
+                where=prompts.task.config.where("target_delimiter"),
+                what="a token spans the border of prompt and answer",
+                hint="let the answer begin with a space, and the prompt end without one",
+                example=f"{joint[0]} + {joint[1]}",
+            )
+
+
+def _length_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokenizer) -> Iterator[Hit]:
+    if tokenizer.max_length is None:
+        return
+    requests = [(sample.doc_id, instance.request) for sample in samples for instance in sample.instances]
+    texts = {
+        request: request.context + getattr(request, "continuation", "")
+        for _, request in requests
+        if isinstance(request, LoglikelihoodRequest | GenerationRequest)
+    }
+    encoded = tokenizer.encoder.encode(texts.values())
+    longest: dict[int, int] = {}
+    for doc_id, request in requests:
+        if request in texts:
+            room = _room(request)
+            longest[doc_id] = max(longest.get(doc_id, 0), len(encoded[texts[request]]) + room)
+    for doc_id, length in longest.items():
+        if length > tokenizer.max_length:
+            yield Hit(
+                doc_id=doc_id,
+                code="truncated_prompts",
+                where=prompts.task.config.where("num_fewshot"),
+                what=f"prompts and completions are longer than the {tokenizer.max_length} tokens that the model reads",
+                hint="use fewer few-shot examples or a smaller max_gen_toks",
+                example=f"{length} tokens",
+            )
+
+
+def _room(request: Any) -> int:
+    """Tokens beside those of the text: those of a completion; the last token of a scored text is no input."""
+    if isinstance(request, GenerationRequest):
+        return int(request.gen_kwargs.get("max_gen_toks", _MAX_GEN_TOKS))
+    return -1
+
+
+def _bos_hits(prompts: Prompts, tokenizer: Tokenizer) -> Iterator[Hit]:
+    bos, token = tokenizer.encoder.tokenizer.bos_token, tokenizer.encoder.tokenizer.bos_token_id
+    if not isinstance(bos, str) or not bos:
+        return
+    written = {sample.doc_id: sample.prompt for sample in prompts.samples}
+    for probe in prompts.probes:
+        prompt = written[probe.doc_id]
+        begin = tokenizer.encoder.encode([prompt])[prompt][:2].tolist()
+        own = next((message for message in probe.turns if bos in message.content), None)
+        if begin == [token, token] or own is not None:
+            text = prompt if own is None else own.content
+            yield Hit(
+                doc_id=probe.doc_id,
+                code="doubled_bos",
+                where=prompts.task.config.where(
+                    "description" if own is not None and own.role == "system" else "doc_to_text"
+                ),
+                what=f"the prompt's text has the token {shorten(bos, 30)}, which is added to prompts",
+                hint="remove it from the text",
+                example=shorten(text[:60], 80),
+            )
+
+
+def _chat_hits(prompts: Prompts) -> Iterator[Hit]:
+    template = prompts.chat_template
+    assert template is not None
+    multiturn = prompts.task.form.settings.multiturn
+    for probe in prompts.probes:
+        messages = chat_messages(probe.turns, multiturn=multiturn)
+        written = template(messages, add_generation_prompt=messages[-1]["role"] != "assistant")
+        for message in messages:
+            text = message["content"]
+            if text in written:
+                continue
+            lost = "white space around" if text.strip() in written else "a part of"
+            yield Hit(
+                doc_id=probe.doc_id,
+                code="chat_template_strips",
+                where=prompts.task.config.where(_KEYS[message["role"]]),
+                what=f"the chat template strips {lost} the {message['role']}'s message",
+                hint="keep white space at its ends out of it, or check that nothing depends on it",
+                example=shorten(text[-60:], 90),
+            )
+            break

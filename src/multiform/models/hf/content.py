@@ -1,0 +1,112 @@
+"""Content: hashes of the files of a model; those of large files are remembered until the file changes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import secrets
+import time
+from pathlib import Path
+
+from multiform.paths import cache_root
+
+logger = logging.getLogger("multiform")
+
+WEIGHTS = (".safetensors", ".bin", ".gguf", ".pt", ".pth", ".h5")
+TEXTS = (".json", ".jinja", ".txt", ".model", ".py")
+#: Smaller files are read each time.
+REMEMBERED_BYTES = 1_000_000
+#: Reading more takes seconds, and the log says what is going on.
+LARGE_BYTES = 2_000_000_000
+#: The resolution of the coarsest file system clock, in nanoseconds: two writes within it may have the same time.
+TICK = 2_000_000_000
+
+#: What changes with the content of a file: size, times of the last change in nanoseconds, and inode.
+Stamp = list[int]
+
+
+def fingerprint(folder: Path, *, gguf_file: str | None = None) -> str:
+    """A short hash of the content of a model folder: its texts and weights, or of the weights one GGUF file alone."""
+    kinds = TEXTS if gguf_file else TEXTS + WEIGHTS
+    files = sorted(path for path in folder.iterdir() if path.suffix in kinds and path.is_file())
+    if gguf_file:
+        files.append(folder / gguf_file)
+    content = "\n".join(f"{path.name} {digest}" for path, digest in zip(files, content_hashes(files), strict=True))
+    return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def foreign_code(folder: Path) -> list[str]:
+    """The hub repositories with the code that the configuration files of a folder name, such as ["org/code"].
+
+    A class is "modeling_x.Model" in the folder itself, or "org/code--modeling_x.Model" in another repository.
+    """
+    repositories: set[str] = set()
+    for name in ("config.json", "tokenizer_config.json"):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # loading the model will report what is wrong
+            classes = json.loads((folder / name).read_text(encoding="utf-8")).get("auto_map") or {}
+            for value in classes.values():
+                names = value if isinstance(value, list) else [value]
+                repositories |= {str(each).partition("--")[0] for each in names if "--" in str(each)}
+    return sorted(repositories)
+
+
+def content_hashes(files: list[Path]) -> list[str]:
+    """The SHA-256 of each file's content.
+
+    A hash is remembered with the file's path, size, times and inode, so that gigabytes of weights are read once, and
+    again only after a change.
+    """
+    remembered = _load()
+    new: dict[str, tuple[Stamp, str]] = {}
+    digests: list[str] = []
+    for file in files:
+        path = str(file.resolve())
+        stamp = _stamp(path)
+        known = remembered.get(path)
+        if known and known[0] == stamp:
+            digests.append(known[1])
+            continue
+        if stamp[0] >= LARGE_BYTES:
+            logger.info("reading %s, to tell its weights from others", path)
+        started = time.time_ns()
+        with file.open("rb") as content:
+            digests.append(hashlib.file_digest(content, "sha256").hexdigest())
+        unchanged = stamp == _stamp(path) and max(stamp[1:3]) < started - TICK
+        if stamp[0] >= REMEMBERED_BYTES and unchanged:
+            new[path] = stamp, digests[-1]
+    if new:
+        _save({path: known for path, known in remembered.items() if os.path.exists(path)} | new)
+    return digests
+
+
+def _stamp(path: str) -> Stamp:
+    status = os.stat(path)
+    return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
+
+
+def _cache_file() -> Path:
+    return cache_root() / "models" / "hashes.json"
+
+
+def _load() -> dict[str, tuple[Stamp, str]]:
+    try:
+        stored = json.loads(_cache_file().read_text())
+        return {str(path): (list(stamp), str(digest)) for path, (stamp, digest) in stored.items()}
+    except (OSError, RuntimeError, ValueError, TypeError, AttributeError):  # none yet, or it is damaged
+        return {}
+
+
+def _save(hashes: dict[str, tuple[Stamp, str]]) -> None:
+    """Replace the cache file as a whole; what another process adds at the same time is computed again next time."""
+    with contextlib.suppress(OSError, RuntimeError):  # a full or read-only disk: the files are read again next time
+        path = _cache_file()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+        try:
+            temporary.write_text(json.dumps(hashes))
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)

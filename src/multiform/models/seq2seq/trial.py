@@ -1,0 +1,74 @@
+"""Trials of an encoder-decoder model: whether batches give what the model itself gives each sequence alone."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from multiform.inference.counters import Counters
+from multiform.inference.decode.processors import greedy_config
+from multiform.inference.device import device_of
+from multiform.inference.trial.scoring import attempt, tolerance
+from multiform.inference.trial.sequences import trial_tokens
+from multiform.models.seq2seq.scoring import Row, batch_logits, decoder_tokens, plain_logits, right_padded
+
+#: Verdicts: sequences go into one batch, each is computed alone, or each alone and without a cache.
+TOGETHER, ALONE, UNCACHED = "together", "alone", "uncached"
+#: Tokens that each sequence of a trial gets.
+STEPS = 4
+
+
+def scores_together(model: PreTrainedModel, length: int) -> str:
+    """Whether contexts of up to `length` tokens can be scored in one batch."""
+    continuations = [_tokens(model, size, seed=size) for size in (8, 3, 5)]
+    rows = [
+        Row(tuple(context), tuple(decoder_tokens(model, continuation)))
+        for context, continuation in zip(_contexts(model, length), continuations, strict=True)
+    ]
+    together = attempt(lambda: batch_logits(model, rows, Counters()))
+    alone = attempt(lambda: [plain_logits(model, row, Counters())[0] for row in rows])
+    if together is None or alone is None:
+        return ALONE
+    agree = all(_is_close(model, ours[: len(each)], each) for ours, each in zip(together, alone, strict=True))
+    return TOGETHER if agree else ALONE
+
+
+def decodes_together(model: PreTrainedModel, length: int) -> str:
+    """Whether completions of contexts of up to `length` tokens can be generated in one batch."""
+    contexts = _contexts(model, length)
+    alone = attempt(lambda: [_generated(model, [context])[0] for context in contexts])
+    if alone is None:  # as with ProphetNet, whose decoder takes no cached positions
+        return UNCACHED
+    together = attempt(lambda: _generated(model, contexts))
+    if together is None:
+        return ALONE
+    agree = all(_is_close(model, ours, each) for ours, each in zip(together, alone, strict=True))
+    return TOGETHER if agree else ALONE
+
+
+@torch.inference_mode()
+def _generated(model: PreTrainedModel, contexts: Sequence[Sequence[int]]) -> list[Tensor]:
+    """The logits (step, vocabulary) by which `generate` chooses the first tokens for each context."""
+    ids, mask = (tensor.to(device_of(model)) for tensor in right_padded(contexts))
+    config = greedy_config(model, STEPS, pad_token_id=0)
+    config.update(min_new_tokens=STEPS, return_dict_in_generate=True, output_logits=True)
+    output = model.generate(input_ids=ids, attention_mask=mask, generation_config=config)
+    return list(torch.stack(output.logits, 1).float())
+
+
+def _contexts(model: PreTrainedModel, length: int) -> list[list[int]]:
+    return [_tokens(model, max(1, size), seed=size) for size in (length, length // 2, length // 3)]
+
+
+def _tokens(model: PreTrainedModel, count: int, *, seed: int) -> list[int]:
+    tokens = trial_tokens(model.config.get_text_config(decoder=True))
+    return random.Random(seed).choices(tokens, k=count)
+
+
+def _is_close(model: PreTrainedModel, ours: Tensor, expected: Tensor) -> bool:
+    scale = expected.abs().max().clamp(min=1.0)
+    return bool((ours - expected).abs().max() <= tolerance(model) * scale)

@@ -1,0 +1,309 @@
+"""The client of a model server: several requests at a time, each sent again after a failure that may pass."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+import httpx
+
+from multiform.errors import ModelError
+from multiform.models.servers.exchange import (
+    LONGEST_ANSWER,
+    FailedAttemptError,
+    Limits,
+    NoConnectionError,
+    RefusedError,
+    exchange,
+)
+from multiform.models.servers.schedule import Job, Schedule
+from multiform.models.servers.secrets import Redactor, shown_url, url_secrets
+from multiform.requests import FailedRequest
+from multiform.stopping import stop_requested
+
+logger = logging.getLogger("multiform")
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+#: What workers report: a result with the position of its request, or an error that ends all.
+_Report = tuple[int, Any] | Exception
+
+#: Seconds before the second attempt, where the server does not name any; doubled with each further attempt.
+FIRST_WAIT = 0.5
+#: The longest wait between two attempts, whatever the server asks for.
+LONGEST_WAIT = 60.0
+#: Seconds for which a server is waited for that was never there: its address may be wrong.
+FIRST_CONTACT = 20.0
+#: Seconds between two looks at whether the run is to stop, while no answer comes.
+_GLANCE = 0.2
+#: Seconds for which a server that has answered a probe counts as well.
+_WELL = 5.0
+_HINTS = {
+    403: "check what the key may do",
+    404: "check base_url and model",
+}
+_AGAIN = "check the server; the answers so far are stored, so run the same command again to go on"
+
+
+class Client:
+    """One endpoint of a server.
+
+    `timeout` bounds one attempt and `deadline` all attempts at one request, in seconds. A request that fails while
+    the server answers others is sent again at most `max_retries` times; a server that answers nobody is waited for
+    until the deadline. `num_concurrent` is the most requests in flight. `probe` is a small request that every
+    working server answers: it tells a request that cannot be answered from a server that answers none.
+    Secrets are sent as headers and parameters of the URL, and shown nowhere.
+    """
+
+    def __init__(
+        self,
+        *,
+        url: httpx.URL,
+        headers: Mapping[str, str] | None = None,
+        secrets: Iterable[str] = (),
+        timeout: float = 300.0,
+        deadline: float = 900.0,
+        max_retries: int = 5,
+        num_concurrent: int = 8,
+        probe: Mapping[str, Any] | None = None,
+        key_hint: str = "give api_key",
+    ) -> None:
+        self.url = url
+        self.timeout = timeout
+        self.deadline = deadline
+        self.max_retries = max_retries
+        self.num_concurrent = num_concurrent
+        self.probe = probe
+        self._headers = {"Content-Type": "application/json", **(headers or {})}
+        self._hints = {**_HINTS, 401: key_hint}
+        self._redact = Redactor([*url_secrets(url), *secrets])
+        self._random = random.Random()  # for jitter: the shared generator belongs to the tasks
+        self._is_there = False
+        self._has_answered = False
+        self._well_until = 0.0
+
+    def __repr__(self) -> str:
+        return f"<Client of {self.shown}>"
+
+    @property
+    def shown(self) -> str:
+        """The URL without its secrets."""
+        return shown_url(self.url)
+
+    def ask(
+        self,
+        items: Sequence[Item],
+        payload: Callable[[Item], Mapping[str, Any]],
+        read: Callable[[Item, Any], Result],
+    ) -> Iterator[tuple[int, Result | FailedRequest]]:
+        """What `read` makes of the server's response to each item, in the order in which the responses come.
+
+        A ModelError of `read` is a response that is not as it should be: the request is sent again. An item whose
+        request fails for good yields a `FailedRequest`. When the server fails or the run is to stop, nothing more is
+        sent; what is in flight is waited for and yielded before the error is raised, or the iteration ends.
+        """
+        if not items:
+            return
+        schedule = Schedule(len(items), min(self.num_concurrent, len(items)))
+        reports: SimpleQueue[_Report | None] = SimpleQueue()  # None from a worker that has ended
+
+        def work(http: httpx.Client) -> None:
+            with http:
+                try:
+                    while (job := schedule.take()) is not None:
+                        item = items[job.index]
+                        report = self._outcome(http, schedule, job, partial(payload, item), partial(read, item))
+                        if isinstance(report, Exception):
+                            schedule.stop()
+                        if report is not None:
+                            reports.put(report)
+                finally:
+                    reports.put(None)
+
+        certificates = self._certificates()
+        working = min(self.num_concurrent, len(items))
+        failure: Exception | None = None
+        try:
+            for _ in range(working):
+                # Daemons, so that a second interrupt does not wait for a slow server.
+                threading.Thread(target=work, args=(self._http(certificates),), daemon=True).start()
+            for report in _reported(reports, schedule, working):
+                if isinstance(report, Exception):
+                    failure = failure or report
+                else:
+                    yield report
+            if failure is not None:
+                raise failure
+        finally:
+            schedule.stop()
+
+    def single(
+        self,
+        payload: Mapping[str, Any] | None,
+        read: Callable[[Any], Result],
+        *,
+        url: httpx.URL | None = None,
+        attempts: int | None = None,
+    ) -> Result | None:
+        """What `read` makes of the response to one request by itself, a GET where it has no payload.
+
+        None where the server refuses it, or does not answer it as it should in so many attempts; an error where
+        there is no server, no such model, or the key is wrong.
+        """
+        most = self.max_retries + 1 if attempts is None else attempts
+        content = None if payload is None else json.dumps(payload).encode()
+        started, sent = time.monotonic(), 0
+        with self._http(self._certificates()) as http:
+            while True:
+                sent += 1
+                try:
+                    return self._read(self._exchange(http, content, url), read)
+                except RefusedError as refusal:
+                    if content is not None and refusal.status in (401, 403, 404):
+                        raise self._error(refusal) from refusal
+                    return None
+                except FailedAttemptError as failed:
+                    wait = self._wait(failed, sent)
+                    late = self.max_retries == 0 or time.monotonic() + wait - started > self._patience()
+                    if failed.busy and late:
+                        raise self._error(failed, sent) from failed
+                    if not failed.busy and (late or sent >= most):
+                        return None
+                    self._log(failed, wait)
+                    time.sleep(wait)
+
+    def _outcome(
+        self,
+        http: httpx.Client,
+        schedule: Schedule,
+        job: Job,
+        payload: Callable[[], Mapping[str, Any]],
+        read: Callable[[Any], Any],
+    ) -> _Report | None:
+        """Send a request once: its result, a `FailedRequest`, or an error; None where it is sent again later."""
+        try:
+            content = json.dumps(payload()).encode()
+            result = self._read(self._exchange(http, content), read)
+        except FailedAttemptError as failed:
+            return self._after_failure(http, schedule, job, failed)
+        except RefusedError as refusal:
+            healthy = self._is_healthy(http, schedule, job)
+            schedule.dropped()
+            return (job.index, self._failed(refusal, job)) if healthy else self._error(refusal)
+        except Exception as error:  # noqa: BLE001  (it is raised where the results are read)
+            schedule.dropped()
+            return error
+        schedule.answered(job, slow=time.monotonic() - job.sent > self.timeout / 2)
+        return job.index, result
+
+    def _read(self, answer: Any, read: Callable[[Any], Result]) -> Result:
+        """What `read` makes of an answer; one that is not as it should be is a failed attempt."""
+        try:
+            return read(answer)
+        except ModelError as error:
+            raise FailedAttemptError(error.what) from error
+
+    def _after_failure(
+        self, http: httpx.Client, schedule: Schedule, job: Job, failed: FailedAttemptError
+    ) -> _Report | None:
+        """Send the request again later; where that is over, it has failed, or the server has."""
+        wait = self._wait(failed, job.attempts)
+        late = self.max_retries == 0 or time.monotonic() + wait - job.first_sent > self._patience()
+        exhausted = not failed.busy and job.attempts > self.max_retries
+        if exhausted or late:
+            if self._is_healthy(http, schedule, job):
+                schedule.dropped()
+                return job.index, self._failed(failed, job)
+            if late:
+                schedule.dropped()
+                return self._error(failed, job.attempts)
+        self._log(failed, wait)
+        schedule.retry(job, wait, overloaded=failed.overloaded, pause=failed.wait is not None and failed.busy)
+        return None
+
+    def _is_healthy(self, http: httpx.Client, schedule: Schedule, job: Job) -> bool:
+        """Whether the server answers others: since the job was sent, or the probe now."""
+        now = time.monotonic()
+        if schedule.last_answer > job.sent or now < self._well_until:
+            return True
+        if self.probe is None:
+            return self._has_answered
+        try:
+            self._exchange(http, json.dumps(self.probe).encode())
+        except (FailedAttemptError, RefusedError):
+            return False
+        self._well_until = time.monotonic() + _WELL
+        return True
+
+    def _exchange(self, http: httpx.Client, content: bytes | None, url: httpx.URL | None = None) -> Any:
+        method = "GET" if content is None else "POST"
+        limits = Limits(seconds=self.timeout, size=LONGEST_ANSWER)
+        try:
+            answer = exchange(http, method, url or self.url, content, limits)
+        except NoConnectionError:
+            raise
+        except (FailedAttemptError, RefusedError):
+            self._is_there = True
+            raise
+        self._is_there = self._has_answered = True
+        return answer
+
+    def _patience(self) -> float:
+        """The seconds after which a request is not sent again."""
+        return self.deadline if self._is_there else min(self.deadline, FIRST_CONTACT)
+
+    def _wait(self, failed: FailedAttemptError, attempts: int) -> float:
+        """Seconds until the next attempt, not the same for all that failed together."""
+        if failed.wait is not None:
+            return min(failed.wait, LONGEST_WAIT) + self._random.uniform(0, FIRST_WAIT)
+        return min(FIRST_WAIT * 2.0 ** min(attempts - 1, 20), LONGEST_WAIT) * self._random.uniform(0.5, 1)
+
+    def _failed(self, why: Exception, job: Job) -> FailedRequest:
+        return FailedRequest(reason=self._clean(str(why)), retried=job.attempts - 1)
+
+    def _error(self, why: Exception, attempts: int = 0) -> ModelError:
+        what = self._clean(str(why))
+        if isinstance(why, RefusedError):
+            hint = self._hints.get(why.status, "check the model's arguments and the prompt")
+            return ModelError(what, where=self.shown, hint=hint)
+        return ModelError(
+            f"{what} after {attempts} attempt{'s' if attempts > 1 else ''}", where=self.shown, hint=_AGAIN
+        )
+
+    def _log(self, failed: FailedAttemptError, wait: float) -> None:
+        logger.info("%s: %s; trying again in %.1f s", self.shown, self._clean(str(failed)), wait)
+
+    def _clean(self, text: str) -> str:
+        """A message of the server: without secrets and control characters, and not too long."""
+        shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in self._redact(text))
+        return shown if len(shown) <= 500 else shown[:499] + "…"
+
+    def _certificates(self) -> ssl.SSLContext | bool:
+        """The certificates that the server is checked with, read once for all connections."""
+        return httpx.create_ssl_context() if self.url.scheme == "https" else False
+
+    def _http(self, certificates: ssl.SSLContext | bool) -> httpx.Client:
+        return httpx.Client(headers=self._headers, timeout=self.timeout, verify=certificates)
+
+
+def _reported(reports: SimpleQueue[_Report | None], schedule: Schedule, workers: int) -> Iterator[_Report]:
+    """What so many workers report, until all have ended; when the run is to stop, nothing more is sent."""
+    while workers:
+        if stop_requested():
+            schedule.stop()
+        try:
+            report = reports.get(timeout=_GLANCE)
+        except Empty:
+            continue
+        if report is None:
+            workers -= 1
+        else:
+            yield report

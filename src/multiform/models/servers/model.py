@@ -1,0 +1,263 @@
+"""ServerModel: what models on a server share, whatever protocol it speaks; and ChatServer, for those that chat."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, NoReturn
+
+import httpx
+
+from multiform.errors import UsageError, shorten
+from multiform.hashing import short_hash
+from multiform.models.arguments import ArgumentRules, Refusal, argument_names
+from multiform.models.base import LOCAL_ARGUMENTS, Model, no_loglikelihoods
+from multiform.models.servers.client import Client
+from multiform.models.servers.fingerprint import PROBE, PROBE_TOKENS, described_model
+from multiform.models.servers.secrets import HIDDEN, header_value, url_secrets, without_userinfo
+from multiform.requests import (
+    ChatText,
+    Completion,
+    FailedRequest,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Response,
+    RollingRequest,
+)
+
+_CERTIFICATES = "set SSL_CERT_FILE to the certificate of the server's authority"
+#: Arguments of lm-eval's server models.
+RENAMED = {
+    "pretrained": "model",
+    "header": "headers",
+    "auth_token": "api_key",
+    "custom_prefix_token_id": "prefix_token_id",
+}
+WITHOUT_EFFECT = {
+    "tokenizer_backend": "a tokenizer that is named is one of transformers",
+    "truncate": "prompts that are too long are cut at the left where a tokenizer is named",
+    "revision": "the tokenizer is the newest one",
+    "use_fast_tokenizer": "the tokenizer is the one that transformers gives",
+    "eos_string": "the server ends texts",
+    "max_images": "all images of a prompt are sent",
+    "max_gen_toks": "the task or --gen_kwargs says it",
+}
+_REFUSED = {
+    "ca_cert_path": Refusal(hint=_CERTIFICATES, when=lambda value: True),
+    "verify_certificate": Refusal(hint=_CERTIFICATES, when=lambda value: value is False),
+}
+RULES = ArgumentRules(renamed=RENAMED, without_effect=WITHOUT_EFFECT, ignored=LOCAL_ARGUMENTS, refused=_REFUSED)
+#: A chat server counts tokens itself.
+_COUNTED = dict.fromkeys(("tokenizer", "max_length", "tokenized_requests"), "the server counts tokens itself")
+CHAT_RULES = ArgumentRules(
+    renamed=RENAMED, without_effect={**WITHOUT_EFFECT, **_COUNTED}, ignored=LOCAL_ARGUMENTS, refused=_REFUSED
+)
+
+
+#: How often a server is asked for its models.
+_LIST_ATTEMPTS = 3
+
+
+class ServerModel(Model):
+    """A model that a server runs.
+
+    `base_url` is the server's ``.../v1`` or the endpoint itself; by default that of the environment variable
+    `url_env`, or `default_url`. The key comes from the environment variable `api_key_env` unless `api_key` is
+    given. At most `num_concurrent` requests are sent at a time, fewer while the server is overloaded. `timeout`
+    is for one attempt and `deadline` for all attempts at one request, in seconds; `max_retries` is how often a
+    request is sent again while the server answers others. With ``fingerprint=false``, stored responses are known by
+    the server's URL and the model's name alone, not by what the server says about itself.
+    """
+
+    handles_stop = True
+
+    kind: ClassVar[str]
+    default_url: ClassVar[str]
+    url_env: ClassVar[str]
+    key_env: ClassVar[str]
+    #: The path of a server whose URL has none.
+    root_path: ClassVar[str] = ""
+    #: Ends of a URL that name an endpoint.
+    endpoints: ClassVar[Collection[str]]
+
+    def __init__(
+        self,
+        *,
+        model: str = "",
+        base_url: str | None = None,
+        api_key: str | None = None,
+        api_key_env: str | None = None,
+        num_concurrent: int = 8,
+        max_retries: int = 5,
+        timeout: float = 300,
+        deadline: float = 900,
+        headers: Mapping[str, str] | None = None,
+        fingerprint: bool = True,
+    ) -> None:
+        if not model:
+            hint = f"name it: --model_args model=NAME,base_url={self.default_url}"
+            raise UsageError(f"the model '{self.kind}' needs the argument 'model'", hint=hint)
+        self.name = str(model)
+        self.fingerprinted = bool(fingerprint)
+        root = server_root(base_url or os.environ.get(self.url_env) or self.default_url, self.endpoints, self.root_path)
+        self.root, basic = without_userinfo(root)
+        key = header_value(api_key or os.environ.get(api_key_env or self.key_env, ""), "the key")
+        if headers is not None and not isinstance(headers, Mapping):
+            raise UsageError("headers are not names with values", hint='give e.g. {"headers": {"X-Team": "evals"}}')
+        given = {str(name): header_value(value, f"the header {name}") for name, value in (headers or {}).items()}
+        sent = {**self.auth(key), **basic, **given}
+        self.client = Client(
+            url=self._url(self.path()),
+            headers=sent,
+            secrets=[key, *url_secrets(root), *basic.values(), *given.values()],
+            timeout=at_least(0.001, timeout, "timeout"),
+            deadline=at_least(0, deadline, "deadline"),
+            max_retries=int(at_least(0, max_retries, "max_retries")),
+            num_concurrent=int(at_least(1, num_concurrent, "num_concurrent")),
+            probe=self.probe_payload(),
+            key_hint=f"set ${api_key_env or self.key_env}, or give api_key",
+        )
+        self._arguments = {
+            "model": self.name,
+            "base_url": self.client.shown,
+            **({"api_key": HIDDEN} if api_key else {}),
+            **({"headers": dict.fromkeys(given, HIDDEN)} if given else {}),
+            "num_concurrent": self.client.num_concurrent,
+            "max_retries": self.client.max_retries,
+            "timeout": self.client.timeout,
+            "deadline": self.client.deadline,
+        }
+
+    @abstractmethod
+    def path(self) -> str:
+        """The path of the endpoint below the server's URL."""
+
+    @abstractmethod
+    def models_path(self) -> str:
+        """The path at which the server describes its models, or this one."""
+
+    @abstractmethod
+    def auth(self, key: str) -> dict[str, str]:
+        """The headers that every request has, with the key where there is one."""
+
+    @abstractmethod
+    def payload(self, request: GenerationRequest) -> dict[str, Any]:
+        """A generation in the terms of the protocol."""
+
+    @abstractmethod
+    def completion(self, request: GenerationRequest, response: Any) -> Completion:
+        """The completion in a response; a ModelError where the response is not as it should be."""
+
+    def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a response says about the model that wrote it."""
+        return {}
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments that change outputs, beside the server and the model."""
+        return {}
+
+    @cached_property
+    def identity(self) -> str:  # type: ignore[override]
+        """The server's address, the model's name, what changes outputs, and what the server says about itself."""
+        settings = [f"{name}={value}" for name, value in self.settings().items()]
+        facts = [f"server={short_hash(self.server_facts)}"] if self.fingerprinted else []
+        return " ".join([self.kind, self.client.shown, self.name, *settings, *facts])
+
+    @cached_property
+    def server_facts(self) -> dict[str, Any]:
+        """What the server says about itself and the model, and how it completes a fixed prompt."""
+        entry = self.client.single(
+            None,
+            lambda answer: described_model(answer, self.name),
+            url=self._url(self.models_path()),
+            attempts=_LIST_ATTEMPTS,  # some servers fail at this and nothing else
+        )
+        probe = self.probe()
+        written = self.client.single(
+            self.probe_payload(), lambda answer: {"probe": self.completion(probe, answer).text, **self.version(answer)}
+        )
+        self.client.probe = None if written is None else self.probe_payload()
+        return {"model": entry or {}, **(written or {})}
+
+    def probe(self) -> GenerationRequest:
+        """A small request that the server answers in the same way as long as it is the same."""
+        return GenerationRequest.of(PROBE, {"max_gen_toks": PROBE_TOKENS})
+
+    def probe_payload(self) -> dict[str, Any]:
+        """The probe in the terms of the protocol."""
+        return self.payload(self.probe())
+
+    def info(self) -> dict[str, Any]:
+        """The arguments without secrets, in place of the original ones, and what the server says about itself."""
+        server = {"server": self.server_facts} if self.fingerprinted else {}
+        return {"model_args": {**self._arguments, **self.settings()}, **server}
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion | FailedRequest]]:
+        return self.client.ask(requests, self.payload, self.completion)
+
+    def _url(self, path: str) -> httpx.URL:
+        return self.root.copy_with(path=f"{self.root.path.rstrip('/')}/{path}")
+
+
+class ChatServer(ServerModel):
+    """A chat model on a server, which generates and gives no log-likelihoods.
+
+    Without a chat template the prompt is one message of the user.
+    """
+
+    scores = False
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+        self._refuse()
+
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+        self._refuse()
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+        """The messages as a text, from which they are sent as messages."""
+        return ChatText.of(messages)
+
+    def _refuse(self) -> NoReturn:
+        raise no_loglikelihoods(self.name, "this form")
+
+
+def resolve_arguments(
+    cls: type[ServerModel], arguments: Mapping[str, Any], rules: ArgumentRules, more: Collection[str] = ()
+) -> dict[str, Any]:
+    """The arguments under the names of the constructors, without those that have no effect."""
+    return rules.resolve(arguments, [*argument_names(cls), *more], where=cls.kind)
+
+
+def server_root(base_url: str, endpoints: Collection[str], root_path: str) -> httpx.URL:
+    """The URL of the server, from that or the URL of one of its endpoints.
+
+    >>> str(server_root("http://localhost/v1/chat/completions", ["/chat/completions"], ""))
+    'http://localhost/v1'
+    >>> str(server_root("https://api.anthropic.com", [], "/v1"))
+    'https://api.anthropic.com/v1'
+    """
+    hint = "give e.g. base_url=http://localhost:8000/v1"
+    try:
+        url = httpx.URL(base_url.strip())
+    except (httpx.InvalidURL, TypeError, AttributeError) as error:
+        raise UsageError("base_url is no URL", hint=hint) from error
+    if url.scheme not in ("http", "https") or not url.host:
+        raise UsageError(f"base_url {shorten(url.host or url.path)} is no http or https URL", hint=hint)
+    root = url.path.rstrip("/")
+    for known in endpoints:
+        root = root.removesuffix(known)
+    return url.copy_with(path=root or root_path or "/")
+
+
+def at_least(least: float, value: Any, name: str) -> float:
+    """The number that an argument is; a UsageError where it is none, or too small."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not number >= least:
+        raise UsageError(f"{name} is {shorten(value)}", hint=f"give a number of {least:g} or more")
+    return number

@@ -1,0 +1,56 @@
+"""What results say about documents that could not be evaluated as they are: failed, or with a truncated prompt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from multiform.results.results import FormResult, GroupResult, Results
+
+#: How many failed documents a printed line names.
+_NAMED = 3
+
+
+def failures_of(entry: FormResult | GroupResult) -> dict[str, Any]:
+    """The failed documents of a form or group for the results file, with the bounds of its scores."""
+    bounds = {key: list(bounds) for key, bounds in entry.bounds.items()}
+    if isinstance(entry, GroupResult):
+        return {"failed": entry.failed, "bounds": bounds}
+    documents = [
+        {"doc_id": doc.doc_id, "reason": doc.reason, "requests": doc.requests, "retried": doc.retried}
+        for doc in entry.failed
+    ]
+    return {"failed": len(entry.failed), "documents": documents, "bounds": bounds}
+
+
+def result_notes(results: Results) -> list[str]:
+    """What is to be known beside the scores, a line for each: that they are partial, failures, truncated prompts."""
+    notes = [] if results.status == "complete" else [f"partial results: the run {_ended(results.status)}"]
+    notes += [_failed(form) for form in results.forms if form.failed]
+    for group in results.groups:
+        if group.failed:
+            notes.append(f"{group.name}: {group.failed} documents failed{_spans(group)}")
+    for form in results.forms:
+        if number := form.truncated_contexts:
+            what = f"the prompts of {number} of {form.n} documents lose their beginning"
+            notes.append(f"{form.name}: {what}, as they do not fit into the model's context")
+    return notes
+
+
+def _ended(status: str) -> str:
+    return "was stopped" if status == "stopped" else "failed"
+
+
+def _failed(form: FormResult) -> str:
+    named = [f"doc {doc.doc_id}: {doc.reason}" for doc in form.failed[:_NAMED]]
+    more = [f"and {len(form.failed) - _NAMED} more"] if len(form.failed) > _NAMED else []
+    counted = any(sample.failure is not None for sample in form.samples)
+    total = form.n if counted else form.n + len(form.failed)
+    done = "count as wrong" if counted else "are left out"
+    line = f"{form.name}: {len(form.failed)} of {total} documents failed and {done} ({'; '.join([*named, *more])})"
+    return line + _spans(form)
+
+
+def _spans(entry: FormResult | GroupResult) -> str:
+    """The bounds of each score in words."""
+    spans = [f"{key.partition(',')[0]} is {low:.4f} to {high:.4f}" for key, (low, high) in entry.bounds.items()]
+    return f"; with these all wrong or all right, {', '.join(spans)}" if spans else ""

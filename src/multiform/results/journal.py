@@ -1,0 +1,139 @@
+"""Journal: what a run leaves on disk while it goes on, so that one that was killed can be looked at.
+
+    run_<key>.json              its state, when it began, and how many documents are scored
+    partial_samples_<key>.jsonl the documents that are scored, in the order in which they were
+    partial_results_<key>.json  their scores, where the run was stopped or failed
+
+The key is the same whenever the same forms are run on the same model: a run that goes on replaces the files of the one
+before, and a run that is complete removes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import platform
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, TextIO
+
+from multiform.engine.failures import FailedDoc
+from multiform.errors import MultiformError
+from multiform.forms import ScoredSample
+from multiform.results.export import json_line, to_json, write_json
+from multiform.results.results import Results
+from multiform.results.samples import sample_line
+
+logger = logging.getLogger("multiform")
+
+#: Seconds between two states of a run that are written.
+_PAUSE = 2.0
+
+
+class Journal:
+    """Writes the state of a run, and with `samples` every document as soon as it is scored.
+
+    A disk that cannot be written does not end the run: that is reported once, and the run goes on without a journal.
+    """
+
+    def __init__(
+        self, folder: Path, key: str, *, about: Mapping[str, Any], documents: Mapping[str, int], samples: bool
+    ) -> None:
+        self.state_file = folder / f"run_{key}.json"
+        self.samples_file = folder / f"partial_samples_{key}.jsonl"
+        self.results_file = folder / f"partial_results_{key}.json"
+        self._about = about
+        self._started = datetime.now().isoformat()
+        self._forms = {form: {"documents": number, "scored": 0, "failed": 0} for form, number in documents.items()}
+        self._requests = {"needed": 0, "cached": 0, "answered": 0, "failed": 0}
+        self._with_samples = samples
+        self._samples: TextIO | None = None
+        self._written = 0.0
+        self._begun = False
+        self._working = True
+
+    def begin(self, requests: int, cached: int) -> None:
+        """Replace what an earlier run of the same forms left; a run that asks in rounds begins several times."""
+        self._requests["needed"] += requests
+        self._requests["cached"] += cached
+        if not self._begun:
+            self._begun = True
+            self._try(self._open)
+        self._write_state("running")
+
+    def answered(self, failed: bool) -> None:
+        self._requests["failed" if failed else "answered"] += 1
+        if time.monotonic() - self._written > _PAUSE:
+            self._write_state("running")
+
+    def scored(self, form: str, samples: Sequence[ScoredSample]) -> None:
+        self._forms[form]["scored"] += 1
+        if self._samples is not None:
+            lines = [json_line({"form": form, **sample_line(sample)}) + "\n" for sample in samples]
+            self._try(partial(self._samples.writelines, lines))
+
+    def failed(self, form: str, doc: FailedDoc) -> None:
+        self._forms[form]["failed"] += 1
+
+    def complete(self) -> None:
+        """Remove the files: the results of the run say more."""
+        self._close()
+        self._remove()
+
+    def end(self, status: str, results: Results | None = None) -> list[Path]:
+        """Close a run that is not complete; returns the files that show how far it came."""
+        self._close()
+        if results is not None:
+            self._try(lambda: write_json(self.results_file, to_json(results)))
+        self._write_state(status)
+        return [file for file in self._files if file.exists()]
+
+    @property
+    def _files(self) -> Sequence[Path]:
+        return self.state_file, self.results_file, self.samples_file
+
+    def _remove(self) -> None:
+        for file in self._files:
+            with contextlib.suppress(OSError):
+                file.unlink(missing_ok=True)
+
+    def _open(self) -> None:
+        self.state_file.parent.mkdir(parents=True, exist_ok=True)
+        self.results_file.unlink(missing_ok=True)
+        self.samples_file.unlink(missing_ok=True)
+        if self._with_samples:
+            # A line is on disk as soon as it is written.
+            self._samples = self.samples_file.open("w", encoding="utf-8", errors="backslashreplace", buffering=1)
+
+    def _close(self) -> None:
+        if self._samples is not None:
+            self._try(self._samples.close)
+            self._samples = None
+
+    def _write_state(self, status: str) -> None:
+        self._written = time.monotonic()
+        state = {
+            "status": status,
+            "started": self._started,
+            "updated": datetime.now().isoformat(),
+            **self._about,
+            "forms": self._forms,
+            "requests": self._requests,
+            "host": platform.node(),
+            "pid": os.getpid(),
+        }
+        self._try(lambda: write_json(self.state_file, state))
+
+    def _try(self, use: Callable[[], object]) -> None:
+        if not self._working:
+            return
+        try:
+            use()
+        except (OSError, MultiformError) as error:
+            self._working = False
+            logger.warning("%s: the state of the run cannot be written: %s; going on", self.state_file, error)
+            self._remove()  # a disk that is full needs the space, and half a file helps nobody

@@ -1,0 +1,52 @@
+"""What the log says about models that cannot share prefixes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import transformers
+
+from multiform.inference.trial.structure import obstacle
+from multiform.models.hf.model import HFModel
+from multiform.requests import GenerationRequest, LoglikelihoodRequest
+
+CONTEXT = "The dog and the cat sat on the mat. A dog is a good dog."
+SLIDES = "its attention slides over 12 tokens"
+
+
+def test_where_only_completions_are_affected_the_log_says_so(
+    tiny: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    model = HFModel(str(tiny("gemma2")))
+    list(model.loglikelihood([LoglikelihoodRequest("The", " dog")]))
+    list(model.generate([GenerationRequest.of(CONTEXT, {"max_gen_toks": 4})]))
+    assert f"completions are generated without shared prefixes, which takes longer: {SLIDES}" in caplog.text
+    assert "prefixes are not shared" not in caplog.text
+
+
+def test_a_reason_is_given_once(tiny: Callable[..., Path], caplog: pytest.LogCaptureFixture) -> None:
+    model = HFModel(str(tiny("gemma2")))
+    list(model.loglikelihood([LoglikelihoodRequest(CONTEXT, " dog")]))
+    list(model.generate([GenerationRequest.of(CONTEXT, {"max_gen_toks": 4})]))
+    assert f"prefixes are not shared, which takes longer: {SLIDES}" in caplog.text
+    assert caplog.text.count(SLIDES) == 1
+
+
+def test_chunked_attention_is_called_that() -> None:
+    """Llama 4 caches keys and values, of a chunk."""
+    config = transformers.Llama4TextConfig(
+        vocab_size=64,
+        hidden_size=16,
+        intermediate_size=16,
+        intermediate_size_mlp=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        head_dim=8,
+        num_local_experts=2,
+        attention_chunk_size=8,
+    )
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    assert obstacle(model) == "its attention is cut into chunks of 8 tokens"

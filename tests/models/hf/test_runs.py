@@ -1,0 +1,70 @@
+"""Local models in runs: logits that are no numbers, contexts that are too long, and a stop in the middle."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+from multiform import GenerationRequest, LoglikelihoodRequest, RollingRequest, evaluate
+from multiform.errors import IncompleteRunError
+from multiform.inference.planner import Planner
+from multiform.models.hf.model import HFModel
+from multiform.requests import Request
+from multiform.results.failures import result_notes
+from multiform.stopping import request_stop, stoppable
+
+
+def test_logits_that_are_no_numbers_give_no_score(tiny: Callable[..., Path], tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny(), tmp_path / "copy"))
+    weights = safetensors.torch.load_file(folder / "model.safetensors")
+    weights = {name: torch.full_like(tensor, torch.nan) for name, tensor in weights.items()}
+    safetensors.torch.save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(IncompleteRunError, match=r"2 of 2 documents failed: .*the log-likelihood is nan"):
+        evaluate(model="hf", model_args={"pretrained": str(folder)}, tasks="quiz@mcqa", limit=2)
+
+
+def test_truncated_contexts_are_counted_also_when_the_responses_are_cached(tiny: Callable[..., Path]) -> None:
+    for _ in range(2):
+        arguments = {"pretrained": str(tiny()), "max_length": 60}
+        results = evaluate(
+            model="hf",
+            model_args=arguments,
+            tasks=["quiz@mcqa", "quiz@generate"],
+            limit=4,
+            gen_kwargs={"max_gen_toks": 4},
+        )
+        assert [form.truncated_contexts for form in results.forms] == [4, 4]
+        assert any(
+            "quiz@mcqa: the prompts of 4 of 4 documents lose their beginning" in x for x in result_notes(results)
+        )
+
+
+QUESTIONS = [f"Question: is {i} + 30 = {i + 30}?" for i in range(40)]
+ASKED: dict[str, list[Request]] = {
+    "loglikelihood": [LoglikelihoodRequest(text, word) for text in QUESTIONS for word in (" yes, it is", " no")],
+    "loglikelihood_rolling": [RollingRequest(text) for text in QUESTIONS],
+    "generate": [GenerationRequest.of(text, {"max_gen_toks": 5}) for text in QUESTIONS],
+}
+
+
+@pytest.mark.parametrize("kind", ["llama", "mamba"])
+@pytest.mark.parametrize("question", list(ASKED))
+def test_a_stop_ends_the_stream_after_what_is_in_flight(
+    kind: str, question: str, tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Planner, "pass_size", 64)
+    model = HFModel(str(tiny(kind)), batch_size=4)
+    ask, requests = getattr(model, question), ASKED[question]
+    every = dict(ask(requests))
+    with stoppable():
+        stream = ask(requests)
+        came = dict([next(stream)])
+        request_stop()
+        came |= dict(stream)
+    assert 1 <= len(came) < len(requests)
+    assert came == {position: every[position] for position in came}
