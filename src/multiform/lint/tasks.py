@@ -8,7 +8,7 @@ from multiform.config import FewshotConfig
 from multiform.fields import Doc
 from multiform.forms import RollingTask, Task
 from multiform.lint.documents import DocumentFields, document_findings
-from multiform.lint.finding import Finding, unsilenced
+from multiform.lint.finding import Finding, silenced, unsilenced
 from multiform.models import Model
 
 
