@@ -7,8 +7,9 @@ import json
 
 import pytest
 
-from multiform import Completion, LLOutput, Model, UsageError, evaluate
+from multiform import Completion, IncompleteRunError, LLOutput, Model, UsageError, evaluate
 from multiform.cli.main import main
+from multiform.requests import FailedRequest
 
 #: How often the model is right, by the label wrapper of the prompt.
 RATES = {"A. ": 0.55, "(A) ": 0.9, "A) ": 0.5, "[A] ": 0.1, "A: ": 0.6}
@@ -105,6 +106,40 @@ def test_an_interval_that_stays_wide_takes_all_documents_and_says_so(many):
     [stops] = results.run["budget"]
     assert stops["forms"]["many@mcqa"]["evaluated"] == 400
     assert stops["forms"]["many@mcqa"]["why"].startswith("no more documents")
+
+
+class Failing(Scripted):
+    """Fails for good on every tenth question."""
+
+    def loglikelihood(self, requests):
+        for position, output in super().loglikelihood(requests):
+            broken = "0?" in requests[position].context
+            yield position, FailedRequest(reason="no answer") if broken else output
+
+
+def test_documents_that_fail_are_left_out_of_the_rounds_or_count_as_wrong(many):
+    tasks = f"{many}@mcqa+mcqa[wrap=(x)]"
+    skipped = evaluate(model=Failing(), tasks=tasks, budget=800, on_error="skip")
+    counted = evaluate(model=Failing(), tasks=tasks, budget=800, on_error="count")
+    for results in (skipped, counted):
+        assert results.run["budget"][0]["best"] == ("many@mcqa[wrap=(x)]",)
+    left, wrong = (results["many@mcqa[wrap=(x)]"]["acc,none"] for results in (skipped, counted))
+    assert wrong < left
+    low, high = counted.forms[1].estimates["acc,none"].interval
+    assert low <= wrong <= high
+
+
+def test_a_round_that_fails_ends_the_run_and_what_was_scored_is_there(many):
+    with pytest.raises(IncompleteRunError) as caught:
+        evaluate(model=Failing(), tasks=f"{many}@mcqa+mcqa[wrap=(x)]", budget=800)
+    partial = caught.value.results
+    assert partial is not None
+    assert 0 < sum(form.n for form in partial.forms) < 40
+
+
+def test_the_limit_of_failures_is_that_of_the_whole_run(many):
+    with pytest.raises(IncompleteRunError, match="more than max_failures allows"):
+        evaluate(model=Failing(), tasks=f"{many}@mcqa", until_ci=0.01, on_error="skip", max_failures=5)
 
 
 def test_the_command_line_says_what_was_stopped_and_why(capsys):

@@ -103,7 +103,7 @@ def _rendered(
 ) -> dict[str, Any]:
     """The row of a form whose configuration is valid, after rendering its documents."""
     from multiform.engine.setup import check_output_types, load_tasks
-    from multiform.lint import lint_tasks, reference_findings
+    from multiform.lint import lint_tasks, reference_findings, unsilenced
 
     count = 0
     notes: list[MultiformError] = []
@@ -118,7 +118,7 @@ def _rendered(
                 samples.append(form.sample(doc_id, doc))
                 count += 1
             notes += [*form.notes, *form.renderer.doubts]
-            findings += reference_findings(form, samples)
+            findings += unsilenced(form.config, reference_findings(form, samples))
         findings += lint_tasks((form, form.doc_iterator()) for form in forms)
         _log(findings, logged)
     except MultiformError as error:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 
+from multiform.engine.failures import ErrorPolicy, FailedDoc
 from multiform.engine.progress import Progress
 from multiform.engine.run import PendingSample, RunOutcome
 from multiform.errors import UsageError, shorten
@@ -23,11 +23,12 @@ from multiform.statistics.elimination import Search, search_forms
 from multiform.statistics.scores import Array
 from multiform.statistics.sequences import ConfidenceSequence, confidence_sequence
 
-#: Asks a model about samples, and gives their scores by form.
-Ask: TypeAlias = Callable[[Sequence[PendingSample]], Mapping[str, Sequence[ScoredSample]]]
+#: Asks a model about the samples of a round.
+Ask: TypeAlias = Callable[[Sequence[PendingSample]], RunOutcome]
 
 #: The probability with which a statement about the forms of a task may be wrong.
 DELTA = 0.05
+_DEFAULT_POLICY = ErrorPolicy()
 #: Documents of a round.
 _ROUND = 16
 #: Seconds between two messages.
@@ -101,64 +102,75 @@ def _candidates(which: str, names: Sequence[str]) -> str:
     return f"  {which}: {names[0] if len(names) == 1 else f'not known yet, one of {len(names)} forms'}"
 
 
+class _EndedError(Exception):
+    """A round did not end well, so that there is no other."""
+
+    def __init__(self, outcome: RunOutcome) -> None:
+        self.outcome = outcome
+
+
 def run_budgeted(
-    ask: Ask, pending: Sequence[PendingSample], progress: Progress, budget: Budget
-) -> tuple[dict[str, list[ScoredSample]], list[TaskStops]]:
-    """Evaluate as much as the budget asks for, and say what was stopped where. `ask` scores the samples of a round."""
+    ask: Ask,
+    pending: Sequence[PendingSample],
+    progress: Progress,
+    budget: Budget,
+    policy: ErrorPolicy = _DEFAULT_POLICY,
+) -> tuple[RunOutcome, list[TaskStops]]:
+    """Evaluate as much as the budget asks for, and say what was stopped where.
+
+    `ask` scores the samples of a round. `policy` says what becomes of documents whose requests fail.
+    """
     by_task: dict[str, list[PendingSample]] = {}
     for entry in pending:
         by_task.setdefault(entry.task.config.base_name, []).append(entry)
-    scored: dict[str, list[ScoredSample]] = {entry.task.name: [] for entry in pending}
-    tasks = [_Rounds(name, entries, ask=ask, progress=progress, seed=budget.seed) for name, entries in by_task.items()]
+    asked = _Asked(ask, [entry.task.name for entry in pending], len(pending), policy)
+    tasks = [
+        _Rounds(name, entries, asked=asked, progress=progress, seed=budget.seed) for name, entries in by_task.items()
+    ]
     for rounds in tasks:  # nothing is asked where a later task would be refused
         rounds.check(None if budget.evaluations is None else budget.evaluations // len(tasks))
     stops: list[TaskStops] = []
     left = budget.evaluations or 0
-    for number, rounds in enumerate(tasks):
-        if budget.half_width is not None:
-            stops.append(rounds.until(budget.half_width))
-        else:
-            stops.append(rounds.search(left // (len(tasks) - number)))
-            left -= rounds.evaluations
-        for form, samples in rounds.scored.items():
-            scored[form] = sorted(samples, key=lambda sample: sample.doc_id)
-    return scored, stops
+    try:
+        for number, rounds in enumerate(tasks):
+            if budget.half_width is not None:
+                stops.append(rounds.until(budget.half_width))
+            else:
+                stops.append(rounds.search(left // (len(tasks) - number)))
+                left -= rounds.evaluations
+    except _EndedError as ended:
+        return asked.outcome(ended.outcome), stops
+    return asked.outcome(), stops
 
 
-class _RoundsEndedError(Exception):
-    """A signal or a failure ended the rounds."""
+class _Asked:
+    """All that the rounds of a run have asked, as the outcome of one run."""
 
+    def __init__(self, ask: Ask, forms: Sequence[str], documents: int, policy: ErrorPolicy) -> None:
+        self.counts_failed = policy.on_error == "count"
+        self.scored: dict[str, list[ScoredSample]] = {form: [] for form in forms}
+        self.failed: dict[str, list[FailedDoc]] = {form: [] for form in forms}
+        self._ask, self._documents, self._policy = ask, documents, policy
 
-def run_in_rounds(
-    run: Callable[[Sequence[PendingSample]], RunOutcome],
-    pending: Sequence[PendingSample],
-    progress: Progress,
-    budget: Budget,
-) -> tuple[RunOutcome, list[TaskStops]]:
-    """Evaluate as much as the budget asks for; a signal or a failed document ends the run after its round."""
-    outcomes: list[RunOutcome] = []
+    def __call__(self, entries: Sequence[PendingSample]) -> RunOutcome:
+        """Ask about the samples of a round; raises where the run cannot go on after it."""
+        outcome = self._ask(entries)
+        for form in outcome.scored:
+            self.scored[form] += outcome.scored[form]
+            self.failed[form] += outcome.failed.get(form, ())
+        failures = sum(map(len, self.failed.values()))
+        if outcome.state == "complete" and self._policy.is_exceeded(failures, self._documents):
+            outcome = replace(outcome, state="failed")
+        if outcome.state != "complete":
+            raise _EndedError(outcome)
+        return outcome
 
-    def ask(samples: Sequence[PendingSample]) -> Mapping[str, Sequence[ScoredSample]]:
-        outcomes.append(run(samples))
-        if outcomes[-1].state != "complete" or any(outcomes[-1].failed.values()):
-            raise _RoundsEndedError
-        return outcomes[-1].scored
-
-    stops: list[TaskStops] = []
-    with suppress(_RoundsEndedError):
-        _, stops = run_budgeted(ask, pending, progress, budget)
-    return _together(outcomes, {entry.task.name for entry in pending}), stops
-
-
-def _together(outcomes: Sequence[RunOutcome], forms: set[str]) -> RunOutcome:
-    """The outcome of all rounds; the last says how they ended."""
-    scored = {name: [sample for outcome in outcomes for sample in outcome.scored.get(name, ())] for name in forms}
-    return replace(
-        outcomes[-1],
-        scored={name: sorted(samples, key=lambda sample: sample.doc_id) for name, samples in scored.items()},
-        failed={name: [doc for outcome in outcomes for doc in outcome.failed.get(name, ())] for name in forms},
-        documents=sum(outcome.documents for outcome in outcomes),
-    )
+    def outcome(self, last: RunOutcome | None = None) -> RunOutcome:
+        """The outcome of all rounds; `last` is a round that ended the run."""
+        scored = {form: sorted(samples, key=lambda sample: sample.doc_id) for form, samples in self.scored.items()}
+        if last is None:
+            return RunOutcome(state="complete", scored=scored, failed=self.failed, documents=self._documents)
+        return replace(last, scored=scored, failed=self.failed, documents=self._documents)
 
 
 class _Rounds:
@@ -169,20 +181,19 @@ class _Rounds:
         task: str,
         pending: Sequence[PendingSample],
         *,
-        ask: Ask,
+        asked: _Asked,
         progress: Progress,
         seed: int | None,
     ) -> None:
         self.task = task
         self.tasks: dict[str, Task] = {entry.task.name: entry.task for entry in pending}
         self.names = list(self.tasks)
-        self.scored: dict[str, list[ScoredSample]] = {name: [] for name in self.names}
         self._pending = {(entry.task.name, entry.sample.doc_id): entry for entry in pending if entry.sample.instances}
         ids = sorted({doc_id for _, doc_id in self._pending})
         #: The documents that every form asks about, in random order.
         self.docs = [doc_id for doc_id in ids if all((name, doc_id) in self._pending for name in self.names)]
         random.Random(seed).shuffle(self.docs)
-        self._score, self._progress = ask, progress
+        self._run, self._progress = asked, progress
         #: The interval of each form, which holds at all rounds together.
         self._means: dict[str, ConfidenceSequence] = {name: confidence_sequence(level=1 - DELTA) for name in self.names}
         self._asked = 0
@@ -228,15 +239,17 @@ class _Rounds:
         """A row of scores for each document that all forms have a score of, a column for each form."""
         entries = [self._pending[name, doc_id] for doc_id in doc_ids for name in names]
         self._tell(names)
-        scored = self._score(entries)
+        outcome = self._run(entries)
         self._asked += len(doc_ids)
         columns: list[dict[int, float]] = []
         for name in names:
             first = self.tasks[name].scorer.scorers[0].name
-            by_doc = {sample.doc_id: self._value(name, sample) for sample in scored[name] if sample.scorer == first}
+            samples = [sample for sample in outcome.scored[name] if sample.scorer == first]
+            by_doc = {sample.doc_id: self._value(name, sample) for sample in samples}
+            if self._run.counts_failed:
+                by_doc |= {failed.sample.doc_id: 0.0 for failed in outcome.failed.get(name, ())}
             columns.append({doc_id: by_doc[doc_id] for doc_id in doc_ids if doc_id in by_doc})
             self._means[name] = self._means[name].updated(list(columns[-1].values()))
-            self.scored[name] += scored[name]
         complete = [doc_id for doc_id in doc_ids if all(doc_id in column for column in columns)]
         rows = [[column[doc_id] for column in columns] for doc_id in complete]
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
@@ -285,7 +298,7 @@ class _Rounds:
         for name, why in reasons.items():
             mean = self._means[name]
             forms[name] = FormStop(evaluated=mean.n, documents=len(self.docs), why=why, low=mean.low, high=mean.high)
-        values = next((dict(sample.values) for samples in self.scored.values() for sample in samples), {})
+        values = next((dict(sample.values) for name in self.names for sample in self._run.scored[name]), {})
         return TaskStops(
             task=self.task,
             metric=next(iter(values), "no metric"),

@@ -89,9 +89,9 @@ def ended(
     contaminated: Mapping[str, set[int] | None],
     seconds: float,
     *,
-    stops: Sequence[TaskStops] = (),
     store: Store | None,
     journal: Journal | None,
+    stops: Sequence[TaskStops] = (),
 ) -> Evaluation:
     """The results of what was scored, written where that is asked, with the problem where it is not everything."""
     problem = _problem(options, outcome, store)
@@ -99,7 +99,7 @@ def ended(
         results = results_of(options, model, forms, groups, outcome, contaminated, seconds, stops)
         return _written(results, options, journal)
     try:
-        partial = results_of(options, model, forms, groups, outcome, contaminated, seconds)
+        partial = results_of(options, model, forms, groups, outcome, contaminated, seconds, stops)
     except MultiformError as error:  # such as an aggregation that takes all documents
         logger.warning("there are no partial results: %s", error)
         partial = Results(forms=[], run={}, provenance={}, status=outcome.state)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from multiform.catalog import BaseTask, Group
 from multiform.config import TaskConfig
-from multiform.engine.budget import TaskStops, run_in_rounds
+from multiform.engine.budget import TaskStops, run_budgeted
 from multiform.engine.checks import check_model_fits
 from multiform.engine.failures import OnError
 from multiform.engine.forecast import check_clusters, detectable_differences
@@ -19,6 +20,7 @@ from multiform.engine.progress import Progress, Silent, chosen_progress
 from multiform.engine.run import (
     PendingSample,
     RequestCaching,
+    RunOutcome,
     pending_samples,
     planned,
     run_samples,
@@ -34,14 +36,15 @@ from multiform.engine.setup import (
     load_model,
     load_tasks,
 )
-from multiform.engine.store import chosen_store
+from multiform.engine.store import Store, chosen_store
 from multiform.evaluation.ending import Evaluation, ended, how_to_go_on, interrupts_say, journal_of, recorded
 from multiform.evaluation.options import RunOptions
 from multiform.forms import Task
 from multiform.forms.request_cache import delete_requests
-from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary
+from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary, unsilenced
 from multiform.models import Model
 from multiform.results import Results
+from multiform.results.journal import Journal
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
 
@@ -144,24 +147,36 @@ def run_evaluation(options: RunOptions) -> Evaluation:
         detectable = detectable_differences(pending)
         if options.plan_only:
             bound = "" if options.stopping is None else "at most, as the run stops earlier: "
-            cost = bound + planned(model, pending, store, fresh=options.fresh)
-            return Evaluation(
-                Results(forms=[], run={"plan": "\n".join(filter(None, (cost, detectable)))}, provenance={})
-            )
+            planned_requests = bound + planned(model, pending, store, fresh=options.fresh)
+            plan = "\n".join(filter(None, (planned_requests, detectable)))
+            return Evaluation(Results(forms=[], run={"plan": plan}, provenance={}))
         if detectable and options.stopping is None:
             progress.message(detectable)
         journal = journal_of(options, model, pending)
         with interrupts_say(lambda: how_to_go_on(store)), recorded(journal):
-            asking = partial(run_samples, model, store=store, policy=options.policy, fresh=options.fresh)
-            if options.stopping is None:
-                outcome, stops = asking(pending, progress, log=journal), list[TaskStops]()
-            else:  # in many short rounds
-                rounds = partial(asking, progress=Silent())
-                outcome, stops = run_in_rounds(rounds, pending, progress, options.stopping)
+            outcome, stops = _asked(options, model, pending, progress, store, journal)
             seconds = time.monotonic() - started
             return ended(
-                options, model, forms, groups, outcome, dirty, seconds, stops=stops, store=store, journal=journal
+                options, model, forms, groups, outcome, dirty, seconds, store=store, journal=journal, stops=stops
             )
+
+
+def _asked(
+    options: RunOptions,
+    model: Model,
+    pending: Sequence[PendingSample],
+    progress: Progress,
+    store: Store | None,
+    journal: Journal | None,
+) -> tuple[RunOutcome, list[TaskStops]]:
+    """Ask the model about all samples, or about as many as a budget needs."""
+    if options.stopping is None:
+        policy = options.policy
+        return run_samples(model, pending, progress, store, policy=policy, fresh=options.fresh, log=journal), []
+    # The rounds are many and short: the limit of failures, and the progress, are those of all of them.
+    policy = replace(options.policy, max_failures=None)
+    ask = partial(run_samples, model, progress=Silent(), store=store, policy=policy, fresh=options.fresh, log=journal)
+    return run_budgeted(ask, pending, progress, options.stopping, options.policy)
 
 
 def _tasks(options: RunOptions) -> tuple[list[Task], list[Group]]:
@@ -202,7 +217,8 @@ def _findings(forms: Sequence[Task], pending: Sequence[PendingSample], *, corpus
     }
     findings = list(lint_tasks((form, docs[form.name]) for form in forms))
     for form in forms:
-        findings += reference_findings(form, (entry.sample for entry in pending if entry.task is form))
+        samples = (entry.sample for entry in pending if entry.task is form)
+        findings += unsilenced(form.config, reference_findings(form, samples))
     return findings if corpus else [*findings, *corpus_findings(forms)]
 
 

@@ -8,7 +8,7 @@ form       all checks of one form
 
 from multiform.lint.codes import CODES, Code, Explanation, explanation
 from multiform.lint.documents import DocumentFields, document_findings
-from multiform.lint.finding import Finding, silenced, summary
+from multiform.lint.finding import Finding, silenced, summary, unsilenced
 from multiform.lint.form import FormFindings, lint_form
 from multiform.lint.references import reference_findings
 from multiform.lint.tasks import corpus_findings, fewshot_findings, lint_tasks, model_findings, task_findings
@@ -33,4 +33,5 @@ __all__ = [
     "silenced",
     "summary",
     "task_findings",
+    "unsilenced",
 ]

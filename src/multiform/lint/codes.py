@@ -130,8 +130,8 @@ CODES: dict[Code, Explanation] = {
         "Remove the document or the choice, or give all that are right as a list of answers.",
     ),
     "choices_refer": Explanation(
-        "A choice speaks of others, such as 'both A and B', and a variation moves them or changes their labels.",
-        "The choice no longer says what it said, and another one may be right.",
+        "Choices speak of others by place or label ('all of the above', 'both A and B'), and a variation moves them.",
+        "Such a choice then means something else, and the answer that counts as right may be wrong.",
         "Write variations: {order: null, labels: [letters]} in the task, or leave these documents out.",
     ),
     "gold_not_a_choice": Explanation(
