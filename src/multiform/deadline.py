@@ -9,6 +9,8 @@ import threading
 import time
 from types import FrameType, TracebackType
 
+#: The most seconds that a pattern or template of a task computes for one document.
+MAX_SECONDS = 1.0
 #: How often the clock is looked at while there are limits, in seconds of computation.
 _TICK = 0.1
 

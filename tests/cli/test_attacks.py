@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 import resource
@@ -211,6 +212,81 @@ CODE = {
 }
 
 
+SLOW = "(.|.)*(.|.)*(.|.)*(.|.)*(.|.)*(.|.)*!$"
+RUN = "run task.yaml --model dummy --limit 1"
+WRITING = "output_type: generate_until\ndoc_to_text: question\ndoc_to_target: question\n"
+LONG = json.dumps({"question": "a" * 5000, "choices": ["a" * 5000, "b"]})
+REGEXES = {
+    "metric": f"metric_list: [{{metric: exact_match, regexes_to_ignore: ['{SLOW}']}}]\n",
+    "scorer": f"scorer: {{type: regex, kwargs: {{regex_pattern: '{SLOW}'}}}}\n",
+    "filter": "filter_list: [{name: f, filter: [{function: multi_choice_regex, regexes_to_ignore: ['"
+    + SLOW
+    + "']}]}]\n",
+}
+
+#: Sets the title of a terminal, clears it, writes backwards, rings, and overwrites the line.
+ESCAPES = "\x1b]0;owned\x07\x1b[2J\u202eabc\x9b31m\r\x7f\x08"
+YAML_ESCAPES = json.dumps(ESCAPES)
+ROW = json.dumps({"question": ESCAPES, "choices": [ESCAPES, "b"], "answer": 0, ESCAPES: ESCAPES})
+TERMINAL = {
+    "question, shown": Attack(files={"rows.jsonl": ROW}, argv="show task.yaml", code=0, says="owned"),
+    "question, shown as JSON": Attack(files={"rows.jsonl": ROW}, argv="show task.yaml --json", code=0, says="owned"),
+    "question, written out": Attack(files={"rows.jsonl": ROW}, argv="run task.yaml --model dummy --write_out", code=0),
+    "column": Attack("doc_to_text: nope\n", {"rows.jsonl": ROW}, says="no column 'nope'"),
+    "value": Attack("doc_to_choice: question\n", {"rows.jsonl": ROW}),
+    "name": Attack(f"task: {YAML_ESCAPES}\n", argv=LISTING, code=0),
+    "name of a run": Attack(f"task: {YAML_ESCAPES}\n", argv="run task.yaml --model dummy", code=0),
+    "alias of a run": Attack(f"task_alias: {YAML_ESCAPES}\n", argv="run task.yaml@mcqa --model dummy", code=0),
+    "filter of a run": Attack(
+        f"formats: mcqa\nfilter_list: [{{name: {YAML_ESCAPES}, filter: [{{function: noop}}]}}]\n",
+        argv="run task.yaml --model dummy", code=0,
+    ),
+    "tag": Attack(f"tag: [{YAML_ESCAPES}]\n", argv="ls tags --include_path .", code=0),
+    "key": Attack(f"{YAML_ESCAPES}: 1\n", says="unknown key"),
+    "metric": Attack(f"metric_list: [{{metric: {YAML_ESCAPES}}}]\n", says="unknown metric"),
+    "include": Attack(f"include: {YAML_ESCAPES}\n", says="no file"),
+    "template": template("{{ " + ESCAPES, "template syntax error"),
+    "template, shown": Attack(f"doc_to_text: {YAML_ESCAPES}\n", argv="show task.yaml --jinja", code=0),
+    "description, converted": Attack(
+        f"formats: mcqa\ndescription: {YAML_ESCAPES}\n", argv="convert task.yaml --to template", code=0
+    ),
+    "command line": Attack(argv=f"validate {ESCAPES.replace(chr(13), '')}"),
+}  # fmt: skip
+
+
+def image() -> bytes:
+    """A picture of four pixels."""
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.new("RGB", (2, 2), "red").save(file, "PNG")
+    return file.getvalue()
+
+
+def pictured(path: str, **files: bytes) -> Attack:
+    """A document that names a file as its image; `private.png` is a picture outside of the task's folder."""
+    row = json.dumps({"question": "?", "choices": ["a", "b"], "answer": 0, "image": path})
+    return Attack("doc_to_image: image\n", {"../private/private.png": image(), "rows.jsonl": row, **files})
+
+
+MEDIA = {
+    "absolute path": pictured("/PRIVATE/private.png"),
+    "path upwards": pictured("../private/private.png"),
+    "path down and upwards": pictured("cache/../../private/private.png"),
+    "link": pictured("link.png"),
+    "device": pictured("/dev/zero"),
+    "process": pictured("/proc/self/environ"),
+    "URL": pictured("http://127.0.0.1:9/a.png"),
+    "file URL": pictured("file:///etc/passwd"),
+    "data URL": pictured("data:image/png;base64,AAAA"),
+    "not an image": pictured("rows.jsonl"),
+    "large image": pictured("bomb.png", **{"bomb.png": b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + b"\x00\x0f\xff\xff" * 2
+                            + b"\x08\x02\x00\x00\x00" + b"\x00" * 4}),
+    "null character": pictured("a\0b.png"),
+    "long name": pictured("x" * 100000),
+}  # fmt: skip
+
+
 def attacks() -> dict[str, Attack]:
     """All attacks by name."""
     python = {name: Attack(files={"other.py": text}, argv=LISTING, code=0) for name, text in PYTHON.items()}
@@ -220,7 +296,12 @@ def attacks() -> dict[str, Attack]:
         "template": TEMPLATES,
         "yaml": {name: Attack(files={"task.yaml": text}) for name, text in YAML.items()},
         "key": {name: Attack(text) for name, text in KEYS.items()},
+        "regular expression": {
+            name: Attack(WRITING + text, {"rows.jsonl": LONG}, RUN) for name, text in REGEXES.items()
+        },
         "include": INCLUDES,
+        "terminal": TERMINAL,
+        "media": MEDIA,
         "python": python,
         "python, named": named,
         "code": code,
@@ -245,6 +326,11 @@ def test_there_are_more_than_a_hundred_attacks():
 def test_an_attack_comes_to_nothing_but_one_message(attack, folder):
     folder.task(attack.task)
     folder.write({"../evil.py": RUNS, "good.yaml": (folder.path / "task.yaml").read_text(), **attack.files})
+    private = folder.path.parent / "private"
+    if private.exists():
+        (folder.path / "link.png").symlink_to(private / "private.png")
+        rows = folder.path / "rows.jsonl"
+        rows.write_text(rows.read_text().replace("/PRIVATE", str(private)))
     before = snapshot(folder)
     memory, started = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
     ran = folder.run(*attack.argv.split())

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from multiform.cli import convert, formats, ls, run, show, validate
 from multiform.cli.parser import Parser
 from multiform.errors import MultiformError, UsageError, nearest, reason
+from multiform.terminal import VisibleStream, visible
 
 _EXAMPLES = """\
 examples:
@@ -97,14 +98,15 @@ def _command(arguments: list[str]) -> int:
         return 0
     _log_to_stderr(options.verbosity)
     _escape_on_stdout(as_json=getattr(options, "json", False))
-    code: int = options.execute(options)
+    with contextlib.redirect_stdout(VisibleStream(sys.stdout)):  # type: ignore[type-var]
+        code: int = options.execute(options)
     return code
 
 
 def _fail(message: str, code: int) -> int:
     """Print the one line that a user gets, and return the exit code."""
     line = " ".join(message.splitlines())
-    print(f"error: {line}", file=sys.stderr)
+    print(f"error: {visible(line)}", file=sys.stderr)
     return code
 
 
@@ -127,9 +129,16 @@ def _escape_on_stdout(*, as_json: bool) -> None:
         sys.stdout.reconfigure(encoding="utf-8" if as_json else None, errors="backslashreplace")
 
 
+class _VisibleFormatter(logging.Formatter):
+    """Log messages may quote names and documents of others."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
 def _log_to_stderr(level: str) -> None:
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s".lower()))
+    handler.setFormatter(_VisibleFormatter("%(levelname)s: %(message)s".lower()))
     logger.handlers = [handler]
     logger.setLevel(level.upper())
     logger.propagate = False

@@ -204,4 +204,4 @@ def _print(results: Results, *, as_json: bool, whole: bool) -> None:
     console = Console(file=sys.stdout, width=wide, markup=False, emoji=False, highlight=False)
     with console.capture() as table:  # rich would exit on a closed pipe
         print_table(results, console)
-    print(table.get(), end="")
+    getattr(sys.stdout, "write_styled", sys.stdout.write)(table.get())

@@ -11,15 +11,12 @@ from typing import Any
 from jinja2 import StrictUndefined, TemplateSyntaxError, Undefined, UndefinedError, meta, nodes
 from jinja2.exceptions import SecurityError, TemplateError
 
-from multiform.deadline import TimeLimitError, within
+from multiform.deadline import MAX_SECONDS, TimeLimitError, within
 from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, nearest, reason, shorten
 from multiform.jinja.limits import Budget, TooMuchError, budget
 from multiform.jinja.sandbox import Sandbox
 
 Doc = Mapping[str, Any]
-
-#: The most seconds of computation for one template and document.
-_MAX_SECONDS = 1.0
 
 _ENV = Sandbox()
 
@@ -64,7 +61,7 @@ def render(compiled: Compiled, doc: Doc) -> Any:
     """Render with a document; a missing column, a sandbox breach or a type error is a DataError."""
     counted = budget.set(Budget())
     try:
-        with within(_MAX_SECONDS):
+        with within(MAX_SECONDS):
             return compiled.render(doc)
     except UndefinedError as error:
         raise _missing_name(compiled, doc, error) from error
@@ -118,7 +115,7 @@ def _compiling(source: str) -> Iterator[None]:
     """While a source is read: whatever is wrong with it is a ConfigError that shows it."""
     counted = budget.set(Budget())
     try:
-        with within(_MAX_SECONDS):
+        with within(MAX_SECONDS):
             yield
     except TemplateSyntaxError as error:
         what = f"template syntax error: {error.message} (line {error.lineno} of {shorten(source, 60)})"

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.scoring.statistics import Estimate
+from multiform.terminal import visible
 
 COLUMNS = ("Form", "n", "Shots", "Metric", "Score", "± SE", "95 % interval", "Also")
 
@@ -39,7 +40,8 @@ def print_table(results: Results, console: Console) -> None:
         console.print(groups_table(results))
     for form in results.forms:
         if form.overridden:
-            console.print(f"{form.form}: the format overrides {', '.join(form.overridden)}", style="dim")
+            note = f"{form.form}: the format overrides {', '.join(form.overridden)}"
+            console.print(visible(note), style="dim")
 
 
 def _table(first: str) -> Table:
@@ -60,7 +62,7 @@ def row(entry: FormResult | GroupResult) -> Sequence[str]:
     primary = entry.estimates[first]
     arrow = "↑" if entry.higher_is_better.get(first.partition(",")[0], True) else "↓"
     return (
-        entry.alias,
+        visible(entry.alias),
         str(primary.n),
         str(entry.num_fewshot),
         f"{_name(first)} {arrow}",
@@ -72,7 +74,7 @@ def row(entry: FormResult | GroupResult) -> Sequence[str]:
 
 
 def _name(key: str) -> str:
-    metric, _, scorer = key.partition(",")
+    metric, _, scorer = visible(key).partition(",")
     return metric if scorer == "none" else f"{metric} ({scorer})"
 
 
