@@ -219,9 +219,7 @@ LONG = json.dumps({"question": "a" * 5000, "choices": ["a" * 5000, "b"]})
 REGEXES = {
     "metric": f"metric_list: [{{metric: exact_match, regexes_to_ignore: ['{SLOW}']}}]\n",
     "scorer": f"scorer: {{type: regex, kwargs: {{regex_pattern: '{SLOW}'}}}}\n",
-    "filter": "filter_list: [{name: f, filter: [{function: multi_choice_regex, regexes_to_ignore: ['"
-    + SLOW
-    + "']}]}]\n",
+    "filter": f"filter_list: [{{name: f, filter: [{{function: multi_choice_regex, regexes_to_ignore: ['{SLOW}']}}]}}]",
 }
 
 #: Sets the title of a terminal, clears it, writes backwards, rings, and overwrites the line.
@@ -287,6 +285,26 @@ MEDIA = {
 }  # fmt: skip
 
 
+#: A metric in a folder of the working folder, which the library `evaluate` would run, and code beside the task.
+WER = {"wer/wer.py": RUNS, "own.py": RUNS + "def f(docs):\n    return docs\n"}
+HUB = WRITING + "metric_list: [{metric: NAME, hf_evaluate: true}]\n"
+OWN = "process_docs: !function own.f\n"
+PY = {"p.py": RUNS + "class T(BaseTask):\n    NAME = 'p'\n"}
+CONSENT = {
+    "metric of the working folder": Attack(HUB.replace("NAME", "wer"), WER),
+    "metric of the working folder, run": Attack(HUB.replace("NAME", "wer"), WER, RUN + " --confirm_run_unsafe_code"),
+    "metric by path": Attack(HUB.replace("NAME", "./wer"), WER),
+    "metric of the hub, without consent": Attack(HUB.replace("NAME", "code_eval"), argv=RUN, says="--confirm_run"),
+    "code that a model writes, without consent": Attack("unsafe_code: true\n", argv=RUN, says="--confirm_run"),
+    "function without code": Attack(OWN, WER, "validate task.yaml --no_code", says="--no_code"),
+    "function without code, shown": Attack(OWN, WER, "show task.yaml --no_code", says="--no_code"),
+    "function without code, planned": Attack(OWN, WER, RUN + " --plan --no_code", says="--no_code"),
+    "function without code, converted": Attack(OWN, WER, "convert task.yaml@mcqa --to style --no_code"),
+    "class without code": Attack("class: !function own.T\n", WER, "validate task.yaml --no_code", says="--no_code"),
+    "Python task without code": Attack(files=PY, argv="validate p.py --no_code", says="--no_code"),
+}
+
+
 def attacks() -> dict[str, Attack]:
     """All attacks by name."""
     python = {name: Attack(files={"other.py": text}, argv=LISTING, code=0) for name, text in PYTHON.items()}
@@ -300,6 +318,7 @@ def attacks() -> dict[str, Attack]:
             name: Attack(WRITING + text, {"rows.jsonl": LONG}, RUN) for name, text in REGEXES.items()
         },
         "include": INCLUDES,
+        "consent": CONSENT,
         "terminal": TERMINAL,
         "media": MEDIA,
         "python": python,

@@ -51,6 +51,8 @@ def parser() -> Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code is 0, 1 (failed), 2 (wrong input) or 130 (interrupted)."""
     _open_closed_streams()
+    if argv is None:
+        _leave_working_folder()
     try:
         try:
             return _command(list(sys.argv[1:] if argv is None else argv))
@@ -98,9 +100,19 @@ def _command(arguments: list[str]) -> int:
         return 0
     _log_to_stderr(options.verbosity)
     _escape_on_stdout(as_json=getattr(options, "json", False))
-    with contextlib.redirect_stdout(VisibleStream(sys.stdout)):  # type: ignore[type-var]
+    visible_stdout = contextlib.redirect_stdout(VisibleStream(sys.stdout))  # type: ignore[type-var]
+    with visible_stdout, _code(refused=getattr(options, "no_code", False)):
         code: int = options.execute(options)
     return code
+
+
+def _code(*, refused: bool) -> contextlib.AbstractContextManager[None]:
+    """Whether the code of tasks is run while a command is executed."""
+    if not refused:
+        return contextlib.nullcontext()
+    from multiform.config.functions import code_refused
+
+    return code_refused()
 
 
 def _fail(message: str, code: int) -> int:
@@ -108,6 +120,17 @@ def _fail(message: str, code: int) -> int:
     line = " ".join(message.splitlines())
     print(f"error: {visible(line)}", file=sys.stderr)
     return code
+
+
+def _leave_working_folder() -> None:
+    """Import nothing from the working folder, which ``python -m`` puts first on the path: anything may lie there.
+
+    A folder that PYTHONPATH names stays.
+    """
+    here = os.getcwd()
+    named = [os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    if sys.path and sys.path[0] in ("", here) and here not in named:
+        del sys.path[0]
 
 
 def _open_closed_streams() -> None:

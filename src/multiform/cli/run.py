@@ -63,7 +63,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--confirm_run_unsafe_code",
         action="store_true",
-        help="allow tasks that run code which the model writes",
+        help="allow tasks that run code which the model writes, and metrics whose code comes from the hub",
     )
     parser.add_argument(
         "--metadata",
@@ -89,6 +89,7 @@ def add_parser(commands: Any) -> None:
     output.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
     output.add_argument("--config", "-C", metavar="FILE", help="YAML file of these flags; the command line wins")
     lm_eval.add_accepted(parser)
+    flags.add_code(parser)
     flags.add_verbosity(parser)
     parser.set_defaults(execute=execute, parser=parser)
 
