@@ -9,7 +9,7 @@ import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
@@ -129,12 +129,21 @@ def _run(file: Path, name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with removed.answered():
+        with removed.answered(), _programs_answered(file):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
     return module
+
+
+def _programs_answered(file: Path) -> AbstractContextManager[None]:
+    """Have programs of models run by us where a file says that it runs some."""
+    if b"code_eval" not in file.read_bytes():
+        return nullcontext()
+    from multiform.imports import evaluate  # it is rarely needed, and starts processes
+
+    return evaluate.answered()
 
 
 def _unanswered(error: BaseException) -> str:
