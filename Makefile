@@ -2,6 +2,7 @@
 # make test   all tests and checks
 # make test-fast  what tests without other processes, real models and lm-eval, in three minutes; TESTS=tests/forms for a part
 # make golden  write the golden texts of the public API and of what commands print again
+# make fuzz  2,000 task files with random damage through validate, show and run
 # make bench  Multiform and lm-eval side by side, an hour; make bench-short takes five minutes
 # make parity  every request of 589 lm-eval tasks, byte for byte; a quarter of an hour, the second time minutes
 # make parity-tasks  all 13,093 task files of lm-eval: which load, and which give a prompt
@@ -11,7 +12,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test test-fast test-slow golden check format bench bench-short parity parity-tasks foreign-tasks clean
+.PHONY: help setup demo test test-fast test-slow golden check format fuzz bench bench-short parity parity-tasks foreign-tasks clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -52,6 +53,9 @@ test-fast: $(BIN)/.dev
 
 test-slow: $(BIN)/.dev
 	$(BIN)/pytest -m slow
+
+fuzz: $(BIN)/.dev
+	FUZZ=2000 $(BIN)/pytest tests/cli/test_fuzz.py --tb=short
 
 golden: $(BIN)/.dev
 	$(BIN)/python tests/test_public_api.py

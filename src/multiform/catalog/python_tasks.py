@@ -13,7 +13,7 @@ from multiform.catalog.base_task import BaseTask
 from multiform.config.functions import FunctionRef, load_module, resolve_functions
 from multiform.config.source import Position, display
 from multiform.config.yaml import read_text
-from multiform.errors import ConfigError
+from multiform.errors import ConfigError, shorten
 from multiform.imports.eval_framework import packages
 
 _MAX_BASES = 50  # no task is derived from more classes of its own file
@@ -49,6 +49,9 @@ def with_class(data: Mapping[str, Any]) -> dict[str, Any]:
     """
     others = {key: value for key, value in data.items() if key != "class"}
     kind = resolve_functions(data["class"])
+    if not isinstance(kind, type):
+        what = f"expected a class, got {shorten(kind)}"
+        raise ConfigError(what, where=f"{data.get('task')}: class", hint="write class: !function module.Class")
     if not getattr(kind, "any_keys", False):
         others.pop("group", None)  # as with lm-eval, it has no say where there is a class
         return {**others, "_task_class": kind}
