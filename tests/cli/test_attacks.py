@@ -66,6 +66,8 @@ TEMPLATES = {
     "open": template("{{ open('executed', 'w') }}"),
     "change of a document": template("{{ choices.append('x') }}"),
     "change of a mapping": template("{% set d = {} %}{{ d.update(a=1) }}"),
+    "key in the environment": template("{{ environ.OPENAI_API_KEY }}"),
+    "key of the process": template("{{ self._TemplateReference__context.environment.globals }}"),
     "include": template("{% include '/etc/passwd' %}"),
     "import of a template": template("{% import 'rows.jsonl' as rows %}{{ rows }}"),
     "extends": template("{% extends '/etc/passwd' %}"),
@@ -126,7 +128,7 @@ TEMPLATES = {
     "number of 5000 digits": template("{{ " + "9" * 5000 + " }}", "cannot be compiled"),
 }  # fmt: skip
 
-YAML = {
+YAML: dict[str, str | bytes] = {
     "python object": "task: t\nmetadata: !!python/object/apply:os.system ['touch executed']\n",
     "python name": "task: t\nmetadata: !!python/name:os.system\n",
     "unknown tag": "task: t\nmetadata: !exec 'touch executed'\n",
@@ -338,11 +340,13 @@ def snapshot(folder) -> dict[str, str]:
 
 
 def test_there_are_more_than_a_hundred_attacks():
-    assert len(ATTACKS) >= 100
+    assert len(ATTACKS) + len(CACHES) >= 100
 
 
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
-def test_an_attack_comes_to_nothing_but_one_message(attack, folder):
+def test_an_attack_comes_to_nothing_but_one_message(attack, folder, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+    monkeypatch.setenv("HF_TOKEN", SECRET)
     folder.task(attack.task)
     folder.write({"../evil.py": RUNS, "good.yaml": (folder.path / "task.yaml").read_text(), **attack.files})
     private = folder.path.parent / "private"
@@ -357,12 +361,43 @@ def test_an_attack_comes_to_nothing_but_one_message(attack, folder):
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < MOST_MEMORY * 1024
     shown = ran.out + ran.err
     assert ran.code == attack.code, shown
-    messages = [line for line in shown.splitlines() if line.startswith(("error:", "warning:"))]
-    assert len(messages) <= 1 if attack.code == 0 else len([m for m in messages if m.startswith("error:")]) == 1, shown
+    errors = [line for line in shown.splitlines() if line.startswith("error:")]
+    assert len(errors) == (0 if attack.code == 0 else 1), shown
     assert attack.says in shown
     assert "Traceback" not in shown
     assert "this is a bug" not in shown
     assert SECRET not in shown
     assert not RAW.search(shown)
     assert len(shown) < 5000
+    assert snapshot(folder) == before
+
+
+PICKLE = b"cos\nsystem\n(S'touch executed'\ntR."
+#: What a stranger may put into a file of cached prompts; `None` stands for the file cut in half.
+CACHES: dict[str, bytes | None] = {
+    "cut in half": None,
+    "empty": b"",
+    "pickle": PICKLE,
+    "nested": b"[" * 100_000,
+    "without requests": b'{"requests": 2, "key": "", "count": 0, "sha256": ""}\n',
+    "not text": bytes(range(256)),
+    "long number": b"9" * 10_000 + b"\n",
+    "other prompts": b'{"doc_id": 0, "idx": 0, "metadata": null, "kind": "RollingRequest", "request": {"text": "x"}}\n',
+}
+
+
+@pytest.mark.parametrize("content", CACHES.values(), ids=CACHES.keys())
+def test_hostile_files_of_cached_prompts_are_made_anew_with_one_message(content, folder):
+    folder.task()
+    command = ("run", "task.yaml", "--model", "dummy", "--cache_requests", "--json")
+    first = folder.run(*command)
+    [file] = (folder.path / "cache").rglob("requests-*.jsonl")
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2] if content is None else content)
+    before = snapshot(folder)
+    again = folder.run(*command)
+    assert again.json()["results"] == first.json()["results"]
+    assert len([line for line in again.err.splitlines() if line.startswith("WARNING:")]) == 1
+    assert "Traceback" not in again.err
+    assert file.read_bytes() == whole
     assert snapshot(folder) == before

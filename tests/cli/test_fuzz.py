@@ -20,9 +20,8 @@ import pytest
 
 from tests.conftest import ROOT
 
-CASES = range(
-    int(os.environ.get("FUZZ_FIRST", 0)), int(os.environ.get("FUZZ_FIRST", 0)) + int(os.environ.get("FUZZ", 25))
-)
+FIRST = int(os.environ.get("FUZZ_FIRST", "0"))
+CASES = range(FIRST, FIRST + int(os.environ.get("FUZZ", "25")))
 #: Seconds of computation for a command.
 MOST_SECONDS = 20
 COMMANDS = ("validate task.yaml --limit 2", "show task.yaml", "run task.yaml --model dummy --limit 2 --no_cache")
@@ -49,7 +48,7 @@ VALUES = (
 KEYS = (
     "task", "dataset_path", "dataset_name", "test_split", "doc_to_text", "doc_to_choice", "doc_to_target", "formats",
     "output_type", "metric_list", "filter_list", "generation_kwargs", "fewshot_config", "num_fewshot", "repeats", "tag",
-    "include", "description", "template", "perturbation", "scorer", "process_docs", "metadata", "group", "class", "nope",
+    "include", "description", "template", "perturbation", "scorer", "process_docs", "metadata", "group", "class",
 )  # fmt: skip
 
 

@@ -120,6 +120,10 @@ def test_a_task_like_humaneval_runs_its_programs_here_and_only_with_consent(tmp_
     (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     assert main(["run", str(tmp_path / "programs.yaml"), "--model", "dummy"]) == 2
     assert "add --confirm_run_unsafe_code" in capsys.readouterr().err
-    written = {"model": "dummy", "model_args": {"text": "    return 2 * x\n"}, "confirm_run_unsafe_code": True}
-    results = evaluate(tasks=[str(tmp_path / "programs.yaml")], **written)
+    results = evaluate(
+        tasks=[str(tmp_path / "programs.yaml")],
+        model="dummy",
+        model_args={"text": "    return 2 * x\n"},
+        confirm_run_unsafe_code=True,
+    )
     assert results["programs"]["pass_at_1,create_test"] == 0.5

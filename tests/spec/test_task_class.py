@@ -454,7 +454,12 @@ def test_requests_are_read_from_the_cache_the_second_time(choosing, tmp_path, mo
     first = choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path)
     rendered = []
     sample = Task.sample
-    monkeypatch.setattr(Task, "sample", lambda task, *args: rendered.append(args[0]) or sample(task, *args))
+
+    def noting(task, doc_id, *args):
+        rendered.append(doc_id)
+        return sample(task, doc_id, *args)
+
+    monkeypatch.setattr(Task, "sample", noting)
     again = choosing()
     assert again.build_all_requests(cache_requests=True, cache_folder=tmp_path) == first
     assert again.instances == first

@@ -100,7 +100,7 @@ def _command(arguments: list[str]) -> int:
         return 0
     _log_to_stderr(options.verbosity)
     _escape_on_stdout(as_json=getattr(options, "json", False))
-    visible_stdout = contextlib.redirect_stdout(VisibleStream(sys.stdout))  # type: ignore[type-var]
+    visible_stdout = contextlib.redirect_stdout(VisibleStream(sys.stdout))
     with visible_stdout, _code(refused=getattr(options, "no_code", False)):
         code: int = options.execute(options)
     return code

@@ -7,7 +7,7 @@ filters    the filters beside those of Jinja
 """
 
 from multiform.jinja.filters import choice_list, parse_literal_list
-from multiform.jinja.template import Compiled, Doc, compile_template, has_markup, lex, literal_text, render
+from multiform.jinja.template import Compiled, Doc, compile_template, has_markup, lex, literal_text, render, too_much
 
 __all__ = [
     "Compiled",
@@ -19,4 +19,5 @@ __all__ = [
     "literal_text",
     "parse_literal_list",
     "render",
+    "too_much",
 ]

@@ -44,8 +44,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset(("+", "*", "**", "%"))
     concat = staticmethod(bounded_text)
 
-    def __init__(self) -> None:
-        super().__init__(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_written)
+    def __init__(self, undefined: type[Undefined] = StrictUndefined, extensions: Sequence[str] = ()) -> None:
+        super().__init__(undefined=undefined, keep_trailing_newline=True, finalize=_written, extensions=extensions)
         for name in ("lipsum", "cycler", "joiner"):  # of no use in a prompt, and a way to burn time
             del self.globals[name]
         self._functions = tuple(self.globals.values())

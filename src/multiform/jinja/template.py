@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateSyntaxError, Undefined, UndefinedError, meta, nodes
+from jinja2 import ChainableUndefined, StrictUndefined, TemplateSyntaxError, Undefined, UndefinedError, meta, nodes
 from jinja2.exceptions import SecurityError, TemplateError
 
 from multiform.deadline import MAX_SECONDS, TimeLimitError, within
@@ -82,6 +82,25 @@ def render(compiled: Compiled, doc: Doc) -> Any:
         raise DataError(what, hint=_source_hint(compiled)) from error
     finally:
         budget.reset(counted)
+
+
+def too_much(source: str, variables: Mapping[str, Any]) -> str | None:
+    """What a template that is rendered elsewhere asks for beyond all limits; None where nothing is.
+
+    Whatever else is wrong with it shows where it is rendered.
+    """
+    counted = budget.set(Budget())
+    try:
+        with within(MAX_SECONDS):
+            environment = Sandbox(undefined=ChainableUndefined, extensions=["jinja2.ext.loopcontrols"])
+            environment.from_string(source).render(variables)
+    except (TooMuchError, TimeLimitError, MemoryError, RecursionError) as error:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001 - such as functions that this sandbox does not have
+        return None
+    finally:
+        budget.reset(counted)
+    return None
 
 
 def literal_text(source: str) -> list[str]:
