@@ -35,6 +35,12 @@ def add_sources(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_code(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that refuses code; the description says that code is run."""
+    parser.description = f"{parser.description} Python code that tasks bring along (!function, class) is run."
+    parser.add_argument("--no_code", action="store_true", help="refuse tasks that bring code, instead of running it")
+
+
 def add_prompt(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
     """Add the flags that change prompts; with `several`, flags take more than one K=V."""
     group = parser.add_argument_group("prompts")

@@ -77,7 +77,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--confirm_run_unsafe_code",
         action="store_true",
-        help="allow tasks that run code which the model writes",
+        help="allow tasks that run code which the model writes, and metrics whose code comes from the hub",
     )
     parser.add_argument(
         "--metadata",
@@ -128,6 +128,7 @@ def add_parser(commands: Any) -> None:
     output.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
     output.add_argument("--config", "-C", metavar="FILE", help="YAML file of these flags; the command line wins")
     lm_eval.add_accepted(parser)
+    flags.add_code(parser)
     flags.add_verbosity(parser)
     parser.set_defaults(execute=execute, parser=parser)
 
@@ -241,11 +242,13 @@ def print_results(results: Results, *, as_json: bool, whole: bool = False, style
         print(plain_json(to_json(results)))
     if as_json:
         return
-    from multiform.results.table import WIDTH, table_text
+    from multiform.results.table import WIDTH, default_style, table_text
 
     terminal = sys.stdout.isatty()
     width = max(WIDTH, shutil.get_terminal_size().columns) if terminal else WIDTH
-    print(table_text(results, style, width=width, color=terminal), end="")
+    text = table_text(results, style, width=width, color=terminal)
+    styled = terminal and (style or default_style(results)) in ("long", "pivot")  # which make what they show visible
+    (getattr(sys.stdout, "write_styled", sys.stdout.write) if styled else sys.stdout.write)(text)
 
 
 def _print_stops(results: Results) -> None:

@@ -40,6 +40,7 @@ def add_parser(commands: Any) -> None:
     flags.add_prompt(parser)
     flags.add_model(parser)
     flags.add_sources(parser)
+    flags.add_code(parser)
     flags.add_verbosity(parser)
     parser.set_defaults(execute=execute, parser=parser)
 

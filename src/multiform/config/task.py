@@ -18,6 +18,8 @@ from multiform.formats import FieldMapping, FormatConfig, TemplateConfig
 from multiform.formats.infer import Recovered
 from multiform.formats.order import ChoiceOrder
 
+#: The most times that a question is asked: each of them is a request in memory.
+MAX_REPEATS = 10_000
 _TEMPLATES = ("output_type", "description", "doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix",
               "target_delimiter", "fewshot_delimiter")  # fmt: skip
 #: Fields that a format or prompt may replace; `to_dict` has them as the task states them.
@@ -160,6 +162,9 @@ class TaskConfig(TaskKeys):
             if values[name] is not None and values[name] < least:
                 what = f"expected {least} or more, got {values[name]}"
                 raise ConfigError(what, where=self.where(name), hint=f"give a number of {least} or more")
+        if values["repeats"] > MAX_REPEATS:
+            what = f"expected {MAX_REPEATS:,} or less, got {values['repeats']:,}"
+            raise ConfigError(what, where=self.where("repeats"), hint="ask each question fewer times")
         return values
 
 

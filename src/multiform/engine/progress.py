@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol, TextIO
 
+from multiform.terminal import visible
+
 #: Seconds between two plain lines, and between two states of a notebook's line.
 _PAUSE = 5.0
 _NOTEBOOK_PAUSE = 0.5
@@ -92,10 +94,10 @@ class _Counted:
         self.message(f"asking {requests} requests for {docs} documents")
 
     def scored(self, form: str, metric: str, running: float, n: int) -> None:
-        self.scores[form] = f"{form} {metric} {running:.3f} (n={n})"
+        self.scores[form] = visible(f"{form} {metric} {running:.3f} (n={n})")
 
     def message(self, text: str) -> None:
-        print(text, file=self.out, flush=True)
+        print(visible(text), file=self.out, flush=True)
 
     def summary(self) -> str:
         """The newest running scores, as many as fit into a line."""

@@ -20,6 +20,7 @@ from multiform.forms import GenerateTask, RunSettings, Task
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
 from multiform.models.foreign import as_model
+from multiform.scoring.metrics.callables import HubMetric
 
 DEFAULT_MODEL = "bundled"
 #: Seeds of python, numpy, torch and the few-shot sampler.
@@ -130,7 +131,7 @@ def create_model(model: str, arguments: Mapping[str, Any]) -> Model:
 
 
 def check_consent(forms: Sequence[Task], confirmed: bool) -> None:
-    """Refuse tasks that run what a model wrote, unless the user has agreed to that."""
+    """Refuse tasks that run what a model wrote or the code of the hub, unless the user has agreed to that."""
     unsafe = [form for form in forms if form.config.unsafe_code]
     if unsafe and not confirmed:
         raise UsageError(
@@ -138,6 +139,12 @@ def check_consent(forms: Sequence[Task], confirmed: bool) -> None:
             where=unsafe[0].config.where("unsafe_code"),
             hint="add --confirm_run_unsafe_code if that is what you want, best in a container",
         )
+    for form in forms:
+        for metric in form.scorer.metrics:
+            if isinstance(metric.fn, HubMetric):
+                if not confirmed:
+                    raise metric.fn.refused().moved(form.config.where("metric_list"))
+                metric.fn.load()
 
 
 def check_output_types(forms: Sequence[Task]) -> None:
