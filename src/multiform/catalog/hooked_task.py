@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import random
-from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -219,9 +218,10 @@ class HookedTask(Task):
                     values.setdefault(key, []).extend([] if result.value is None else [float(result.value)])
         return {key: numbers[0] if len(numbers) == 1 else numbers for key, numbers in values.items()}
 
-    @abstractmethod
     def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
         """The responses of the model, as the metrics take them."""
+        what = f"metrics with calculate() take no responses of the kind {self.form.output_type}"
+        raise ConfigError(what, where=self.name, hint="give the class METRICS that are registered by name")
 
     def _note(self, key: str, result: MetricResult) -> None:
         self._better[key] = result.higher_is_better
