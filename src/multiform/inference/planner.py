@@ -226,13 +226,10 @@ class Planner:
         model = self.head.model
         if not model.can_generate():
             return Decoding.UNCACHED
-        is_custom = not is_library_class(model)
-        if not is_custom and not has_plain_cache(model):
-            return Decoding.ALONE
         trial = decoding_trial(self.head, length, by_generate=True)
         if trial is None:  # its own `generate` fails, as that of ProphetNet does
             return Decoding.UNCACHED
-        if is_custom and not trial.is_plain():
+        if not is_library_class(model) and not trial.is_plain():
             return Decoding.UNCACHED
         fits = length <= self.support.max_length and self._can_attend
         if fits and trial.allows_shared_prefixes(self.forward, self.pass_size):
