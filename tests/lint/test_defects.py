@@ -195,6 +195,11 @@ DEFECTS = {
     "choices_that_differ_in_white_space": Defect(
         code="duplicate_choices", keys=MCQA, rows=one_changed(ROWS, 2, choices=["x y", "b", "c", "x y"])
     ),
+    "a_choice_that_speaks_of_those_above_and_is_moved": Defect(
+        code="choices_refer",
+        keys={**MCQA, "task": "moved@mcqa[order=reverse]"},
+        rows=one_changed(ROWS, 2, choices=["a", "b", "c", "all of the above"]),
+    ),
     "an_index_out_of_range": Defect(code="gold_not_a_choice", rows=one_changed(ROWS, 5, answer=4), says="1 of 40"),
     "an_index_out_of_range_under_a_format": Defect(
         code="gold_not_a_choice", keys=MCQA, rows=one_changed(ROWS, 5, answer=4), says="1 of 40"
