@@ -195,6 +195,24 @@ INCLUDES = {
     "large file": Attack("include: large.yaml\n", {"large.yaml": "# " + "x" * 20_000_000}, says="too large"),
 }  # fmt: skip
 
+
+def groups(number: int, members: str) -> dict[str, str]:
+    """Files of groups; in the members of one, ``NEXT`` is the next."""
+    files = {f"g{i}.yaml": f"group: g{i}\ntask: {members.replace('NEXT', f'g{i + 1}')}\n" for i in range(number)}
+    return {**files, f"g{number}.yaml": f"group: g{number}\ntask: [t]\n"}
+
+
+GROUPED = "validate g0 --include_path ."
+GROUPS = {
+    "fan": Attack(files=groups(26, "[NEXT, NEXT]"), argv=GROUPED, says="more than 1,000 groups"),
+    "fan, listed": Attack(files=groups(26, "[NEXT, NEXT]"), argv=LISTING, code=0),
+    "itself": Attack(files={"g0.yaml": "group: g0\ntask: [g0]\n"}, argv=GROUPED, says="contains itself"),
+    "each other": Attack(
+        files={"g0.yaml": "group: g0\ntask: [g*]\n", "g1.yaml": "group: g1\ntask: [g*]\n"}, argv=GROUPED
+    ),
+    "chain": Attack(files=groups(2000, "[NEXT]"), argv=GROUPED),
+}
+
 PYTHON = {
     "deep expression": "NAME = " + "-" * 100000 + "1",
     "deep brackets": "NAME = " + "(" * 50000 + ")" * 50000,
@@ -320,6 +338,7 @@ def attacks() -> dict[str, Attack]:
             name: Attack(WRITING + text, {"rows.jsonl": LONG}, RUN) for name, text in REGEXES.items()
         },
         "include": INCLUDES,
+        "group": GROUPS,
         "consent": CONSENT,
         "terminal": TERMINAL,
         "media": MEDIA,

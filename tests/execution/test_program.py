@@ -76,6 +76,13 @@ def test_a_harmful_program_fails_and_changes_nothing(source, result, tmp_path, m
     assert os.listdir(tmp_path) == ["precious"]
 
 
+def test_the_solutions_of_humaneval_pass(mirror):
+    lines = (mirror / "openai" / "openai_humaneval" / "default" / "test.jsonl").read_text().splitlines()
+    for row in map(json.loads, lines[:8]):
+        program = f"{row['prompt']}{row['canonical_solution']}\n{row['test']}\ncheck({row['entry_point']})"
+        assert run_program(program, seconds=20).result == "passed"
+
+
 def test_what_protects_the_machine_is_said():
     protection = run_program("").protection
     assert protection[0] in ("network namespace", "sockets refused by Python")

@@ -28,6 +28,7 @@ from multiform.forms import Form, RunSettings
 from multiform.imports.lm_eval import answers
 from multiform.paths import is_dir, is_file
 
+_MAX_GROUPS = 1000
 _ENDINGS = (".yaml", ".yml", ".py")
 
 
@@ -65,6 +66,7 @@ class TaskManager:
         """
         self.design = design or Design()
         self.folders = task_folders(include_path, library=library)
+        self._groups = 0  # that have been built inside of the one that was named
         answers.folders.update(folder.resolve() for folder in self.folders)
 
     def __repr__(self) -> str:
@@ -159,9 +161,17 @@ class TaskManager:
         file = _read(target.path)
         changes = {**(overrides or {}), **({} if label is None else {"_formats_selection": label})}
         if _is_group(file):
+            self._check_groups(file, chain)
             return build_group(file, self._members, changes, chain)
         data = {**file.data, **changes}
         return TaskConfig.from_dict(with_class(data) if "class" in data else data, source=file.source)
+
+    def _check_groups(self, file: YamlFile, chain: tuple[str, ...]) -> None:
+        """Refuse groups that contain each other several times, which makes a few files stand for millions of groups."""
+        self._groups = self._groups + 1 if chain else 1
+        if self._groups > _MAX_GROUPS:
+            what = f"more than {_MAX_GROUPS:,} groups inside of '{chain[0]}'"
+            raise ConfigError(what, where=str(file.source.at("group")), hint="name each group once")
 
     def described_group(self, data: Mapping[str, Any]) -> Group:
         """The group of a mapping with the keys of a group file."""

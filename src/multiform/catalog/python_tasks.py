@@ -51,7 +51,8 @@ def with_class(data: Mapping[str, Any]) -> dict[str, Any]:
     kind = resolve_functions(data["class"])
     if not isinstance(kind, type):
         what = f"expected a class, got {shorten(kind)}"
-        raise ConfigError(what, where=f"{data.get('task')}: class", hint="write class: !function module.Class")
+        place = data["class"].position if isinstance(data["class"], FunctionRef) else data.get("task")
+        raise ConfigError(what, where=f"{place}: class", hint="write class: !function module.Class")
     if not getattr(kind, "any_keys", False):
         others.pop("group", None)  # as with lm-eval, it has no say where there is a class
         return {**others, "_task_class": kind}

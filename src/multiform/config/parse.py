@@ -99,7 +99,7 @@ def expanded_size(node: Any) -> float:
 
 
 def _parts(node: Any) -> list[Any]:
-    return [part for item in node.value for part in (item if isinstance(item, tuple) else (item,))]
+    return [part for item in getattr(node, "value", ()) for part in (item if isinstance(item, tuple) else (item,))]
 
 
 class _Loader(_BASE):  # type: ignore[misc]
