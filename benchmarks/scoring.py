@@ -67,6 +67,11 @@ def measured(setting: Setting, case: Case, docs: int) -> Pair:
     every = all_requests(setting)[case]
     requests = every[: docs * len(every) // setting.docs[1]]
     say(f"{case.name}, {docs} documents: {len(requests)} requests")
+    return compared(setting, case, requests)
+
+
+def compared(setting: Setting, case: Case, requests: list[Any]) -> Pair:
+    """Run both sides in turn on these requests; raises where they do not agree."""
     # Turns as long as what is to be expected, so that both sides end at about the same time.
     made = setting.run_in_turns("score", case.workload.needed or 2, requests=requests)
     for side, found in made.items():
