@@ -119,7 +119,7 @@ def test_a_field_that_jinja_can_spell_has_an_expression(spec, expression):
 @pytest.mark.parametrize(
     "spec",
     ["two words", "1st", "is", "True", "self", "{{ n }}: {{ n }}", last, ["{{ n }} of"], {"a": "b"}, None, [None]],
-    ids=str,
+    ids=lambda spec: getattr(spec, "__name__", str(spec)),
 )
 def test_a_field_that_jinja_cannot_spell_has_no_expression(spec):
     assert Field.of(spec).expression() is None
