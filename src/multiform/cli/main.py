@@ -10,9 +10,11 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from multiform.cli import compare, convert, formats, lint, ls, plot, report, run, score, show, store, validate, view
 from multiform.cli.parser import Parser
+from multiform.cli.quiet import quiet_libraries
 from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, reason
 
 _EXAMPLES = """\
@@ -119,7 +121,8 @@ def _command(arguments: list[str]) -> int:
         return 0
     _log_to_stderr(options.verbosity)
     _escape_on_stdout(as_json=getattr(options, "json", False))
-    code: int = options.execute(options)
+    with quiet_libraries():
+        code: int = options.execute(options)
     return code
 
 
@@ -156,8 +159,19 @@ def _escape_on_stdout(*, as_json: bool) -> None:
         sys.stdout.reconfigure(encoding="utf-8" if as_json else None, errors="backslashreplace")
 
 
+class _StderrHandler(logging.StreamHandler[TextIO]):
+    """Logs to what is standard error at the moment: a progress bar replaces it, to print above itself."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stderr
+
+
 def _log_to_stderr(level: str) -> None:
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _StderrHandler()
     handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s".lower()))
     logger.handlers = [handler]
     logger.setLevel(level.upper())

@@ -30,7 +30,8 @@ from multiform.models.hf.weights import NAMES as WEIGHT_OPTIONS
 from multiform.models.hf.weights import WeightOptions
 from multiform.models.rolling import rolling_windows, score_rolling
 from multiform.models.seq2seq.backend import Seq2SeqBackend
-from multiform.models.tokenizer import Encoder, first_token
+from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token
+from multiform.models.usage import Usage, Workload
 from multiform.requests import (
     Completion,
     GenerationRequest,
@@ -160,6 +161,8 @@ class HFModel(Model):
         self.think_end = self._think_end(think_end_token)
         self.counters = Counters()
         self._has_warned_about_limit = False
+        self._tokenized_pairs = TokenizedOnce[list[tuple[str, str]], list[Pair]]()
+        self._tokenized_prompts = TokenizedOnce[list[str], dict[str, Tokens]]()
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length, loaded.device)
         self.encoder = Encoder(
@@ -186,35 +189,49 @@ class HFModel(Model):
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         pairs, cut = self._pairs(requests)
-        for position, output in self.backend.score(pairs):
+        for position, output in self._score(pairs):
             yield position, replace(output, context_truncated=True) if position in cut else output
 
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
         encoded = self.encoder.encode(request.text for request in requests)
         texts = [encoded[request.text] for request in requests]
-        return score_rolling(texts, self._windows, self.backend.score)
+        return score_rolling(texts, self._windows, self._score)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         generations, cut = self._generations(requests)
+        self.counters.resume()
         for position, output in self.backend.generate(generations):
+            self.counters.count_prompt(len(generations[position].prompt))
             yield position, replace(output, context_truncated=True) if position in cut else output
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         """The cost of scoring the requests and of prefilling their prompts, in words."""
         if self.media:
             return None
-        scored = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
-        rolling = [request for request in requests if isinstance(request, RollingRequest)]
-        generated = [request for request in requests if isinstance(request, GenerationRequest)]
-        encoded = self.encoder.encode(request.text for request in rolling)
-        windows = [window for request in rolling for window in self._windows(encoded[request.text])]
+        pairs, windows, generations = self._sequences(requests)
         costs = {
-            "continuations": self.backend.describe_scoring(self._pairs(scored)[0]),
+            "continuations": self.backend.describe_scoring(pairs),
             "whole texts": self.backend.describe_scoring(windows),
-            "prompts": self.backend.describe_prefill(self._generations(generated)[0]),
+            "prompts": self.backend.describe_prefill(generations),
         }
         parts = [f"{name}: {cost}" for name, cost in costs.items() if cost]
         return "\n".join(parts) or None
+
+    def workload(self, requests: Sequence[Request]) -> Workload | None:
+        if self.media:
+            return None
+        pairs, windows, generations = self._sequences(requests, for_later=True)
+        return Workload(
+            prefill=sum(map(self.backend.scoring_tokens, (pairs, windows))) + self.backend.prefill_tokens(generations),
+            unshared=sum(pair.inputs for pair in (*pairs, *windows)) + sum(len(each.prompt) for each in generations),
+            decode=sum(generation.limit for generation in generations),
+            completions=len(generations),
+        )
+
+    def usage(self) -> Usage | None:
+        if self.media:
+            return None
+        return Usage(**{name: getattr(self.counters, name) for name in Usage.__dataclass_fields__})
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
         if self.chat.text is None:
@@ -264,31 +281,67 @@ class HFModel(Model):
         self.planner = Planner(self.head, budget=prefix_budget, max_length=self.max_length)
         return CausalBackend(planner=self.planner, **options)
 
-    def _pairs(self, requests: Sequence[LoglikelihoodRequest]) -> tuple[list[Pair], set[int]]:
+    def _score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
+        """The log-likelihood of each pair's continuation, counted."""
+        self.counters.resume()
+        for position, output in self.backend.score(pairs):
+            self.counters.count_prompt(pairs[position].inputs)
+            yield position, output
+
+    def _sequences(
+        self, requests: Sequence[Request], *, for_later: bool = False
+    ) -> tuple[list[Pair], list[Pair], list[Generation]]:
+        """The pairs of continuations, the windows of whole texts and the prompts of completions.
+
+        With `for_later` the tokens are kept for when the requests are asked, and warnings are left until then.
+        """
+        scored = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
+        rolling = [request for request in requests if isinstance(request, RollingRequest)]
+        generated = [request for request in requests if isinstance(request, GenerationRequest)]
+        encoded = self.encoder.encode(request.text for request in rolling)
+        windows = [window for request in rolling for window in self._windows(encoded[request.text])]
+        pairs, _ = self._pairs(scored, for_later=for_later)
+        generations, _ = self._generations(generated, for_later=for_later)
+        return pairs, windows, generations
+
+    def _pairs(
+        self, requests: Sequence[LoglikelihoodRequest], *, for_later: bool = False
+    ) -> tuple[list[Pair], set[int]]:
         """The tokens of each request, and the positions of those whose contexts are truncated."""
         texts = [(request.context, request.continuation) for request in requests]
-        whole = list(self.backend.pairs(texts))
+        whole = self._tokenized_pairs.take(texts, lambda texts: list(self.backend.pairs(texts)))
+        if for_later:
+            self._tokenized_pairs.keep(texts, whole)
         pairs = [self.backend.fit(pair, text) for pair, (_, text) in zip(whole, texts, strict=True)]
         cut = {index for index, (before, pair) in enumerate(zip(whole, pairs, strict=True)) if before is not pair}
-        self._warn_about_truncation(len(cut))
         empty = sum(pair.start == len(pair.tokens) for pair in pairs)
-        if empty:
+        if not for_later:
+            self._warn_about_truncation(len(cut))
+        if empty and not for_later:
             logger.warning("%d continuations are empty; their log-likelihood is 0", empty)
         return pairs, cut
 
     def _windows(self, tokens: Tokens) -> Iterator[Pair]:
         return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length)
 
-    def _generations(self, requests: Sequence[GenerationRequest]) -> tuple[list[Generation], set[int]]:
+    def _generations(
+        self, requests: Sequence[GenerationRequest], *, for_later: bool = False
+    ) -> tuple[list[Generation], set[int]]:
         """The prompt of each request, and the positions of those that are truncated."""
-        prompts = self.backend.prompts((request.context for request in requests), truncation=self.truncation)
+        texts = [request.context for request in requests]
+        prompts = self._tokenized_prompts.take(
+            texts, lambda texts: self.backend.prompts(texts, truncation=self.truncation)
+        )
+        if for_later:
+            self._tokenized_prompts.keep(texts, prompts)
         generations = [
             self._generation(index, request, prompts[request.context].tolist())
             for index, request in enumerate(requests)
         ]
         lengths = [len(prompts[request.context]) for request in requests]
         cut = {generation.index for generation in generations if len(generation.prompt) < lengths[generation.index]}
-        self._warn_about_truncation(len(cut))
+        if not for_later:
+            self._warn_about_truncation(len(cut))
         return generations, cut
 
     def _generation(self, index: int, request: GenerationRequest, prompt: list[int]) -> Generation:
