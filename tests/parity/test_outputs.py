@@ -173,7 +173,7 @@ class Run:
 
     def _ours(self, flags: list[str]) -> str:
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            assert main(["run", *flags, "--output_path", "ours", "--no_cache"]) == 0
+            assert main(["run", *flags, "--output_path", "ours", "--no_cache", "--table", "markdown"]) == 0
         return out.getvalue()
 
     def results(self, whose: str) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+logger = logging.getLogger("multiform")
+
 #: What libraries read when they are imported, which is later than this.
 _SETTINGS = {
     "TQDM_DISABLE": "1",
@@ -46,8 +48,9 @@ class _ToDebug(logging.Handler):
     """Passes what other loggers say on to that of Multiform, which shows it with ``--verbosity DEBUG``."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        logging.getLogger("multiform").debug("%s: %s", record.name, record.getMessage())
+        if record.name != logger.name:
+            logger.debug("%s: %s", record.name, record.getMessage())
 
 
 def _log_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *others: Any) -> None:
-    logging.getLogger("multiform").debug("%s:%d: %s: %s", filename, lineno, category.__name__, message)
+    logger.debug("%s:%d: %s: %s", filename, lineno, category.__name__, message)

@@ -140,7 +140,7 @@ class TerminalProgress(Display):
 
             self._live = Live(console=self.console, get_renderable=self.render, transient=True, refresh_per_second=4)
             self._live.start()
-        self.console.print(text, soft_wrap=True)
+        self.console.print(text, soft_wrap="\n" in text)  # prompts are shown as they are
 
     def end(self) -> None:
         if self._live is not None:

@@ -293,7 +293,7 @@ class HFModel(Model):
     ) -> tuple[list[Pair], list[Pair], list[Generation]]:
         """The pairs of continuations, the windows of whole texts and the prompts of completions.
 
-        With `for_later` the tokens are kept for when the requests are asked, and warnings are left until then.
+        With `for_later` the tokens are kept until the requests are asked, and warnings wait until then.
         """
         scored = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
         rolling = [request for request in requests if isinstance(request, RollingRequest)]
