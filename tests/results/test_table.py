@@ -149,4 +149,4 @@ def test_tasks_with_and_without_formats_have_one_style_of_table() -> None:
     tasks = ["quiz@mcqa", "quiz"]
     tables = [evaluate(model="dummy", tasks=task, limit=4, progress=False).table() for task in tasks]
     heads = [next(line.split() for line in table.splitlines() if line.strip()) for table in tables]
-    assert heads[0] == heads[1] == "Form n Shots Metric Score ± SE 95 % interval".split()
+    assert heads[0] == heads[1] == ["Form", "n", "Shots", "Metric", "Score", "±", "SE", "95", "%", "interval"]
