@@ -4,6 +4,7 @@
 # make test-servers  models on servers: a real one on this machine, and 2,000 requests through faults
 # make golden  write the golden texts of the public API and of what commands print again
 # make browser  Debian's chromium, for the tests of pages; they are skipped where it cannot be installed
+# make fuzz  2,000 task files with random damage through validate, show and run
 # make bench  Multiform and lm-eval side by side, an hour; make bench-short takes five minutes
 # make parity  every request of 589 lm-eval tasks, byte for byte; a quarter of an hour, the second time minutes
 # make parity-tasks  all 13,093 task files of lm-eval: which load, and which give a prompt
@@ -15,7 +16,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo browser test test-fast test-slow test-servers golden check format bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks clean
+.PHONY: help setup demo browser test test-fast test-slow test-servers golden check format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -67,9 +68,13 @@ test-servers: $(BIN)/.dev
 	$(BIN)/pip install -q -e '.[serving]'
 	$(BIN)/pytest -m slow tests/models/openai tests/models/servers
 
+fuzz: $(BIN)/.dev
+	FUZZ=2000 $(BIN)/pytest tests/cli/test_fuzz.py --tb=short
+
 golden: $(BIN)/.dev
 	$(BIN)/python tests/test_public_api.py
 	$(BIN)/python tests/test_golden_tables.py
+	$(BIN)/python -m tests.formats.test_variations
 
 bench: $(BIN)/.dev
 	$(BIN)/python -m benchmarks

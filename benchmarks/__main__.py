@@ -12,7 +12,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import building, growth, listing, report, rerun, scoring, startup
+from benchmarks import building, forms, growth, listing, report, rerun, scoring, startup
 from benchmarks.rows import Row, print_rows, say
 from benchmarks.sides import ROOT, Setting
 
@@ -23,6 +23,7 @@ MEASUREMENTS = {
     "rerun": rerun.measure,
     "scoring": scoring.measure,
     "growth": growth.measure,
+    "forms": forms.measure,
     "report": report.measure,
 }
 

@@ -43,6 +43,37 @@ def score(job: dict[str, Any]) -> dict[str, Any]:
     return measured
 
 
+def score_each(job: dict[str, Any]) -> dict[str, Any]:
+    """Load a model and have it answer several sets of requests, one after the other."""
+    import torch
+    from transformers import AutoTokenizer
+
+    from benchmarks.answering import SIDES, Count, model_inputs
+
+    torch.set_num_threads(job["threads"])
+    model, answer = SIDES[job["side"]](job["model"])
+    count = Count(model)
+    runs = []
+    for requests in job["runs"]:
+        read, cpu = count.read, time.process_time()
+        answers = answer(requests)
+        runs.append({"cpu": time.process_time() - cpu, "read": count.read - read, "answers": answers})
+    tokenizer = AutoTokenizer.from_pretrained(job["model"])
+    for run, requests in zip(runs, job["runs"], strict=True):
+        run["scored"] = model_inputs(tokenizer, requests)[1]
+    return {"runs": runs}
+
+
+def tree(job: dict[str, Any]) -> dict[str, Any]:
+    """The size of the prefix tree of requests."""
+    from transformers import AutoTokenizer
+
+    from benchmarks.answering import model_inputs, tree_nodes
+
+    inputs, _ = model_inputs(AutoTokenizer.from_pretrained(job["model"]), job["requests"])
+    return {"nodes": tree_nodes(inputs)}
+
+
 def build(job: dict[str, Any]) -> dict[str, Any]:
     """Make the requests of many tasks; reading the rows is not counted."""
     from benchmarks.workloads import lm_eval_task
@@ -105,6 +136,8 @@ def prompt(job: dict[str, Any]) -> dict[str, Any]:
 
 JOBS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
     "score": score,
+    "score_each": score_each,
+    "tree": tree,
     "build": build,
     "stream": stream,
     "requests": requests,

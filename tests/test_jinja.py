@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import datetime
 import os
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -199,6 +201,78 @@ def test_a_template_cannot_leave_its_sandbox(source, tmp_path, monkeypatch):
     assert doc == DOC
     assert list(tmp_path.iterdir()) == []
     assert dict(os.environ) == environment
+
+
+class Picture:
+    """An object of a library that can do more than hold data."""
+
+    def __init__(self) -> None:
+        self.size = (2, 2)
+
+    def save(self, path: str) -> None:
+        raise AssertionError("a template has called it")
+
+    def __iter__(self):
+        raise AssertionError("a template has called it")
+
+
+class Word(str):
+    """Text of a library that can be written to a file."""
+
+    def tofile(self, path: str) -> None:
+        raise AssertionError("a template has called it")
+
+
+OBJECTS = {
+    "method": "{{ picture.save('escaped') }}",
+    "method by item": "{{ picture['save']('escaped') }}",
+    "method by filter": "{{ (picture|attr('save'))('escaped') }}",
+    "method in a list": "{{ pictures[0].save('escaped') }}",
+    "method through map": "{{ pictures|map(attribute='size')|join }}",
+    "attribute": "{{ picture.size }}",
+    "attribute in a text": "size {{ picture.size }}",
+    "attribute in a format string": "{{ '{0.size}'.format(picture) }}",
+    "loop": "{% for x in picture %}{{ x }}{% endfor %}",
+    "call": "{{ picture.__class__() }}",
+    "function of a document": "{{ function() }}",
+    "class of a document": "{{ kind('escaped', 'w') }}",
+    "method of a subclass of text": "{{ word.tofile('escaped') }}",
+    "number of numpy": "{{ number.tofile('escaped') }}",
+    "array of numpy": "{{ array.tofile('escaped') }}",
+    "as text": "{{ picture }}!",
+    "joined to text": "{{ 'a' ~ picture }}",
+    "formatted": "{{ '{}'.format(picture) }}",
+}
+
+
+@pytest.mark.parametrize("source", OBJECTS.values(), ids=OBJECTS.keys())
+def test_a_template_cannot_look_into_objects(source, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    values = {"picture": Picture(), "word": Word("w"), "number": np.float64(1), "array": np.ones(2)}
+    with pytest.raises((ConfigError, DataError)):
+        rendered(source, {**values, "pictures": [Picture()], "function": os.getcwd, "kind": open})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_template_passes_objects_through():
+    picture = Picture()
+    doc = {"picture": picture, "pictures": [picture], "yes": True}
+    assert rendered("{{ picture }}", doc) is picture
+    assert rendered("{{ pictures[0] }}", doc) is picture
+    assert rendered("{{ picture if yes else none }}", doc) is picture
+    assert rendered("{{ pictures }}", doc) == [picture]
+
+
+def test_dates_and_numbers_of_other_libraries_are_data():
+    doc = {"day": datetime.date(2024, 2, 29), "number": np.float64(1.5), "array": np.array([1, 2]), "word": Word("W")}
+    assert rendered("{{ day }}: {{ day.year }}, {{ day.strftime('%d') }}", doc) == "2024-02-29: 2024, 29"
+    assert rendered("{{ number }} {{ array }} {{ array[1] }} {{ word.lower() }}", doc) == "1.5 [1 2] 2 w"
+
+
+def test_a_template_may_work_on_a_long_document():
+    doc = {"text": "A few words. " * 100_000, "words": ["word"] * 100_000}
+    assert len(rendered("{{ text|replace('few', 'couple of')|trim }}", doc)) > 1_300_000
+    assert len(rendered("{{ words|join(' ') }}", doc)) == 499_999
 
 
 def test_a_sandbox_breach_says_what_to_do_instead():

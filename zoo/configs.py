@@ -42,8 +42,12 @@ SMALL: dict[str, Any] = {
     ),
     **dict.fromkeys(("num_experts_per_tok", "moe_topk", "moe_k", "top_k_experts", "num_selected_experts"), 2),
     **dict.fromkeys(("n_group", "topk_group", "n_shared_experts", "num_shared_experts", "first_k_dense_replace"), 1),
-    **dict.fromkeys(("mamba_n_heads", "mamba_num_heads", "linear_num_key_heads", "linear_num_value_heads"), 4),
-    **dict.fromkeys(("mamba_d_head", "mamba_head_dim", "linear_key_head_dim", "linear_value_head_dim"), 16),
+    **dict.fromkeys(
+        ("mamba_n_heads", "mamba_num_heads", "linear_num_key_heads", "linear_num_value_heads", "linear_num_heads"), 4
+    ),
+    **dict.fromkeys(
+        ("mamba_d_head", "mamba_head_dim", "linear_key_head_dim", "linear_value_head_dim", "linear_head_dim"), 16
+    ),
     **dict.fromkeys(("mamba_d_state", "ssm_state_size", "state_size"), 8),
     **dict.fromkeys(("mamba_n_groups", "n_groups", "mamba_ngroups"), 1),
     **dict.fromkeys(("mamba_expand", "expand"), 2),

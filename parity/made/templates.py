@@ -6,7 +6,7 @@ from typing import Any
 
 from jinja2 import nodes
 
-from multiform.jinja import environment
+from multiform.jinja.sandbox import Sandbox
 from parity.made import shapes
 from parity.made.shapes import Known, Shape
 
@@ -18,7 +18,7 @@ _TEXT_FILTERS = frozenset(
     ("capitalize", "center", "e", "escape", "indent", "lower", "regex_replace", "replace", "safe", "striptags",
      "title", "trim", "truncate", "upper", "wordcount", "wordwrap")
 )  # fmt: skip
-_ENVIRONMENT = environment()
+_ENVIRONMENT = Sandbox()
 
 
 def read_template(source: str, doc: Shape) -> Any:

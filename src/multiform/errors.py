@@ -132,7 +132,7 @@ def reason(error: BaseException, limit: int = 300) -> str:
 class running:  # noqa: N801  (it reads as a verb: with running("process_docs"))
     """While somebody else's code runs, which may raise anything: what it raises is one error that names it.
 
-    Errors of our own go through as they are.
+    Errors of our own and interrupts go through as they are; `sys.exit` is a failure like any other.
 
     >>> with running("process_docs", hint="call it to debug it"):
     ...     raise KeyError("question")
@@ -154,7 +154,7 @@ class running:  # noqa: N801  (it reads as a verb: with running("process_docs"))
         pass
 
     def __exit__(self, _: object, error: BaseException | None, __: TracebackType | None) -> None:
-        if isinstance(error, Exception) and not isinstance(error, MultiformError):
+        if error is not None and not isinstance(error, MultiformError | KeyboardInterrupt):
             raise self.kind(f"{self.what} failed: {reason(error)}", where=self.where, hint=self.hint) from error
 
 

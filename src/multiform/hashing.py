@@ -13,8 +13,12 @@ def short_hash(value: Any) -> str:
     >>> short_hash({"a": 1, "b": [2]}) == short_hash({"b": (2,), "a": 1})
     True
     """
-    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=_stable)
-    return sha256(text)[:8]
+    return full_hash(value)[:8]
+
+
+def full_hash(value: Any) -> str:
+    """All hex digits of the same hash."""
+    return sha256(json.dumps(value, sort_keys=True, ensure_ascii=False, default=_stable))
 
 
 def sha256(text: str) -> str:

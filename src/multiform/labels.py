@@ -10,7 +10,9 @@ from typing import Any, Literal
 
 from multiform.errors import DataError, shorten
 
-LabelSpec = Literal["letters", "numbers"] | tuple[str, ...]
+LabelSpec = Literal["letters", "numbers", "lower", "roman"] | tuple[str, ...]
+#: The kinds of labels that go on without end.
+LABEL_KINDS = ("letters", "numbers", "lower", "roman")
 
 #: The last sentence of a worked solution, such as "So the answer is 42."
 _CONCLUSION = re.compile(
@@ -31,16 +33,35 @@ def letters() -> Iterator[str]:
             yield "".join(characters)
 
 
+def roman(number: int) -> str:
+    """A whole number in Roman numerals.
+
+    >>> [roman(number) for number in (1, 4, 9, 14, 26)]
+    ['I', 'IV', 'IX', 'XIV', 'XXVI']
+    """
+    numerals = ((100, "C"), (90, "XC"), (50, "L"), (40, "XL"), (10, "X"), (9, "IX"), (5, "V"), (4, "IV"), (1, "I"))
+    text = ""
+    for value, numeral in numerals:
+        times, number = divmod(number, value)
+        text += numeral * times
+    return text
+
+
 def label_list(number: int, spec: str | Sequence[str] = "letters") -> list[str]:
     """The first `number` labels, always strings.
 
     >>> label_list(3), label_list(3, "numbers"), label_list(2, ("I", "II", "III"))
     (['A', 'B', 'C'], ['1', '2', '3'], ['I', 'II'])
+    >>> label_list(3, "lower"), label_list(3, "roman")
+    (['a', 'b', 'c'], ['I', 'II', 'III'])
     """
-    if spec == "letters":
-        return list(islice(letters(), number))
+    if spec in ("letters", "lower"):
+        labels = list(islice(letters(), number))
+        return labels if spec == "letters" else [label.lower() for label in labels]
     if spec == "numbers":
         return [str(n) for n in range(1, number + 1)]
+    if spec == "roman":
+        return [roman(n) for n in range(1, number + 1)]
     if number > len(spec):
         raise DataError(
             f"{number} choices but only {len(spec)} labels ({', '.join(spec)})",
@@ -80,7 +101,8 @@ def split_solution(text: str) -> tuple[str, str]:
 def gold_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str] = "letters") -> int | list[int]:
     """The 0-based index of the right choice, or a list of them when the answer is a list.
 
-    An answer may be an index, a label, a letter, a 1-based digit string, a choice's text or a bool.
+    An answer may be an index, one of a list of labels, a letter, a 1-based digit string, a choice's text or a bool.
+    Roman numerals are no answers, as "I" is a letter as well; where a dataset has them, `labels` lists them.
 
     >>> gold_index(2, "xyz"), gold_index("B", ["x", "y"]), gold_index("2", ["x", "y"])
     (2, 1, 1)
@@ -176,7 +198,7 @@ def _readings(answer: str, choices: Sequence[Any], labels: str | Sequence[str]) 
     matches = matches or [i for i, choice in enumerate(choices) if str(choice).strip() == text]
     for index in matches:
         found.setdefault(index, "choice")
-    shown = list(labels) if not isinstance(labels, str) else label_list(len(choices), labels)
+    shown = [] if isinstance(labels, str) else list(labels)
     for way, names in (
         ("label", shown),
         ("letter", label_list(len(choices))),

@@ -108,8 +108,8 @@ class GenerationRequest:
         cls, context: str, gen_kwargs: Mapping[str, Any], sample: int = 0, media: tuple[Media, ...] = ()
     ) -> GenerationRequest:
         """The request after a prompt, which may be a `ChatText`."""
-        frozen = {k: tuple(v) if isinstance(v, list) else v for k, v in gen_kwargs.items()}
-        return cls(str(context), tuple(sorted(frozen.items())), sample, media, isinstance(context, ChatText))
+        options = tuple((key, _frozen(gen_kwargs[key])) for key in sorted(gen_kwargs))
+        return cls(str(context), options, sample, media, isinstance(context, ChatText))
 
     @property
     def prompt(self) -> str:
@@ -118,7 +118,26 @@ class GenerationRequest:
 
     @property
     def gen_kwargs(self) -> dict[str, Any]:
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in self.options}
+        return {key: _thawed(value) for key, value in self.options}
+
+
+class Pairs(tuple[tuple[Any, Any], ...]):
+    """The keys and values of a mapping among the arguments of a generation, such as `logit_bias`."""
+
+    __slots__ = ()
+
+
+def _frozen(value: Any) -> Any:
+    """The value of an argument as one that can be compared and hashed."""
+    if isinstance(value, Mapping):
+        return Pairs((key, _frozen(item)) for key, item in value.items())
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
+
+
+def _thawed(value: Any) -> Any:
+    if isinstance(value, Pairs):
+        return {key: _thawed(item) for key, item in value}
+    return list(map(_thawed, value)) if isinstance(value, tuple) else value
 
 
 Request: TypeAlias = LoglikelihoodRequest | RollingRequest | GenerationRequest

@@ -231,7 +231,7 @@ FORMATS = [
         task(f"format_{name}", f"formats:\n  {kind}:\n    {line} # here\n", "formats", *says)
         for name, kind, line, *says in [
             ("unknown_key", "mcqa", "qustion_prefix: Q", "unknown key", "did you mean 'question_prefix'?"),
-            ("labels_word", "mcqa", "choice_labels: roman", "expected 'letters', 'numbers', a list", "'roman'"),
+            ("labels_word", "mcqa", "choice_labels: greek", "expected one of letters, numbers, lower", "'greek'"),
             ("labels_twice", "mcqa", "choice_labels: [A, A]", "distinct labels"),
             ("scored", "mcqa", "scored: label", "expected one of labels, texts, gold, generation"),
             ("choice_format", "mcqa", "choice_format: '{label}'", "text with {choice} in it"),

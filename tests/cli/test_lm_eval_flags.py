@@ -10,6 +10,7 @@ import pytest
 
 from multiform.cli.lm_eval import INSTEAD, NOTES
 from multiform.cli.main import parser
+from multiform.forms import Task
 from multiform.models import models
 
 RUN = ("--model", "dummy", "--tasks", "task.yaml")
@@ -211,14 +212,24 @@ def requests_kept(folder: Any) -> list[Path]:
     return sorted((folder.path / "cache" / "multiform" / "requests").glob("*"))
 
 
-def test_requests_are_kept_and_used_again(folder):
+def test_requests_are_kept_and_used_again(folder, monkeypatch):
     folder.task()
+    rendered = []
+    sample = Task.sample
+
+    def noting(task, doc_id, *args):
+        rendered.append(doc_id)
+        return sample(task, doc_id, *args)
+
+    monkeypatch.setattr(Task, "sample", noting)
     first = folder.run(*RUN, "--cache_requests", "--num_fewshot", "1", "--json").json()
     [file] = requests_kept(folder)
-    file.write_text(file.read_text().replace("Question 0?", "Changed?"))
+    times = len(rendered)
     second = folder.run(*RUN, "--cache_requests", "true", "--num_fewshot", "1", "--json").json()
-    assert second["task_hashes"] != first["task_hashes"]  # so what is kept is what is asked
+    assert len(rendered) == times
+    assert second["task_hashes"] == first["task_hashes"]
     third = folder.run(*RUN, "--cache_requests", "refresh", "--num_fewshot", "1", "--json").json()
+    assert len(rendered) > times
     assert third["task_hashes"] == first["task_hashes"]
     assert requests_kept(folder) == [file]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import subprocess
 import sys
@@ -94,3 +95,15 @@ def test_the_installed_command_is_the_same(folder):
     script = Path(sys.executable).with_name("multiform")
     done = subprocess.run([script, "--version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, folder.run("--version").out)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("trusted", [False, True], ids=["working folder", "PYTHONPATH"])
+def test_code_of_the_working_folder_is_not_imported(folder, trusted):
+    folder.task("process_docs: !function helper.f\n", name="tasks/task.yaml")
+    folder.write({"tasks/rows.jsonl": (folder.path / "rows.jsonl").read_text()})
+    folder.write({"helper.py": "open('executed', 'w').close()\ndef f(docs):\n    return docs\n"})
+    path = os.pathsep.join([os.environ.get("PYTHONPATH", ""), *([str(folder.path)] if trusted else [])])
+    ran = folder.process("validate", "tasks/task.yaml", env={**os.environ, "PYTHONPATH": path})
+    assert ran.code == (0 if trusted else 2), ran
+    assert (folder.path / "executed").exists() == trusted

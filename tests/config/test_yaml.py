@@ -328,6 +328,17 @@ def test_byte_order_mark_is_no_part_of_the_first_key(read):
     assert read(task="\ufeffa: 1\n").data == {"a": 1}
 
 
-def test_repeated_aliases_are_read_without_being_unfolded(read):
+def test_aliases_that_stand_for_billions_of_values_are_refused(read):
     levels = "".join(f"l{i}: &l{i} [{', '.join([f'*l{i - 1}'] * 9)}]\n" for i in range(1, 30))
-    assert len(read(task=f"l0: &l0 [x]\n{levels}").data) == 30
+    with pytest.raises(ConfigError, match=r"task\.yaml:1: aliases repeat more than 200,000 values"):
+        read(task=f"l0: &l0 [x]\n{levels}")
+
+
+def test_a_few_repeated_aliases_are_read(read):
+    levels = "".join(f"l{i}: &l{i} [*l{i - 1}, *l{i - 1}]\n" for i in range(1, 12))
+    assert len(read(task=f"l0: &l0 [x]\n{levels}").data) == 12
+
+
+def test_a_file_that_is_included_twice_is_read_once(read, monkeypatch):
+    files = {f"f{i}": f"include: [f{i + 1}.yaml, f{i + 1}.yaml]\n" for i in range(26)}
+    assert read(task="include: f0.yaml\n", **files, f26="a: 1\n").data == {"a": 1}

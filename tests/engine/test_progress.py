@@ -101,7 +101,8 @@ def test_the_time_left_is_by_tokens_and_not_by_requests() -> None:
     ]
     work = Workload(prefill=1000, unshared=4000, decode=2000, completions=10)
     status = RunStatus(requests, workload=work, usage=meter, clock=clock)
-    assert status.time_left is None
+    left = status.time_left
+    assert left is None
 
     # 90 of 100 requests are answered, in ten seconds; nothing is known about the speed of decoding.
     clock.now, meter.usage = 10, Usage(prefill=500, prefill_seconds=10, unshared=3600)

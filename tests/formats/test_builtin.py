@@ -515,7 +515,7 @@ def test_a_mapping_has_the_usual_columns_where_it_names_none():
 
 
 REFUSED = {
-    "unknown label kind": ({"choice_labels": "roman"}, "choice_labels: expected 'letters', 'numbers'"),
+    "unknown label kind": ({"choice_labels": "greek"}, "choice_labels: expected one of letters, numbers"),
     "repeated labels": ({"choice_labels": ["A", "A"]}, "choice_labels: expected distinct labels"),
     "no labels": ({"choice_labels": []}, "choice_labels: expected distinct labels"),
     "no place for the choice": ({"choice_format": "{label}."}, "choice_format: expected text with {choice}"),

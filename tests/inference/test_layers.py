@@ -31,7 +31,9 @@ def states(model: HFModel, mode: Mode, places: torch.Tensor | None = None) -> to
     """What a model makes of a row of tokens, with the attention that it has by itself."""
     ids = torch.arange(5, 25)[None]
 
-    def attend(layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> torch.Tensor:
+    def attend(
+        layer: int, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, window: int | None
+    ) -> torch.Tensor:
         whole = torch.ones(20, 20, dtype=torch.bool).tril()
         mask = whole if query.shape[2] == 20 else whole[places]
         return scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scale, enable_gqa=True)

@@ -59,6 +59,14 @@ STRIPPING = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'].strip() }}\
 WITHOUT_SYSTEM = "{% for m in messages %}{% if m['role'] != 'system' %}{{ m['content'] }}\n{% endif %}{% endfor %}"
 
 DEFECTS = {
+    # choices that speak of others
+    "both_a_and_b_with_roman_labels": Defect(
+        code="choices_refer",
+        base={**CHOICES, **MCQA},
+        name="@mcqa[labels=roman]",
+        rows=one_changed(ROWS, 3, choices=[*ROWS[3]["choices"][:-1], "both A and B"], answer=0),
+        says="both A and B",
+    ),
     # spaces
     "no_space_before_the_answer": Defect(code="missing_space", keys={"target_delimiter": ""}, says="Answer:Oslo"),
     "no_space_after_a_label": Defect(
@@ -186,6 +194,11 @@ DEFECTS = {
     "the_same_choice_twice": Defect(code="duplicate_choices", rows=one_changed(ROWS, 2, choices=["A", "b", "c", "A"])),
     "choices_that_differ_in_white_space": Defect(
         code="duplicate_choices", keys=MCQA, rows=one_changed(ROWS, 2, choices=["x y", "b", "c", "x y"])
+    ),
+    "a_choice_that_speaks_of_those_above_and_is_moved": Defect(
+        code="choices_refer",
+        keys={**MCQA, "task": "moved@mcqa[order=reverse]"},
+        rows=one_changed(ROWS, 2, choices=["a", "b", "c", "all of the above"]),
     ),
     "an_index_out_of_range": Defect(code="gold_not_a_choice", rows=one_changed(ROWS, 5, answer=4), says="1 of 40"),
     "an_index_out_of_range_under_a_format": Defect(

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from multiform import ConfigError, OutputType, TaskConfig
+from multiform import ConfigError, OutputType, TaskConfig, UsageError
 from multiform.scoring.build import build_scoring
+from multiform.scoring.metrics.callables import HubMetric
 from multiform.scoring.outcome import TextOutcome
 
 
@@ -57,6 +58,10 @@ def test_a_metric_of_evaluate_is_taken_where_a_text_is_scored(monkeypatch):
     monkeypatch.setattr(evaluate, "load", Loaded)
     given = {"metric": "f1", "hf_evaluate": True, "average": "micro"}
     [metric] = scoring("generate_until", given).scorers[0].metrics
+    assert isinstance(metric.fn, HubMetric)
+    with pytest.raises(UsageError, match="runs code that the library evaluate fetches from the hub"):
+        metric(TextOutcome(prediction="a", references=("a",)))
+    metric.fn.load()
     assert metric(TextOutcome(prediction="a", references=("a",))) == {"f1": 1.0}
     assert scoring("multiple_choice", given).scorers[0].metrics[0].output_types == {"multiple_choice"}
 
@@ -69,4 +74,17 @@ def test_a_metric_that_evaluate_does_not_have_is_an_error(monkeypatch):
 
     monkeypatch.setattr(evaluate, "load", load)
     with pytest.raises(ConfigError, match="metric 'wer' is not one of the library evaluate that can be loaded"):
+        HubMetric("wer").load()
+
+
+@pytest.mark.parametrize("name", ["./wer", "../wer", "/tmp/wer", "a/b/c", "wer/", "", ".."])
+def test_a_metric_of_the_hub_is_no_path(name):
+    with pytest.raises(ConfigError, match="is no name on the hub"):
+        scoring("generate_until", {"metric": name, "hf_evaluate": True})
+
+
+def test_a_folder_here_is_not_taken_for_a_metric_of_the_hub(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wer").mkdir()
+    with pytest.raises(ConfigError, match="there is a file or folder 'wer' here"):
         scoring("generate_until", {"metric": "wer", "hf_evaluate": True})

@@ -340,6 +340,30 @@ ROMAN = [
 ]
 
 
+LOWER = [
+    ("b", "b"),
+    ("(b)", "b"),
+    ("B", "b"),
+    ("a.", "a"),
+    ("a", "a"),
+    ("The answer is a", "a"),
+    ("The answer is a because x is right", "a"),
+    ("The answer is a planet", None),
+    ("The answer is a matter of taste. The answer is b", "b"),
+    ("a good question", None),
+]
+
+
+@pytest.mark.parametrize(("text", "label"), cases(LOWER))
+def test_labels_in_lower_case_are_told_from_an_article(text, label):
+    assert read_choice(text, ["a", "b", "c"], ["x", "y", "z"]) == label
+
+
+@pytest.mark.parametrize(("text", "label"), cases([(" a", "a"), (" a.", "a"), (" a planet", None), (" b", "b")]))
+def test_labels_in_lower_case_after_the_beginning_of_an_answer(text, label):
+    assert read_choice(text, ["a", "b", "c"], ["x", "y", "z"], primed=True) == label
+
+
 @pytest.mark.parametrize(("text", "label"), cases(ROMAN))
 def test_labels_of_ones_own(text, label):
     assert read_choice(text, ["I", "II", "III"], ["x", "y", "z"]) == label

@@ -18,6 +18,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 #: Architectures, each with what the engine finds out about it: how it scores, and how it decodes.
 SAMPLE = {
     "llama": ("shared", "shared"),
+    "gemma2": ("shared", "padded"),
+    "gemma3_text": ("shared", "shared"),
     "diffllama": ("shared", "padded"),
     "gpt_neo": ("padded", "padded"),
     "doge (kept window)": ("equal lengths", "alone"),
@@ -54,7 +56,7 @@ def test_numbers_and_texts_are_the_models_own(name: str) -> None:
     assert (finding.scoring, finding.decoding) == SAMPLE[name]
 
 
-@pytest.mark.parametrize("name", ["hrm_text", "reformer", "fsmt", "bart", "gemma3_text", "llama4_text"])
+@pytest.mark.parametrize("name", ["hrm_text", "reformer", "fsmt", "bart", "mistral", "llama4_text"])
 @pytest.mark.slow
 def test_other_architectures_give_their_own_numbers_too(name: str) -> None:
     assert check(name, zoo_model(name)).is_right

@@ -17,6 +17,7 @@ from multiform.catalog.styler_hooks import NO_SUBJECT
 from multiform.config import GroupConfig, TaskConfig
 from multiform.errors import ConfigError
 from multiform.formats import FieldMapping, TaskStyler, supported_formats
+from multiform.formats.variation import Variation
 from multiform.registry import Registry
 from multiform.scoring.build import build_scoring
 
@@ -81,7 +82,9 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
         return f"{self.NAME}_{_slug(subject)}" if several else self.NAME
 
     def _config(self, name: str, subject: Any, label: str | None, overrides: Mapping[str, Any]) -> TaskConfig:
-        self._check(label)
+        # Without a format's name, the label of a variation is about the class's own prompts.
+        named = (Variation.parse(label).label or None) if label is not None else None
+        self._check(named)
         task = copy.copy(self)  # hooks may set attributes, which must not be seen by other subjects
         words = self.PERTURBATION_UNMODIFIABLE_WORDS
         common: dict[str, Any] = {
@@ -101,7 +104,7 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
         if any(getattr(type(self), name) is not getattr(BaseTask, name) for name in LOADING):
             common |= {"custom_dataset": HookedDataset(task, subject), "dataset_kwargs": {}}
         styled = self._format()
-        if label is None and styled is None:
+        if named is None and styled is None:
             common |= hook_fields(task, subject)
         elif styled is not None:
             common["formats"] = {type(self.TASK_STYLER).__name__: styled}

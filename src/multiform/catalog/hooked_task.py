@@ -131,7 +131,7 @@ class HookedTask(Task):
 
         task = self.python_task
         task.num_fewshot = self.num_fewshot
-        task.rnd = random.Random(f"{self.form.settings.fewshot_seed} {row}")
+        task.rnd = random.Random(f"{self.form.fewshot_seed} {row}")
         with self._running("_create_samples"):
             samples = task._create_samples(self._item(doc), number, str(self._prompt.subject))
         if not isinstance(samples, list) or not samples or not all(isinstance(sample, Sample) for sample in samples):
@@ -220,7 +220,8 @@ class HookedTask(Task):
 
     def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
         """The responses of the model, as the metrics take them."""
-        raise NotImplementedError
+        what = f"metrics with calculate() take no responses of the kind {self.form.output_type}"
+        raise ConfigError(what, where=self.name, hint="give the class METRICS that are registered by name")
 
     def _note(self, key: str, result: MetricResult) -> None:
         self._better[key] = result.higher_is_better

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.catalog.base_task import BaseTask, task_classes
+from multiform.catalog.design import Design
 from multiform.catalog.distinct import distinct
 from multiform.catalog.folders import task_folders
 from multiform.catalog.group import Group, Node, build_group
@@ -20,9 +21,14 @@ from multiform.config import TaskConfig, YamlFile, read_yaml
 from multiform.config.source import Source, display
 from multiform.errors import ConfigError, MultiformError, UsageError, nearest, running, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
+from multiform.formats.grammar import Grammar
+from multiform.formats.select import grammar_of
+from multiform.formats.variation import Variation, drawn_number, split_outside
+from multiform.forms import Form, RunSettings
 from multiform.imports.lm_eval import answers
 from multiform.paths import is_dir, is_file
 
+_MAX_GROUPS = 1000
 _ENDINGS = (".yaml", ".yml", ".py")
 
 
@@ -47,9 +53,20 @@ class Target:
 class TaskManager:
     """Finds tasks by name, tag, glob or path, each with the formats that follow an ``@``."""
 
-    def __init__(self, include_path: str | Path | Iterable[str | Path] | None = None, *, library: bool = True) -> None:
-        """Search the folders of `include_path` and, unless `library` is false, the bundled library."""
+    def __init__(
+        self,
+        include_path: str | Path | Iterable[str | Path] | None = None,
+        *,
+        library: bool = True,
+        design: Design | None = None,
+    ) -> None:
+        """Search the folders of `include_path` and, unless `library` is false, the bundled library.
+
+        `design` has the seed of the variations that ``format~N`` draws.
+        """
+        self.design = design or Design()
         self.folders = task_folders(include_path, library=library)
+        self._groups = 0  # that have been built inside of the one that was named
         answers.folders.update(folder.resolve() for folder in self.folders)
 
     def __repr__(self) -> str:
@@ -82,7 +99,7 @@ class TaskManager:
     def targets(self, specs: str | Sequence[str]) -> list[Target]:
         """The task files that `specs` name, without reading them."""
         names = [specs] if isinstance(specs, str) else list(specs)
-        names = [name.strip() for spec in names for name in spec.split(",") if name.strip()]
+        names = [name for spec in names for name in split_outside(spec, ",")]
         if not names:
             raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
         return [target for name in names for target in self._targets(name)]
@@ -91,8 +108,42 @@ class TaskManager:
         """The selected formats of a target; a list of None where none is selected."""
         labels: list[str | None] = []
         for label in target.selection:
-            labels += self._supported(target) if label == "all" else [label]
+            base, number = drawn_number(label) or (label, None)
+            named = self._supported(target) if base == "all" else [base]
+            for name in named:
+                labels += [self._canonical(target, name)] if number is None else self._drawn(target, name, number)
         return list(dict.fromkeys(labels)) or [None]
+
+    def _canonical(self, target: Target, label: str) -> str:
+        """The label without values that a variation has anyway, and in the order of the axes."""
+        if "[" not in label:
+            return label
+        node = self.node(target, label)
+        if isinstance(node, Group):
+            return label if label.startswith("[") else next(node.tasks()).format_label or label
+        return node.format_label or label
+
+    def _drawn(self, target: Target, label: str, number: int) -> list[str]:
+        """The labels of so many variations of a format."""
+        if number < 1:
+            what, where = "no variations are asked for", _shown(f"@{label}~{number}")
+            raise UsageError(what, where=where, hint=f"write e.g. {label}~16")
+        base = Variation.parse(label)
+        node = self.node(target, base.label or None)
+        configs = list(node.tasks()) if isinstance(node, Group) else [node]
+        formats_drawn = [config.format for config in configs if config.format is not None]
+        if len(formats_drawn) < len(configs):
+            what, where = "the task has no format that could be varied", _shown(f"@{label}~{number}")
+            raise UsageError(what, where=where, hint=f"name a format, e.g. mcqa~{number}")
+        if self.design.choice_order is not None:  # the run decides about the order of the choices
+            base = base.changed(order="original")
+        settings = RunSettings(num_fewshot=self.design.num_fewshot)
+        shots = any(Form(config, settings).num_fewshot for config in configs)
+        grammar = Grammar.common(
+            [grammar_of(format, config.variations) for format, config in zip(formats_drawn, configs, strict=True)]
+        )
+        drawn = grammar.draw(formats_drawn, base, number, seed=self.design.seed, shots=shots)
+        return [str(variation) for variation in drawn]
 
     def node(
         self,
@@ -110,9 +161,17 @@ class TaskManager:
         file = _read(target.path)
         changes = {**(overrides or {}), **({} if label is None else {"_formats_selection": label})}
         if _is_group(file):
+            self._check_groups(file, chain)
             return build_group(file, self._members, changes, chain)
         data = {**file.data, **changes}
         return TaskConfig.from_dict(with_class(data) if "class" in data else data, source=file.source)
+
+    def _check_groups(self, file: YamlFile, chain: tuple[str, ...]) -> None:
+        """Refuse groups that contain each other several times, which makes a few files stand for millions of groups."""
+        self._groups = self._groups + 1 if chain else 1
+        if self._groups > _MAX_GROUPS:
+            what = f"more than {_MAX_GROUPS:,} groups inside of '{chain[0]}'"
+            raise ConfigError(what, where=str(file.source.at("group")), hint="name each group once")
 
     def described_group(self, data: Mapping[str, Any]) -> Group:
         """The group of a mapping with the keys of a group file."""
@@ -127,7 +186,7 @@ class TaskManager:
         ]
 
     def _targets(self, spec: str) -> list[Target]:
-        """The files of ``name``, ``name@format``, ``name@a+b`` or ``name@all``."""
+        """The files of ``name``, ``name@format``, ``name@a+b``, ``name@all`` or ``name@format~16``."""
         if "@" not in spec or is_file(Path(spec)):
             return self._found(spec, spec)
         base, _, selection = spec.rpartition("@")
@@ -135,7 +194,7 @@ class TaskManager:
             name, _, first = base.partition("@")
             hint = f"join formats with '+': {name}@{first.replace('@', '+')}+{selection}"
             raise UsageError("more than one '@'", where=_shown(spec), hint=hint)
-        labels = tuple(label.strip() for label in selection.split("+") if label.strip())
+        labels = tuple(split_outside(selection, "+"))
         if not labels:
             hint = f"name one: {', '.join(formats)}, or all"
             raise UsageError("no format after the '@'", where=_shown(spec), hint=hint)

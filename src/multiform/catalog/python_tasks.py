@@ -13,9 +13,10 @@ from multiform.catalog.base_task import BaseTask
 from multiform.config.functions import FunctionRef, load_module, resolve_functions
 from multiform.config.source import Position, display
 from multiform.config.yaml import read_text
-from multiform.errors import ConfigError
+from multiform.errors import ConfigError, shorten
 from multiform.imports.eval_framework import packages
 
+_MAX_BASES = 50  # no task is derived from more classes of its own file
 #: Attributes by which a task class is recognised where its base class is in another file.
 _TELLING = ("TASK_STYLER", "DATASET_PATH", "SAMPLE_SPLIT", "SUBJECTS")
 
@@ -48,6 +49,10 @@ def with_class(data: Mapping[str, Any]) -> dict[str, Any]:
     """
     others = {key: value for key, value in data.items() if key != "class"}
     kind = resolve_functions(data["class"])
+    if not isinstance(kind, type):
+        what = f"expected a class, got {shorten(kind)}"
+        place = data["class"].position if isinstance(data["class"], FunctionRef) else data.get("task")
+        raise ConfigError(what, where=f"{place}: class", hint="write class: !function module.Class")
     if not getattr(kind, "any_keys", False):
         others.pop("group", None)  # as with lm-eval, it has no say where there is a class
         return {**others, "_task_class": kind}
@@ -74,13 +79,14 @@ def task_classes_in(file: Path, *, named: bool = False) -> list[TaskClass]:
         return []
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError) as error:
+        classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+        return list(_tasks(classes, file))
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         if "BaseTask" not in source and not named:
             return []
         place = f"{display(file)}:{getattr(error, 'lineno', None) or 1}"
-        raise ConfigError(f"not valid Python: {error.args[0]}", where=place, hint="fix this line") from error
-    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    return list(_tasks(classes, file))
+        why = error.args[0] if isinstance(error, SyntaxError | ValueError) else "it is too deeply nested"
+        raise ConfigError(f"not valid Python: {why}", where=place, hint="fix this line") from error
 
 
 def _tasks(classes: dict[str, ast.ClassDef], file: Path) -> Iterator[TaskClass]:
@@ -93,13 +99,18 @@ def _tasks(classes: dict[str, ast.ClassDef], file: Path) -> Iterator[TaskClass]:
             yield TaskClass(name.value, node.name, file, node.lineno)
 
 
-def _is_task(node: ast.ClassDef, classes: dict[str, ast.ClassDef], seen: tuple[str, ...] = ()) -> bool:
+def _is_task(node: ast.ClassDef, classes: dict[str, ast.ClassDef]) -> bool:
     """Whether a class is derived from BaseTask, directly or through other classes of its file."""
-    for base in map(_base_name, node.bases):
-        if base == "BaseTask":
+    waiting, seen = [node.name], {node.name}
+    while waiting:
+        bases = {_base_name(base) for base in classes[waiting.pop()].bases}
+        if "BaseTask" in bases:
             return True
-        if base in classes and base not in seen and _is_task(classes[base], classes, (*seen, base)):
-            return True
+        inner = (bases & classes.keys()) - seen
+        seen |= inner
+        waiting += inner
+        if len(seen) > _MAX_BASES:
+            return False
     return False
 
 

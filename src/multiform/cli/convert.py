@@ -46,6 +46,7 @@ def add_parser(commands: Any) -> None:
         help="yaml or python (default: python for the styles of tasks, yaml otherwise)",
     )
     flags.add_sources(parser)
+    flags.add_code(parser)
     flags.add_verbosity(parser)
     parser.set_defaults(execute=execute, parser=parser)
 

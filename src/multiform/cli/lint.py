@@ -55,6 +55,7 @@ def add_parser(commands: Any) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print every finding; the exit code is 1 if there are any, and 2 where a task cannot be checked."""
+    from multiform.formats.variation import split_outside
     from multiform.lint import Tokenizer
 
     if options.explain is not None:
@@ -66,7 +67,7 @@ def execute(options: argparse.Namespace) -> int:
     tokenizer = None if options.tokenizer is None else Tokenizer.load(options.tokenizer, max_length=options.max_length)
     linted: list[FormFindings] = []
     errors: list[str] = []
-    for name in [name for spec in options.names for name in spec.split(",") if name.strip()]:
+    for name in [name for spec in options.names for name in split_outside(spec, ",")]:
         forms, failed = _linted(name, options, tokenizer)
         linted += forms
         errors += failed
@@ -87,7 +88,13 @@ def _linted(
 
     settings = flags.prompt_settings(options)
     try:
-        tasks = load_tasks(name, settings, include_path=options.include_path, dataset_mirror=options.dataset_mirror)
+        tasks = load_tasks(
+            name,
+            settings,
+            include_path=options.include_path,
+            dataset_mirror=options.dataset_mirror,
+            design=flags.design(options),
+        )
     except MultiformError as error:
         return [], [str(error)]
     forms, errors = [], []

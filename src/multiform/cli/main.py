@@ -16,6 +16,7 @@ from multiform.cli import compare, convert, formats, lint, ls, plot, report, run
 from multiform.cli.parser import Parser
 from multiform.cli.quiet import quiet_libraries
 from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, reason
+from multiform.terminal import VisibleStream, visible
 
 _EXAMPLES = """\
 examples:
@@ -73,6 +74,8 @@ def parser() -> Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the exit code is 0, 1 (failed), 2 (wrong input), 130 (interrupted) or 143 (terminated)."""
     _open_closed_streams()
+    if argv is None:
+        _leave_working_folder()
     try:
         try:
             return _command(list(sys.argv[1:] if argv is None else argv))
@@ -121,15 +124,25 @@ def _command(arguments: list[str]) -> int:
         return 0
     _log_to_stderr(options.verbosity)
     _escape_on_stdout(as_json=getattr(options, "json", False))
-    with quiet_libraries():
+    visible_stdout = contextlib.redirect_stdout(VisibleStream(sys.stdout))
+    with quiet_libraries(), visible_stdout, _code(refused=getattr(options, "no_code", False)):
         code: int = options.execute(options)
     return code
+
+
+def _code(*, refused: bool) -> contextlib.AbstractContextManager[None]:
+    """Whether the code of tasks is run while a command is executed."""
+    if not refused:
+        return contextlib.nullcontext()
+    from multiform.config.functions import code_refused
+
+    return code_refused()
 
 
 def _fail(message: str, code: int) -> int:
     """Print the one line that a user gets, and return the exit code."""
     line = " ".join(message.splitlines())
-    print(f"error: {line}", file=sys.stderr)
+    print(f"error: {visible(line)}", file=sys.stderr)
     return code
 
 
@@ -138,6 +151,17 @@ def _interrupted(message: str, number: int) -> int:
     word = "terminated" if number == signal.SIGTERM else "interrupted"
     print(f"{word}: {message}" if message else word, file=sys.stderr)
     return 128 + number
+
+
+def _leave_working_folder() -> None:
+    """Import nothing from the working folder, which ``python -m`` puts first on the path: anything may lie there.
+
+    A folder that PYTHONPATH names stays.
+    """
+    here = os.getcwd()
+    named = [os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    if sys.path and sys.path[0] in ("", here) and here not in named:
+        del sys.path[0]
 
 
 def _open_closed_streams() -> None:
@@ -170,9 +194,16 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
         return sys.stderr
 
 
+class _VisibleFormatter(logging.Formatter):
+    """Log messages may quote names and documents of others."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
 def _log_to_stderr(level: str) -> None:
     handler = _StderrHandler()
-    handler.setFormatter(logging.Formatter("%(levelname)s: %(message)s".lower()))
+    handler.setFormatter(_VisibleFormatter("%(levelname)s: %(message)s".lower()))
     logger.handlers = [handler]
     logger.setLevel(level.upper())
     logger.propagate = False

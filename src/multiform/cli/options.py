@@ -13,6 +13,7 @@ from multiform.cli.parser import Arguments, Folders, one_of
 from multiform.errors import ConfigError, UsageError, shorten
 
 if TYPE_CHECKING:
+    from multiform.catalog import Design
     from multiform.forms import RunSettings
 
 
@@ -32,6 +33,12 @@ def add_sources(parser: argparse.ArgumentParser) -> None:
         help="folder that is asked for datasets before the hub: DIR/<dataset_path>/<dataset_name or default>/"
         "<split>.jsonl or .parquet (default: $MULTIFORM_DATASET_MIRROR)",
     )
+
+
+def add_code(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that refuses code; the description says that code is run."""
+    parser.description = f"{parser.description} Python code that tasks bring along (!function, class) is run."
+    parser.add_argument("--no_code", action="store_true", help="refuse tasks that bring code, instead of running it")
 
 
 def add_prompt(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
@@ -62,6 +69,19 @@ def add_prompt(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
         metavar="BOOL",
         help="few-shot examples as turns of a chat (default: yes with a chat template)",
     )
+    group.add_argument(
+        "--fewshot_draws",
+        metavar="N",
+        type=values.count("--fewshot_draws", 1),
+        default=1,
+        help="run every form with N draws of few-shot examples, as forms of their own (default: 1)",
+    )
+    group.add_argument(
+        "--choice_order",
+        metavar="ORDER",
+        help="order of the choices: original, shuffle:SEED, cyclic (a form for each rotation) or all (one for each "
+        "permutation, at most 24)",
+    )
     group.add_argument("--system_instruction", metavar="TEXT", help="system message, or text before the prompt")
     group.add_argument(
         "--perturbation",
@@ -86,8 +106,8 @@ def add_prompt(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
         metavar="N[,N,N,N]",
         default=values.DEFAULT_SEEDS,
         type=values.seeds,
-        help="one seed for all, or those of python, numpy, torch and the few-shot sampler; None sets no seed "
-        "(default: %(default)s)",
+        help="one seed for all, or those of python (also of the variations of FORMAT~N), numpy, torch and the few-shot "
+        "sampler; None sets no seed (default: %(default)s)",
     )
 
 
@@ -202,6 +222,21 @@ def prompt_settings(options: argparse.Namespace) -> RunSettings:
         keep_description=options.keep_description,
         **({} if options.seed[3] is None else {"fewshot_seed": options.seed[3]}),
     )
+
+
+def design(options: argparse.Namespace) -> Design:
+    """How the flags multiply the forms."""
+    from multiform.catalog import Design
+
+    try:
+        return Design(
+            seed=options.seed[0],
+            num_fewshot=options.num_fewshot,
+            choice_order=options.choice_order,
+            fewshot_draws=options.fewshot_draws,
+        )
+    except UsageError as error:
+        raise error.moved(f"--{error.where}") from error
 
 
 def gen_kwargs(options: argparse.Namespace) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from multiform.cli import lm_eval, values
 from multiform.cli import options as flags
 from multiform.cli.parser import Arguments, Gather, one_of
+from multiform.terminal import visible
 
 if TYPE_CHECKING:
     from multiform.evaluation.ending import Evaluation
@@ -25,7 +26,8 @@ examples:
   multiform run arc_easy.yaml@mcqa+cloze --model hf --model_args pretrained=path/to/model \\
       --num_fewshot 5 --output_path results --log_samples
 
-A task may be followed by @ and a format, several formats joined by +, or @all.
+A task may be followed by @ and a format, several formats joined by +, or @all. @mcqa~16 stands for 16 variations of
+mcqa, @mcqa[labels=roman,wrap=(x)] for one of them.
 """
 
 
@@ -63,10 +65,22 @@ def add_parser(commands: Any) -> None:
         default=[],
         help="training texts (.txt, .jsonl): also show the scores without the documents that they contain",
     )
+    which.add_argument(
+        "--budget",
+        metavar="N",
+        type=values.count("--budget", 1),
+        help="find the best and the worst form of each task within N evaluations (a document under a form)",
+    )
+    which.add_argument(
+        "--until_ci",
+        metavar="WIDTH",
+        type=values.half_width,
+        help="evaluate each form until its 95 %% interval is no wider than plus or minus WIDTH",
+    )
     parser.add_argument(
         "--confirm_run_unsafe_code",
         action="store_true",
-        help="allow tasks that run code which the model writes",
+        help="allow tasks that run code which the model writes, and metrics whose code comes from the hub",
     )
     parser.add_argument(
         "--metadata",
@@ -117,6 +131,7 @@ def add_parser(commands: Any) -> None:
     output.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
     output.add_argument("--config", "-C", metavar="FILE", help="YAML file of these flags; the command line wins")
     lm_eval.add_accepted(parser)
+    flags.add_code(parser)
     flags.add_verbosity(parser)
     parser.set_defaults(execute=execute, parser=parser)
 
@@ -150,6 +165,10 @@ def execute(options: argparse.Namespace) -> int:
                 num_fewshot=options.num_fewshot,
                 limit=options.limit,
                 samples=values.parse_samples(options.samples),
+                choice_order=flags.design(options).choice_order,
+                fewshot_draws=options.fewshot_draws,
+                budget=options.budget,
+                until_ci=options.until_ci,
                 batch_size=options.batch_size,
                 device=options.device,
                 gen_kwargs=flags.gen_kwargs(options),
@@ -184,6 +203,8 @@ def execute(options: argparse.Namespace) -> int:
         return 0
     if results.forms:
         print_results(results, as_json=options.json, whole=options.show_config, style=options.table)
+        if not options.json:
+            _print_stops(results)
     report = None
     if options.report and results.forms:
         from multiform.report import write_report
@@ -207,7 +228,8 @@ def _say_the_rest(evaluation: Evaluation, options: argparse.Namespace, report: P
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
     for line in lines:
         # A number, name or path is not split at the edge of a terminal.
-        print(textwrap.fill(line, width, break_long_words=False, break_on_hyphens=False), file=sys.stderr)
+        wrapped = textwrap.fill(visible(line), width, break_long_words=False, break_on_hyphens=False)
+        print(wrapped, file=sys.stderr)
 
 
 def _tasks(options: argparse.Namespace) -> list[str]:
@@ -239,8 +261,18 @@ def print_results(results: Results, *, as_json: bool, whole: bool = False, style
         print(plain_json(to_json(results)))
     if as_json:
         return
-    from multiform.results.table import WIDTH, table_text
+    from multiform.results.table import WIDTH, default_style, table_text
 
     terminal = sys.stdout.isatty()
     width = max(WIDTH, shutil.get_terminal_size().columns) if terminal else WIDTH
-    print(table_text(results, style, width=width, color=terminal), end="")
+    text = table_text(results, style, width=width, color=terminal)
+    styled = terminal and (style or default_style(results)) in ("long", "pivot")  # which make what they show visible
+    (getattr(sys.stdout, "write_styled", sys.stdout.write) if styled else sys.stdout.write)(text)
+
+
+def _print_stops(results: Results) -> None:
+    """Print where a budgeted run stopped, and why."""
+    from multiform.engine.budget import stop_lines
+
+    for line in stop_lines(results.run.get("budget", ())):
+        print(line)

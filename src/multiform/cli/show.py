@@ -40,6 +40,7 @@ def add_parser(commands: Any) -> None:
     flags.add_prompt(parser)
     flags.add_model(parser)
     flags.add_sources(parser)
+    flags.add_code(parser)
     flags.add_verbosity(parser)
     parser.set_defaults(execute=execute, parser=parser)
 
@@ -52,7 +53,11 @@ def execute(options: argparse.Namespace) -> int:
     name = flags.model_name(options)
     settings = flags.prompt_settings(options)
     forms = load_tasks(
-        ",".join(options.tasks), settings, include_path=options.include_path, dataset_mirror=options.dataset_mirror
+        ",".join(options.tasks),
+        settings,
+        include_path=options.include_path,
+        dataset_mirror=options.dataset_mirror,
+        design=flags.design(options),
     )
     chat = bool(options.apply_chat_template)
     model = load_model(name, flags.model_arguments(options), Silent()) if chat else None
@@ -117,7 +122,7 @@ def _described(form: Task, sample: Sample) -> dict[str, Any]:
         "doc": dict(sample.doc),
         "requests": [_request(instance) for instance in sample.instances],
         "target": sample.target,
-        "choices": form.renderer.fields(sample.doc).raw_choices,
+        "choices": form.renderer.fields(sample.doc).shown_choices,
     }
 
 

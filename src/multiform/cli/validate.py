@@ -45,6 +45,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON")
     flags.add_prompt(parser)
     flags.add_sources(parser)
+    flags.add_code(parser)
     flags.add_verbosity(parser)
     parser.set_defaults(execute=execute, parser=parser)
 
@@ -52,13 +53,14 @@ def add_parser(commands: Any) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Check every form and print all errors; the exit code is 2 if there are any."""
     from multiform.catalog import TaskManager
+    from multiform.formats.variation import split_outside
     from multiform.results.export import plain_json
 
-    names = [name for spec in [*options.names, *options.tasks] for name in spec.split(",") if name.strip()]
+    names = [name for spec in [*options.names, *options.tasks] for name in split_outside(spec, ",")]
     if not names:
         raise UsageError("no tasks named", where="validate", hint="name some, e.g. multiform validate my_task.yaml")
     settings = flags.prompt_settings(options)
-    manager = TaskManager(options.include_path)
+    manager = TaskManager(options.include_path, design=flags.design(options))
     logged: set[Finding] = set()
     checked = [row for name in names for row in _checked(name, manager, settings, options, logged)]
     if options.json:
@@ -102,19 +104,23 @@ def _rendered(
 ) -> dict[str, Any]:
     """The row of a form whose configuration is valid, after rendering its documents."""
     from multiform.engine.setup import check_output_types, load_tasks
-    from multiform.lint import lint_tasks
+    from multiform.lint import lint_tasks, reference_findings, unsilenced
 
     count = 0
     notes: list[MultiformError] = []
     try:
-        forms = load_tasks([config], settings, dataset_mirror=options.dataset_mirror)
+        design = flags.design(options)
+        forms = load_tasks([config], settings, dataset_mirror=options.dataset_mirror, design=design)
         check_output_types(forms)
+        findings = []
         for form in forms:
+            samples = []
             for doc_id, doc in form.doc_iterator(limit=options.limit):
-                form.sample(doc_id, doc)
+                samples.append(form.sample(doc_id, doc))
                 count += 1
             notes += [*form.notes, *form.renderer.doubts]
-        findings = lint_tasks((form, form.doc_iterator()) for form in forms)
+            findings += unsilenced(form.config, reference_findings(form, samples))
+        findings += lint_tasks((form, form.doc_iterator()) for form in forms)
         _log(findings, logged)
     except MultiformError as error:
         return _row(config.form_name, docs=count, error=error)

@@ -60,6 +60,19 @@ def limit(text: str) -> float:
     return number
 
 
+def half_width(text: str) -> float:
+    """Parse ``--until_ci``: half the width of an interval."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < 0.5:
+        what = f"expected a number between 0 and 0.5, got '{text}'"
+        hint = "give e.g. --until_ci 0.02 for an interval of plus or minus 0.02"
+        raise UsageError(what, where="--until_ci", hint=hint)
+    return number
+
+
 def max_failures(text: str) -> float:
     """Parse ``--max_failures``: a whole number of documents, or a share below 1."""
     try:

@@ -54,10 +54,27 @@ def check_values(cls: type, values: Mapping[str, Any], where: Callable[..., str 
     for name, hint in _hints(cls).items():
         if name not in values or name.startswith("_"):
             continue
+        _check_names(values[name], (name,), where)
         try:
             _adapter(cls, name).validate_python(values[name], strict=True)
         except ValidationError as error:
             raise _translated(error, name, hint, values[name], where) from error
+
+
+def _check_names(value: Any, path: tuple[str | int, ...], where: Callable[..., str | None]) -> None:
+    """Raise a ConfigError for a key that is not text, which no metric, filter or format can have as an argument.
+
+    `metadata`, and the values below an argument, may have any keys.
+    """
+    if isinstance(value, Mapping) and path != ("metadata",):
+        for key, inner in value.items():
+            if not isinstance(key, str):
+                raise ConfigError(f"the key {_shown(key)} is not text", where=where(*path), hint="put it in quotes")
+            if key in ("kwargs", "metric_list", "filter"):
+                _check_names(inner, (*path, key), where)
+    elif isinstance(value, list) and path[-1] in ("metric_list", "filter_list", "filter"):
+        for index, inner in enumerate(value):
+            _check_names(inner, (*path, index), where)
 
 
 def check_keys(kind: str, known: Sequence[str], keys: Mapping[Any, Any], where: Callable[..., str | None]) -> None:

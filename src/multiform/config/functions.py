@@ -8,7 +8,9 @@ import importlib.util
 import re
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -24,6 +26,19 @@ from multiform.imports.lm_eval import answers, real_folder
 _IMPORTS_LM_EVAL = re.compile(rb"^[ \t]*(?:from|import)[ \t]+lm_eval\b", re.MULTILINE)
 
 
+_refused: ContextVar[bool] = ContextVar("code_refused", default=False)
+
+
+@contextmanager
+def code_refused() -> Iterator[None]:
+    """Refuse the code of tasks instead of running it."""
+    token = _refused.set(True)
+    try:
+        yield
+    finally:
+        _refused.reset(token)
+
+
 @dataclass(frozen=True, slots=True)
 class FunctionRef:
     """A function that is named but not yet imported."""
@@ -34,6 +49,8 @@ class FunctionRef:
 
     def resolve(self) -> Callable[..., Any]:
         """Import the function: from ``module.py`` beside the file, else from an importable module."""
+        if _refused.get():
+            raise self._error("the task brings code, which --no_code refuses", "look at it, and leave the flag out")
         module_name, _, attribute = self.name.rpartition(".")
         file = self.folder.joinpath(*module_name.split(".")).with_suffix(".py")
         module = self._from_file(file) if file.is_file() else self._from_path(module_name)
@@ -112,12 +129,21 @@ def _run(file: Path, name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with removed.answered():
+        with removed.answered(), _programs_answered(file):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise
     return module
+
+
+def _programs_answered(file: Path) -> AbstractContextManager[None]:
+    """Have programs of models run by us where a file says that it runs some."""
+    if b"code_eval" not in file.read_bytes():
+        return nullcontext()
+    from multiform.imports import evaluate  # it is rarely needed, and starts processes
+
+    return evaluate.answered()
 
 
 def _unanswered(error: BaseException) -> str:

@@ -30,6 +30,8 @@ class TaskKeys:
     task_alias: str | None = None
     #: A format's name, a mapping with `type` and overrides, or a table of several.
     formats: str | dict[str, Any] | FormatConfig | None = None
+    #: Axes on which formats may be varied: names of values with the fields that they change.
+    variations: dict[str, Any] | None = None
     output_type: OutputType = _GENERATION
     tag: list[str] = field(default_factory=list)
     custom_dataset: Callable[..., Any] | None = None

@@ -8,6 +8,8 @@ from typing import Any
 
 import yaml
 
+from multiform.config.parse import MAX_NODES, check_nesting, expanded_size
+
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _KEYS = ("task", "group", "tag", "class", "include")
 _PLAIN = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "null", "bool")}
@@ -38,9 +40,10 @@ def outline(text: str) -> Outline:
     """
     loader = None
     try:
+        check_nesting(text)
         loader = _BASE(text.removeprefix("\ufeff"))
         node = loader.get_single_node()
-        if not isinstance(node, yaml.MappingNode):
+        if not isinstance(node, yaml.MappingNode) or expanded_size(node) > MAX_NODES:
             return NOTHING
         plain = _is_plain(loader, node)
         if not plain:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,6 +17,11 @@ from multiform.config.source import KeyPath, Position, display
 from multiform.errors import ConfigError, shorten
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+#: The most values of a task file, with everything that aliases repeat.
+MAX_NODES = 200_000
+#: The most brackets that are open at once.
+MAX_DEPTH = 1000
+_BRACKETS = re.compile(r"[\[\]{}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +38,13 @@ def parse_yaml(text: str, path: Path) -> Parsed:
     loader = None
     node = None
     try:
+        check_nesting(text)
         loader = _Loader(text.removeprefix("\ufeff"))
         loader.path, loader.notes = path, []
         node = loader.get_single_node()
         if node is None:
             return Parsed(None, {})
+        _check_aliases(node, path)
         positions = dict(_positions(node, path, set()))
         return Parsed(loader.construct_document(node), positions, tuple(loader.notes))
     except yaml.YAMLError as error:
@@ -50,6 +58,48 @@ def parse_yaml(text: str, path: Path) -> Parsed:
     finally:
         if loader is not None:
             loader.dispose()
+
+
+def check_nesting(text: str) -> None:
+    """Raise a RecursionError for brackets inside of thousands of brackets, which take the parser minutes."""
+    if text.count("[") + text.count("{") <= MAX_DEPTH:
+        return
+    depth = 0
+    for bracket in _BRACKETS.finditer(text):
+        depth = max(0, depth + (1 if bracket[0] in "[{" else -1))
+        if depth > MAX_DEPTH:
+            raise RecursionError("brackets are nested too deeply")
+
+
+def _check_aliases(node: Any, path: Path) -> None:
+    size = expanded_size(node)
+    if size > MAX_NODES:
+        many = f"aliases repeat more than {MAX_NODES:,} values"
+        what = "not valid YAML: an alias is recursive, it repeats itself" if size == math.inf else many
+        raise ConfigError(what, where=str(Position(path, 1)), hint="write out what is needed of it")
+
+
+def expanded_size(node: Any) -> float:
+    """How many values a document has once every alias is replaced by what it repeats; without end for one of itself.
+
+    Aliases of aliases make a few lines stand for billions of values, each of which the rest of the program would visit.
+    """
+    sizes: dict[int, float] = {}
+    waiting = [(node, False)]
+    while waiting:
+        node, counted = waiting.pop()
+        parts = [] if isinstance(node, yaml.ScalarNode) else _parts(node)
+        if counted:
+            sizes[id(node)] = 1 + sum(sizes[id(part)] for part in parts)
+        elif id(node) not in sizes:
+            sizes[id(node)] = math.inf  # for an alias inside of what it repeats
+            waiting.append((node, True))
+            waiting += [(part, False) for part in parts if id(part) not in sizes]
+    return sizes[id(node)]
+
+
+def _parts(node: Any) -> list[Any]:
+    return [part for item in getattr(node, "value", ()) for part in (item if isinstance(item, tuple) else (item,))]
 
 
 class _Loader(_BASE):  # type: ignore[misc]
@@ -127,8 +177,7 @@ def _unreadable(loader: Any, node: Any) -> int | None:
         except (ValueError, AttributeError):
             return int(node.start_mark.line) + 1
         return None
-    parts = [part for item in getattr(node, "value", ()) for part in (item if isinstance(item, tuple) else (item,))]
-    return next((line for part in parts if (line := _unreadable(loader, part))), None)
+    return next((line for part in _parts(node) if (line := _unreadable(loader, part))), None)
 
 
 _QUOTE = 'put the value in quotes, e.g. "{{question}}"'

@@ -22,7 +22,7 @@ from multiform.formats.dialects.template_factory import wrapped
 from multiform.formats.infer import DescriptionWithoutChoices, Prompt, Recovered, Refused, infer, without_choices
 from multiform.formats.perturbation import Perturbation, perturbed
 from multiform.formats.raw import check_raw
-from multiform.formats.select import UnknownFormatError
+from multiform.formats.select import Selected, UnknownFormatError, fewshot_draw, grammar_of
 
 Values = dict[str, Any]
 #: Turns a path of keys into the place that a message names.
@@ -37,13 +37,18 @@ def resolve(stated: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
     """The values that a task runs with; `stated` has all keys of its configuration.
 
     Beside the keys, the values have `prompt` (the fields as stated), `mapping` (the fields that the format
-    renders), `format`, `format_label`, `recovered`, `template_config` and `overridden`. A library of prompts is
-    looked up in `folder`, and `where` turns a path of keys into the place that a message names.
+    renders), `fewshot_mapping` (those of few-shot examples with fields of their own), `format`, `format_label`, what
+    the variation of the format says, `recovered`, `template_config` and `overridden`. A library of prompts is looked
+    up in `folder`, and `where` turns a path of keys into the place that a message names.
     """
     values: Values = {
         **stated,
         "format": None,
         "format_label": None,
+        "axes": {},
+        "choice_order": None,
+        "fewshot_draw": 0,
+        "fewshot_mapping": None,
         "recovered": None,
         "template_config": None,
         "overridden": (),
@@ -111,14 +116,18 @@ def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
             raise ConfigError("a task has formats or a template", where=where("template"), hint=hint)
         if selection is None:
             return _template(values, where)
+    if selection is not None and selection.startswith("[") and values["formats"] is None:
+        return _drawn(selection, values, where)
     try:
-        selected = select_format(values["formats"], selection)
+        selected = select_format(values["formats"], selection, values["variations"])
+        _check_variations(values["variations"], selected)
     except UnknownFormatError as error:
         if selection is None:
             raise placed(error, "formats", where) from error
         raise error.moved(f"{values['task'].partition('@')[0]}@{selection}") from error
     except ConfigError as error:
-        raise placed(error, "formats", where) from error
+        root = "variations" if (error.where or "").startswith("variations") else "formats"
+        raise placed(error, root, where) from error
     if selected is None:
         return {}
     foreign = values["formats"] is None and values["template"] is None and not values["multiple_inputs"]
@@ -131,11 +140,30 @@ def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
         raise placed(error, "formats", where) from error
     return {
         "format_label": selected.label,
+        "axes": selected.axes,
+        "choice_order": selected.order,
+        "fewshot_draw": selected.draw,
         "recovered": recovered,
         "mapping": mapping,
         **{name: getattr(templates, name) for name in _FIELDS},
         **_overridden_by(selected.format, values, foreign=recovered is not None),
     }
+
+
+def _check_variations(declared: Mapping[str, Any] | None, selected: Selected | None) -> None:
+    """Refuse axes that are declared wrongly, even where the format is not varied."""
+    grammar_of(FormatConfig() if selected is None else selected.format, declared)
+
+
+def _drawn(selection: str, values: Values, where: Where) -> Values:
+    """The values of a task without `formats:` of which another draw of few-shot examples is selected."""
+    try:
+        draw = fewshot_draw(selection)
+    except ConfigError as error:
+        raise error.moved(f"{values['task']}@{selection}") from error
+    written = {} if values["template"] is None else _template(values, where)
+    axes = {"draw": str(draw)} if draw else {}
+    return {**written, "format_label": selection, "axes": axes, "fewshot_draw": draw}
 
 
 def _template(values: Values, where: Where) -> Values:
@@ -258,8 +286,13 @@ def _fewshot(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
     if config.get("doc_to_text") is not None and values["recovered"] is None:
         config["doc_to_text"] = _noisy(config["doc_to_text"], values, where)
     try:
-        if values["format"] is not None and any(config.get(name) is not None for name in _FIELDS):
-            config |= _fewshot_templates(config, values, stated, where)
+        format: FormatConfig | None = values["format"]
+        mapping = None
+        if format is not None and any(config.get(name) is not None for name in _FIELDS):
+            mapping = _fewshot_mapping(config, values, stated, where)
+        if format is not None and (mapping is not None or format.of_shots() != format):
+            templates = compile_format(format.of_shots(), mapping or values["mapping"])
+            config |= {name: getattr(templates, name) for name in _FIELDS}
         inherited = {
             name: values[name]
             for name in ("fewshot_delimiter", "target_delimiter", "gen_prefix", "doc_to_rationale", *_FIELDS)
@@ -269,13 +302,13 @@ def _fewshot(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
         fewshot = FewshotConfig.from_dict(config, process_docs=values["process_docs"], **inherited)
     except ConfigError as error:
         raise placed(error, "fewshot_config", where) from error
-    return {"fewshot_config": fewshot}
+    return {"fewshot_config": fewshot, "fewshot_mapping": mapping}
 
 
-def _fewshot_templates(
+def _fewshot_mapping(
     config: Mapping[str, Any], values: Values, stated: Mapping[str, Any], where: Where
-) -> dict[str, FieldSpec]:
-    """The templates of few-shot examples with fields of their own, under the same format as the task."""
+) -> FieldMapping:
+    """The mapping of few-shot examples with fields of their own, which goes through the same format as the task."""
     format: FormatConfig = values["format"]
     foreign = values["recovered"] is not None
     raw = values["prompt"] if foreign else values["mapping"]
@@ -288,8 +321,7 @@ def _fewshot_templates(
     )
     if foreign:
         mapping = _raw_mapping(mapping, _recovered(mapping, format, values, stated, where), values, where)
-    templates = compile_format(format, mapping)
-    return {name: getattr(templates, name) for name in _FIELDS}
+    return mapping
 
 
 def format_key(formats: Any, label: str | None, name: str) -> tuple[str, ...]:

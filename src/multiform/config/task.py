@@ -16,7 +16,10 @@ from multiform.config.source import Source, where
 from multiform.errors import ConfigError, shorten
 from multiform.formats import FieldMapping, FormatConfig, TemplateConfig
 from multiform.formats.infer import Recovered
+from multiform.formats.order import ChoiceOrder
 
+#: The most times that a question is asked: each of them is a request in memory.
+MAX_REPEATS = 10_000
 _TEMPLATES = ("output_type", "description", "doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix",
               "target_delimiter", "fewshot_delimiter")  # fmt: skip
 #: Fields that a format or prompt may replace; `to_dict` has them as the task states them.
@@ -47,9 +50,15 @@ class TaskConfig(TaskKeys):
     prompt: FieldMapping = field(init=False, compare=False)
     #: The fields that the format renders.
     mapping: FieldMapping = field(init=False, compare=False)
+    #: The fields of few-shot examples that the format renders, where they have their own.
+    fewshot_mapping: FieldMapping | None = field(init=False, default=None, compare=False)
     #: The format that the task runs under, and the label by which it was selected.
     format: FormatConfig | None = field(init=False, default=None)
     format_label: str | None = field(init=False, default=None)
+    #: What its variation says, by axis; the order of the choices; and which draw of few-shot examples it has.
+    axes: Mapping[str, str] = field(init=False, default_factory=dict, compare=False)
+    choice_order: ChoiceOrder | None = field(init=False, default=None)
+    fewshot_draw: int = field(init=False, default=0)
     #: The mapping recovered from a task that was written as a finished prompt.
     recovered: Recovered | None = field(init=False, default=None, compare=False)
     #: The template of `template:`.
@@ -153,6 +162,9 @@ class TaskConfig(TaskKeys):
             if values[name] is not None and values[name] < least:
                 what = f"expected {least} or more, got {values[name]}"
                 raise ConfigError(what, where=self.where(name), hint=f"give a number of {least} or more")
+        if values["repeats"] > MAX_REPEATS:
+            what = f"expected {MAX_REPEATS:,} or less, got {values['repeats']:,}"
+            raise ConfigError(what, where=self.where("repeats"), hint="ask each question fewer times")
         return values
 
 

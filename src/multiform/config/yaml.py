@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,6 +12,10 @@ from multiform.config.parse import Parsed, parse_yaml
 from multiform.config.source import Position, Source, display
 from multiform.errors import ConfigError, nearest, shorten
 
+#: The most bytes of a task file, the most files that it includes one inside the other, and the most includes in all.
+_MAX_BYTES = 2_000_000
+_MAX_DEPTH = 30
+_MAX_INCLUDES = 1000
 #: Keys of an included file that are not inherited.
 _NOT_INCLUDED = ("task_list",)
 
@@ -33,7 +38,7 @@ def read_yaml(path: Path) -> YamlFile:
         resolved = path.resolve()
     except (OSError, ValueError):  # no file can have that name, which reading it says
         resolved = path
-    return _read(resolved, chain=())
+    return _read(resolved, (), {})
 
 
 def read_own(path: Path) -> YamlFile:
@@ -45,6 +50,10 @@ def read_own(path: Path) -> YamlFile:
 def read_text(path: Path) -> str:
     """The text of a file, or a ConfigError that says why it cannot be read."""
     try:
+        size = path.stat().st_size
+        if size > _MAX_BYTES:
+            what = f"the file is too large: {size:,} bytes, and {_MAX_BYTES:,} are allowed"
+            raise ConfigError(what, where=display(path), hint="keep documents in a data file, not in the task file")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise ConfigError("no such file", where=display(path), hint=_file_hint(path, "*.y*ml")) from error
@@ -62,13 +71,17 @@ def read_text(path: Path) -> str:
 _parse = lru_cache(maxsize=512)(parse_yaml)
 
 
-def _read(path: Path, chain: tuple[Path, ...]) -> YamlFile:
+def _read(path: Path, chain: tuple[Path, ...], known: dict[Path, YamlFile]) -> YamlFile:
+    """Read a file with its includes; `chain` has the files that include it, and `known` the files included so far."""
     parsed = _parse(read_text(path), path)
     data = _mapping(parsed, path)
     source = Source(path, parsed.positions, parsed.notes)
     keys = {key: value for key, value in data.items() if key != "include"}
     names = _include_list(data.get("include"), source)
-    includes = [_included(name, place, path, chain) for name, place in names]
+    if len(names) > _MAX_INCLUDES:
+        what = f"{len(names):,} includes, and {_MAX_INCLUDES:,} are allowed"
+        raise ConfigError(what, where=f"{source.at('include')}: include", hint="include each file once")
+    includes = [_included(name, place, path, chain, known) for name, place in names]
     merged: dict[str, Any] = {}
     for included in includes:
         merged |= {key: value for key, value in included.data.items() if key not in _NOT_INCLUDED}
@@ -79,7 +92,7 @@ def _mapping(parsed: Parsed, path: Path) -> dict[str, Any]:
     data = parsed.data
     if isinstance(data, dict):
         return data
-    got = "an empty file" if data is None else "a list" if isinstance(data, list) else shorten(data)
+    got = "an empty file" if data is None else "a list" if isinstance(data, list) else "text or a number"
     what = f"expected a mapping of task fields, got {got}"
     raise ConfigError(what, where=f"{display(path)}:1", hint="start with 'task: name'")
 
@@ -95,12 +108,13 @@ def _include_list(value: Any, source: Source) -> list[tuple[str, str]]:
     return placed
 
 
-def _included(name: str, place: str, path: Path, chain: tuple[Path, ...]) -> YamlFile:
+def _included(name: str, place: str, path: Path, chain: tuple[Path, ...], known: dict[Path, YamlFile]) -> YamlFile:
     try:
         target = (path.parent / name).resolve()
         exists = target.is_file()
     except (OSError, ValueError) as error:
-        raise ConfigError(f"no file {shorten(name)}: {error}", where=place, hint="check the name") from error
+        why = getattr(error, "strerror", None) or error
+        raise ConfigError(f"no file {shorten(name)}: {why}", where=place, hint="check the name") from error
     if target.is_dir():
         raise ConfigError(f"'{name}' is a folder", where=place, hint="name a file in it")
     if not exists:
@@ -109,7 +123,20 @@ def _included(name: str, place: str, path: Path, chain: tuple[Path, ...]) -> Yam
     if target in chain:
         loop = " -> ".join(p.name for p in (*chain[chain.index(target) :], target))
         raise IncludeCycleError(f"include cycle: {loop}", where=place, hint="remove one of these includes")
-    return _read(target, chain)
+    check_depth(chain, place)
+    if target not in known:
+        if len(known) >= _MAX_INCLUDES:
+            what = f"more than {_MAX_INCLUDES:,} files are included"
+            raise ConfigError(what, where=place, hint="include fewer")
+        known[target] = _read(target, chain, known)
+    return known[target]
+
+
+def check_depth(chain: Sequence[Any], place: str) -> None:
+    """Refuse an include inside of too many others."""
+    if len(chain) > _MAX_DEPTH:
+        what = f"more than {_MAX_DEPTH} files include each other, one inside the other"
+        raise ConfigError(what, where=place, hint="include fewer")
 
 
 def _file_hint(path: Path, pattern: str) -> str:

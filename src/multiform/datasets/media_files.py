@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 import binascii
 import io
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -19,6 +20,8 @@ from multiform.media.audio import Waveform, decode_wav, waveform_from_array
 #: Gives the file that a path in a document means.
 Finder: TypeAlias = Callable[[str], Path]
 
+#: The variable with folders of images and sounds elsewhere.
+_MEDIA_PATH = "MULTIFORM_MEDIA_PATH"
 _IMAGE_HINT = "give an image of Pillow, a path, bytes, a data URL, or a mapping with bytes or path"
 _AUDIO_HINT = "give a mapping with array and sampling_rate, a path to a WAV file, or its bytes"
 
@@ -113,24 +116,41 @@ def _sound_hash(sound: Waveform) -> str:
 
 
 def file_finder(config: TaskConfig, mirror: Path | None) -> Finder:
-    """Finds the files that relative paths in documents mean.
+    """Finds the files that paths in documents mean.
 
     They are looked for beside the data, in a mirror or on the disk, then beside the task file and
-    in the current folder.
+    in the current folder. A document cannot name files outside of these, which a model on a server would be sent.
     """
     roots = list(dict.fromkeys(_roots(config, mirror)))
+    allowed = [root.resolve() for root in (*roots, *_media_folders())]
 
     def find(name: str) -> Path:
         try:
             for root in roots:
                 if (root / name).is_file():
-                    return root / name
+                    return _inside(root / name, allowed)
         except (OSError, ValueError):  # a text that no file name can be
             pass
         looked = ", ".join(display(root) for root in roots)
         raise DataError(f"no file {shorten(name)}", hint=f"check the path; looked in {looked}")
 
     return find
+
+
+def _inside(path: Path, folders: Sequence[Path]) -> Path:
+    """The path, which leads to a file in one of the folders, also where links are followed."""
+    real = path.resolve()
+    if not any(real.is_relative_to(folder) for folder in folders):
+        what = f"the document names the file {shorten(str(real))}, which is outside of the folders of data and task"
+        raise DataError(what, hint=f"put it beside the data, or name its folder in the variable {_MEDIA_PATH}")
+    return path
+
+
+def _media_folders() -> list[Path]:
+    """Other folders that documents may name files in: the user's, and the caches of the hub."""
+    named = [folder for folder in os.environ.get(_MEDIA_PATH, "").split(os.pathsep) if folder]
+    cache = Path(os.environ.get("HF_HOME") or Path("~/.cache/huggingface").expanduser())
+    return [*map(Path, named), cache / "datasets", cache / "hub"]
 
 
 def _roots(config: TaskConfig, mirror: Path | None) -> list[Path]:

@@ -63,7 +63,7 @@ def _check_scoring(model: Any, scored: Sequence[Task], arguments: Mapping[str, A
         model = create_model(model, arguments) if models.get(model).asked_early else model
     if isinstance(model, Model):
         for form in scored:
-            model.check_scoring(labels=_scores_labels(form), where=form.name)
+            model.check_scoring(labels=_scores_labels(form), form=form.name)
 
 
 def _scores_labels(form: Task) -> bool:
@@ -137,6 +137,10 @@ _TEXT = (_is_text, "text", "'...'")
 _TYPES: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
     "num_fewshot": _COUNT,
     "bootstrap_iters": _COUNT,
+    "budget": _COUNT,
+    "until_ci": (_is_number, "a number between 0 and 0.5", "0.02"),
+    "fewshot_draws": (_is_count, "a whole number of 1 or more", "5"),
+    "choice_order": (_is_text, "original, shuffle:SEED, cyclic or all", "'cyclic'"),
     "limit": (_is_number, "a whole number of documents or a fraction below 1", "100"),
     "samples": (_are_samples, "a list of indexes for each task", "{'quiz': [0, 5]}"),
     "batch_size": (_is_batch_size, "a whole number of 1 or more, or 'auto'", "8"),

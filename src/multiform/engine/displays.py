@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 from multiform.engine.status import RunningScore, RunStatus
 from multiform.engine.status_text import count_words, duration, packed, score_lines, time_words
+from multiform.terminal import visible
 
 #: Seconds between two looks at the clock, and between two states of a notebook's line.
 _TICK = 1.0
@@ -51,6 +52,7 @@ class Display:
         self.activity: tuple[str, float] = ("", clock())
 
     def message(self, text: str) -> None:
+        text = visible(text)
         self.activity = (text.partition("\n")[0], self.clock())
         self.print(text)
 

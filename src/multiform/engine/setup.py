@@ -5,20 +5,23 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from multiform.catalog import BaseTask, Group, Node, TaskManager, distinct, same_task
+from multiform.catalog import BaseTask, Design, Group, Node, TaskManager, distinct, same_task
 from multiform.config import TaskConfig
 from multiform.engine.lazy_model import late_model
 from multiform.engine.notes import format_notes
 from multiform.engine.progress import Progress
 from multiform.engine.store import Store
+from multiform.engine.variants import idle_axes, with_draws, with_orders
 from multiform.errors import ConfigError, UsageError, nearest, reason
 from multiform.forms import GenerateTask, RunSettings, Task
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
 from multiform.models.foreign import as_model
+from multiform.scoring.metrics.callables import HubMetric
 
 DEFAULT_MODEL = "bundled"
 #: Seeds of python, numpy, torch and the few-shot sampler.
@@ -33,15 +36,25 @@ def load_tasks(
     *,
     include_path: str | Path | Sequence[str | Path] | None = None,
     dataset_mirror: str | Path | None = None,
+    design: Design | None = None,
     groups: list[Group] | None = None,
 ) -> list[Task]:
-    """The forms that are named or given, with the settings of this run; groups are added to `groups`."""
-    manager = TaskManager(include_path)
+    """The forms that are named or given, with the settings of this run; groups are added to `groups`.
+
+    `design` multiplies them by variations, orders of choices and draws of few-shot examples.
+    """
+    design = replace(design or Design(), num_fewshot=settings.num_fewshot)
+    manager = TaskManager(include_path, design=design)
     mirror = Path(dataset_mirror) if dataset_mirror else None
     items = [tasks] if isinstance(tasks, str) else list(tasks)
     tasks_given = [item for item in items if isinstance(item, Task)]
     trees = [_nodes(item, manager) for item in items if not isinstance(item, Task)]
-    nodes = distinct([node for tree in trees for node in tree])
+    named = [node for tree in trees for node in tree]
+    if tasks_given and (design.choice_order not in (None, "original") or design.fewshot_draws > 1):
+        what = f"the forms of '{tasks_given[0].name}', which is given as an object, cannot be multiplied"
+        hint = "give the task by its name or configuration, or leave choice_order and fewshot_draws out"
+        raise UsageError(what, where="tasks", hint=hint)
+    nodes = distinct(with_draws(with_orders(named, design, settings, mirror), design, settings))
     forms: dict[str, Task] = {}
     for task in tasks_given:
         if forms.setdefault(task.name, task).config != task.config:
@@ -62,6 +75,8 @@ def load_tasks(
     for note in format_notes(task.config for task in tasks_of_run):
         logger.info("%s", note)
     for note in dict.fromkeys(str(note) for task in tasks_of_run for note in task.notes):
+        logger.warning("%s", note)
+    for note in (note for task in tasks_of_run for note in idle_axes(task.form)):
         logger.warning("%s", note)
     return tasks_of_run
 
@@ -120,7 +135,7 @@ def create_model(model: str, arguments: Mapping[str, Any]) -> Model:
 
 
 def check_consent(forms: Sequence[Task], confirmed: bool) -> None:
-    """Refuse tasks that run what a model wrote, unless the user has agreed to that."""
+    """Refuse tasks that run what a model wrote or the code of the hub, unless the user has agreed to that."""
     unsafe = [form for form in forms if form.config.unsafe_code]
     if unsafe and not confirmed:
         raise UsageError(
@@ -128,6 +143,12 @@ def check_consent(forms: Sequence[Task], confirmed: bool) -> None:
             where=unsafe[0].config.where("unsafe_code"),
             hint="add --confirm_run_unsafe_code if that is what you want, best in a container",
         )
+    for form in forms:
+        for metric in form.scorer.metrics:
+            if isinstance(metric.fn, HubMetric):
+                if not confirmed:
+                    raise metric.fn.refused().moved(form.config.where("metric_list"))
+                metric.fn.load()
 
 
 def check_output_types(forms: Sequence[Task]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from multiform.engine.status import RunningScore, RunStatus
+from multiform.terminal import visible
 
 #: The fewest columns of a form's name, and the most of a metric's.
 _SHORTEST_NAME = 8
@@ -67,14 +68,14 @@ def packed(parts: Iterable[str], width: int, separator: str = " · ") -> Iterato
 
 def score_lines(scores: Sequence[RunningScore], width: int) -> list[str]:
     """A line for each form: its name, the metric, the score with its interval, and the documents so far."""
-    metrics = [shortened(score.metric, _LONGEST_METRIC) for score in scores]
+    metrics = [shortened(visible(score.metric), _LONGEST_METRIC) for score in scores]
     metric_width = max(map(len, metrics), default=0)
     numbers = [
         f"{metric.ljust(metric_width)}  {_value(score)}  {score.estimate.n:,}/{score.documents:,}"
         for metric, score in zip(metrics, scores, strict=True)
     ]
     room = max(_SHORTEST_NAME, width - max(map(len, numbers), default=0) - 2)
-    names = [shortened(score.form, room) for score in scores]
+    names = [shortened(visible(score.form), room) for score in scores]
     name_width = max(map(len, names), default=0)
     return [f"{name.ljust(name_width)}  {words}" for name, words in zip(names, numbers, strict=True)]
 

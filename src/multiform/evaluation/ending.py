@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from multiform.catalog import Group
+from multiform.engine.budget import TaskStops
 from multiform.engine.failures import described
 from multiform.engine.run import PendingSample, RunOutcome
 from multiform.engine.store import Store
@@ -90,14 +91,15 @@ def ended(
     *,
     store: Store | None,
     journal: Journal | None,
+    stops: Sequence[TaskStops] = (),
 ) -> Evaluation:
     """The results of what was scored, written where that is asked, with the problem where it is not everything."""
     problem = _problem(options, outcome, store)
     if problem is None:
-        results = results_of(options, model, forms, groups, outcome, contaminated, seconds)
+        results = results_of(options, model, forms, groups, outcome, contaminated, seconds, stops)
         return _written(results, options, journal)
     try:
-        partial = results_of(options, model, forms, groups, outcome, contaminated, seconds)
+        partial = results_of(options, model, forms, groups, outcome, contaminated, seconds, stops)
     except MultiformError as error:  # such as an aggregation that takes all documents
         logger.warning("there are no partial results: %s", error)
         partial = Results(forms=[], run={}, provenance={}, status=outcome.state)

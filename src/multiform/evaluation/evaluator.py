@@ -5,18 +5,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from multiform.catalog import BaseTask, Group
 from multiform.config import TaskConfig
+from multiform.engine.budget import TaskStops, run_budgeted
 from multiform.engine.checks import check_model_fits
 from multiform.engine.failures import OnError
 from multiform.engine.forecast import check_clusters, detectable_differences
-from multiform.engine.progress import Progress, chosen_progress
+from multiform.engine.progress import Progress, Silent, chosen_progress
 from multiform.engine.run import (
     PendingSample,
     RequestCaching,
+    RunOutcome,
     pending_samples,
     planned,
     run_samples,
@@ -32,14 +36,15 @@ from multiform.engine.setup import (
     load_model,
     load_tasks,
 )
-from multiform.engine.store import chosen_store
+from multiform.engine.store import Store, chosen_store
 from multiform.evaluation.ending import Evaluation, ended, how_to_go_on, interrupts_say, journal_of, recorded
 from multiform.evaluation.options import RunOptions
 from multiform.forms import Task
 from multiform.forms.request_cache import delete_requests
-from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, summary
+from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary, unsilenced
 from multiform.models import Model
 from multiform.results import Results
+from multiform.results.journal import Journal
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
 
@@ -57,6 +62,10 @@ def evaluate(
     num_fewshot: int | None = None,
     limit: float | None = None,
     samples: Mapping[str, Sequence[int]] | None = None,
+    choice_order: str | None = None,
+    fewshot_draws: int = 1,
+    budget: int | None = None,
+    until_ci: float | None = None,
     batch_size: int | str | None = None,
     device: str | None = None,
     gen_kwargs: str | Mapping[str, Any] | None = None,
@@ -93,6 +102,11 @@ def evaluate(
     (True: the user's cache; False: nowhere). With `fresh` those that are stored are not used: the model is asked again,
     and its new answers replace them.
     `cache_requests` keeps prompts as well: True, "refresh" to make them anew, "delete" to remove all that are kept.
+    `choice_order` has every form with choices run in another order of them: "shuffle:SEED", "cyclic" for a form of each
+    rotation, "all" for one of each permutation. `fewshot_draws` runs every form with so many draws of examples.
+    `budget` is the number of evaluations (a document under a form) in which the best and the worst form of each task
+    are searched; `until_ci` evaluates each form until its interval is no wider than plus or minus this. Both take the
+    documents in random order; ``results.run["budget"]`` says what was stopped and why.
     `metadata` is added to that of every task. `keep_description` leaves in what descriptions say of multiple choice
     under formats that show no choices.
     `on_error` says what becomes of documents whose requests failed: "stop" raises an IncompleteRunError once everything
@@ -132,17 +146,37 @@ def run_evaluation(options: RunOptions) -> Evaluation:
         store = store if options.use_cache or model.stored else None
         detectable = detectable_differences(pending)
         if options.plan_only:
-            plan = "\n".join(filter(None, (planned(model, pending, store, fresh=options.fresh), detectable)))
+            bound = "" if options.stopping is None else "at most, as the run stops earlier: "
+            planned_requests = bound + planned(model, pending, store, fresh=options.fresh)
+            plan = "\n".join(filter(None, (planned_requests, detectable)))
             return Evaluation(Results(forms=[], run={"plan": plan}, provenance={}))
-        if detectable:
+        if detectable and options.stopping is None:
             progress.message(detectable)
         journal = journal_of(options, model, pending)
         with interrupts_say(lambda: how_to_go_on(store)), recorded(journal):
-            outcome = run_samples(
-                model, pending, progress, store, policy=options.policy, fresh=options.fresh, log=journal
-            )
+            outcome, stops = _asked(options, model, pending, progress, store, journal)
             seconds = time.monotonic() - started
-            return ended(options, model, forms, groups, outcome, dirty, seconds, store=store, journal=journal)
+            return ended(
+                options, model, forms, groups, outcome, dirty, seconds, store=store, journal=journal, stops=stops
+            )
+
+
+def _asked(
+    options: RunOptions,
+    model: Model,
+    pending: Sequence[PendingSample],
+    progress: Progress,
+    store: Store | None,
+    journal: Journal | None,
+) -> tuple[RunOutcome, list[TaskStops]]:
+    """Ask the model about all samples, or about as many as a budget needs."""
+    if options.stopping is None:
+        policy = options.policy
+        return run_samples(model, pending, progress, store, policy=policy, fresh=options.fresh, log=journal), []
+    # The rounds are many and short: the limit of failures, and the progress, are those of all of them.
+    policy = replace(options.policy, max_failures=None)
+    ask = partial(run_samples, model, progress=Silent(), store=store, policy=policy, fresh=options.fresh, log=journal)
+    return run_budgeted(ask, pending, progress, options.stopping, options.policy)
 
 
 def _tasks(options: RunOptions) -> tuple[list[Task], list[Group]]:
@@ -153,6 +187,7 @@ def _tasks(options: RunOptions) -> tuple[list[Task], list[Group]]:
         options.settings,
         include_path=options.include_path,
         dataset_mirror=options.mirror,
+        design=options.design,
         groups=groups,
     )
     check_samples(forms, options.samples)
@@ -181,6 +216,9 @@ def _findings(forms: Sequence[Task], pending: Sequence[PendingSample], *, corpus
         for form in forms
     }
     findings = list(lint_tasks((form, docs[form.name]) for form in forms))
+    for form in forms:
+        samples = (entry.sample for entry in pending if entry.task is form)
+        findings += unsilenced(form.config, reference_findings(form, samples))
     return findings if corpus else [*findings, *corpus_findings(forms)]
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from multiform.arguments import parse_arguments
+from multiform.catalog import Design
+from multiform.engine.budget import Budget
 from multiform.engine.checks import check_settings, generation_arguments
 from multiform.engine.failures import ErrorPolicy, OnError, is_limit
 from multiform.engine.progress import Progress
@@ -36,6 +38,10 @@ class RunOptions:
     num_fewshot: int | None
     limit: float | None
     samples: Mapping[str, Sequence[int]] | None
+    choice_order: str | None
+    fewshot_draws: int
+    budget: int | None
+    until_ci: float | None
     batch_size: int | str | None
     device: str | None
     gen_kwargs: str | Mapping[str, Any] | None
@@ -67,6 +73,9 @@ class RunOptions:
         """Refuse values that cannot be meant, and an output folder that cannot be written to."""
         check_settings(**{name: value for name, value in vars(self).items() if name not in _CHECKED_ELSEWHERE})
         check_selection(self.limit, self.samples)
+        if self.stopping is not None and self.predict_only:
+            what = "without scores nothing says where to stop"
+            raise UsageError(what, where="predict_only", hint="leave it out, or leave budget and until_ci out")
         if self.cache_requests not in (False, True, "true", "refresh", "delete"):
             what = f"expected one of three, got {shorten(self.cache_requests)}"
             raise UsageError(what, where="cache_requests", hint="give true, refresh or delete")
@@ -112,6 +121,18 @@ class RunOptions:
             limit=self.limit,
             samples=self.samples,
         )
+
+    @cached_property
+    def design(self) -> Design:
+        """How the run multiplies its forms; the variations of ``format~N`` are drawn with python's seed."""
+        return Design(seed=self.seeds[0], choice_order=self.choice_order, fewshot_draws=self.fewshot_draws)
+
+    @cached_property
+    def stopping(self) -> Budget | None:
+        """When the run stops before all documents are evaluated; they are shuffled with python's seed."""
+        if self.budget is None and self.until_ci is None:
+            return None
+        return Budget(evaluations=self.budget, half_width=self.until_ci, seed=self.seeds[0])
 
     @property
     def policy(self) -> ErrorPolicy:

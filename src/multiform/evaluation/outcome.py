@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.catalog import Group
 from multiform.config.serialize import plain
+from multiform.engine.budget import FormStop, TaskStops
 from multiform.engine.run import RunOutcome
 from multiform.evaluation.options import RunOptions
 from multiform.forms import Task
@@ -33,12 +35,15 @@ def results_of(
     outcome: RunOutcome,
     contaminated: Mapping[str, set[int] | None],
     seconds: float,
+    stops: Sequence[TaskStops] = (),
 ) -> Results:
-    """The scores of each form and group, with all that is needed to get them again.
+    """The scores of each form and group, with all that is needed to get them again, and where a budget stopped.
 
     Those of a run that is not complete have the forms of which a document is scored, and no groups.
     """
     run = _described(options, model)
+    if stops:
+        run["budget"] = [asdict(stop) for stop in stops]
     complete = outcome.state == "complete"
     shown = forms if complete else [form for form in forms if outcome.scored[form.name]]
     form_results = [
@@ -54,6 +59,8 @@ def results_of(
         )
         for form in shown
     ]
+    stopped = {name: stop for task in stops for name, stop in task.forms.items()}
+    form_results = [_with_stop(form, stopped[form.name]) if form.name in stopped else form for form in form_results]
     by_name = {form.form: form for form in form_results}
     of_groups = [result for group in groups for result in group_results(group, by_name)] if complete else []
     return Results(
@@ -78,6 +85,12 @@ def results_of(
             ),
         ),
     )
+
+
+def _with_stop(form: FormResult, stop: FormStop) -> FormResult:
+    """The form with the interval of its first metric that holds although the run chose where to stop."""
+    first = replace(form.estimates[form.primary], low=stop.low, high=stop.high)
+    return replace(form, estimates={**form.estimates, form.primary: first})
 
 
 def _described(options: RunOptions, model: Model) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from multiform.errors import ConfigError, nearest, shorten
 from multiform.formats.fewshot_answer import asked_statement
 from multiform.formats.names import dialect_names
 from multiform.jinja import compile_template, has_markup
-from multiform.labels import LabelSpec
+from multiform.labels import LABEL_KINDS, LabelSpec
 from multiform.registry import Registry
 
 OutputType = Literal["multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"]
@@ -113,12 +113,15 @@ class FormatConfig:
 
     #: Text before every prompt; may hold Jinja, and the variables `_num_choices`, `_choice_labels`, ...
     instruction: str | None = None
+    #: Where the instruction stands: with all few-shot examples and the question, or once, at the start of the prompt
+    #: before the examples, or with the question after them.
+    instruction_at: Literal["examples", "start", "question"] = "examples"
     question_prefix: str = "Question: "
     #: Text after the question, such as " ______".
     question_suffix: str = ""
     #: Text before the choices, such as "Options: ".
     choices_prefix: str = ""
-    #: "letters", "numbers", a list of labels, or None for choices without labels.
+    #: "letters", "numbers", "lower", "roman", a list of labels, or None for choices without labels.
     choice_labels: LabelSpec | None = None
     #: How a choice is written: ``{label}`` and ``{choice}`` are filled in.
     choice_format: str = "{label}. {choice}"
@@ -145,6 +148,8 @@ class FormatConfig:
     metric_list: tuple[Mapping[str, Any], ...] | None = None
     #: Generation arguments, which override those of the task.
     generation_kwargs: Mapping[str, Any] | None = None
+    #: Axes on which the format may be varied, beside the built-in ones; see docs/variations.md.
+    variations: Mapping[str, Any] | None = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -161,6 +166,9 @@ class FormatConfig:
         for name in _OPTIONAL_TEXTS:
             self._check(isinstance(getattr(self, name), str | None), name, "a string or null")
         self._check(self.scored in get_args(Scored), "scored", f"one of {', '.join(get_args(Scored))}")
+        places = ("examples", "start", "question")
+        self._check(self.instruction_at in places, "instruction_at", f"one of {', '.join(places)}")
+        self._check(isinstance(self.variations, Mapping | None), "variations", "a mapping of axes")
         self._check(isinstance(self.show_choices, bool | None), "show_choices", "true, false or null")
         self._check(isinstance(self.scorer, str | Mapping | None), "scorer", "a scorer's name or a mapping")
         self._check(isinstance(self.generation_kwargs, Mapping | None), "generation_kwargs", "a mapping")
@@ -186,13 +194,13 @@ class FormatConfig:
 
     def _check_labels(self) -> None:
         labels: Any = self.choice_labels
-        expected = "'letters', 'numbers', a list of labels or null"
+        expected = f"one of {', '.join(LABEL_KINDS)}, a list of labels or null"
         if isinstance(labels, list | tuple):
             labels = tuple(str(label) for label in labels)
             self._check(bool(labels) and len(set(labels)) == len(labels), "choice_labels", "distinct labels")
             object.__setattr__(self, "choice_labels", labels)
         else:
-            self._check(labels in ("letters", "numbers", None), "choice_labels", expected)
+            self._check(labels is None or labels in LABEL_KINDS, "choice_labels", expected)
         if self.scored == "labels" and labels is None:
             raise ConfigError(
                 "labels are scored but there are none", where="scored", hint="set choice_labels, or score texts"
@@ -226,6 +234,10 @@ class FormatConfig:
     def needs_choices(self) -> bool:
         """Whether a task without `doc_to_choice` cannot run under this format."""
         return self.shows_choices or self.scored in ("labels", "texts")
+
+    def of_shots(self) -> FormatConfig:
+        """The format that few-shot examples are laid out by: without an instruction that the prompt has only once."""
+        return self if self.instruction_at == "examples" else replace(self, instruction=None)
 
     def until(self) -> list[str]:
         """The stop sequences of a generation, unless `generation_kwargs` sets others."""

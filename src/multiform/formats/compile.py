@@ -129,13 +129,16 @@ class CompiledFormat:
     format: FormatConfig
     mapping: FieldMapping
     template: Compiled
+    #: The instruction alone, with which the template begins.
+    lead: Compiled
 
     @classmethod
     def of(cls, format: FormatConfig, mapping: FieldMapping) -> CompiledFormat:
         """Compile a format over a mapping."""
         # White space around a single expression, as a YAML block leaves it, would turn its value into text.
         values = FieldMapping(mapping.question, _stripped(mapping.choices), _stripped(mapping.answer))
-        return cls(format, values, compile_template(_Writer(format, mapping, values=True).text()))
+        writer = _Writer(format, mapping, values=True)
+        return cls(format, values, compile_template(writer.text()), compile_template(writer.lead()))
 
     @property
     def needs_question(self) -> bool:
@@ -150,6 +153,10 @@ class CompiledFormat:
     def prompt(self, doc: Doc, *, question: Any = None, choices: Sequence[str] = ()) -> str:
         """The prompt of a document without few-shot examples."""
         return str(render(self.template, {**doc, "_question": question, "_choices": choices}))
+
+    def instruction(self, doc: Doc, *, choices: Sequence[str] = ()) -> str:
+        """The instruction with which the prompt of a document begins, and what separates it from the rest."""
+        return str(render(self.lead, {**doc, "_choices": choices}))
 
     def choices(self, choices: Sequence[str]) -> list[str]:
         """What is ranked: the labels of the choices, or the choices themselves."""
@@ -195,7 +202,11 @@ class _Writer:
                 else _closed(format.answer_instruction or "")
             )
             sections.append(lead + (format.answer_prompt or ""))
-        return self._preamble() + self._lead(format.instruction) + _closed(format.section_separator).join(sections)
+        return self.lead() + _closed(format.section_separator).join(sections)
+
+    def lead(self) -> str:
+        """The instruction, after the variables that it and the rest of the prompt use."""
+        return self._preamble() + self._lead(self.format.instruction)
 
     def _lead(self, text: str | None) -> str:
         """A text, followed by the section separator unless it ends in white space."""

@@ -1,15 +1,18 @@
-"""Selecting the format of a task, from its `formats:` key and the ``@`` of the command line."""
+"""Selecting the format of a task and its variation, from its `formats:` key and the ``@`` of the command line."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from multiform.errors import ConfigError, nearest, shorten
 from multiform.formats.base import FormatConfig, formats
 from multiform.formats.compile import FieldMapping
+from multiform.formats.grammar import Grammar, draw_number
 from multiform.formats.names import dialect_names
+from multiform.formats.order import ChoiceOrder
+from multiform.formats.variation import Variation
 
 FormatSpec = str | Mapping[str, Any] | FormatConfig | None
 
@@ -20,22 +23,32 @@ class UnknownFormatError(ConfigError):
 
 @dataclass(frozen=True, slots=True)
 class Selected:
-    """A format with the label by which it was selected."""
+    """A format with the label by which it was selected, and what its variation says beside the format."""
 
     label: str
     format: FormatConfig
+    #: The canonical values of the variation, by axis.
+    axes: Mapping[str, str] = field(default_factory=dict)
+    order: ChoiceOrder | None = None
+    #: Which draw of few-shot examples; 0 is the one of the run's seed.
+    draw: int = 0
 
 
-def select_format(spec: FormatSpec, selection: str | None = None) -> Selected | None:
+def select_format(
+    spec: FormatSpec, selection: str | None = None, variations: Mapping[str, Any] | None = None
+) -> Selected | None:
     """The selected format; without a selection, the first one of `spec`, or None where that has none.
 
     `spec` is the value of `formats:`. A selection is looked up in it first, then among the registered formats, then
-    in the other dialects.
+    in the other dialects. It may be a variation, whose axes are the built-in ones and those of `variations`.
 
     >>> select_format("mcqa", "cloze").label
     'cloze'
     >>> select_format({"short": {"type": "mcqa", "question_prefix": "Q: "}}).format.question_prefix
     'Q: '
+    >>> selected = select_format("mcqa", "mcqa[wrap=(x),labels=roman,sep=colon]")
+    >>> selected.label, selected.format.choice_format
+    ('mcqa[labels=roman,wrap=(x)]', '({label}) {choice}')
     """
     table = format_table(spec)
     if selection is None:
@@ -44,10 +57,43 @@ def select_format(spec: FormatSpec, selection: str | None = None) -> Selected | 
         selection = next(iter(table))
     if selection in table:
         return Selected(selection, _placed_entry(spec, selection, table[selection]))
+    if "[" in selection:
+        variation = Variation.parse(selection)
+        base = select_format(spec, variation.label or None)
+        if base is None:
+            raise _no_format(variation)
+        named = Variation(base.label, variation.choices)
+        varied = grammar_of(base.format, variations).varied(base.format, named)
+        return Selected(str(varied.name), varied.format, varied.name.choices, varied.order, varied.draw)
     if selection not in formats and selection not in dialect_names:
         known = [*table, *formats, *dialect_names]
         raise UnknownFormatError(f"unknown format '{selection}'", hint=nearest(selection, known, listed="formats"))
     return Selected(selection, FormatConfig.named(selection))
+
+
+def fewshot_draw(selection: str) -> int:
+    """Which draw of few-shot examples a label names for a task that has no format to vary.
+
+    >>> fewshot_draw("[draw=2]")
+    2
+    """
+    variation = Variation.parse(selection)
+    if variation.label or set(variation.choices) - {"draw"}:
+        raise _no_format(variation)
+    return draw_number(variation)
+
+
+def _no_format(variation: Variation) -> ConfigError:
+    hint = f"name a format before the brackets, e.g. mcqa{variation}"
+    return ConfigError("the task has no format that could be varied", hint=hint)
+
+
+def grammar_of(format: FormatConfig, variations: Mapping[str, Any] | None) -> Grammar:
+    """The axes of a format in a task with these `variations`."""
+    try:
+        return Grammar.of(variations, format.variations)
+    except ConfigError as error:
+        raise error.moved(f"variations.{error.where}") from error
 
 
 def supported_formats(spec: FormatSpec, mapping: FieldMapping) -> list[str]:

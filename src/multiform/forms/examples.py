@@ -41,7 +41,7 @@ class FewshotExamples:
         name = "first_n" if config.fewshot_indices is not None else config.sampler
         pool = self._pool()
         with self._running_sampler:
-            return samplers.get(name)(pool, seed=self.form.settings.fewshot_seed, label_of=self._label_of)
+            return samplers.get(name)(pool, seed=self.form.fewshot_seed, label_of=self._label_of)
 
     @cached_property
     def _running_sampler(self) -> running:
@@ -60,7 +60,7 @@ class FewshotExamples:
 
     def draw(self, doc: Doc, number: int) -> list[int]:
         """The indexes of examples for a document; each call goes on with the sampler's random numbers."""
-        config, seed = self.form.config, self.form.settings.fewshot_seed
+        config, seed = self.form.config, self.form.fewshot_seed
         try:
             # lm-eval 0.4.13 leaves the document out only where these two are equal; see docs/fewshot.md.
             excluded = doc if self.form.fewshot.split == config.test_split else None

@@ -8,11 +8,13 @@ from typing import Any, Generic, TypeVar
 from multiform.config import TaskConfig
 from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.formats import FormatConfig
+from multiform.formats import FieldMapping, FormatConfig
+from multiform.formats.compile import CompiledFormat
 from multiform.formats.infer import problem
+from multiform.formats.order import moved
 from multiform.forms.form import FieldSet
 from multiform.jinja import choice_list, has_markup, parse_literal_list
-from multiform.labels import label_list
+from multiform.labels import gold_index, label_list
 
 T = TypeVar("T")
 
@@ -204,12 +206,20 @@ class DocFields:
         if compiled is None:
             return self.reader.question(self._fields.doc_to_text, self.doc)
         question = self.raw_question if compiled.needs_question else None
-        choices = self.raw_choices or ()
+        choices = self.shown_choices or ()
         self.reader.check_recovered(lambda: self.raw_question, list(choices))
         try:
             return compiled.prompt(self.doc, question=question, choices=choices)
         except MultiformError as error:
             raise self.reader.blamed(error, self.doc, "doc_to_text") from error
+
+    @_once
+    def instruction(self) -> str:
+        """The instruction with which the question begins, where the prompt has it only once, before the examples."""
+        compiled = self._fields.format
+        if compiled is None or compiled.format.instruction_at != "start" or "doc_to_text" in self._overrides:
+            return ""
+        return compiled.instruction(self.doc, choices=self.shown_choices or ())
 
     @_once
     def choices(self) -> list[str] | None:
@@ -223,7 +233,7 @@ class DocFields:
         if compiled is None:
             return self.reader.choices(spec, self.doc)
         try:
-            return compiled.choices(self.raw_choices or ())
+            return compiled.choices(self.shown_choices or ())
         except MultiformError as error:
             raise self.reader.blamed(error, self.doc, "doc_to_choice") from error
 
@@ -237,9 +247,23 @@ class DocFields:
             return None
         if compiled is None:
             return self.reader.target(spec, self.doc, lambda: self.choices or [])
-        answer = self.reader.read(compiled.mapping.answer, self.doc, "doc_to_target")
+        return self._target_under(compiled, self.permutation)
+
+    @property
+    def answer(self) -> Any:
+        """The target in the order that the document has its choices in: the same in every order of a prompt."""
+        if self.permutation is None or self._fields.format is None or "doc_to_target" in self._overrides:
+            return self.target
+        return self._target_under(self._fields.format, None)
+
+    def _target_under(self, compiled: CompiledFormat, permutation: tuple[int, ...] | None) -> Any:
+        """The answer as the format wants it, among choices that are permuted."""
+        answer, choices = self.reader.read(compiled.mapping.answer, self.doc, "doc_to_target"), self.raw_choices
         try:
-            return compiled.target(answer, self.raw_choices)
+            if permutation is None or choices is None:
+                return compiled.target(answer, choices)
+            gold = gold_index(answer, choices, compiled.format.choice_labels or "letters")
+            return compiled.target(moved(gold, permutation), self.shown_choices)
         except MultiformError as error:
             raise self.reader.blamed(error, self.doc, "doc_to_target") from error
 
@@ -261,16 +285,35 @@ class DocFields:
     @_once
     def raw_question(self) -> Any:
         """The question as the task's own field gives it, before a format lays it out."""
-        question = self.reader.read(self.reader.config.mapping.question, self.doc, "doc_to_text")
+        question = self.reader.read(self._mapping.question, self.doc, "doc_to_text")
         if question is None:
             raise self.reader.null_question()
         return question
 
     @_once
     def raw_choices(self) -> list[str] | None:
-        """The choices as the task's own field gives them, before a format labels them."""
-        spec = self.reader.config.mapping.choices
+        """The choices as the task's own field gives them, before a format orders and labels them."""
+        spec = self._mapping.choices
         return None if spec is None else self.reader.choices(spec, self.doc)
+
+    @_once
+    def permutation(self) -> tuple[int, ...] | None:
+        """For each choice that is shown, its index in the document; None where the form leaves them in their order."""
+        order = self._fields.order
+        if order is None or self.raw_choices is None:
+            return None
+        return order.permutation(len(self.raw_choices), f"{self.raw_question} {self.raw_choices}")
+
+    @_once
+    def shown_choices(self) -> list[str] | None:
+        """The choices in the order in which the format shows them."""
+        permutation, choices = self.permutation, self.raw_choices
+        return choices if permutation is None or choices is None else [choices[index] for index in permutation]
+
+    @property
+    def _mapping(self) -> FieldMapping:
+        compiled = self._fields.format
+        return self.reader.config.mapping if compiled is None else compiled.mapping
 
 
 def _format_fault(form: FormatConfig, doc: Doc, choices: list[str]) -> tuple[str, MultiformError] | None:

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from multiform.config import FewshotConfig, TaskConfig
 from multiform.config.serialize import plain
 from multiform.formats.compile import CompiledFormat
+from multiform.formats.order import ChoiceOrder
 from multiform.forms.samplers import DEFAULT_SEED
 from multiform.hashing import short_hash
 from multiform.scoring.build import Scoring, build_scoring
@@ -19,7 +20,11 @@ from multiform.scoring.build import Scoring, build_scoring
 ChatTemplate: TypeAlias = Callable[..., str]
 
 #: Keys that change neither a prompt nor a score; the resolved format counts instead of the way it was written.
-_NOT_IDENTITY = ("task", "task_alias", "tag", "metadata", "formats", "template", "keep_description", "lint_ignore")
+_NOT_IDENTITY = (
+    *("task", "task_alias", "tag", "metadata", "formats", "variations", "template", "keep_description", "lint_ignore"),
+)
+#: Fields of a format that count only where they are set: without a variation, prompts do not depend on them.
+_SELDOM = {"instruction_at": "examples", "variations": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +79,8 @@ class FieldSet:
     gen_prefix: Any = None
     #: The format that lays them out, where there is one.
     format: CompiledFormat | None = None
+    #: The order in which it shows the choices; None for their own.
+    order: ChoiceOrder | None = None
 
 
 def count_bytes(text: str) -> int:
@@ -124,6 +131,12 @@ class Form:
         assert isinstance(config, FewshotConfig)
         return config
 
+    @property
+    def fewshot_seed(self) -> int | None:
+        """The seed of the few-shot examples: that of the run, and the next ones for further draws."""
+        seed, draw = self.settings.fewshot_seed, self.config.fewshot_draw
+        return seed if seed is None else seed + draw
+
     @cached_property
     def generation_kwargs(self) -> dict[str, Any]:
         kwargs = dict(self.config.generation_kwargs)
@@ -158,14 +171,18 @@ class Form:
         """The fields of evaluated documents."""
         config = self.config
         compiled = None if config.format is None else CompiledFormat.of(config.format, config.mapping)
-        return FieldSet(*_specs(config), compiled)
+        return FieldSet(*_specs(config), compiled, config.choice_order)
 
     @cached_property
     def fewshot_fields(self) -> FieldSet:
         """The fields of few-shot examples: those of evaluated documents, unless `fewshot_config` has its own."""
-        shots = _specs(self.fewshot)
-        same = all(shot is own for shot, own in zip(shots, _specs(self.config), strict=True))
-        return self.fields if same else FieldSet(*shots)
+        config, shots = self.config, _specs(self.fewshot)
+        if all(shot is own for shot, own in zip(shots, _specs(config), strict=True)):
+            return self.fields
+        if config.format is None:
+            return FieldSet(*shots)
+        compiled = CompiledFormat.of(config.format.of_shots(), config.fewshot_mapping or config.mapping)
+        return FieldSet(*shots, compiled, config.choice_order)
 
     def to_dict(self) -> dict[str, Any]:
         """The configuration as the run uses it, as plain data."""
@@ -192,13 +209,18 @@ class Form:
         return short_hash(
             {
                 "config": {key: value for key, value in described.items() if key not in _NOT_IDENTITY},
-                "format": None if format is None else format.to_dict(),
-                "seed": settings.fewshot_seed if self.num_fewshot else None,
+                "format": None if format is None else _counted(format.to_dict()),
+                "seed": self.fewshot_seed if self.num_fewshot else None,
                 "system_instruction": settings.system_instruction,
                 "chat": chat_template if settings.apply_chat_template else None,
                 "multiturn": settings.multiturn,
+                **({} if self.config.choice_order is None else {"choice_order": self.config.choice_order.name}),
             }
         )
+
+
+def _counted(format: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in format.items() if key not in _SELDOM or value != _SELDOM[key]}
 
 
 def _specs(config: TaskConfig | FewshotConfig) -> tuple[Any, Any, Any, Any]:

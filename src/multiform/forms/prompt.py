@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from multiform.errors import DataError, shorten
@@ -80,6 +80,13 @@ def query(question: str, prefix: str, layout: Layout) -> list[Message]:
         return [Message("user", question)]
     between = layout.target_delimiter if needs_delimiter(question, prefix) else ""
     return [Message("user", question, between), Message("assistant", prefix)]
+
+
+def led(instruction: str, shots: Sequence[Message]) -> list[Message]:
+    """The turns of few-shot examples, the first of them after an instruction."""
+    if not instruction:
+        return list(shots)
+    return [replace(shots[0], content=instruction + shots[0].content), *shots[1:]]
 
 
 def plain_text(messages: Iterable[Message]) -> str:

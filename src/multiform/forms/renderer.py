@@ -58,7 +58,7 @@ class Renderer:
         self.reader = FieldReader(form.config)
         self.media = MediaReader(form.config, self.reader, mirror=mirror, overrides=self.hooks)
         self.examples = FewshotExamples(
-            form, pool=fewshot_docs, render=self._shot, label_of=lambda doc: self._shot_fields(doc).target
+            form, pool=fewshot_docs, render=self._shot, label_of=lambda doc: self._shot_fields(doc).answer
         )
         #: Documents that count as wrong whatever a model says, each as the error that says why.
         self.doubts: list[DataError] = []
@@ -134,8 +134,10 @@ class Renderer:
         doc, layout = fields.doc, self._layout
         description = self.reader.text(self.form.config.description, doc, "description")
         opening = prompt.system_message(system_instruction, description, layout)
-        opening += self.examples.messages(doc, num_fewshot)
-        questions = self.kind.inputs(self.form, fields)
+        shots = self.examples.messages(doc, num_fewshot)
+        instruction = fields.instruction if shots else ""  # without examples it stays where it is
+        opening += prompt.led(instruction, shots)
+        questions = [question.removeprefix(instruction) for question in self.kind.inputs(self.form, fields)]
         return [opening + prompt.query(self.media.place(question, doc), gen_prefix, layout) for question in questions]
 
     def _shot(self, doc: Doc) -> list[Message]:

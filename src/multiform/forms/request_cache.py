@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import logging
 import marshal
 import os
 from collections.abc import Mapping, Sequence
@@ -11,11 +13,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from multiform.errors import reason
 from multiform.forms.form import Form
-from multiform.hashing import short_hash
+from multiform.hashing import full_hash, sha256
 from multiform.paths import cache_root
 from multiform.requests import ChatText, GenerationRequest, Instance, LoglikelihoodRequest, Request, RollingRequest
 
+logger = logging.getLogger("multiform")
+
+#: Increased when the layout of the files changes; files of other versions are made anew.
+_VERSION = 2
 _KINDS = {kind.__name__: kind for kind in (LoglikelihoodRequest, RollingRequest, GenerationRequest)}
 
 
@@ -23,7 +30,8 @@ class RequestCache:
     """Requests of one form with one setting; the key covers configuration, documents, shots and prompt options."""
 
     def __init__(self, folder: Path, key: Any) -> None:
-        self.path = folder / f"requests-{short_hash(key)}.jsonl"
+        self.key = full_hash(key)
+        self.path = folder / f"requests-{self.key[:8]}.jsonl"
 
     @classmethod
     def of(
@@ -42,37 +50,61 @@ class RequestCache:
         """
         config, settings = form.config, form.settings
         code = fingerprint([task_class, config.to_dict(keep_callable=True), settings.gen_kwargs])
-        drawn = [form.num_fewshot, settings.fewshot_seed, [*map(dict, shots)]] if form.num_fewshot else []
+        drawn = [form.num_fewshot, form.fewshot_seed, [*map(dict, shots)]] if form.num_fewshot else []
         prompts = [settings.system_instruction, bool(settings.apply_chat_template), settings.multiturn, template]
-        return cls(folder, [[code, config.templates(), drawn, docs], prompts])
+        order = [] if config.choice_order is None else [config.choice_order.name]
+        return cls(folder, [[code, config.templates(), drawn, docs], prompts, *order])
 
     def read(self) -> list[Instance] | None:
-        """The requests, or None where there are none or the file is damaged."""
+        """The requests, or None where there are none; where the file is damaged, a warning says so."""
         try:
-            lines = self.path.read_text(encoding="utf-8").split("\n")
-            return [_instance(json.loads(line)) for line in lines if line]
-        except (OSError, ValueError, KeyError, TypeError):
-            return None
+            header, _, body = self.path.read_text(encoding="utf-8").partition("\n")
+            lines = body.splitlines()
+            if header == self._header(lines):
+                return [_instance(json.loads(line)) for line in lines]
+            logger.warning("%s is not complete, or of another version or task: the prompts are made anew", self.path)
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            logger.warning("%s cannot be read: %s; the prompts are made anew", self.path, reason(error))
+        return None
 
     def write(self, instances: Sequence[Instance]) -> None:
-        """Write beside the file and rename, so that no other process reads half of it."""
+        """Write beside the file and rename, so that no other process reads half of it; a failure is a warning."""
         try:
-            lines = [json.dumps(_record(instance), ensure_ascii=True) + "\n" for instance in instances]
+            lines = [json.dumps(_record(instance), ensure_ascii=True) for instance in instances]
         except TypeError:  # metadata that a file of text cannot hold
             return
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        if [_instance(json.loads(line)).request for line in lines] != [instance.request for instance in instances]:
+            return  # arguments that such a file changes, such as the numbers of logit_bias
         partial = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        with partial.open("w", encoding="utf-8") as file:
-            file.writelines(lines)
-        partial.replace(self.path)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text("\n".join([self._header(lines), *lines, ""]), encoding="utf-8")
+            partial.replace(self.path)
+        except OSError as error:
+            logger.warning("the prompts are not cached: %s: %s", self.path.parent, error.strerror or error)
+            with contextlib.suppress(OSError):
+                partial.unlink(missing_ok=True)
+
+    def _header(self, lines: Sequence[str]) -> str:
+        """The first line of the file: all that it depends on, how many requests there are, and a checksum of them."""
+        return json.dumps(
+            {"requests": _VERSION, "key": self.key, "count": len(lines), "sha256": sha256("\n".join(lines))}
+        )
 
 
 def delete_requests(folder: Path | None = None) -> int:
     """Remove all requests that are kept, and say how many files these were."""
     files = list((folder or requests_folder()).glob("requests-*.jsonl"))
+    removed = 0
     for file in files:
-        file.unlink(missing_ok=True)
-    return len(files)
+        try:
+            file.unlink(missing_ok=True)
+            removed += 1
+        except OSError as error:
+            logger.warning("%s cannot be removed: %s", file, error.strerror or error)
+    return removed
 
 
 def requests_folder() -> Path:
@@ -115,13 +147,16 @@ def _is_code(value: Any) -> bool:
 
 def _record(instance: Instance) -> dict[str, Any]:
     request = instance.request
+    # Requests with media are not cached; see build_all_requests.
+    values = {key: value for key, value in asdict(request).items() if key not in ("media", "options")}
+    if isinstance(request, GenerationRequest):
+        values["gen_kwargs"] = request.gen_kwargs
     return {
         "doc_id": instance.doc_id,
         "idx": instance.idx,
         "metadata": instance.metadata,
         "kind": type(request).__name__,
-        # Requests with media are not cached; see build_all_requests.
-        "request": {key: value for key, value in asdict(request).items() if key != "media"},
+        "request": values,
     }
 
 
@@ -133,6 +168,6 @@ def _instance(record: dict[str, Any]) -> Instance:
 def _request(kind: str, values: dict[str, Any]) -> Request:
     if kind == "GenerationRequest":
         context = ChatText(values["context"]) if values["chat"] else values["context"]
-        return GenerationRequest.of(context, dict(values["options"]), values["sample"])
+        return GenerationRequest.of(context, values["gen_kwargs"], values["sample"])
     made: Request = _KINDS[kind](**values)
     return made

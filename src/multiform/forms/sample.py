@@ -35,6 +35,8 @@ class Sample:
     #: What the choices say, and the labels that the prompt gives them, where a format has both.
     texts: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    #: For each choice that the prompt shows, its index in the document; None where they are in their order.
+    permutation: tuple[int, ...] | None = None
     #: The completions that count as right.
     references: tuple[Any, ...] = ()
     #: The beginning of the answer that the prompt gives.

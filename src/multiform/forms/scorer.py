@@ -11,7 +11,6 @@ from typing import Any
 
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, MultiformError, UsageError, locating, running, shorten
-from multiform.fields import Doc
 from multiform.forms.form import Form
 from multiform.forms.kinds import KINDS, Kind
 from multiform.forms.renderer import Hooks
@@ -87,7 +86,7 @@ class FormScorer:
         for index, (sample, outputs) in enumerate(samples):
             with locating(f"doc {sample.doc_id}"), self._locating_scores():
                 results = self._filtered(scorer, sample, outputs)
-                processed = self._processed(scorer, sample.doc, results)
+                processed = self._processed(scorer, sample, results)
                 if processed is None:
                     outcomes[index] = self._outcomes(scorer, sample, outputs, results)
                 else:
@@ -107,7 +106,7 @@ class FormScorer:
         with self._locating_scores():
             results = self._filtered(scorer, sample, outputs, steps)
             if values is None:
-                values = self._processed(scorer, sample.doc, results)
+                values = self._processed(scorer, sample, results)
             if values is None and self.form.bypassed:
                 values = {metric.name: metric.fn(None) for metric in scorer.metrics}
             if values is None:
@@ -164,8 +163,11 @@ class FormScorer:
         whole = all(metric.whole for metric in self._computing(scorer).metrics)
         return self.kind.outcomes(self.form, sample, outputs, results, whole=whole)
 
-    def _processed(self, scorer: Scorer, doc: Doc, results: Sequence[Any]) -> Values | None:
-        """What `process_results` gives for a document; None where it leaves the document to the metrics."""
+    def _processed(self, scorer: Scorer, sample: Sample, results: Sequence[Any]) -> Values | None:
+        """What `process_results` gives for a document; None where it leaves the document to the metrics.
+
+        It gets the results of permuted choices in the order that the document has them in.
+        """
         if not self.form.scores_itself:
             return None
         config = self.form.config
@@ -173,7 +175,7 @@ class FormScorer:
         assert process is not None
         place = config.where("class" if "process_results" in self.hooks else "process_results")
         with running("process_results", where=place, hint="call it to debug it"):
-            values = process(doc, results)
+            values = process(sample.doc, _in_order(results, sample.permutation))
         if values is None:
             return None
         if not isinstance(values, Mapping):
@@ -366,3 +368,16 @@ class FormScorer:
             raise UsageError("no document is scored yet", where=self.form.name, hint=hint)
         kept = {scorer.name: list(scorer.scored_docs.values()) for scorer in self.scorers}
         return self._estimates(kept, bootstrap_iters), len(ids)
+
+
+def _in_order(results: Sequence[Any], permutation: Sequence[int] | None) -> Sequence[Any]:
+    """The results of permuted choices, in the order of the document; there may be several for each choice.
+
+    >>> _in_order(["b", "c", "a", "B", "C", "A"], (1, 2, 0))
+    ['a', 'b', 'c', 'A', 'B', 'C']
+    """
+    if permutation is None:
+        return results
+    number = len(permutation)
+    positions = sorted(range(number), key=permutation.__getitem__)
+    return [results[start + position] for start in range(0, len(results), number) for position in positions]

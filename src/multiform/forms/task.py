@@ -91,6 +91,7 @@ class Task(TaskScores):
             count_bytes=self.count_bytes,
         )
         check_fewshot(self.form)
+        self._check_choice_order(hooks)
         self.source = DocSource(
             config,
             self.dataset_mirror,
@@ -123,6 +124,17 @@ class Task(TaskScores):
         if self._overrides("doc_to_text") or self._overrides("fewshot_context"):
             what = f"{type(self).__name__} makes its prompts itself, so that no perturbation can change them"
             raise ConfigError(what, where=self.name, hint="run it without a perturbation")
+
+    def _check_choice_order(self, hooks: Hooks) -> None:
+        """Refuse another order of the choices where code of the task makes or reads prompts with them."""
+        if self.config.choice_order is None:
+            return
+        code = [name for name in (*_HOOKS[:3], "fewshot_context", "construct_requests") if name in hooks]
+        if self.form.scores_itself and self.config.output_type != "multiple_choice":
+            code.append("process_results")
+        if code:
+            what = f"the order of choices cannot change under code of the task ({code[0]})"
+            raise ConfigError(what, where=self.name, hint="leave the order out, or run the task without the code")
 
     def _overrides(self, name: str) -> bool:
         """Whether a subclass has a method of its own for one of this class."""

@@ -2,14 +2,16 @@
 
 plan/        which tokens each forward pass computes, from the prefix tree of all sequences (pure, without torch)
 sequences    the token sequences that are scored and decoded
+plain        the plain forward pass of one sequence, which judges everything else
 forward      runs the forward passes of a plan
 attention    attention in which every token sees its own prefix only
 kv_cache     keys and values of past tokens
 layers       the layers of common models, computed in place
 lm_head      logits at chosen positions
-scoring/     log-likelihoods of continuations: by plan, or in padded batches
+scoring/     log-likelihoods of continuations: by plan, or in batches
 decode/      completions: continuous batching, with or without shared prefixes
 sampling     the choice of the next token
-planner      the size of passes and of the cached prefix, and which models can share prefixes (compatibility)
+trial/       whether what is faster gives a model's own numbers, tried before it is relied on
+planner      how a model's requests are computed, and the size of passes and of the cached prefix
 limits       the size of batches, and what happens when memory runs out
 """

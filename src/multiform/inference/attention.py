@@ -34,9 +34,9 @@ STRIDE = 16
 #: A shorter common prefix is not worth a part of its own.
 COMMON = 32
 
-#: An attention function: from the number of a layer, its queries, keys and values (row, head, token, dimension)
-#: and the scale of their products to the output, with the same dimensions.
-Attend: TypeAlias = Callable[[int, Tensor, Tensor, Tensor, float], Tensor]
+#: An attention function: from the number of a layer, its queries, keys and values (row, head, token, dimension),
+#: the scale of their products and the layer's sliding window, if it has one, to the output, with the same dimensions.
+Attend: TypeAlias = Callable[[int, Tensor, Tensor, Tensor, float, int | None], Tensor]
 
 _attend: ContextVar[Attend] = ContextVar("attend")
 
@@ -68,7 +68,7 @@ def _forward(
     scaling = options.get("scaling")
     scale = float(scaling) if scaling is not None else query.shape[-1] ** -0.5
     layer: int = module.layer_idx  # type: ignore[assignment]
-    output = _attend.get()(layer, query, key, value, scale)
+    output = _attend.get()(layer, query, key, value, scale, options.get("sliding_window"))
     return output.transpose(1, 2).contiguous(), None
 
 

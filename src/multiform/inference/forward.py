@@ -20,6 +20,7 @@ from multiform.inference.kv_cache import KVCache, TransformersCache
 from multiform.inference.layers import run_layers
 from multiform.inference.lm_head import STABLE_ROWS, LMHead
 from multiform.inference.plan import Branch, Pass
+from multiform.inference.trial.structure import sliding_window
 
 #: Attributes in which models have their list of layers, and the feed-forward part of a layer.
 LAYERS = ("layers", "h")
@@ -65,19 +66,31 @@ class Forward:
         ids, positions = torch.from_numpy(tokens).long()[None].to(device), torch.from_numpy(depths)[None].to(device)
         mask, padded = attention_mask(step, model.dtype, base).to(device), torch.from_numpy(_padded(needed))
         if self.mode is Mode.MASKED:
-            inputs = {"attention_mask": mask, "past_key_values": TransformersCache(cache), "use_cache": True}
+            masks = self._model_masks(mask, positions[0])
+            inputs = {"attention_mask": masks, "past_key_values": TransformersCache(cache), "use_cache": True}
             with last_layer_at(model, padded):
                 rows = torch.zeros_like(padded)
                 states = self.head.hidden_states(rows, padded, input_ids=ids, position_ids=positions, **inputs)
             return states[: len(needed)]
         lengths = [chunk.stop - chunk.start for chunk in step.chunks]
         complete = [chunk.stop == len(branches[chunk.branch].tokens) for chunk in step.chunks]
-        tree_attention = TreeAttention(mask[0, 0], lengths, complete)
+        by_window: dict[int | None, TreeAttention] = {}
 
-        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-            return tree_attention(query, *cache.update(layer, key, value), scale)
+        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None) -> Tensor:
+            if window not in by_window:
+                by_window[window] = TreeAttention(windowed(mask, positions[0], window)[0, 0], lengths, complete)
+            return by_window[window](query, *cache.update(layer, key, value), scale)
 
         return self.run_with_attention(ids, positions, attend, padded)[: len(needed)]
+
+    def _model_masks(self, mask: Tensor, depths: Tensor) -> Tensor | dict[str, Tensor]:
+        """The mask as a model's layers take it: one for each kind of layer where it has several."""
+        config = self.head.model.config.get_text_config()
+        window = sliding_window(config)
+        if window is None:
+            return mask
+        masks = {"full_attention": mask, "sliding_attention": windowed(mask, depths, window)}
+        return masks if getattr(config, "layer_types", None) else masks["sliding_attention"]
 
     def run_with_attention(
         self, ids: Tensor, positions: Tensor, attend: Attend, needed: Tensor | None = None
@@ -142,6 +155,18 @@ def attention_mask(step: Pass, dtype: torch.dtype, base: int = 0) -> Tensor:
         lines[:, step.cached + row : step.cached + row + length] = causal[:length, :length]
         row += length
     return mask[None, None]
+
+
+def windowed(mask: Tensor, depths: Tensor, window: int | None) -> Tensor:
+    """A mask in which a token of a pass, at its depth, sees the last `window` tokens of its sequence only.
+
+    The positions of the cache before those of the pass hold one path, in the order of its depths.
+    """
+    cached = mask.shape[-1] - mask.shape[-2]
+    if window is None or int(depths.max()) < window:
+        return mask
+    key_depths = torch.cat([torch.arange(cached, device=depths.device), depths])
+    return mask.masked_fill(key_depths <= depths[:, None] - window, float("-inf"))
 
 
 def _padded(needed: NDArray[np.int64]) -> NDArray[np.int64]:

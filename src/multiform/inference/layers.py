@@ -16,7 +16,7 @@ from transformers.activations import SiLUActivation
 
 from multiform.inference.attention import Attend
 from multiform.inference.device import device_of
-from multiform.inference.trial.structure import LIBRARIES, is_library_class
+from multiform.inference.trial.structure import LIBRARIES, is_library_class, sliding_window
 
 #: Models that embed tokens, run layers and normalise, and do nothing else.
 MODELS = ("LlamaModel", "MistralModel", "Qwen2Model")
@@ -35,6 +35,7 @@ def has_standard_layers(model: PreTrainedModel) -> bool:
         type(base).__name__ in MODELS
         and dict(base.named_children()).keys() == PARTS
         and len(base.layers) == base.config.num_hidden_layers
+        and sliding_window(base.config) is None
         and model.dtype == torch.float32
         and device_of(model).type == "cpu"
         and all(_is_standard(layer) for layer in base.layers)
@@ -97,7 +98,7 @@ class _Layers:
             for project in (part.q_proj, part.k_proj, part.v_proj)
         )
         query, key, value = (projected.transpose(1, 2) for projected in (self._rotate(query), self._rotate(key), value))
-        attended = self.attend(part.layer_idx, query, key, value, part.scaling).transpose(1, 2).flatten(2)
+        attended = self.attend(part.layer_idx, query, key, value, part.scaling, None).transpose(1, 2).flatten(2)
         if needed is not None:
             states, attended = states[:, needed], attended[:, needed]
         states.add_(part.o_proj(attended))

@@ -27,11 +27,12 @@ from multiform.inference.trial.sequences import SHORT, trial_length, trial_token
 from multiform.inference.trial.structure import (
     SHORTEST,
     bytes_per_token,
-    full_attention_length,
     is_known,
     is_library_class,
     obstacle,
+    plain_attention_length,
     selects_tokens,
+    sliding_window,
 )
 
 logger = logging.getLogger("multiform")
@@ -97,13 +98,13 @@ class Planner:
         model = self.head.model
         if reason := obstacle(model):
             return PrefixSupport(max_length=0, reason=reason)
-        max_length, reason = full_attention_length(model.config.get_text_config())
+        max_length, reason = plain_attention_length(model.config.get_text_config())
         if max_length < SHORTEST:
             return PrefixSupport(max_length=0, reason=reason)
         token_bytes = self._bytes_per_token()
         if not token_bytes:
             return PrefixSupport(max_length=0, reason="it keeps no keys and values for each token")
-        mode = self._tried_mode(min(SHORT, max_length, self.max_length - 1), list(candidate_modes(self.head)))
+        mode = self._tried_mode(min(SHORT, self.short_length, self.max_length - 1), list(candidate_modes(self.head)))
         if mode is None:
             return PrefixSupport(max_length=0, reason=OTHER_RESULTS, token_bytes=token_bytes)
         return PrefixSupport(max_length=max_length, reason=reason, token_bytes=token_bytes, mode=mode)
@@ -137,7 +138,8 @@ class Planner:
     @cached_property
     def short_length(self) -> int:
         """The most tokens of a sequence that windows and scaled positions leave as it is, by the configuration."""
-        return full_attention_length(self.head.model.config.get_text_config())[0]
+        config = self.head.model.config.get_text_config()
+        return min(plain_attention_length(config)[0], sliding_window(config) or 2**31)
 
     def scoring_mode(self, longest: int) -> Mode | None:
         """The mode for scoring sequences of up to that many tokens by plan; None, with a warning, where none fits.
@@ -149,12 +151,14 @@ class Planner:
         if longest > self.support.max_length:
             self._warn(self.support.reason)
             return None
-        if self.is_known:
+        if self.is_known and longest <= self.short_length:
             return self.support.mode
-        length = trial_length(longest, min(self.max_length - 1, self.support.max_length))
+        most = self.support.max_length if longest > self.short_length else self.short_length
+        length = trial_length(longest, min(self.max_length - 1, most))
         name = self.records.verdict(f"plan of {length}", lambda: self._long_trial(length), otherwise=NONE)
         if name == NONE:
-            self._warn(OTHER_RESULTS)
+            window = f"its attention slides over {self.short_length} tokens"
+            self._warn(window if longest > self.short_length else OTHER_RESULTS)
             return None
         return Mode[name]
 
@@ -175,7 +179,7 @@ class Planner:
 
     def decoding(self, longest: int) -> Decoding:
         """How sequences of up to that many tokens, prompts included, are decoded."""
-        if self.is_known and longest <= self.support.max_length and self._shares_short_prefixes:
+        if self.is_known and longest <= self.short_length and self._shares_short_prefixes:
             return Decoding.SHARED
         length = trial_length(longest, self.max_length)
         name = self.records.verdict(
@@ -192,7 +196,7 @@ class Planner:
 
     @cached_property
     def _shares_short_prefixes(self) -> bool:
-        length = min(SHORT // 2, self.support.max_length, self.max_length)
+        length = min(SHORT // 2, self.short_length, self.max_length)
         trial = decoding_trial(self.head, length, by_generate=False)
         return self._can_attend and trial is not None and trial.allows_shared_prefixes(self.forward, self.pass_size)
 
@@ -222,13 +226,10 @@ class Planner:
         model = self.head.model
         if not model.can_generate():
             return Decoding.UNCACHED
-        is_custom = not is_library_class(model)
-        if not is_custom and not has_plain_cache(model):
-            return Decoding.ALONE
         trial = decoding_trial(self.head, length, by_generate=True)
         if trial is None:  # its own `generate` fails, as that of ProphetNet does
             return Decoding.UNCACHED
-        if is_custom and not trial.is_plain():
+        if not is_library_class(model) and not trial.is_plain():
             return Decoding.UNCACHED
         fits = length <= self.support.max_length and self._can_attend
         if fits and trial.allows_shared_prefixes(self.forward, self.pass_size):

@@ -8,8 +8,9 @@ form       all checks of one form
 
 from multiform.lint.codes import CODES, Code, Explanation, explanation
 from multiform.lint.documents import DocumentFields, document_findings
-from multiform.lint.finding import Finding, silenced, summary
+from multiform.lint.finding import Finding, silenced, summary, unsilenced
 from multiform.lint.form import FormFindings, lint_form
+from multiform.lint.references import reference_findings
 from multiform.lint.tasks import corpus_findings, fewshot_findings, lint_tasks, model_findings, task_findings
 from multiform.lint.tokens import Tokenizer
 
@@ -28,7 +29,9 @@ __all__ = [
     "lint_form",
     "lint_tasks",
     "model_findings",
+    "reference_findings",
     "silenced",
     "summary",
     "task_findings",
+    "unsilenced",
 ]

@@ -25,6 +25,7 @@ Code = Literal[
     "stop_in_prompt",
     # choices and gold
     "duplicate_choices",
+    "choices_refer",
     "gold_not_a_choice",
     "mixed_answers",
     "too_few_labels",
@@ -127,6 +128,11 @@ CODES: dict[Code, Explanation] = {
         "A document has the same choice twice.",
         "Only one of the two counts as right, and they have the same log-likelihood.",
         "Remove the document or the choice, or give all that are right as a list of answers.",
+    ),
+    "choices_refer": Explanation(
+        "Choices speak of others by place or label ('all of the above', 'both A and B'), and a variation moves them.",
+        "Such a choice then means something else, and the answer that counts as right may be wrong.",
+        "Write variations: {order: null, labels: [letters]} in the task, or leave these documents out.",
     ),
     "gold_not_a_choice": Explanation(
         "The answer of a document is none of its choices: an index out of range, or another text.",

@@ -80,6 +80,12 @@ def _example(hit: Hit) -> str:
     return f"doc {hit.doc_id}: {hit.example}" if hit.example else f"doc {hit.doc_id}"
 
 
+def unsilenced(config: TaskConfig, findings: Iterable[Finding]) -> list[Finding]:
+    """The findings without those whose codes the task silences."""
+    ignored = silenced(config)
+    return [finding for finding in findings if finding.code not in ignored]
+
+
 def silenced(config: TaskConfig) -> Mapping[str, str]:
     """The codes that a task silences, each with its reason."""
     codes = config.lint_ignore or {}

@@ -12,6 +12,7 @@ from multiform.lint.answers import answer_hits, description_findings, stop_findi
 from multiform.lint.choices import choice_findings, gold_hits
 from multiform.lint.finding import Finding, counted, silenced
 from multiform.lint.prompts import render
+from multiform.lint.references import reference_findings
 from multiform.lint.shots import pool_hits, shot_findings
 from multiform.lint.spaces import space_hits
 from multiform.lint.tasks import task_findings
@@ -49,6 +50,7 @@ def lint_form(task: Task, docs: Iterable[tuple[int, Doc]], tokenizer: Tokenizer 
     findings = task_findings(task, rows)
     findings += counted(gold_hits(prompts), prompts.total, task=base, form=name)
     findings += choice_findings(prompts)
+    findings += reference_findings(task, prompts.samples)
     findings += counted(space_hits(prompts), prompts.total, task=base, form=name)
     findings += shot_findings(prompts)
     if not any(finding.code == "shots_from_evaluated_split" for finding in findings):

@@ -8,7 +8,7 @@ from multiform.config import FewshotConfig
 from multiform.fields import Doc
 from multiform.forms import RollingTask, Task
 from multiform.lint.documents import DocumentFields, document_findings
-from multiform.lint.finding import Finding, silenced
+from multiform.lint.finding import Finding, silenced, unsilenced
 from multiform.models import Model
 
 
@@ -24,9 +24,8 @@ def lint_tasks(tasks: Iterable[tuple[Task, Iterable[tuple[int, Doc]]]]) -> list[
     for task, docs in tasks:
         fields = _fields(task)
         alike = repr((fields.task, fields.question, fields.choices, fields.answer))
-        ignored = silenced(task.config)
         found = fewshot_findings(task) if alike in checked else task_findings(task, docs)
-        findings += [finding for finding in found if finding.code not in ignored]
+        findings += unsilenced(task.config, found)
         checked.add(alike)
     return list({(finding.task, finding.code, finding.what): finding for finding in findings}.values())
 

@@ -83,14 +83,14 @@ class Model(ABC):
         """The messages as one prompt in the model's chat format."""
         raise ModelError(f"model '{self.name}' has no chat template", hint="run without --apply_chat_template")
 
-    def check_scoring(self, *, labels: bool, where: str) -> None:
+    def check_scoring(self, *, labels: bool, form: str) -> None:
         """Raise a UsageError unless the model gives log-likelihoods: with `labels`, of labels of one token alone.
 
-        `where` is the form that needs them. Models whose entry says `asked_early` are asked this before any data is
+        `form` is the one that needs them. Models whose entry says `asked_early` are asked this before any data is
         read.
         """
         if not self.scores:
-            raise no_loglikelihoods(self.name, where)
+            raise no_loglikelihoods(self.name, form)
 
     def check_media(self, kinds: Iterable[Kind]) -> None:
         """Raise a ModelError unless prompts may contain all these kinds of media."""

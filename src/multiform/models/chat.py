@@ -6,11 +6,13 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 
 from multiform.errors import ModelError, UsageError, nearest
+from multiform.jinja import too_much
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -58,6 +60,7 @@ class ChatTemplate:
             "continue_final_message": not add_generation_prompt,
         }
         chat = [dict(message) for message in messages]
+        check_chat_template(self.text or "", chat, self.variables, self.model)
         try:
             return str(self.apply(chat, **options))
         except jinja2.TemplateError as error:
@@ -67,6 +70,24 @@ class ChatTemplate:
                 raise ModelError(f"the chat template fails: {error}", where=self.model) from error
             logger.warning("%s: the chat template fails (%s); left out the system message", self.model, error)
             return str(self.apply(others, **options))
+
+
+def check_chat_template(
+    text: str, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any], model: str
+) -> None:
+    """Refuse a template that would fill the memory or take for ever: anybody can have written the one of a model."""
+    roles = tuple(str(message.get("role")) for message in messages)
+    problem = _chat_problem(text, roles, json.dumps(dict(variables), sort_keys=True, default=str))
+    if problem is not None:
+        hint = "run without --apply_chat_template, or with another model"
+        raise ModelError(f"the chat template asks for too much: {problem}", where=model, hint=hint)
+
+
+@lru_cache(maxsize=64)
+def _chat_problem(text: str, roles: tuple[str, ...], variables: str) -> str | None:
+    """What is too much about a template, tried once for each order of roles with words in place of the messages."""
+    messages = [{"role": role, "content": "some words"} for role in roles]
+    return too_much(text, {**json.loads(variables), "messages": messages, "add_generation_prompt": True})
 
 
 def template_variables(variables: Mapping[str, Any] | None, enable_thinking: bool | None) -> dict[str, Any]:

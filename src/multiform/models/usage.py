@@ -46,6 +46,9 @@ class Usage:
         """Prompt tokens that did not have to be computed, as requests share their prefixes."""
         return max(0, self.unshared - self.prefill)
 
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in self.__dataclass_fields__})
+
     def since(self, earlier: Usage) -> Usage:
         """What was added after an earlier state, such as the beginning of a run."""
         return Usage(**{name: getattr(self, name) - getattr(earlier, name) for name in self.__dataclass_fields__})

@@ -57,6 +57,7 @@ def report_page(runs: Sequence[Results], *, title: str | None = None) -> Iterato
         version=package_version("multiform") or "",
         title=escape(name),
         style=style,
+        help=asset("help.html"),
         data=marker,
         script=script,
     )

@@ -151,7 +151,7 @@ def _comparison(
     means = form_means(table)
     metrics = {scored.metric for scored in columns}
     several = len(names) > 1
-    codes = np.array([[MISSING if (pick := _picked(s)) is None else pick for s in column] for column in samples]).T
+    codes = np.array([[_choice_code(sample) for sample in column] for column in samples]).T
     known = several and len(samples) > 0 and bool((codes != MISSING).any(axis=0).all())
     return FormComparison(
         name=name,
@@ -175,6 +175,14 @@ def _comparison(
 def _picked(sample: ScoredSample) -> int | None:
     """The index of the choice that a sample predicts; None where it predicts none."""
     return _choice_index(sample, sample.prediction)
+
+
+def _choice_code(sample: ScoredSample) -> int:
+    """The index of the predicted choice in the document, whatever the order in which the prompt shows the choices."""
+    picked, permutation = _picked(sample), sample.sample.permutation
+    if picked is None:
+        return MISSING
+    return picked if permutation is None else permutation[picked]
 
 
 def _choice_index(sample: ScoredSample, answer: Any) -> int | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import MultiformError, UsageError, shorten
+from multiform.formats.variation import Variation
 from multiform.media import named
 from multiform.paths import sanitized
 from multiform.results.extraction import extraction_of
@@ -152,6 +153,12 @@ def _intervals(estimates: Mapping[str, Estimate]) -> dict[str, list[float | None
     return {key: [estimate.low, estimate.high] for key, estimate in estimates.items()}
 
 
+def _variation(label: str | None) -> dict[str, Any]:
+    """The axes of a form's variation and the hash of its name; nothing for a form without one."""
+    variation = Variation.parse(label or "")
+    return {"variation": {"hash": variation.hash, "axes": dict(variation.choices)}} if variation.choices else {}
+
+
 def _form(form: FormResult) -> dict[str, Any]:
     extraction = extraction_of(form)
     return {
@@ -159,6 +166,7 @@ def _form(form: FormResult) -> dict[str, Any]:
         "mapping": dict(form.mapping),
         "format": form.format,
         "identity": form.identity,
+        **_variation(form.format_label),
         "primary_metric": form.primary,
         "overridden": list(form.overridden),
         **({} if extraction is None else {"extraction": extraction.to_dict()}),

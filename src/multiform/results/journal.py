@@ -53,12 +53,16 @@ class Journal:
         self._with_samples = samples
         self._samples: TextIO | None = None
         self._written = 0.0
+        self._begun = False
         self._working = True
 
     def begin(self, requests: int, cached: int) -> None:
-        """Replace what an earlier run of the same forms left."""
-        self._requests |= {"needed": requests, "cached": cached}
-        self._try(self._open)
+        """Replace what an earlier run of the same forms left; a run that asks in rounds begins several times."""
+        self._requests["needed"] += requests
+        self._requests["cached"] += cached
+        if not self._begun:
+            self._begun = True
+            self._try(self._open)
         self._write_state("running")
 
     def answered(self, failed: bool) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.engine.failures import FailedDoc
-from multiform.forms import ScoredSample
+from multiform.forms import Sample, ScoredSample
 from multiform.results.compare import compare_forms
 from multiform.results.recorded import RecordedRun, newest_run
 from multiform.results.results import FormResult, GroupResult, Results
@@ -74,10 +74,16 @@ def _form(name: str, saved: Mapping[str, Any], samples: list[ScoredSample]) -> F
         format_label=label,
         overridden=about.get("overridden") or (),
         samples=samples,
-        failed=[FailedDoc(**doc) for doc in failures.get("documents") or ()],
+        failed=[_failed(doc) for doc in failures.get("documents") or ()],
         bounds={key: (low, high) for key, (low, high) in (failures.get("bounds") or {}).items()},
         cluster=(config.get("metadata") or {}).get("cluster"),
     )
+
+
+def _failed(doc: Mapping[str, Any]) -> FailedDoc:
+    """A failed document, of which the file has the number alone."""
+    sample = Sample(doc_id=int(doc["doc_id"]), doc={})
+    return FailedDoc(sample=sample, reason=doc["reason"], retried=doc["retried"], requests=doc["requests"])
 
 
 def _group(name: str, saved: Mapping[str, Any]) -> GroupResult:

@@ -74,6 +74,8 @@ def _plain(sample: ScoredSample) -> dict[str, Any]:
     added: dict[str, Any] = {"prediction": sample.prediction, "gold": sample.gold}
     choices, labels = choices_and_labels(sample.sample)
     added |= {key: value for key, value in (("choices", choices), ("labels", labels)) if value}
+    if sample.sample.permutation is not None:
+        added["choice_order"] = list(sample.sample.permutation)
     if scored:
         added["loglikelihoods"] = [output.loglikelihood for output in scored]
         added["is_greedy"] = [output.is_greedy for output in scored]

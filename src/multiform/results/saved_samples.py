@@ -24,6 +24,7 @@ def scored_sample(line: Mapping[str, Any]) -> ScoredSample:
         gold=_gold(line, choices),
         texts=tuple(map(str, line.get("choices") or ())),
         labels=tuple(line.get("labels") or ()),
+        permutation=None if line.get("choice_order") is None else tuple(line["choice_order"]),
         instances=doc.instances,
     )
     filtered = tuple(line.get("filtered_resps") or ())

@@ -21,6 +21,7 @@ from multiform.results.markdown import markdown
 from multiform.results.pivot import Pivot, has_several_forms, latex, pivot
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.statistics.estimates import Estimate
+from multiform.terminal import visible
 
 #: long has a row for each form, pivot one for each task and a column for each form; markdown is lm-eval's table.
 TableStyle = Literal["long", "pivot", "markdown", "csv", "latex"]
@@ -74,9 +75,9 @@ def table_text(results: Results, style: str | None = None, *, width: int = WIDTH
         else:
             _print_long(results, console)
         for note in _notes(results):
-            console.print(note, style="dim")
+            console.print(visible(note), style="dim")
         for note in result_notes(results):
-            console.print(note, style="yellow")
+            console.print(visible(note), style="yellow")
     return captured.get()
 
 
@@ -111,7 +112,7 @@ def _print_pivot(table: Pivot, console: Console) -> None:
     for start, stop, last in _parts(table, console.width):
         console.print(_part(table, start, stop, last))
     for note in table.notes:
-        console.print(note, style="dim")
+        console.print(visible(note), style="dim")
 
 
 def _part(table: Pivot, start: int, stop: int, last: bool) -> Table:
@@ -120,19 +121,19 @@ def _part(table: Pivot, start: int, stop: int, last: bool) -> Table:
     part.add_column("Task", overflow="fold", max_width=_longest_name(table))
     part.add_column("n", justify="right", no_wrap=True)
     for heading, metric in table.headings[start:stop]:
-        part.add_column(f"{heading}\n{metric}", justify="right", no_wrap=True)
+        part.add_column(f"{visible(heading)}\n{metric}", justify="right", no_wrap=True)
     if last:
         part.add_column(f"{_DIFFERENCE}\n95 % interval", justify="left", no_wrap=True)
     for row in table.rows:
         # Scores line up whether they are marked or not.
         scores = [score if score.endswith("*") else f"{score} " for score in row.scores[start:stop]]
-        part.add_row(row.name, row.n, *scores, *([row.difference] if last else []))
+        part.add_row(visible(row.name), row.n, *scores, *([row.difference] if last else []))
     return part
 
 
 def _longest_name(table: Pivot) -> int:
     """The width of the names; longer ones are folded, never a score."""
-    return min(30, max([len("Task"), *(len(row.name) for row in table.rows)]))
+    return min(30, max([len("Task"), *(len(visible(row.name)) for row in table.rows)]))
 
 
 def _parts(table: Pivot, width: int) -> Iterator[tuple[int, int, bool]]:
@@ -202,7 +203,7 @@ def _wrapped(row: Sequence[str], metric_width: int) -> Iterator[Sequence[str]]:
 
 def rows(entry: FormResult | GroupResult, *, indent: str = "") -> Iterator[Sequence[str]]:
     """The cells of a form or group, under `COLUMNS`: a row for each metric and filter, the first with the name."""
-    name, shots, n = f"{indent}{entry.alias}", str(entry.num_fewshot), ""
+    name, shots, n = f"{indent}{visible(entry.alias)}", str(entry.num_fewshot), ""
     for key, estimate in entry.estimates.items():
         arrow = "↑" if entry.higher_is_better.get(key.partition(",")[0], True) else "↓"
         yield (
@@ -218,7 +219,7 @@ def rows(entry: FormResult | GroupResult, *, indent: str = "") -> Iterator[Seque
 
 
 def _name(key: str) -> str:
-    metric, _, scorer = key.partition(",")
+    metric, _, scorer = visible(key).partition(",")
     return metric if scorer == "none" else f"{metric} ({scorer})"
 
 

@@ -181,7 +181,7 @@ def _construct(config: TaskConfig, kind: type[Scorer], pipeline: Pipeline, chose
         return kind(pipeline=pipeline, metrics=chosen, **kwargs)
     except MultiformError:
         raise
-    except Exception as error:  # TypeError for a wrong argument; a user's class may raise anything
+    except (Exception, SystemExit) as error:  # TypeError for a wrong argument; a user's class may raise anything
         problem = str(error) if isinstance(error, TypeError) else reason(error)
         raise ConfigError(
             f"{kind.__name__}: {problem}", where=config.where("scorer"), hint="check its kwargs"

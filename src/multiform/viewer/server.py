@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from html import escape
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -126,10 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
 
 def page(title: str, view: str) -> str:
     """The page of a view; its script asks the server for the data."""
-    from html import escape
-
     return Template(asset("viewer.html")).substitute(
-        title=escape(title), view=view, version=package_version("multiform") or ""
+        title=escape(title), view=view, help=asset("help.html"), version=package_version("multiform") or ""
     )
 
 

@@ -15,7 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from multiform.inference.attention import TreeAttention
 from multiform.inference.counters import Counters
-from multiform.inference.forward import Forward, Mode, attention_mask
+from multiform.inference.forward import Forward, Mode, attention_mask, windowed
 from multiform.inference.limits import PASS_TOKENS, Limits, prefix_budget
 from multiform.inference.plan import plan
 from multiform.inference.scoring.by_batch import score_by_batch
@@ -183,15 +183,27 @@ def test_running_out_of_memory_halves_the_pass_and_loses_no_answer(tiny: Callabl
     hook.remove()
 
 
-def test_a_sliding_window_is_respected_and_the_log_says_so_once(
+def test_prefixes_are_shared_beyond_a_sliding_window(
     tiny: Callable[..., Path], caplog: pytest.LogCaptureFixture
 ) -> None:
     model = HFModel(str(tiny("gemma2")))
-    assert model.planner.support.max_length == 12
+    pairs = pairs_of(model)
+    assert model.planner.short_length == 12 < min(pair.start for pair in pairs)
     with caplog.at_level(logging.WARNING):
-        same(dict(model.loglikelihood(REQUESTS)), whole(model, pairs_of(model)))
-        list(model.loglikelihood(REQUESTS[:2]))
-    assert caplog.text.count("prefixes are not shared, which takes longer: its attention slides over 12 tokens") == 1
+        same(dict(model.loglikelihood(REQUESTS)), whole(model, pairs))
+    assert "not shared" not in caplog.text
+    assert model.counters.prefill == scoring_plan(pairs, size=512, budget=2**31).cost.nodes
+
+
+def test_what_a_window_hides_is_counted_in_the_tokens_of_a_sequence() -> None:
+    sequences = [array("i", [1, 2, 3, 4, 5, 6]), array("i", [1, 2, 7, 8, 9])]
+    (step,) = plan(sequences, [0, 0], size=512, budget=512).passes
+    depths = torch.tensor([0, 1, 2, 3, 4, 5, 2, 3, 4])
+    seen = windowed(attention_mask(step, torch.float32), depths, 3)[0, 0] == 0
+    assert [line.nonzero()[:, 0].tolist() for line in seen] == [
+        *([0], [0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5]),
+        *([0, 1, 6], [1, 6, 7], [6, 7, 8]),
+    ]
 
 
 def test_short_sequences_of_a_model_with_a_window_are_planned(tiny: Callable[..., Path]) -> None:

@@ -29,9 +29,13 @@ def short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def client(server: Any, **options: Any) -> Client:
-    headers = {"Authorization": "Bearer sk-very-secret"}
-    defaults = {"headers": headers, "secrets": ["sk-very-secret"], "probe": PROBE_PAYLOAD}
-    return Client(url=httpx.URL(f"{server.base_url}/chat/completions"), **{**defaults, **options})
+    defaults = {
+        "url": httpx.URL(f"{server.base_url}/chat/completions"),
+        "headers": {"Authorization": "Bearer sk-very-secret"},
+        "secrets": ["sk-very-secret"],
+        "probe": PROBE_PAYLOAD,
+    }
+    return Client(**{**defaults, **options})
 
 
 def answers(one: Client, *texts: str) -> Iterator[tuple[int, Any]]:
@@ -189,12 +193,18 @@ def test_a_server_that_refuses_everything_is_an_error(server: Any, status: int, 
     assert len(server.asked) == 1
 
 
+def test_a_probe_that_fails_in_passing_is_no_reason_to_stop(server: Any) -> None:
+    server.fail(status=400, message="too long")
+    server.probe_faults.extend(Fault(status=500) for _ in range(9))
+    assert said(client(server), "hello") == {"hello": FailedRequest(reason="HTTP 400: too long")}
+
+
 def test_a_server_that_fails_at_everything_is_waited_for(server: Any) -> None:
     """The engine of a server that has died and is started again, while the server itself goes on."""
     one = client(server, max_retries=1, num_concurrent=1)
     said(one, "before")
     server.fail(times=6, status=500)
-    server.probe_faults.extend(Fault(status=500) for _ in range(5))
+    server.probe_faults.extend(Fault(status=500) for _ in range(3 * 5))
     assert said(one, "hello") == {"hello": "You said: hello"}
 
 
@@ -298,9 +308,7 @@ def test_secrets_are_sent_and_shown_nowhere(server: Any, caplog: pytest.LogCaptu
     server.fail(status=500, message="no such key: sk-very-secret")
     server.fail(status=401, message="wrong key: sk-very-secret " + "x" * 600)
     server.probe_faults.append(Fault(status=401))
-    url = httpx.URL(f"{server.base_url}/chat/completions?api-key=qs-secret")
-    one = client(server)
-    one = Client(url=url, headers={"Authorization": "Bearer sk-very-secret"}, secrets=["sk-very-secret"], probe={})
+    one = client(server, url=httpx.URL(f"{server.base_url}/chat/completions?api-key=qs-secret"))
     with pytest.raises(ModelError) as caught:
         said(one, "hello")
     assert server.asked[0].headers["Authorization"] == "Bearer sk-very-secret"

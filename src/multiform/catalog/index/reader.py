@@ -19,7 +19,8 @@ from multiform.catalog.python_tasks import task_classes_in
 from multiform.config import read_yaml
 from multiform.config.outline import NOTHING, Outline, outline
 from multiform.config.source import Source, paths_in_full
-from multiform.errors import ConfigError, shorten
+from multiform.config.yaml import check_depth, read_text
+from multiform.errors import ConfigError, reason, shorten
 
 #: Starting another process takes as long as reading this many files.
 _WORTH_A_PROCESS = 500
@@ -34,6 +35,8 @@ class Reader:
         #: The stamps of all included files, from before they were read; names below the folder are relative to it.
         self.included: dict[str, Stamp] = {}
         self._parts: dict[str, tuple[str, Outline]] = {}
+        #: The keys of included files over those of what they include, and all files that these include.
+        self._merged: dict[str, tuple[dict[str, Any] | None, dict[str, None]]] = {}
 
     def read(self, file: str, stamp: Stamp) -> Record:
         """The record of a file, whose name is relative to the folder."""
@@ -43,6 +46,10 @@ class Reader:
             if file.endswith(".py"):
                 return Record(stamp if os.access(path, os.R_OK) else UNSURE, _classes(path))
             return Record(stamp, self._names(path, included), tuple(included))
+        except (RecursionError, MemoryError) as error:
+            return Record(
+                stamp, (), tuple(included), Fault(f"cannot be read: {reason(error)}", path, "make it simpler")
+            )
         except ConfigError as error:
             if isinstance(error.__cause__, OSError):  # rights may change, and leave the stamp as it is
                 stamp = UNSURE
@@ -66,9 +73,21 @@ class Reader:
             target, part = self._part(os.path.join(os.path.dirname(path), name), included)
             if target in (*chain, path):
                 return None
-            inner = self._keys(target, part, included, (*chain, path))
+            check_depth((*chain, path), f"{path}: include")
+            inner = self._included_keys(target, part, included, (*chain, path))
             merged = None if merged is None or inner is None else merged | inner
         return None if merged is None else merged | {key: file.keys[key] for key in file.keys if key != "include"}
+
+    def _included_keys(
+        self, path: str, file: Outline, included: dict[str, None], chain: tuple[str, ...]
+    ) -> dict[str, Any] | None:
+        """The same for an included file, worked out once however many files include it."""
+        if path not in self._merged:
+            inside: dict[str, None] = {}
+            self._merged[path] = self._keys(path, file, inside, chain), inside
+        keys, inside = self._merged[path]
+        included |= inside
+        return keys
 
     def _part(self, path: str, included: dict[str, None]) -> tuple[str, Outline]:
         """The real path and the outline of an included file."""
@@ -93,9 +112,8 @@ class Reader:
 
 def _outline(path: str) -> Outline:
     try:
-        with open(path, encoding="utf-8") as file:
-            return outline(file.read())
-    except (OSError, ValueError):
+        return outline(read_text(Path(path)))
+    except ConfigError:
         return NOTHING
 
 

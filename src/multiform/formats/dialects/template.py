@@ -15,7 +15,7 @@ from multiform.formats.base import FormatConfig, variant
 from multiform.formats.compile import FieldMapping, bound, compile_format
 from multiform.formats.names import overlaid, unsaid
 from multiform.jinja import has_markup
-from multiform.labels import label_list
+from multiform.labels import LABEL_KINDS, label_list
 from multiform.registry import Registry
 
 #: Templates by the first part of their `template_type`.
@@ -170,7 +170,9 @@ def label_spec(labels: Any) -> Any:
 def label_words(labels: Any) -> Any:
     """`choice_labels` of a format as the list of a template."""
     if isinstance(labels, str):
-        return list(_ENDLESS[labels]) if labels in _ENDLESS else labels
+        if labels in _ENDLESS:
+            return list(_ENDLESS[labels])
+        return label_list(26, labels) if labels in LABEL_KINDS else labels
     if labels == _BRACKETED:
         return list(_BRACKETED[:4])
     return labels if labels is None or not isinstance(labels, list | tuple) else [str(label) for label in labels]

@@ -53,7 +53,8 @@ def answer_key(form: Form, fields: DocFields) -> dict[str, Any]:
         "choices": tuple(ranked(form, fields)),
         "gold": indexes,
         "doubt": doubt,
-        "texts": tuple(fields.raw_choices or ()) if labels else (),
+        "texts": tuple(fields.shown_choices or ()) if labels else (),
+        "permutation": fields.permutation,
     }
 
 

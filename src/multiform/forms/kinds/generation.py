@@ -29,8 +29,8 @@ def answer_key(form: Form, fields: DocFields) -> dict[str, Any]:
     format = form.config.format
     texts: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
-    if format is not None and format.shows_choices and fields.raw_choices is not None:
-        texts = tuple(fields.raw_choices)
+    if format is not None and format.shows_choices and fields.shown_choices is not None:
+        texts = tuple(fields.shown_choices)
         labels = tuple(label_list(len(texts), format.choice_labels)) if format.choice_labels else ()
     return {
         "target": fields.target,
@@ -38,6 +38,7 @@ def answer_key(form: Form, fields: DocFields) -> dict[str, Any]:
         "texts": texts,
         "labels": labels,
         "gen_prefix": fields.gen_prefix,
+        "permutation": fields.permutation,
     }
 
 

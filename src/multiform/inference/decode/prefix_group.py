@@ -64,8 +64,13 @@ class PrefixGroup:
         self.mask = torch.zeros(unseen.shape, device=keys.device, dtype=keys.dtype).masked_fill_(unseen, float("-inf"))
         self.lengths = [length + 1 for length in self.lengths]
 
-    def attend(self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
-        """The attention of one new token in each sequence, whose key and value are added to the cache."""
+    def attend(
+        self, layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None = None
+    ) -> Tensor:
+        """The attention of one new token in each sequence, whose key and value are added to the cache.
+
+        With a window, a token sees the last `window` tokens of its sequence only.
+        """
         rows, heads, _, size = query.shape
         keys, values = self.own[layer]
         row_numbers = torch.arange(rows, device=query.device)
@@ -76,6 +81,8 @@ class PrefixGroup:
         scaled = query.reshape(rows, kv_heads, heads // kv_heads, size) * scale
         width = self.mask.shape[1]
         scores = torch.matmul(scaled, keys[:rows, :, :width].transpose(-1, -2)) + self.mask[:, None, None]
+        if window is not None:
+            scores = scores.masked_fill(self._is_before(window, 0, width)[:, None, None], float("-inf"))
         if not self.prefix:
             return torch.matmul(scores.softmax(-1), values[:rows, :, :width]).reshape(rows, heads, 1, size)
         shared_keys, shared_values = (part[0, :, : self.prefix] for part in self.shared.layers[layer])
@@ -83,7 +90,11 @@ class PrefixGroup:
         prefix_scores = torch.matmul(together, shared_keys.transpose(-1, -2)).view(
             kv_heads, rows, heads // kv_heads, -1
         )
-        weights = torch.cat([prefix_scores.transpose(0, 1), scores], -1).softmax(-1)
+        prefix_scores = prefix_scores.transpose(0, 1)
+        if window is not None:
+            hidden = self._is_before(window, -self.prefix, 0)[:, None, None]
+            prefix_scores = prefix_scores.masked_fill(hidden, float("-inf"))
+        weights = torch.cat([prefix_scores, scores], -1).softmax(-1)
         prefix_weights, own_weights = weights[..., : self.prefix], weights[..., self.prefix :]
         output = torch.matmul(own_weights, values[:rows, :, :width])
         output += (
@@ -92,6 +103,14 @@ class PrefixGroup:
             .transpose(0, 1)
         )
         return output.reshape(rows, heads, 1, size)
+
+    def _is_before(self, window: int, start: int, stop: int) -> Tensor:
+        """Whether positions (sequence, position) are before the window of each sequence's new token.
+
+        Positions count from the end of the prefix; its own are negative.
+        """
+        positions = torch.arange(start, stop, device=self.positions.device)
+        return positions <= self.positions[:, None] - window
 
     def _allocate(self, rows: int, positions: int, like: Sequence[tuple[Tensor, Tensor]]) -> None:
         if not self.own:

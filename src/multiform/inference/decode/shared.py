@@ -64,9 +64,9 @@ class SharedPrefixBatch:
         for group in groups:
             group.grow()
 
-        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float) -> Tensor:
+        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None) -> Tensor:
             parts = zip(groups, *(torch.split(part, sizes) for part in (query, key, value)), strict=True)
-            return torch.cat([group.attend(layer, q, k, v, scale) for group, q, k, v in parts])
+            return torch.cat([group.attend(layer, q, k, v, scale, window) for group, q, k, v in parts])
 
         device = device_of(self.forward.head.model)
         input_ids, position_ids = (

@@ -34,10 +34,12 @@ def scoring_cost(planner: Planner, pairs: Sequence[Pair]) -> Cost | None:
 
 
 def _parts(planner: Planner, pairs: Sequence[Pair]) -> list[list[int]]:
-    """The pairs that are shorter than every window of the model, and the others; without empty parts.
+    """All pairs where they can share prefixes; otherwise those shorter than every window of the model, and the others.
 
     In one batch, long pairs would change the positions of short ones where these are scaled by the longest row.
     """
+    if planner.scoring_mode(_longest(pairs)):
+        return [list(range(len(pairs)))]
     parts: tuple[list[int], list[int]] = [], []
     for index, pair in enumerate(pairs):
         parts[len(pair.tokens) - 1 > planner.short_length].append(index)

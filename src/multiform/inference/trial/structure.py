@@ -73,7 +73,7 @@ def obstacle(model: PreTrainedModel) -> str:
     if not has_plain_cache(model):
         config = model.config.get_text_config()
         if "chunked_attention" in (getattr(config, "layer_types", None) or ()):
-            return full_attention_length(config)[1]
+            return plain_attention_length(config)[1]
         return "it keeps no keys and values for each token"
     if model.config._attn_implementation not in ATTENTION:
         return f"its attention is '{model.config._attn_implementation}'"
@@ -88,13 +88,18 @@ def selects_tokens(config: Any) -> bool:
     return any(getattr(config, name, None) for name in ("index_topk", "indexer_budget"))
 
 
-def full_attention_length(config: Any) -> tuple[int, str]:
-    """The longest sequence whose tokens see all before them at their plain positions, and what ends there."""
+def sliding_window(config: Any) -> int | None:
+    """The window of a model whose attention slides, in some layers or in all."""
+    kinds = getattr(config, "layer_types", None)
+    slides = "sliding_attention" in kinds if kinds else getattr(config, "use_sliding_window", True)
+    window = getattr(config, "sliding_window", None)
+    return window if slides and isinstance(window, int) else None
+
+
+def plain_attention_length(config: Any) -> tuple[int, str]:
+    """The longest sequence in which all layers see all tokens, but for sliding windows; and what ends there."""
     limits: list[tuple[int, str]] = [(2**31, "")]
     kinds = getattr(config, "layer_types", None)
-    sliding = "sliding_attention" in kinds if kinds else getattr(config, "use_sliding_window", True)
-    if sliding and isinstance(window := getattr(config, "sliding_window", None), int):
-        limits.append((window, f"its attention slides over {window} tokens"))
     chunked = "chunked_attention" in kinds if kinds else True
     if chunked and isinstance(chunk := getattr(config, "attention_chunk_size", None), int):
         limits.append((chunk, f"its attention is cut into chunks of {chunk} tokens"))

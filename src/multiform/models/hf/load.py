@@ -225,7 +225,8 @@ def _with_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, so
             wrapped = peft.PeftModel.from_pretrained(model, str(adapter or source.peft))
     except Exception as error:  # loaders raise almost every kind, down to KeyError
         hint = f"check that it was trained on this model; tried with peft {peft.__version__}"
-        raise ModelError(f"cannot load the adapter: {first_line(error)}", where=source.peft, hint=hint) from error
+        # A list of missing weights may be long.
+        raise ModelError(f"cannot load the adapter: {first_line(error)[:300]}", where=source.peft, hint=hint) from error
     if wrapped.active_peft_config.is_prompt_learning:
         raise ModelError(
             "adapters that add prompt tokens are not supported",

@@ -70,6 +70,18 @@ _RULES = ArgumentRules(
 )
 
 
+def _check(pretrained: str, backend: str | None, batch_size: int | str, prefix_budget: int | str | None) -> None:
+    """Refuse wrong values before anything is loaded."""
+    if backend not in (None, *BACKENDS):
+        raise UsageError(f"unknown backend '{backend}'", hint=nearest(str(backend), BACKENDS, listed="backends"))
+    if not pretrained:
+        hint = "give a folder or a hub name: --model_args pretrained=DIR"
+        raise UsageError("the model 'hf' needs the argument 'pretrained'", hint=hint)
+    fixed_rows(batch_size)
+    if prefix_budget is not None:
+        parse_budget(prefix_budget)
+
+
 class HFModel(Model):
     """A model from a folder or the hub, decoder-only or encoder-decoder; the arguments have lm-eval's names.
 
@@ -114,14 +126,7 @@ class HFModel(Model):
         **others: Any,
     ) -> None:
         weight_options = _RULES.resolve(others, WEIGHT_OPTIONS, suggestions=argument_names(type(self)))
-        if backend not in (None, *BACKENDS):
-            raise UsageError(f"unknown backend '{backend}'", hint=nearest(str(backend), BACKENDS, listed="backends"))
-        if not pretrained:
-            hint = "give a folder or a hub name: --model_args pretrained=DIR"
-            raise UsageError("the model 'hf' needs the argument 'pretrained'", hint=hint)
-        fixed_rows(batch_size)  # wrong values are refused before anything is loaded
-        if prefix_budget is not None:
-            parse_budget(prefix_budget)
+        _check(pretrained, backend, batch_size, prefix_budget)
         source = Source(
             pretrained=str(pretrained),
             revision=str(revision or "main"),
@@ -171,21 +176,26 @@ class HFModel(Model):
             add_bos_token=add_bos_token,
         )
         self.backend = self._make_backend(prefix_budget)
-        self.identity = identity(
+        self.identity = self._make_identity()
+        self.backend.keep_verdicts(self.identity)
+
+    def _make_identity(self) -> str:
+        """The hash of the weights and of every setting that changes outputs."""
+        source = self.source
+        return identity(
             self.name,
             sha=self.sha,
-            gguf_file=gguf_file,
+            gguf_file=source.gguf_file,
             dtype=str(self.model.dtype),
             max_length=self.max_length,
-            add_bos_token=add_bos_token,
+            add_bos_token=source.add_bos_token,
             prefix_token_id=self.encoder.prefix_token_id,
-            truncation=truncation,
+            truncation=self.truncation,
             generation_config=in_force(self.model.generation_config),
             **({"think_end_token": self.think_end} if self.think_end is not None else {}),
             **source.weights.quantization,
             **({"backend": "seq2seq"} if self.model.config.is_encoder_decoder else {}),
         )
-        self.backend.keep_verdicts(self.identity)
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         pairs, cut = self._pairs(requests)

@@ -16,14 +16,14 @@ from multiform.models.openai.first_token import (
     chat_alternatives,
     score_labels,
 )
-from multiform.models.openai.payload import ENDPOINTS, generation_payload, message_part, only_choice, response_version
+from multiform.models.openai.payload import OpenAIProtocol, generation_payload, message_part, only_choice
 from multiform.models.servers.generation import completion, stop_strings
 from multiform.models.servers.messages import request_messages, with_media
 from multiform.models.servers.model import CHAT_RULES, ChatServer, resolve_arguments
 from multiform.requests import Completion, FailedRequest, GenerationRequest, LLOutput, LoglikelihoodRequest, Response
 
 
-class OpenAIChat(ChatServer):
+class OpenAIChat(OpenAIProtocol, ChatServer):
     """A chat model on a server that speaks OpenAI's protocol.
 
     Where the server lists the likeliest first tokens of an answer, it scores labels of one token, and nothing else.
@@ -31,10 +31,6 @@ class OpenAIChat(ChatServer):
     """
 
     kind = "openai-chat"
-    default_url = "https://api.openai.com/v1"
-    url_env = "OPENAI_BASE_URL"
-    key_env = "OPENAI_API_KEY"
-    endpoints = ENDPOINTS
     stored = True
     scores = True
     media = frozenset[Kind]({"image", "audio"})
@@ -45,12 +41,6 @@ class OpenAIChat(ChatServer):
 
     def path(self) -> str:
         return "chat/completions"
-
-    def models_path(self) -> str:
-        return "models"
-
-    def auth(self, key: str) -> dict[str, str]:
-        return {"Authorization": f"Bearer {key}"} if key else {}
 
     def settings(self) -> dict[str, Any]:
         return {"seed": self.seed}
@@ -72,9 +62,9 @@ class OpenAIChat(ChatServer):
         payload = self._label_payload(self.probe())
         return "first_token" if self.client.single(payload, has_some, attempts=PROBE_ATTEMPTS) else "none"
 
-    def check_scoring(self, *, labels: bool, where: str) -> None:
+    def check_scoring(self, *, labels: bool, form: str) -> None:
         if not labels or self.scoring == "none":
-            raise no_loglikelihoods(self.name, where)
+            raise no_loglikelihoods(self.name, form)
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
         if self.scoring == "none":
@@ -96,6 +86,3 @@ class OpenAIChat(ChatServer):
         content = message.get("content")  # none after a refusal, or where all tokens were spent on reasoning
         text = content if isinstance(content, str) else ""
         return completion(text, stop_strings(request), at_limit=choice.get("finish_reason") == "length")
-
-    def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
-        return response_version(response)

@@ -15,7 +15,7 @@ from multiform.models.base import no_loglikelihoods
 from multiform.models.chat import apply_tokenizer_template
 from multiform.models.openai.first_token import NUMBERS, PROBE_ATTEMPTS, Scoring, completion_alternatives, score_labels
 from multiform.models.openai.logprobs import echoed_logprobs, score_text, score_tokens
-from multiform.models.openai.payload import ENDPOINTS, generation_payload, only_choice, response_version
+from multiform.models.openai.payload import OpenAIProtocol, generation_payload, only_choice
 from multiform.models.rolling import rolling_windows, score_rolling
 from multiform.models.servers.generation import completion, stop_strings, token_limit
 from multiform.models.servers.model import RULES, ServerModel, at_least, resolve_arguments
@@ -42,7 +42,7 @@ DEFAULT_MAX_LENGTH = 2048
 _ECHO_PROMPT = "one two three four"
 
 
-class OpenAICompletions(ServerModel):
+class OpenAICompletions(OpenAIProtocol, ServerModel):
     """A model on a server that completes prompts, and scores continuations where the server echoes prompts.
 
     With the `tokenizer` of the model, prompts are sent as token ids, split into context and
@@ -53,10 +53,6 @@ class OpenAICompletions(ServerModel):
     """
 
     kind = "openai-completions"
-    default_url = "https://api.openai.com/v1"
-    url_env = "OPENAI_BASE_URL"
-    key_env = "OPENAI_API_KEY"
-    endpoints = ENDPOINTS
     stored = True
 
     def __init__(
@@ -81,12 +77,6 @@ class OpenAICompletions(ServerModel):
 
     def path(self) -> str:
         return "completions"
-
-    def models_path(self) -> str:
-        return "models"
-
-    def auth(self, key: str) -> dict[str, str]:
-        return {"Authorization": f"Bearer {key}"} if key else {}
 
     def settings(self) -> dict[str, Any]:
         return {
@@ -119,9 +109,9 @@ class OpenAICompletions(ServerModel):
         listed = (n for n in NUMBERS if self.client.single(payloads[n], has_some, attempts=PROBE_ATTEMPTS))
         return next(listed, 0)
 
-    def check_scoring(self, *, labels: bool, where: str) -> None:
+    def check_scoring(self, *, labels: bool, form: str) -> None:
         if self.scoring == "none" or (self.scoring == "first_token" and not labels):
-            raise no_loglikelihoods(self.name, where, labels=self.scoring == "first_token")
+            raise no_loglikelihoods(self.name, form, labels=self.scoring == "first_token")
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
         if self.scoring == "first_token":
@@ -132,7 +122,7 @@ class OpenAICompletions(ServerModel):
                 lambda request: self._first_token_payload(request.context, self._alternatives),
                 lambda response: completion_alternatives(only_choice(response)),
             )
-        self.check_scoring(labels=False, where="a request")
+        self.check_scoring(labels=False, form="a request")
         texts = [(request.context, request.continuation) for request in requests]
         if self.tokenizer_name is None:
             return self._score_texts([(context + text, len(context.rstrip())) for context, text in texts])
@@ -145,7 +135,7 @@ class OpenAICompletions(ServerModel):
         return self._marked(self._score_pairs(fitting), truncated)
 
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
-        self.check_scoring(labels=False, where="a request")
+        self.check_scoring(labels=False, form="a request")
         texts = [request.text for request in requests]
         if self.tokenizer_name is None:
             return self._score_texts([(text, 0) for text in texts])
@@ -158,22 +148,21 @@ class OpenAICompletions(ServerModel):
         return score_rolling([encoded[text] for text in texts], windows, self._score_pairs)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion | FailedRequest]]:
-        if self.max_length is None:
+        if self.tokenizer_name is None:
             return super().generate(requests)
-        prompts = self.encoder.prompts(request.context for request in requests)
-        lengths = [(len(prompts[request.context]), self._max_prompt_length(request)) for request in requests]
-        truncated = {index for index, (length, most) in enumerate(lengths) if length > most}
-        return self._marked(super().generate(requests), truncated)
+        # All at once: tokenizers are not made for several threads.
+        encoded = self.encoder.prompts(request.context for request in requests)
+        prompts = {request: encoded[request.context].tolist() for request in requests}
+        truncated: set[int] = set()
+        if self.max_length is not None:
+            whole, prompts = prompts, {r: tokens[-self._max_prompt_length(r) :] for r, tokens in prompts.items()}
+            truncated = {i for i, request in enumerate(requests) if len(prompts[request]) < len(whole[request])}
+        responses = self.client.ask(
+            requests, lambda request: {**self.payload(request), "prompt": prompts[request]}, self.completion
+        )
+        return self._marked(responses, truncated)
 
     def payload(self, request: GenerationRequest) -> dict[str, Any]:
-        prompt: Any = request.context
-        if self.tokenizer_name is not None:
-            prompt = self.encoder.prompts([request.context])[request.context].tolist()
-            prompt = prompt if self.max_length is None else prompt[-self._max_prompt_length(request) :]
-        return {"model": self.name, "prompt": prompt, **generation_payload(request, self.seed)}
-
-    def probe_payload(self) -> dict[str, Any]:
-        request = self.probe()  # as text, which needs no tokenizer
         return {"model": self.name, "prompt": request.context, **generation_payload(request, self.seed)}
 
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
@@ -182,9 +171,6 @@ class OpenAICompletions(ServerModel):
         if not isinstance(text, str):
             raise ModelError("the answer has no text", hint="check that it is a completions endpoint")
         return completion(text, stop_strings(request), at_limit=choice.get("finish_reason") == "length")
-
-    def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
-        return response_version(response)
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
         if self.tokenizer_name is None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
+from typing import Any, ClassVar
 
 from multiform.errors import ModelError
 from multiform.media import Media
@@ -13,8 +13,25 @@ from multiform.requests import GenerationRequest
 
 #: Servers accept no more stop strings than this; completions are cut at all of them on arrival.
 MAX_STOPS = 4
-#: The ends of URLs that name an endpoint.
-ENDPOINTS = ("/chat/completions", "/completions")
+
+
+class OpenAIProtocol:
+    """What the two interfaces of OpenAI's protocol share."""
+
+    default_url = "https://api.openai.com/v1"
+    url_env = "OPENAI_BASE_URL"
+    key_env = "OPENAI_API_KEY"
+    endpoints: ClassVar[Collection[str]] = ("/chat/completions", "/completions")
+
+    def models_path(self) -> str:
+        return "models"
+
+    def auth(self, key: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {key}"} if key else {}
+
+    def version(self, response: Mapping[str, Any]) -> dict[str, Any]:
+        names = {"model": "model_version", "system_fingerprint": "system_fingerprint"}
+        return {name: response[key] for key, name in names.items() if isinstance(response.get(key), str)}
 
 
 def generation_payload(request: GenerationRequest, seed: int | None, limit_name: str = "max_tokens") -> dict[str, Any]:
@@ -53,9 +70,3 @@ def only_choice(response: Any) -> Mapping[str, Any]:
         hint = "check that base_url is an OpenAI-compatible endpoint"
         raise ModelError(f"the answer has no choices: {response!r}", hint=hint)
     return chosen
-
-
-def response_version(response: Mapping[str, Any]) -> dict[str, Any]:
-    """What a response says about the model that wrote it, where it does."""
-    names = {"model": "model_version", "system_fingerprint": "system_fingerprint"}
-    return {name: response[key] for key, name in names.items() if isinstance(response.get(key), str)}

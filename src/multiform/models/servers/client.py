@@ -46,6 +46,8 @@ FIRST_CONTACT = 20.0
 _GLANCE = 0.2
 #: Seconds for which a server that has answered a probe counts as well.
 _WELL = 5.0
+#: How often the probe is sent before the server counts as down.
+_PROBES = 3
 _HINTS = {
     403: "check what the key may do",
     404: "check base_url and model",
@@ -195,9 +197,11 @@ class Client:
         except FailedAttemptError as failed:
             return self._after_failure(http, schedule, job, failed)
         except RefusedError as refusal:
-            healthy = self._is_healthy(http, schedule, job)
+            problem = self._problem(http, schedule, job)
             schedule.dropped()
-            return (job.index, self._failed(refusal, job)) if healthy else self._error(refusal)
+            if isinstance(problem, RefusedError):  # it refuses whatever it is asked
+                return self._error(refusal)
+            return job.index, self._failed(refusal, job)
         except Exception as error:  # noqa: BLE001  (it is raised where the results are read)
             schedule.dropped()
             return error
@@ -219,7 +223,7 @@ class Client:
         late = self.max_retries == 0 or time.monotonic() + wait - job.first_sent > self._patience()
         exhausted = not failed.busy and job.attempts > self.max_retries
         if exhausted or late:
-            if self._is_healthy(http, schedule, job):
+            if self._problem(http, schedule, job) is None:
                 schedule.dropped()
                 return job.index, self._failed(failed, job)
             if late:
@@ -229,19 +233,28 @@ class Client:
         schedule.retry(job, wait, overloaded=failed.overloaded, pause=failed.wait is not None and failed.busy)
         return None
 
-    def _is_healthy(self, http: httpx.Client, schedule: Schedule, job: Job) -> bool:
-        """Whether the server answers others: since the job was sent, or the probe now."""
-        now = time.monotonic()
-        if schedule.last_answer > job.sent or now < self._well_until:
-            return True
+    def _problem(self, http: httpx.Client, schedule: Schedule, job: Job) -> Exception | None:
+        """What is wrong with the server, by its answers to others since the job was sent, or to the probe now.
+
+        None means that nothing is, and the job itself must be at fault.
+        """
+        if schedule.last_answer > job.sent or time.monotonic() < self._well_until:
+            return None
         if self.probe is None:
-            return self._has_answered
-        try:
-            self._exchange(http, json.dumps(self.probe).encode())
-        except (FailedAttemptError, RefusedError):
-            return False
-        self._well_until = time.monotonic() + _WELL
-        return True
+            return None if self._has_answered else RefusedError("the server has answered nothing yet")
+        problem: Exception | None = None
+        for attempt in range(1, _PROBES + 1):
+            try:
+                self._exchange(http, json.dumps(self.probe).encode())
+            except RefusedError as refusal:
+                return refusal
+            except FailedAttemptError as failed:
+                problem = failed
+                time.sleep(min(self._wait(failed, attempt), 1.0))
+            else:
+                self._well_until = time.monotonic() + _WELL
+                return None
+        return problem
 
     def _exchange(self, http: httpx.Client, content: bytes | None, url: httpx.URL | None = None) -> Any:
         method = "GET" if content is None else "POST"

@@ -30,13 +30,13 @@ from multiform.requests import (
 
 _CERTIFICATES = "set SSL_CERT_FILE to the certificate of the server's authority"
 #: Arguments of lm-eval's server models.
-RENAMED = {
+_RENAMED = {
     "pretrained": "model",
     "header": "headers",
     "auth_token": "api_key",
     "custom_prefix_token_id": "prefix_token_id",
 }
-WITHOUT_EFFECT = {
+_WITHOUT_EFFECT = {
     "tokenizer_backend": "a tokenizer that is named is one of transformers",
     "truncate": "prompts that are too long are cut at the left where a tokenizer is named",
     "revision": "the tokenizer is the newest one",
@@ -49,14 +49,12 @@ _REFUSED = {
     "ca_cert_path": Refusal(hint=_CERTIFICATES, when=lambda value: True),
     "verify_certificate": Refusal(hint=_CERTIFICATES, when=lambda value: value is False),
 }
-RULES = ArgumentRules(renamed=RENAMED, without_effect=WITHOUT_EFFECT, ignored=LOCAL_ARGUMENTS, refused=_REFUSED)
+RULES = ArgumentRules(renamed=_RENAMED, without_effect=_WITHOUT_EFFECT, ignored=LOCAL_ARGUMENTS, refused=_REFUSED)
 #: A chat server counts tokens itself.
 _COUNTED = dict.fromkeys(("tokenizer", "max_length", "tokenized_requests"), "the server counts tokens itself")
 CHAT_RULES = ArgumentRules(
-    renamed=RENAMED, without_effect={**WITHOUT_EFFECT, **_COUNTED}, ignored=LOCAL_ARGUMENTS, refused=_REFUSED
+    renamed=_RENAMED, without_effect={**_WITHOUT_EFFECT, **_COUNTED}, ignored=LOCAL_ARGUMENTS, refused=_REFUSED
 )
-
-
 #: How often a server is asked for its models.
 _LIST_ATTEMPTS = 3
 
@@ -117,7 +115,7 @@ class ServerModel(Model):
             deadline=at_least(0, deadline, "deadline"),
             max_retries=int(at_least(0, max_retries, "max_retries")),
             num_concurrent=int(at_least(1, num_concurrent, "num_concurrent")),
-            probe=self.probe_payload(),
+            probe=self.payload(self.probe()),
             key_hint=f"set ${api_key_env or self.key_env}, or give api_key",
         )
         self._arguments = {
@@ -177,18 +175,14 @@ class ServerModel(Model):
         )
         probe = self.probe()
         written = self.client.single(
-            self.probe_payload(), lambda answer: {"probe": self.completion(probe, answer).text, **self.version(answer)}
+            self.payload(probe), lambda answer: {"probe": self.completion(probe, answer).text, **self.version(answer)}
         )
-        self.client.probe = None if written is None else self.probe_payload()
+        self.client.probe = None if written is None else self.payload(probe)
         return {"model": entry or {}, **(written or {})}
 
     def probe(self) -> GenerationRequest:
         """A small request that the server answers in the same way as long as it is the same."""
         return GenerationRequest.of(PROBE, {"max_gen_toks": PROBE_TOKENS})
-
-    def probe_payload(self) -> dict[str, Any]:
-        """The probe in the terms of the protocol."""
-        return self.payload(self.probe())
 
     def info(self) -> dict[str, Any]:
         """The arguments without secrets, in place of the original ones, and what the server says about itself."""

@@ -6,11 +6,13 @@ classes that a task brings along take lists over documents; see `functions`.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from multiform.deadline import MAX_SECONDS, TimeLimitError, within
 from multiform.errors import ConfigError, DataError, MultiformError, nearest, reason, shorten
 from multiform.fields import Doc
 from multiform.registry import Registry
@@ -76,7 +78,8 @@ def build_pipeline(name: str, steps: Sequence[Mapping[str, Any]]) -> Pipeline:
         built = _build_step(step)
         taken = any(earlier["function"] == "take_first" for earlier in steps[:index])
         built = replace(built, alone=True) if taken and isinstance(built, OverDocuments) else built
-        filters_in_order.append(_guarded(built, _step_name(step)))
+        limit = math.inf if isinstance(built, OverDocuments) else MAX_SECONDS  # code of the task takes its time
+        filters_in_order.append(_guarded(built, _step_name(step), limit))
     single = any(step["function"] in _SINGLE for step in steps)
     names = tuple(_step_name(step) for step in steps)
     return Pipeline(name, tuple(filters_in_order), single, 1 if single else _most(steps), names)
@@ -108,7 +111,7 @@ def _build_step(step: Mapping[str, Any]) -> Filter:
     except re.error as error:
         what = f"filter '{_step_name(step)}': bad regular expression: {error}"
         raise ConfigError(what, hint="test the pattern") from error
-    except Exception as error:  # TypeError for a wrong argument; a task's own class may raise anything
+    except (Exception, SystemExit) as error:  # TypeError for a wrong argument; a task's own class may raise anything
         what = f"filter '{_step_name(step)}': {error or type(error).__name__}"
         raise ConfigError(what, hint="check its arguments") from error
 
@@ -118,17 +121,20 @@ def _step_name(step: Mapping[str, Any]) -> str:
     return str(getattr(function, "__qualname__", function))
 
 
-def _guarded(step: Filter, name: str) -> Filter:
-    """The filter, with errors that name it."""
+def _guarded(step: Filter, name: str, seconds: float) -> Filter:
+    """The filter, with errors that name it, and a limit on the time that a pattern takes."""
 
     def apply(outputs: Sequence[Any], doc: Doc) -> list[Any]:
         try:
-            left = step(outputs, doc)
+            with within(seconds):
+                left = step(outputs, doc)
             if isinstance(left, Iterable) and not isinstance(left, str | bytes | Mapping):
                 return list(left)
         except MultiformError as error:
             raise error.at(f"filter '{name}'") from error
-        except Exception as error:  # a task's own function may raise anything
+        except TimeLimitError as error:
+            raise DataError(f"filter '{name}': {error}", hint="make its pattern simpler") from error
+        except (Exception, SystemExit) as error:  # a task's own function may raise anything
             what = f"filter '{name}' failed: {reason(error)}"
             raise DataError(what, hint="call it with this document's outputs to debug it") from error
         what = f"filter '{name}' returned {shorten(left)}, not a list of outputs"

@@ -163,7 +163,7 @@ def value_metric(name: str) -> Metric:
 
 
 def _base(spec: Mapping[str, Any], computed: bool) -> Metric:
-    from multiform.scoring.metrics.callables import callable_metric, evaluate_metric
+    from multiform.scoring.metrics.callables import HubMetric, callable_metric
 
     metric = spec["metric"]
     if callable(metric):
@@ -175,7 +175,7 @@ def _base(spec: Mapping[str, Any], computed: bool) -> Metric:
         return metrics.get(metric)
     if spec.get("hf_evaluate") is not True:
         raise ConfigError(f"unknown metric '{metric}'", hint=nearest(str(metric), metrics, listed="metrics"))
-    return Metric(name=metric, fn=evaluate_metric(metric), aggregation=aggregations.get("mean"), whole=True)
+    return Metric(name=metric, fn=HubMetric(str(metric)), aggregation=aggregations.get("mean"), whole=True)
 
 
 def _aggregation(spec: str | Callable[..., Any] | None, default: Aggregation) -> Aggregation:

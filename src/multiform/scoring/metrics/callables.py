@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
-from multiform.errors import ConfigError, reason, running
+from multiform.errors import ConfigError, UsageError, reason, running, shorten
 from multiform.scoring.metrics.base import MetricFn
 from multiform.scoring.outcome import Outcome, TextOutcome
+
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 def callable_metric(function: Callable[..., Any], name: str) -> MetricFn:
@@ -28,16 +32,40 @@ def callable_metric(function: Callable[..., Any], name: str) -> MetricFn:
     return score
 
 
-def evaluate_metric(name: str) -> MetricFn:
-    """A metric of the library `evaluate`, which loads most of them from the hub."""
-    try:
-        import evaluate
+class HubMetric:
+    """A metric of the library `evaluate`, whose code comes from the hub: it runs only where the user agrees.
 
-        function = evaluate.load(name).compute
-    except Exception as error:  # the library, the hub and what a metric imports fail in any way
-        what = f"metric '{name}' is not one of the library evaluate that can be loaded: {reason(error)}"
-        raise ConfigError(what, hint="pip install evaluate, and check the name and the network") from error
-    return callable_metric(function, name)
+    `evaluate` would rather run the code of a folder of that name in the working folder, which is refused.
+    """
+
+    def __init__(self, name: str) -> None:
+        if not _HUB_NAME.fullmatch(name):
+            raise ConfigError(f"metric {shorten(name)} is no name on the hub", hint="write e.g. metric: wer")
+        if Path(name).exists():
+            what = f"there is a file or folder '{name}' here, and the library evaluate would run its code as the metric"
+            raise ConfigError(what, hint="rename it, or run the command in another folder")
+        self.name = name
+        self._score: MetricFn | None = None
+
+    def load(self) -> None:
+        """Fetch and import the code, to which the user has agreed."""
+        try:
+            import evaluate
+
+            self._score = callable_metric(evaluate.load(self.name).compute, self.name)
+        except (Exception, SystemExit) as error:  # the library, the hub and what a metric imports fail in any way
+            what = f"metric '{self.name}' is not one of the library evaluate that can be loaded: {reason(error)}"
+            raise ConfigError(what, hint="pip install evaluate, and check the name and the network") from error
+
+    def __call__(self, outcome: Outcome, **kwargs: Any) -> Any:
+        if self._score is None:
+            raise self.refused()
+        return self._score(outcome, **kwargs)
+
+    def refused(self) -> UsageError:
+        """The error where nobody has agreed."""
+        what = f"metric '{self.name}' runs code that the library evaluate fetches from the hub"
+        return UsageError(what, hint="add --confirm_run_unsafe_code if that is what you want")
 
 
 def pair(outcome: Outcome, **kwargs: Any) -> Any:

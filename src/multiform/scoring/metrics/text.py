@@ -6,6 +6,7 @@ import re
 import string
 from collections.abc import Callable, Sequence
 
+from multiform.deadline import MAX_SECONDS, within
 from multiform.errors import UsageError
 from multiform.scoring.metrics.base import register_metric
 from multiform.scoring.outcome import ChoiceOutcome, TextOutcome
@@ -36,7 +37,8 @@ def exact_match(
 
     if outcome.prediction is None:
         return 0.0
-    return float(clean(outcome.prediction) in {clean(reference) for reference in outcome.references})
+    with within(MAX_SECONDS):
+        return float(clean(outcome.prediction) in {clean(reference) for reference in outcome.references})
 
 
 @register_metric("invalid", output_type="generate_until", higher_is_better=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from multiform.arguments import parse_arguments
@@ -112,7 +112,7 @@ class AIJudge(Scorer):
             "references": list(outcome.references),
             "choices": list(outcome.choices),
             "doc": doc,
-            "scale": self._scale,
+            "scale": asdict(self._scale),
         }
         return str(render(self._rubric, names))
 

@@ -16,7 +16,8 @@ _STATED = r"(?:answer|option|choice)[\s*_`]*+(?:is|was|would\s+be|:|=)[\s*_`:]*+
 _SKIPPED = r"[\s*_`\"'“‘$\[(]*"
 _CLOSING = r"[).\]:*_`\"'”’$]"
 #: "A" and "I" are words as well: before another word they are labels only where a reason or verdict follows.
-_NO_WORD = r"(?:(?<!\b[AI])|(?!\s+(?!(?:and|as|because|but|due|for|is|not|or|since|which)\b)[a-z]))"
+_NO_NOUN = r"(?!\s+(?!(?:and|as|because|but|due|for|is|not|or|since|which)\b)[a-z])"
+_NO_WORD = rf"(?:(?<!\b[AI])|{_NO_NOUN})"
 #: Choices that are common words count only at the beginning of an answer.
 _PLAIN_WORDS = ("a", "i", "no")
 
@@ -101,10 +102,13 @@ def read_choice(
 
 
 def _label_pattern(labels: Sequence[str]) -> str:
-    """Any of the labels; only of single letters does the case matter, so that "a" is no label."""
+    """Any of the labels; only of single letters does the case matter, so that "a" is no label.
+
+    Where it is one, it is an article all the same before a noun, as in "the answer is a planet".
+    """
     longest_first = sorted(labels, key=len, reverse=True)
     parts = [re.escape(label) if len(label) == 1 else f"(?i:{re.escape(label)})" for label in longest_first]
-    return "|".join(parts) or r"(?!)"
+    return "|".join(part + _NO_NOUN if part == "a" else part for part in parts) or r"(?!)"
 
 
 def _settled(label: str) -> str:

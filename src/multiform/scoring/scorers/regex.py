@@ -6,6 +6,7 @@ import re
 import string
 from dataclasses import dataclass, replace
 
+from multiform.deadline import MAX_SECONDS, within
 from multiform.scoring.filters.extraction import DEFAULT_PATTERN, INVALID, found
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers.base import ReadingScorer, compiled, register_scorer
@@ -45,4 +46,7 @@ class Regex(ReadingScorer):
         return number if number is not None else " ".join(text.casefold().translate(_PUNCTUATION).split())
 
     def _find(self, text: str) -> str | None:
-        return (found(self._pattern, text, self.group_select) or None) if self._pattern else None
+        if self._pattern is None:
+            return None
+        with within(MAX_SECONDS):
+            return found(self._pattern, text, self.group_select) or None

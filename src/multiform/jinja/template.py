@@ -1,96 +1,24 @@
-"""The one place that compiles Jinja: an immutable sandbox in which a missing name is an error."""
+"""Templates: compiled once, rendered with a document, and their source taken apart."""
 
 from __future__ import annotations
 
-import ast
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateSyntaxError, Undefined, UndefinedError, meta, nodes
+from jinja2 import ChainableUndefined, StrictUndefined, TemplateSyntaxError, Undefined, UndefinedError, meta, nodes
 from jinja2.exceptions import SecurityError, TemplateError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from multiform.deadline import MAX_SECONDS, TimeLimitError, within
 from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, nearest, reason, shorten
-from multiform.labels import gold_index, gold_label, gold_text, index_among, join_words, label_list
+from multiform.jinja.limits import Budget, TooMuchError, budget
+from multiform.jinja.sandbox import Sandbox
 
 Doc = Mapping[str, Any]
 
-_MAX_EXPONENT = 1000
-_MAX_LENGTH = 10_000_000
-
-
-def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
-    return re.sub(pattern, repl, text, count=count)
-
-
-def _answer_key_to_index(key: object, labels: Sequence[str] | None = None) -> int:
-    """The 0-based index of a key: its place in `labels`, or of a letter or 1-based digit."""
-    text = str(key).strip()
-    if labels is not None:
-        return list(map(str, labels)).index(text)
-    return int(text) - 1 if text.isdigit() else ord(text.upper()) - ord("A")
-
-
-def choice_list(choices: Any) -> Any:
-    """Choices as a list: the values of a mapping, or the items of a list that is spelled out as text."""
-    if isinstance(choices, Mapping):
-        return list(choices.values())
-    listed = parse_literal_list(choices) if isinstance(choices, str) else choices
-    if listed is None:
-        raise DataError(f"expected a list of choices, got {shorten(choices)}", hint="check doc_to_choice")
-    return listed
-
-
-def _over_choices(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda answer, choices, *labels: function(answer, choice_list(choices), *labels)
-
-
-def _index_among(answer: Any, choices: Any, digits: bool | None = False) -> int | list[int]:
-    listed = parse_literal_list(answer) if isinstance(answer, str) else None
-    return index_among(answer if listed is None else listed, choice_list(choices), digits=digits)
-
-
-def _lead(text: str, separator: str) -> str:
-    """A text with the separator after it, unless it is empty or ends in white space."""
-    return text if not text or text[-1].isspace() or text.endswith(separator) else text + separator
-
-
-class _Environment(ImmutableSandboxedEnvironment):
-    """A sandbox in which no product or power grows beyond what a prompt can need."""
-
-    intercepted_binops = frozenset(["*", "**"])
-
-    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
-        if operator == "**" and abs(right) > _MAX_EXPONENT:
-            raise SecurityError(f"{left} ** {right} is too large")
-        sized, number = (left, right) if hasattr(left, "__len__") else (right, left)
-        if operator == "*" and hasattr(sized, "__len__") and len(sized) * number > _MAX_LENGTH:
-            raise SecurityError(f"a text or list of {len(sized) * number} items is too long")
-        return super().call_binop(context, operator, left, right)
-
-
-def environment() -> ImmutableSandboxedEnvironment:
-    """A new environment with our filters; templates are shared through `compile_template`."""
-    env = _Environment(undefined=StrictUndefined, keep_trailing_newline=True)
-    for name in ("lipsum", "cycler", "joiner"):  # of no use in a prompt, and a way to burn time
-        del env.globals[name]
-    env.filters["regex_replace"] = _regex_replace
-    env.filters["answer_key_to_index"] = _answer_key_to_index
-    env.filters["choice_list"] = choice_list
-    env.filters["gold_index"] = _over_choices(gold_index)
-    env.filters["gold_label"] = _over_choices(gold_label)
-    env.filters["gold_text"] = _over_choices(gold_text)
-    env.filters["index_among"] = _index_among
-    env.filters["labels"] = label_list
-    env.filters["join_words"] = join_words
-    env.filters["lead"] = _lead
-    return env
-
-
-_ENV = environment()
+_ENV = Sandbox()
 
 
 def has_markup(text: str) -> bool:
@@ -117,7 +45,7 @@ def compile_template(source: str) -> Compiled:
     >>> compile_template("{{ xs }}!").render({"xs": [1, 2]})
     '[1, 2]!'
     """
-    try:
+    with _compiling(source):
         tree = _ENV.parse(source)
         expression = _single_expression(source, tree)
         if expression is None:
@@ -125,18 +53,21 @@ def compile_template(source: str) -> Compiled:
             render: Callable[[Doc], Any] = template.render
         else:
             render = _value_of(expression)
-    except TemplateSyntaxError as error:
-        what = f"template syntax error: {error.message} (line {error.lineno} of {shorten(source, 60)})"
-        raise ConfigError(what, hint="check the braces and quotes of the template") from error
-    return Compiled(source, expression, frozenset(meta.find_undeclared_variables(tree)), render)
+        names = frozenset(meta.find_undeclared_variables(tree))
+    return Compiled(source, expression, names, render)
 
 
 def render(compiled: Compiled, doc: Doc) -> Any:
     """Render with a document; a missing column, a sandbox breach or a type error is a DataError."""
+    counted = budget.set(Budget())
     try:
-        return compiled.render(doc)
+        with within(MAX_SECONDS):
+            return compiled.render(doc)
     except UndefinedError as error:
         raise _missing_name(compiled, doc, error) from error
+    except (TooMuchError, TimeLimitError, MemoryError) as error:
+        what = f"the template asks for too much: {error or 'memory'}"
+        raise ConfigError(what, hint=f"make it shorter; {_source_hint(compiled)}") from error
     except SecurityError as error:
         raise ConfigError(
             f"the template reaches outside its sandbox: {error}",
@@ -149,24 +80,27 @@ def render(compiled: Compiled, doc: Doc) -> Any:
     except Exception as error:  # any error that user data causes inside a template
         what = f"the template failed: {reason(error)}"
         raise DataError(what, hint=_source_hint(compiled)) from error
+    finally:
+        budget.reset(counted)
 
 
-def parse_literal_list(text: str) -> list[Any] | None:
-    """The list that a rendered template spells out, or None when it is not one.
+def too_much(source: str, variables: Mapping[str, Any]) -> str | None:
+    """What a template that is rendered elsewhere asks for beyond all limits; None where nothing is.
 
-    >>> parse_literal_list("['a', 'b']")
-    ['a', 'b']
-    >>> parse_literal_list("a, b") is None
-    True
+    Whatever else is wrong with it shows where it is rendered.
     """
-    stripped = text.strip()
-    if not (stripped.startswith("[") and stripped.endswith("]")):
-        return None
+    counted = budget.set(Budget())
     try:
-        value = ast.literal_eval(stripped)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        with within(MAX_SECONDS):
+            environment = Sandbox(undefined=ChainableUndefined, extensions=["jinja2.ext.loopcontrols"])
+            environment.from_string(source).render(variables)
+    except (TooMuchError, TimeLimitError, MemoryError, RecursionError) as error:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001 - such as functions that this sandbox does not have
         return None
-    return value if isinstance(value, list) else None
+    finally:
+        budget.reset(counted)
+    return None
 
 
 def literal_text(source: str) -> list[str]:
@@ -176,7 +110,9 @@ def literal_text(source: str) -> list[str]:
     ['Question: ', '', '\\nAnswer:']
     """
     pieces: list[str] = []
-    for output in _ENV.parse(source).find_all(nodes.Output):
+    with _compiling(source):
+        tree = _ENV.parse(source)
+    for output in tree.find_all(nodes.Output):
         for node in output.nodes:
             pieces.append(node.data if isinstance(node, nodes.TemplateData) else "")
     return pieces
@@ -188,12 +124,26 @@ def lex(source: str) -> Iterator[tuple[str, str]]:
     >>> list(lex("a{{ b }}"))[:2]
     [('data', 'a'), ('variable_begin', '{{')]
     """
+    with _compiling(source):
+        tokens = [(kind, value) for _, kind, value in _ENV.lex(source)]
+    yield from tokens
+
+
+@contextmanager
+def _compiling(source: str) -> Iterator[None]:
+    """While a source is read: whatever is wrong with it is a ConfigError that shows it."""
+    counted = budget.set(Budget())
     try:
-        for _, kind, value in _ENV.lex(source):
-            yield kind, value
+        with within(MAX_SECONDS):
+            yield
     except TemplateSyntaxError as error:
         what = f"template syntax error: {error.message} (line {error.lineno} of {shorten(source, 60)})"
         raise ConfigError(what, hint="check the braces and quotes of the template") from error
+    except (Exception, TimeLimitError) as error:  # too deep for the parser or Python, a number of 5000 digits
+        what = f"the template cannot be compiled: {reason(error, 100)} ({shorten(source, 60)})"
+        raise ConfigError(what, hint="make it shorter and less deeply nested") from error
+    finally:
+        budget.reset(counted)
 
 
 def _single_expression(source: str, tree: nodes.Template) -> str | None:

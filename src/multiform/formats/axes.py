@@ -1,0 +1,186 @@
+"""The built-in axes of variations: choices of wording and layout that keep the meaning of a prompt.
+
+Each value of an axis is a function from a format to the fields that it changes, or to None where the value does not fit
+the format: labels that are not shown have no wrapper, and a German prompt gets no English words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from multiform.formats.base import FormatConfig
+from multiform.formats.builtin import COTGenFormat, GenerateFormat
+from multiform.labels import LABEL_KINDS
+
+Fields = Mapping[str, Any]
+Change = Callable[[FormatConfig], Fields | None]
+
+_QUESTION_WORDS = {"question": "Question", "q": "Q", "problem": "Problem", "query": "Query"}
+_ANSWER_WORDS = {"answer": "Answer", "a": "A", "response": "Response", "correct": "Correct answer"}
+_CHOICES_WORDS = {"options": "Options", "choices": "Choices"}
+#: What stands between a word and what follows it: the mark that belongs to the word, and white space.
+_SEPARATORS = {"colon": (":", " "), "space": ("", " "), "dash": (" -", " "), "colons": ("::", " "), "line": (":", "\n")}
+_CASES: dict[str, Callable[[str], str]] = {"title": str.capitalize, "upper": str.upper, "lower": str.lower}
+_SECTIONS = {"line": "\n", "blank": "\n\n", "space": " "}
+_BETWEEN = {"line": "\n", "space": " ", "semicolon": "; ", "bar": " | "}
+_WRAPPERS = {"x.": "{label}.", "x)": "{label})", "(x)": "({label})", "[x]": "[{label}]", "x:": "{label}:"}
+_LABELLED = re.compile(r"(?P<before>\s*)[(\[<]?\{label\}[.):\]>]*(?P<after>\s+)\{choice\}")
+
+#: Wordings of the instruction, by the instruction that the format has; those of choices need choices.
+_INSTRUCTIONS: dict[str | None, dict[str, str | None]] = {
+    None: {
+        "none": None,
+        "answer": "Answer the following question.",
+        "best": "Read the question and give the best answer.",
+        "choose": "Choose the correct answer from the choices below the question.",
+    },
+    GenerateFormat.instruction: {
+        "given": GenerateFormat.instruction,
+        "choose": "Choose the best of {{ _num_choices }} candidate answers ({{ _choice_list_and }}) to the question.\n",
+        "which": "Which of the {{ _num_choices }} answers ({{ _choice_list_and }}) to this question is the best?\n",
+    },
+    COTGenFormat.instruction: {
+        "given": COTGenFormat.instruction,
+        "think": "Think about the following problem step by step, and then give the final answer.\n",
+        "work": "Work out the answer to the following problem one step at a time.\n",
+    },
+}
+_OF_CHOICES = "choices below"
+
+_SHOTS = {"each": "examples", "after": "start", "before": "question"}
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A choice that a variation makes: its name, and what each of its values changes in a format."""
+
+    name: str
+    values: Mapping[str, Change]
+
+
+def _instruction(value: str) -> Change:
+    def change(format: FormatConfig) -> Fields | None:
+        wordings = _INSTRUCTIONS.get(format.instruction, {})
+        text = wordings.get(value)
+        if value not in wordings or (text and _OF_CHOICES in text and not format.shows_choices):
+            return None
+        return {"instruction": text}
+
+    return change
+
+
+def _shots(value: str) -> Change:
+    return lambda format: None if not format.instruction else {"instruction_at": _SHOTS[value]}
+
+
+def _question(value: str) -> Change:
+    def change(format: FormatConfig) -> Fields | None:
+        parts = _word(format.question_prefix, _QUESTION_WORDS)
+        return None if parts is None else {"question_prefix": _cased(_QUESTION_WORDS[value], parts[0]) + parts[1]}
+
+    return change
+
+
+def _no_question(format: FormatConfig) -> Fields | None:
+    return None if _word(format.question_prefix, _QUESTION_WORDS) is None else {"question_prefix": ""}
+
+
+def _answer(value: str) -> Change:
+    def change(format: FormatConfig) -> Fields | None:
+        parts = _word(format.answer_prompt, _ANSWER_WORDS)
+        return None if parts is None else {"answer_prompt": _cased(_ANSWER_WORDS[value], parts[0]) + parts[1]}
+
+    return change
+
+
+def _separator(value: str) -> Change:
+    mark, space = _SEPARATORS[value]
+
+    def change(format: FormatConfig) -> Fields | None:
+        fields = {name: word + mark + space for name, (word, _) in _words(format).items()}
+        if "answer_prompt" in fields:
+            fields["answer_prompt"] = fields["answer_prompt"].rstrip()
+            if format.target_delimiter:  # in some layouts the answer follows at once
+                fields["target_delimiter"] = space
+        return fields or None
+
+    return change
+
+
+def _case(value: str) -> Change:
+    def change(format: FormatConfig) -> Fields | None:
+        return {name: _CASES[value](word) + rest for name, (word, rest) in _words(format).items()} or None
+
+    return change
+
+
+def _section(value: str) -> Change:
+    def change(format: FormatConfig) -> Fields | None:
+        separator = format.section_separator
+        return {"section_separator": _SECTIONS[value]} if separator and not separator.strip() else None
+
+    return change
+
+
+def _labels(value: str) -> Change:
+    return lambda format: {"choice_labels": value} if _has_label_kind(format) else None
+
+
+def _wrapper(value: str) -> Change:
+    def change(format: FormatConfig) -> Fields | None:
+        match = _LABELLED.fullmatch(format.choice_format)
+        if match is None or not _has_label_kind(format):
+            return None
+        return {"choice_format": f"{match['before']}{_WRAPPERS[value]}{match['after']}{{choice}}"}
+
+    return change
+
+
+def _between(value: str) -> Change:
+    return lambda format: {"choice_delimiter": _BETWEEN[value]} if format.shows_choices else None
+
+
+def _has_label_kind(format: FormatConfig) -> bool:
+    """Whether choices are shown with labels of a kind; a list of labels may be the dataset's own, with brackets."""
+    return format.shows_choices and isinstance(format.choice_labels, str)
+
+
+def _words(format: FormatConfig) -> dict[str, tuple[str, str]]:
+    """The fields of a format that are a known word and what follows it."""
+    known = {
+        "question_prefix": _word(format.question_prefix, _QUESTION_WORDS),
+        "choices_prefix": _word(format.choices_prefix, _CHOICES_WORDS),
+        "answer_prompt": _word(format.answer_prompt, _ANSWER_WORDS),
+    }
+    return {name: parts for name, parts in known.items() if parts is not None}
+
+
+def _word(text: str | None, words: Mapping[str, str]) -> tuple[str, str] | None:
+    """A text that is one of the words, in any case, and marks: the word and the marks."""
+    match = re.fullmatch(rf"({'|'.join(words.values())})(\W*)", text or "", re.IGNORECASE)
+    return None if match is None else (match[1], match[2])
+
+
+def _cased(word: str, like: str) -> str:
+    """A word in the case of another one; a single capital may begin a word or be in capitals."""
+    if len(like) > 1 and like.isupper():
+        return word.upper()
+    return word.lower() if like.islower() else word
+
+
+#: In the order in which they are applied and written.
+BUILTIN = (
+    Axis("instruction", {name: _instruction(name) for texts in _INSTRUCTIONS.values() for name in texts}),
+    Axis("shots", {name: _shots(name) for name in _SHOTS}),
+    Axis("question", {**{name: _question(name) for name in _QUESTION_WORDS}, "none": _no_question}),
+    Axis("answer", {name: _answer(name) for name in _ANSWER_WORDS}),
+    Axis("sep", {name: _separator(name) for name in _SEPARATORS}),
+    Axis("case", {name: _case(name) for name in _CASES}),
+    Axis("sections", {name: _section(name) for name in _SECTIONS}),
+    Axis("labels", {name: _labels(name) for name in LABEL_KINDS}),
+    Axis("wrap", {name: _wrapper(name) for name in _WRAPPERS}),
+    Axis("between", {name: _between(name) for name in _BETWEEN}),
+)

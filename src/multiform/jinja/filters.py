@@ -1,0 +1,89 @@
+"""The filters of templates beside those of Jinja: lm-eval's, and those that formats are written with."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from multiform.errors import DataError, shorten
+from multiform.jinja.limits import check_size
+from multiform.labels import gold_index, gold_label, gold_text, index_among, join_words, label_list
+
+
+def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
+    length = len(text)
+
+    def expanded(match: re.Match[str]) -> str:
+        nonlocal length
+        replacement = match.expand(repl)
+        length += len(replacement)
+        check_size(length)
+        return replacement
+
+    return re.sub(pattern, expanded, text, count=count)
+
+
+def _answer_key_to_index(key: object, labels: Sequence[str] | None = None) -> int:
+    """The 0-based index of a key: its place in `labels`, or of a letter or 1-based digit."""
+    text = str(key).strip()
+    if labels is not None:
+        return list(map(str, labels)).index(text)
+    return int(text) - 1 if text.isdigit() else ord(text.upper()) - ord("A")
+
+
+def choice_list(choices: Any) -> Any:
+    """Choices as a list: the values of a mapping, or the items of a list that is spelled out as text."""
+    if isinstance(choices, Mapping):
+        return list(choices.values())
+    listed = parse_literal_list(choices) if isinstance(choices, str) else choices
+    if listed is None:
+        raise DataError(f"expected a list of choices, got {shorten(choices)}", hint="check doc_to_choice")
+    return listed
+
+
+def parse_literal_list(text: str) -> list[Any] | None:
+    """The list that a rendered template spells out, or None when it is not one.
+
+    >>> parse_literal_list("['a', 'b']")
+    ['a', 'b']
+    >>> parse_literal_list("a, b") is None
+    True
+    """
+    stripped = text.strip()
+    if not (stripped.startswith("[") and stripped.endswith("]")):
+        return None
+    try:
+        value = ast.literal_eval(stripped)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, list) else None
+
+
+def _over_choices(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda answer, choices, *labels: function(answer, choice_list(choices), *labels)
+
+
+def _index_among(answer: Any, choices: Any, digits: bool | None = False) -> int | list[int]:
+    listed = parse_literal_list(answer) if isinstance(answer, str) else None
+    return index_among(answer if listed is None else listed, choice_list(choices), digits=digits)
+
+
+def _lead(text: str, separator: str) -> str:
+    """A text with the separator after it, unless it is empty or ends in white space."""
+    return text if not text or text[-1].isspace() or text.endswith(separator) else text + separator
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    "regex_replace": _regex_replace,
+    "answer_key_to_index": _answer_key_to_index,
+    "choice_list": choice_list,
+    "gold_index": _over_choices(gold_index),
+    "gold_label": _over_choices(gold_label),
+    "gold_text": _over_choices(gold_text),
+    "index_among": _index_among,
+    "labels": label_list,
+    "join_words": join_words,
+    "lead": _lead,
+}

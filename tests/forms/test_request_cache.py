@@ -1,0 +1,103 @@
+"""The request cache: prompts come back whole or are made anew, and it never ends a run."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+
+import pytest
+
+from multiform import evaluate
+from multiform.forms import Task
+from multiform.requests import GenerationRequest
+
+ROWS = [{"q": f"Question {number}?", "a": "yes"} for number in range(5)]
+
+
+@pytest.fixture
+def task(tmp_path):
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    fields = {"task": "t", "dataset_path": str(tmp_path / "rows.jsonl"), "test_split": "test"}
+    return lambda **more: Task.from_config({**fields, "doc_to_text": "q", "doc_to_target": "a", **more})
+
+
+def built(task, folder):
+    return task.build_all_requests(cache_requests=True, cache_folder=folder)
+
+
+def cut(text):
+    return "".join(text.splitlines(keepends=True)[:3])
+
+
+DAMAGED = {
+    "cut after a line": cut,
+    "cut within a line": lambda text: text[:-20],
+    "empty": lambda text: "",
+    "without its header": lambda text: text.partition("\n")[2],
+    "another word": lambda text: text.replace("Question 3", "Question 7"),
+    "another count": lambda text: text.replace('"count": 5', '"count": 4'),
+    "a line twice": lambda text: text + text.splitlines()[-1] + "\n",
+    "another key": lambda text: text.replace('"key": "', '"key": "0'),
+    "not JSON": lambda text: "{" * 5000,
+    "not text": lambda text: "\x00\ud800",
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED.values(), ids=DAMAGED.keys())
+def test_a_damaged_file_is_made_anew_with_one_warning(damage, task, tmp_path, caplog):
+    fresh = built(task(), tmp_path / "cache")
+    assert len(fresh) == 5
+    [file] = (tmp_path / "cache").iterdir()
+    whole = file.read_text()
+    file.write_bytes(damage(whole).encode("utf-8", "surrogatepass"))
+    with caplog.at_level(logging.WARNING, "multiform"):
+        assert built(task(), tmp_path / "cache") == fresh
+    assert len(caplog.records) == 1
+    assert file.read_text() == whole
+    caplog.clear()
+    assert built(task(), tmp_path / "cache") == fresh
+    assert not caplog.records
+
+
+@pytest.mark.parametrize("obstacle", ["file", "read-only"])
+def test_a_folder_that_cannot_be_written_is_a_warning(obstacle, task, tmp_path, caplog):
+    folder = tmp_path / "cache"
+    if obstacle == "file":
+        folder.write_text("in the way")
+    else:
+        folder.mkdir()
+        folder.chmod(0o500)
+        if os.access(folder, os.W_OK):
+            pytest.skip("this user may write anywhere")
+    with caplog.at_level(logging.WARNING, "multiform"):
+        assert len(built(task(), folder)) == 5
+    assert any("the prompts are not cached" in record.message for record in caplog.records)
+
+
+NESTED = {
+    "response_format": {"type": "json_schema", "json_schema": {"required": ["a", "b"], "strict": True}},
+    "logit_bias": {"50256": -100},
+    "chat_template_kwargs": {"enable_thinking": False},
+}
+
+
+def test_nested_arguments_of_generation_come_back_from_the_cache(task, tmp_path):
+    fresh = built(task(generation_kwargs={"max_gen_toks": 4, **NESTED}), tmp_path / "cache")
+    again = built(task(generation_kwargs={"max_gen_toks": 4, **NESTED}), tmp_path / "cache")
+    assert fresh == again
+    assert isinstance(again[0].request, GenerationRequest)
+    assert {key: again[0].request.gen_kwargs[key] for key in NESTED} == NESTED
+
+
+def test_a_run_takes_nested_arguments_of_generation(task):
+    results = evaluate(model="dummy", tasks=[task()], gen_kwargs=NESTED, cache_requests=False)
+    assert results["t"]["exact_match,none"] == 0
+    sent = results.forms[0].samples[0]
+    assert sent is not None
+
+
+def test_arguments_that_differ_inside_make_different_requests():
+    first, second = (GenerationRequest.of("q", {"logit_bias": {"1": bias}}) for bias in (1, 2))
+    assert first != second
+    assert len({first, second, GenerationRequest.of("q", {"logit_bias": {"1": 1}})}) == 2
