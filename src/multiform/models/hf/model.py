@@ -7,24 +7,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from multiform.errors import UsageError, nearest
+from multiform.errors import UsageError
 from multiform.inference.counters import Counters
 from multiform.inference.device import hold_memory
 from multiform.inference.generation_config import check_config, in_force, num_beams
 from multiform.inference.generation_options import generation_options
-from multiform.inference.limits import fixed_rows, generation_limits, parse_budget, scoring_limits
+from multiform.inference.limits import generation_limits, scoring_limits
 from multiform.inference.lm_head import LMHead
 from multiform.inference.plan import Tokens
 from multiform.inference.planner import Planner
 from multiform.inference.sampling import random_numbers, sampling
 from multiform.inference.sequences import Generation, Pair
-from multiform.models.arguments import ArgumentRules, Refusal, argument_names
+from multiform.models.arguments import argument_names
 from multiform.models.base import Model
 from multiform.models.chat import ChatTemplate, template_variables
 from multiform.models.hf.backend import Backend, CausalBackend
 from multiform.models.hf.identity import identity
 from multiform.models.hf.load import Loaded, load
 from multiform.models.hf.load import max_length as context_length
+from multiform.models.hf.rules import RULES, check_values
 from multiform.models.hf.source import Source
 from multiform.models.hf.weights import NAMES as WEIGHT_OPTIONS
 from multiform.models.hf.weights import WeightOptions
@@ -43,43 +44,6 @@ from multiform.requests import (
 )
 
 logger = logging.getLogger("multiform")
-
-#: Kinds of models, with lm-eval's names; by default a model's configuration tells.
-BACKENDS = ("default", "causal", "seq2seq")
-#: Arguments of lm-eval's `hf` model for loaders of quantized checkpoints, which transformers loads as all others.
-_LOADERS = ("autogptq", "gptqmodel")
-_LOADER_HINT = "name a folder whose config.json says how its weights are quantized"
-#: Other arguments of lm-eval's `hf` model.
-_RULES = ArgumentRules(
-    without_effect={
-        "logits_cache": "prompts that begin alike are always computed once",
-        "softmax_dtype": "probabilities are always taken in float32, also of models in half precision",
-        "low_cpu_mem_usage": "weights are always loaded that way",
-        "use_fast_tokenizer": "the tokenizer is the one that transformers gives",
-        **dict.fromkeys(_LOADERS, "the checkpoint says how it is quantized"),
-    },
-    refused={
-        "mixed_precision_dtype": Refusal(hint="set dtype, the number type of the weights"),
-        "tp_plan": Refusal(hint="give parallelize=True or a device_map"),
-        "delta": Refusal(hint="add the delta to the weights, save them, and name that folder"),
-        "quantization_config": Refusal(
-            hint="give load_in_8bit or load_in_4bit, or name a checkpoint that was saved quantized"
-        ),
-        **dict.fromkeys(_LOADERS, Refusal(hint=_LOADER_HINT, when=lambda value: bool(value) and value is not True)),
-    },
-)
-
-
-def _check(pretrained: str, backend: str | None, batch_size: int | str, prefix_budget: int | str | None) -> None:
-    """Refuse wrong values before anything is loaded."""
-    if backend not in (None, *BACKENDS):
-        raise UsageError(f"unknown backend '{backend}'", hint=nearest(str(backend), BACKENDS, listed="backends"))
-    if not pretrained:
-        hint = "give a folder or a hub name: --model_args pretrained=DIR"
-        raise UsageError("the model 'hf' needs the argument 'pretrained'", hint=hint)
-    fixed_rows(batch_size)
-    if prefix_budget is not None:
-        parse_budget(prefix_budget)
 
 
 class HFModel(Model):
@@ -125,8 +89,8 @@ class HFModel(Model):
         think_end_token: str | int | None = None,
         **others: Any,
     ) -> None:
-        weight_options = _RULES.resolve(others, WEIGHT_OPTIONS, suggestions=argument_names(type(self)))
-        _check(pretrained, backend, batch_size, prefix_budget)
+        weight_options = RULES.resolve(others, WEIGHT_OPTIONS, suggestions=argument_names(type(self)))
+        check_values(pretrained, backend, batch_size, prefix_budget)
         source = Source(
             pretrained=str(pretrained),
             revision=str(revision or "main"),
