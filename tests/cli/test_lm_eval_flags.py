@@ -198,7 +198,7 @@ def test_the_whole_file_is_printed_before_the_table(folder):
     out = folder.run(*RUN, "--show_config").out
     text, _, table = out.rpartition("\n}\n")
     assert json.loads(text + "}")["results"]["t"]["sample_len"] == 4
-    assert "|Tasks|Version|Filter|n-shot|Metric" in table
+    assert "95 % interval" in table
 
 
 def test_a_folder_will_do_for_stored_answers(folder):

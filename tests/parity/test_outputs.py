@@ -128,7 +128,7 @@ CHAT = ["--apply_chat_template", "--system_instruction", "Be brief.", "--num_few
 
 #: Keys that lm-eval does not have.
 OURS = [
-    *("intervals", "forms", "status", "failures", "date_iso", "multiform_version", "model_identity"),
+    *("intervals", "forms", "status", "failures", "date_iso", "multiform_version", "model_identity", "usage"),
     *("config/num_fewshot", "config/generation_config"),
 ]
 #: Keys of a samples file that lm-eval does not have; they come after all of its own.
@@ -173,7 +173,7 @@ class Run:
 
     def _ours(self, flags: list[str]) -> str:
         with contextlib.redirect_stdout(io.StringIO()) as out:
-            assert main(["run", *flags, "--output_path", "ours", "--no_cache"]) == 0
+            assert main(["run", *flags, "--output_path", "ours", "--no_cache", "--table", "markdown"]) == 0
         return out.getvalue()
 
     def results(self, whose: str) -> dict[str, Any]:

@@ -131,3 +131,22 @@ def test_a_long_table_is_not_cut_in_a_narrow_terminal(quiz: Results) -> None:
     text = table_text(quiz, "long", width=60, color=True)
     assert all(f"quiz@{label}" in text for label in ("mcqa", "cloze", "hybrid"))
     assert "…" not in text
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_long_table_fits_the_terminal_with_every_number(renamed, width: int) -> None:
+    name = "a_task_with_a_name_that_is_longer_than_any_column_should_be_in_a_table"
+    results = renamed([(f"{name}{i}", "mcqa") for i in range(3)])
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", table_text(results, "long", width=width, color=True))
+    assert max(map(len, plain.splitlines())) <= width
+    assert "…" not in plain
+    for form in results.forms:
+        for estimate in form.estimates.values():
+            assert f"{estimate.value:.4f}   {estimate.low:.4f} to {estimate.high:.4f}" in plain
+
+
+def test_tasks_with_and_without_formats_have_one_style_of_table() -> None:
+    tasks = ["quiz@mcqa", "quiz"]
+    tables = [evaluate(model="dummy", tasks=task, limit=4, progress=False).table() for task in tasks]
+    heads = [next(line.split() for line in table.splitlines() if line.strip()) for table in tables]
+    assert heads[0] == heads[1] == ["Form", "n", "Shots", "Metric", "Score", "±", "SE", "95", "%", "interval"]

@@ -10,9 +10,11 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
+from typing import TextIO
 
 from multiform.cli import compare, convert, formats, lint, ls, plot, report, run, score, show, store, validate, view
 from multiform.cli.parser import Parser
+from multiform.cli.quiet import quiet_libraries
 from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, reason
 from multiform.terminal import VisibleStream, visible
 
@@ -123,7 +125,7 @@ def _command(arguments: list[str]) -> int:
     _log_to_stderr(options.verbosity)
     _escape_on_stdout(as_json=getattr(options, "json", False))
     visible_stdout = contextlib.redirect_stdout(VisibleStream(sys.stdout))
-    with visible_stdout, _code(refused=getattr(options, "no_code", False)):
+    with quiet_libraries(), visible_stdout, _code(refused=getattr(options, "no_code", False)):
         code: int = options.execute(options)
     return code
 
@@ -181,6 +183,17 @@ def _escape_on_stdout(*, as_json: bool) -> None:
         sys.stdout.reconfigure(encoding="utf-8" if as_json else None, errors="backslashreplace")
 
 
+class _StderrHandler(logging.StreamHandler[TextIO]):
+    """Logs to what is standard error at the moment: a progress bar replaces it, to print above itself."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stderr
+
+
 class _VisibleFormatter(logging.Formatter):
     """Log messages may quote names and documents of others."""
 
@@ -189,7 +202,7 @@ class _VisibleFormatter(logging.Formatter):
 
 
 def _log_to_stderr(level: str) -> None:
-    handler = logging.StreamHandler(sys.stderr)
+    handler = _StderrHandler()
     handler.setFormatter(_VisibleFormatter("%(levelname)s: %(message)s".lower()))
     logger.handlers = [handler]
     logger.setLevel(level.upper())

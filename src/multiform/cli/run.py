@@ -7,14 +7,17 @@ import json
 import logging
 import shutil
 import sys
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import lm_eval, values
 from multiform.cli import options as flags
 from multiform.cli.parser import Arguments, Gather, one_of
+from multiform.terminal import visible
 
 if TYPE_CHECKING:
+    from multiform.evaluation.ending import Evaluation
     from multiform.results import Results
 
 _EXAMPLES = """\
@@ -121,8 +124,8 @@ def add_parser(commands: Any) -> None:
         "--table",
         type=one_of(("long", "pivot", "markdown", "csv", "latex"), "--table"),
         metavar="STYLE",
-        help="long: a row for each form; pivot: a row for each task and a column for each form; markdown: lm-eval's "
-        "table; csv; latex (default: pivot where a task has several forms)",
+        help="long: a row for each metric of each form; pivot: a row for each task and a column for each form; "
+        "markdown: lm-eval's table; csv; latex (default: pivot where a task has several forms, else long)",
     )
     output.add_argument("--show_config", action="store_true", help="print the whole results file before the table")
     output.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
@@ -198,19 +201,35 @@ def execute(options: argparse.Namespace) -> int:
     if options.plan:
         print(json.dumps(dict(results.run)) if options.json else results.run["plan"])
         return 0
-    for path in evaluation.files:
-        print(f"wrote {path}", file=sys.stderr)
     if results.forms:
         print_results(results, as_json=options.json, whole=options.show_config, style=options.table)
         if not options.json:
             _print_stops(results)
+    report = None
     if options.report and results.forms:
         from multiform.report import write_report
 
-        print(f"wrote {write_report([results], options.report)}", file=sys.stderr)
+        report = write_report([results], options.report)
+    _say_the_rest(evaluation, options, report)
     if evaluation.problem is not None:
         raise evaluation.problem
     return 0
+
+
+def _say_the_rest(evaluation: Evaluation, options: argparse.Namespace, report: Path | None) -> None:
+    """Print to standard error, below the table: what stands out, what the run took, the files and the next command."""
+    from multiform.results.closing import closing_lines
+
+    sys.stdout.flush()  # the table comes first, where both go to one place
+    written = [*evaluation.files, *([report] if report is not None else [])]
+    lines = [f"wrote {path}" for path in written]
+    if evaluation.problem is None and evaluation.results.forms:
+        lines += closing_lines(evaluation.results, output_path=options.output_path, report=report)
+    width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
+    for line in lines:
+        # A number, name or path is not split at the edge of a terminal.
+        wrapped = textwrap.fill(visible(line), width, break_long_words=False, break_on_hyphens=False)
+        print(wrapped, file=sys.stderr)
 
 
 def _tasks(options: argparse.Namespace) -> list[str]:

@@ -19,6 +19,7 @@ from multiform.engine.progress import Progress
 from multiform.engine.run import PendingSample, RunOutcome
 from multiform.errors import UsageError, shorten
 from multiform.forms import ScoredSample, Task
+from multiform.models.usage import Usage
 from multiform.statistics.elimination import Search, search_forms
 from multiform.statistics.scores import Array
 from multiform.statistics.sequences import ConfidenceSequence, confidence_sequence
@@ -150,6 +151,8 @@ class _Asked:
         self.counts_failed = policy.on_error == "count"
         self.scored: dict[str, list[ScoredSample]] = {form: [] for form in forms}
         self.failed: dict[str, list[FailedDoc]] = {form: [] for form in forms}
+        self.requests = self.cached = 0
+        self.usage: Usage | None = None
         self._ask, self._documents, self._policy = ask, documents, policy
 
     def __call__(self, entries: Sequence[PendingSample]) -> RunOutcome:
@@ -158,6 +161,10 @@ class _Asked:
         for form in outcome.scored:
             self.scored[form] += outcome.scored[form]
             self.failed[form] += outcome.failed.get(form, ())
+        self.requests += outcome.requests
+        self.cached += outcome.cached
+        if outcome.usage is not None:
+            self.usage = outcome.usage + (self.usage or Usage())
         failures = sum(map(len, self.failed.values()))
         if outcome.state == "complete" and self._policy.is_exceeded(failures, self._documents):
             outcome = replace(outcome, state="failed")
@@ -168,9 +175,15 @@ class _Asked:
     def outcome(self, last: RunOutcome | None = None) -> RunOutcome:
         """The outcome of all rounds; `last` is a round that ended the run."""
         scored = {form: sorted(samples, key=lambda sample: sample.doc_id) for form, samples in self.scored.items()}
-        if last is None:
-            return RunOutcome(state="complete", scored=scored, failed=self.failed, documents=self._documents)
-        return replace(last, scored=scored, failed=self.failed, documents=self._documents)
+        return replace(
+            last or RunOutcome(state="complete", scored={}, failed={}, documents=0),
+            scored=scored,
+            failed=self.failed,
+            documents=self._documents,
+            requests=self.requests,
+            cached=self.cached,
+            usage=self.usage,
+        )
 
 
 class _Rounds:

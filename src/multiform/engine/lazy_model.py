@@ -16,6 +16,7 @@ from multiform.errors import ModelError
 from multiform.media import Kind
 from multiform.models import Model, models
 from multiform.models.registry import ChatFormatter
+from multiform.models.usage import Usage, Workload
 from multiform.requests import (
     Completion,
     FailedRequest,
@@ -110,6 +111,10 @@ class LateModel(Model):
         return self._model
 
     @property
+    def loading_seconds(self) -> float:  # type: ignore[override]
+        return 0.0 if self._model is None else self._model.loading_seconds
+
+    @property
     def handles_stop(self) -> bool:  # type: ignore[override]
         return self.model.handles_stop
 
@@ -145,3 +150,9 @@ class LateModel(Model):
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         return self.model.plan(requests)
+
+    def workload(self, requests: Sequence[Request]) -> Workload | None:
+        return self.model.workload(requests)
+
+    def usage(self) -> Usage | None:
+        return Usage() if self._model is None else self._model.usage()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -11,11 +13,13 @@ from typing import Literal, Protocol
 
 from multiform.engine.executors import LocalExecutor, responses
 from multiform.engine.failures import ErrorPolicy, FailedDoc
-from multiform.engine.progress import Progress
+from multiform.engine.progress import Progress, WatchingProgress
+from multiform.engine.status import RunningScore, RunStatus
 from multiform.engine.store import CachedResponses, Store
 from multiform.errors import ModelError, MultiformError
 from multiform.forms import ChatTemplate, Sample, ScoredSample, Task
 from multiform.models import Model
+from multiform.models.usage import Usage, Workload
 from multiform.requests import FailedRequest, Instance, Output, Request, RollingRequest
 from multiform.stopping import request_stop, stoppable
 
@@ -24,6 +28,8 @@ logger = logging.getLogger("multiform")
 _DEFAULT_POLICY = ErrorPolicy()
 #: How many failed documents are logged one by one as they fail.
 _LOGGED_FAILURES = 5
+#: Seconds between two computations of the running scores that displays show, at least.
+_SCORES_PAUSE = 0.5
 
 
 @dataclass(slots=True)
@@ -99,6 +105,10 @@ class RunOutcome:
     documents: int
     signal: int | None = None
     error: ModelError | None = None
+    #: Distinct requests, how many of them were cached, and what the model computed for the others, where it counts.
+    requests: int = 0
+    cached: int = 0
+    usage: Usage | None = None
 
 
 class RunLog(Protocol):
@@ -144,21 +154,22 @@ def run_samples(
     missing = [request for request in run.waiting if request not in cached]
     if not missing:
         return run.outcome("complete")
-    progress.begin(len(missing), len(pending))
     stream = responses(LocalExecutor(model), missing, identity=model.identity, store=store)
     try:
-        with stoppable() as stop, closing(stream):  # what came is stored before anything else happens
-            unscorable = _receive(run, stream, policy)
-    except ModelError as error:
-        return run.outcome("failed", error=error)
+        try:
+            run.begin(model, missing)
+            with stoppable() as stop, closing(stream):  # what came is stored before anything else happens
+                unscorable = _receive(run, stream, policy)
+        except ModelError as error:
+            return run.outcome("failed", error=error)
+        if unscorable is not None:
+            raise unscorable
+        if stop.number is not None and run.unfinished:
+            return run.outcome("stopped", signal=stop.number)
+        too_many = policy.is_exceeded(run.failures, len(pending))
+        return run.outcome("failed" if too_many or (run.failures and policy.on_error == "stop") else "complete")
     finally:
         progress.end()
-    if unscorable is not None:
-        raise unscorable
-    if stop.number is not None and run.unfinished:
-        return run.outcome("stopped", signal=stop.number)
-    too_many = policy.is_exceeded(run.failures, len(pending))
-    return run.outcome("failed" if too_many or (run.failures and policy.on_error == "stop") else "complete")
 
 
 def _receive(
@@ -169,17 +180,38 @@ def _receive(
     After such an error, or too many failures, nothing more is asked, and what is in flight is stored all the same.
     """
     for request, response in stream:
-        run.progress.answered()
         try:
             run.answered(request, response)
         except MultiformError as error:
             request_stop()
-            for _ in stream:
-                run.progress.answered()
+            for late, _ in stream:
+                run.count(late)
             return error
         if policy.is_exceeded(run.failures, len(run.pending)):
             request_stop()
     return None
+
+
+def _workload(model: Model, requests: Sequence[Request]) -> Workload | None:
+    """What the requests take in tokens; None where that cannot be told, as by a model that will fail to respond."""
+    try:
+        return model.workload(requests)
+    except MultiformError:
+        raise
+    except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
+        logger.debug("the model cannot say what the requests take: %s", error)
+        return None
+
+
+def _planned_words(workload: Workload) -> str:
+    """The plan of a run: what is computed, and what is saved."""
+    words = f"plan: {workload.prefill:,} prompt tokens to compute"
+    if workload.unshared > workload.prefill:
+        times = workload.unshared / max(1, workload.prefill)
+        words += f" for {workload.unshared:,} ({times:.1f} times less, as prompts share their beginnings)"
+    if workload.completions:
+        words += f", and at most {workload.decode:,} tokens of {workload.completions:,} completions"
+    return words
 
 
 def planned(model: Model, pending: Sequence[PendingSample], store: Store | None = None, *, fresh: bool = False) -> str:
@@ -210,19 +242,46 @@ class _Run:
         self._scored: dict[str, list[ScoredSample]] = {entry.task.name: [] for entry in pending}
         self._failed: dict[str, list[FailedDoc]] = {entry.task.name: [] for entry in pending}
         self._running = {entry.task.name: _RunningMean() for entry in pending}
+        self._documents = Counter(entry.task.name for entry in pending)
         #: How many documents have failed so far.
         self.failures = 0
+        #: How far the asking has come, once it has begun.
+        self.status: RunStatus | None = None
+        self._scores_due = 0.0
 
     @property
     def unfinished(self) -> bool:
         """Whether a document is neither scored nor failed."""
         return len(self._outputs) < len(self.waiting)
 
+    def begin(self, model: Model, missing: Sequence[Request]) -> None:
+        """Plan what is missing, where somebody watches, and say that the asking begins."""
+        workload = None
+        if isinstance(self.progress, WatchingProgress):
+            self.progress.message("planning")
+            workload = _workload(model, missing)
+        if workload is not None:
+            self.progress.message(_planned_words(workload))
+        self.progress.begin(len(missing), len(self.pending))
+        self.status = RunStatus(missing, cached=len(self.waiting) - len(missing), workload=workload, usage=model.usage)
+        if isinstance(self.progress, WatchingProgress):
+            self._update_scores()
+            self.progress.watch(self.status)
+
+    def count(self, request: Request) -> None:
+        """The model has responded to a request."""
+        if self.status is not None:
+            self.status.count(request)
+        self.progress.answered()
+
     def answered(self, request: Request, response: Output | FailedRequest) -> None:
         """Take a response that the model has just given."""
+        self.count(request)
         if self.log is not None:
             self.log.answered(isinstance(response, FailedRequest))
         self.received(request, response)
+        if isinstance(self.progress, WatchingProgress) and time.monotonic() >= self._scores_due:
+            self._update_scores()
 
     def received(self, request: Request, response: Output | FailedRequest) -> None:
         """Take the response to a request, and score the samples that waited for it alone."""
@@ -246,6 +305,8 @@ class _Run:
                     (entry.sample, entry.outputs) for entry in self.pending if entry.task is task and entry.outputs
                 ]
                 self._scored[task.name] += task.scorer.score_together(answered)
+        if isinstance(self.progress, WatchingProgress):
+            self._update_scores()
         return RunOutcome(
             state=state,
             scored={name: sorted(samples, key=_doc_id) for name, samples in self._scored.items()},
@@ -253,7 +314,28 @@ class _Run:
             documents=len(self.pending),
             signal=signal,
             error=error,
+            requests=len(self.waiting),
+            cached=len(self.waiting) if self.status is None else self.status.cached,
+            usage=None if self.status is None else self.status.usage,
         )
+
+    def _update_scores(self) -> None:
+        """Compute the scores of all forms so far, for displays; the longer that takes, the rarer it is done."""
+        if self.status is None:
+            return
+        started = time.monotonic()
+        tasks = {entry.task.name: entry.task for entry in self.pending}
+        scores = []
+        for form, samples in self._scored.items():
+            first = tasks[form].scorer.first_estimate(samples)
+            if first is not None:
+                metric, estimate = first
+                scores.append(
+                    RunningScore(form=form, metric=metric, estimate=estimate, documents=self._documents[form])
+                )
+        self.status.scores = scores
+        spent = time.monotonic() - started
+        self._scores_due = started + max(_SCORES_PAUSE, 20 * spent)
 
     def _finish(self, entry: PendingSample) -> None:
         """Score a sample whose responses are all there, or note that it failed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -111,7 +112,10 @@ def load_model(
 
 def _load(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
     progress.message(f"loading model '{model}'")
-    return create_model(model, arguments)
+    started = time.monotonic()
+    loaded = create_model(model, arguments)
+    loaded.loading_seconds = time.monotonic() - started
+    return loaded
 
 
 def create_model(model: str, arguments: Mapping[str, Any]) -> Model:

@@ -18,6 +18,7 @@ from multiform.results import FormResult, GroupResult, Results
 from multiform.results.configs import described_config
 from multiform.results.provenance import provenance
 from multiform.results.results import group_results
+from multiform.results.usage import usage_entry
 
 if TYPE_CHECKING:
     from multiform.results.comparison import FormComparison
@@ -76,6 +77,12 @@ def results_of(
             system_instruction=options.system_instruction,
             fewshot_as_multiturn=True if options.settings.multiturn else options.fewshot_as_multiturn,
             chat=bool(options.apply_chat_template),
+            usage=usage_entry(
+                outcome.usage,
+                requests=outcome.requests,
+                cached=outcome.cached,
+                loading_seconds=model.loading_seconds,
+            ),
         ),
     )
 

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from multiform.calls import mismatch, name_of
-from multiform.errors import ConfigError, DataError, UsageError, locating, running, shorten
+from multiform.errors import ConfigError, DataError, MultiformError, UsageError, locating, running, shorten
 from multiform.forms.form import Form
 from multiform.forms.kinds import KINDS, Kind
 from multiform.forms.renderer import Hooks
@@ -207,6 +207,28 @@ class FormScorer:
             by_scorer[sample.scorer].append(sample.values)
         return self._estimates(by_scorer, bootstrap_iters)
 
+    def first_estimate(self, samples: Sequence[ScoredSample]) -> tuple[str, Estimate] | None:
+        """The metric and the score that tables show first, of some of the documents; None where there is none.
+
+        Nothing is bootstrapped, so that scores which need that have no interval.
+        """
+        for scorer in self.scorers:
+            docs = [sample.values for sample in samples if sample.scorer == scorer.name]
+            for key in dict.fromkeys(key for doc in docs for key in doc):
+                items = [doc[key] for doc in docs if key in doc]
+                if key == "bypass" or self._is_note(scorer, key, items):
+                    continue
+                try:
+                    return key, aggregated(self._aggregation(scorer, key), items, 0, key)
+                except MultiformError:  # such as one that takes all documents; at the end of a run it is told
+                    return None
+        return None
+
+    def _is_note(self, scorer: Scorer, key: str, items: Sequence[Any]) -> bool:
+        """Whether values are text beside the scores, such as what a judge wrote: for the samples alone."""
+        unnamed = key not in self._own_aggregations and scorer.named(key) is None
+        return unnamed and all(is_note(item) for item in items)
+
     def _estimates(self, values: Mapping[str, Sequence[Values]], bootstrap_iters: int) -> dict[str, Estimate]:
         estimates: dict[str, Estimate] = {}
         for scorer in self.scorers:
@@ -214,9 +236,8 @@ class FormScorer:
             keys = dict.fromkeys(key for doc in docs for key in doc)
             for key in keys:
                 items = [doc[key] for doc in docs if key in doc]
-                unnamed = key not in self._own_aggregations and scorer.named(key) is None
-                if unnamed and all(is_note(item) for item in items):
-                    continue  # text beside the values, such as what a judge wrote: for the samples alone
+                if self._is_note(scorer, key, items):
+                    continue
                 if len(items) < len(docs):
                     self._warn_partial(key, len(items), len(docs))
                 with self._locating_scores():

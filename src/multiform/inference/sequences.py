@@ -23,6 +23,11 @@ class Pair:
     start: int
 
     @property
+    def inputs(self) -> int:
+        """The number of tokens that a model reads to score the continuation: all but the last."""
+        return len(self.tokens) - 1 if self.start < len(self.tokens) else 0
+
+    @property
     def context(self) -> list[int]:
         return self.tokens[: self.start].tolist()
 

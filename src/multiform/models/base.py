@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from multiform.errors import ModelError, UsageError
 from multiform.media import Kind
+from multiform.models.usage import Usage, Workload
 from multiform.requests import (
     Completion,
     FailedRequest,
@@ -56,6 +57,8 @@ class Model(ABC):
     #: Whether it looks at `stop_requested()` itself: once that is true, it begins nothing new, yields the responses
     #: to what is in flight, and ends. The streams of other models are closed after their next response.
     handles_stop: bool = False
+    #: How long loading it took, where the engine has loaded it.
+    loading_seconds: float = 0.0
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -113,6 +116,17 @@ class Model(ABC):
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         """The cost of the requests in words, without running them; None where the model does not plan."""
+        return None
+
+    def workload(self, requests: Sequence[Request]) -> Workload | None:
+        """The tokens that the requests take, without running them; None where the model does not count tokens."""
+        return None
+
+    def usage(self) -> Usage | None:
+        """The tokens that the model has computed so far; None where it does not count them.
+
+        It is also asked while the model computes, by another thread.
+        """
         return None
 
     def info(self) -> dict[str, Any]:

@@ -7,11 +7,11 @@ assertion, this module goes on; `split` and `Encoder.pairs` say how.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from multiform.errors import ModelError, shorten
 from multiform.inference.plan import Tokens
@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # transformers is imported when a tokenizer is loaded
     from transformers import PreTrainedTokenizerBase
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 #: The number of texts that are tokenized at a time.
 CHUNK = 1024
@@ -75,6 +76,22 @@ class Encoder:
         return encode_texts(self.tokenizer, begun, special=False, truncation=truncation) | encode_texts(
             self.tokenizer, plain, special=self.add_bos_token, truncation=truncation
         )
+
+
+class TokenizedOnce(Generic[K, T]):
+    """Keeps what was tokenized to plan a run until the run asks for the same texts, which then takes no time."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[K, T] | None = None
+
+    def keep(self, texts: K, tokens: T) -> None:
+        """Keep the tokens of these texts, in place of those before."""
+        self._kept = (texts, tokens)
+
+    def take(self, texts: K, tokenize: Callable[[K], T]) -> T:
+        """The tokens of these texts, which are not kept any longer."""
+        kept, self._kept = self._kept, None
+        return kept[1] if kept is not None and kept[0] == texts else tokenize(texts)
 
 
 def load_encoder(name: str, prefix_token_id: int | None, add_bos_token: bool | None) -> Encoder:

@@ -11,6 +11,7 @@ from multiform.report.forms import form_entry, group_entry, primary_samples
 from multiform.report.tasks import task_entries
 from multiform.results.results import FormResult, Results
 from multiform.results.rows import sample_row
+from multiform.results.usage import usage_words
 
 #: Samples in a block.
 BLOCK = 200
@@ -83,7 +84,7 @@ def _run(results: Results, label: str) -> dict[str, Any]:
         "config": dict(results.run),
         "environment": about.get("pretty_env_info"),
         "command": _command(results),
-        "usage": about.get("usage_words"),
+        "usage": usage_words(about.get("usage")),
     }
 
 

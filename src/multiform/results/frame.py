@@ -64,12 +64,12 @@ def _rows(entry: FormResult | GroupResult) -> Iterator[dict[str, Any]]:
 
 
 def html_table(results: Results) -> str:
-    """The results as an HTML table, a row for each form, then for each group with scores; then what is to be known."""
+    """The results as an HTML table, a row for each metric of each form, then of each group; then the notes."""
     from multiform.results.failures import result_notes
-    from multiform.results.table import COLUMNS, row
+    from multiform.results.table import COLUMNS, rows
 
     head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)
-    shown = [entry for entry in results.entries if entry.estimates]
-    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row(entry))}</tr>" for entry in shown)
+    shown = [row for entry in results.entries for row in rows(entry)]
+    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in shown)
     notes = "".join(f"<p>{escape(note)}</p>" for note in result_notes(results))
     return f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>{notes}"

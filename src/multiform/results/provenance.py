@@ -34,11 +34,12 @@ def provenance(
     system_instruction: str | None,
     fewshot_as_multiturn: bool | None,
     chat: bool,
+    usage: Mapping[str, Any],
 ) -> dict[str, Any]:
     """The keys of a results file about the run: lm-eval's in their order, then those that Multiform adds.
 
     `source` is the registered name of the model, `arguments` are its arguments, `seconds` is the time that the run
-    took, and `chat` says whether the chat template was applied.
+    took, `chat` says whether the chat template was applied, and `usage` what was asked and computed.
     """
     template = model.chat_template_text() if chat else None
     name = model_name(model, arguments)
@@ -62,6 +63,7 @@ def provenance(
         "date_iso": datetime.now().isoformat(),
         "multiform_version": package_version("multiform"),
         "model_identity": model.identity,
+        "usage": dict(usage),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Literal, get_args
 
@@ -29,36 +30,30 @@ TableStyle = Literal["long", "pivot", "markdown", "csv", "latex"]
 WIDTH = 80
 _DIFFERENCE = "Best − worst"
 
-COLUMNS = ("Form", "n", "Shots", "Metric", "Score", "± SE", "95 % interval", "Also")
+COLUMNS = ("Form", "n", "Shots", "Metric", "Score", "± SE", "95 % interval")
+_METRIC, _STDERR = COLUMNS.index("Metric"), COLUMNS.index("± SE")
+#: The fewest columns that names of metrics get; longer ones are wrapped.
+_SHORTEST_METRIC = 16
 
 
-def results_table(results: Results) -> Table:
-    """The table of forms: the first metric with its uncertainty, and the values of the others."""
-    table = _table("Form")
-    for form in results.forms:
-        table.add_row(*row(form))
-    return table
+def results_table(results: Results, width: int = WIDTH) -> Table:
+    """The table of forms: every metric with its uncertainty."""
+    return _long_table([list(rows(form)) for form in results.forms if form.estimates], "Form", width)
 
 
-def groups_table(results: Results) -> Table:
+def groups_table(results: Results, width: int = WIDTH) -> Table:
     """The table of groups with scores, indented by their depth."""
-    table = _table("Group")
-    for group in results.groups:
-        if group.estimates:
-            name, *cells = row(group)
-            table.add_row("  " * group.depth + name, *cells)
-    return table
+    groups = [group for group in results.groups if group.estimates]
+    return _long_table([list(rows(group, indent="  " * group.depth)) for group in groups], "Group", width)
 
 
 def default_style(results: Results) -> TableStyle:
-    """The pivot where tasks have several forms, lm-eval's table where no form has a format, else a row for each."""
-    if has_several_forms(results):
-        return "pivot"
-    return "markdown" if all(form.format is None for form in results.forms) else "long"
+    """The pivot where tasks have several forms, else a row for each metric of each task."""
+    return "pivot" if has_several_forms(results) else "long"
 
 
 def table_text(results: Results, style: str | None = None, *, width: int = WIDTH, color: bool = False) -> str:
-    """The results as a table; a long table is as wide as its cells, a pivot is split to fit the width."""
+    """The results as a table that fits the width: names in a long table are folded, a pivot is split."""
     style = default_style(results) if style is None else style
     if style not in get_args(TableStyle):
         hint = f"give one of {', '.join(get_args(TableStyle))}"
@@ -70,7 +65,7 @@ def table_text(results: Results, style: str | None = None, *, width: int = WIDTH
     if style == "latex":
         return latex(results) + "\n"
     # In a file or pipe nothing is wrapped; brackets and colons in names are not taken for markup.
-    wide = width if style == "pivot" else max(width, _needed_width(results)) if color else 1000
+    wide = width if style == "pivot" else max(width, WIDTH) if color else 1000
     console = Console(
         file=io.StringIO(), width=wide, markup=False, emoji=False, highlight=False, force_terminal=color or None
     )
@@ -97,17 +92,10 @@ def _notes(results: Results) -> Iterator[str]:
             yield f"{form.form}: the format overrides {', '.join(form.overridden)}"
 
 
-def _needed_width(results: Results) -> int:
-    """The width of a long table in which only the last column is wrapped, and nothing cut."""
-    rows = [COLUMNS, *(row(entry) for entry in results.entries if entry.estimates)]
-    indent = 2 * max((group.depth for group in results.groups), default=0)
-    return sum(max(map(len, cells)) + 3 for cells in list(zip(*rows, strict=True))[:-1]) + indent + 16
-
-
 def _print_long(results: Results, console: Console) -> None:
-    console.print(results_table(results))
+    console.print(results_table(results, console.width))
     if any(group.estimates for group in results.groups):
-        console.print(groups_table(results))
+        console.print(groups_table(results, console.width))
 
 
 def _csv(results: Results) -> str:
@@ -174,33 +162,60 @@ def _plain_table() -> Table:
     return Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
 
 
-def _table(first: str) -> Table:
+def _long_table(entries: Sequence[Sequence[Sequence[str]]], first: str, width: int) -> Table:
+    """The table of some entries, each the rows of its metrics.
+
+    Where it does not fit, standard errors are left out, as intervals say the same, and names are wrapped.
+    """
+    headings = [first, *COLUMNS[1:]]
+    columns = list(zip(headings, *(row for rows in entries for row in rows), strict=True))
+    widths = [max(map(len, column)) for column in columns]
+    shown = list(range(len(headings)))
+    if _width(widths) > width:
+        shown.remove(_STDERR)
+    surplus = max(0, _width([widths[index] for index in shown]) - width)
+    metric_width = max(min(widths[_METRIC], _SHORTEST_METRIC), widths[_METRIC] - surplus)
     table = _plain_table()
-    table.add_column(first, no_wrap=True)
-    for name in COLUMNS[1:3]:
-        table.add_column(name, justify="right")
-    table.add_column(COLUMNS[3], no_wrap=True)
-    for name in COLUMNS[4:7]:
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column(COLUMNS[7], style="dim")
+    for index in shown:
+        is_name = index in (0, _METRIC)
+        table.add_column(
+            headings[index], justify="left" if is_name else "right", no_wrap=index != 0, overflow="fold", min_width=1
+        )
+    for rows in entries:
+        lines = [line for row in rows for line in _wrapped(row, metric_width)]
+        cells = ["\n".join(column).rstrip("\n") for column in zip(*lines, strict=True)]
+        table.add_row(*(cells[index] for index in shown))
     return table
 
 
-def row(entry: FormResult | GroupResult) -> Sequence[str]:
-    """The cells of a form or group, under `COLUMNS`."""
-    first, *others = entry.estimates
-    primary = entry.estimates[first]
-    arrow = "↑" if entry.higher_is_better.get(first.partition(",")[0], True) else "↓"
-    return (
-        visible(entry.alias),
-        str(primary.n),
-        str(entry.num_fewshot),
-        f"{_name(first)} {arrow}",
-        f"{primary.value:.4f}",
-        "" if primary.stderr is None else f"{primary.stderr:.4f}",
-        _interval(primary),
-        ", ".join(f"{_name(key)} {entry.estimates[key].value:.3f}" for key in others),
-    )
+def _width(columns: Sequence[int]) -> int:
+    """The width of a table whose columns have these widths."""
+    return sum(columns) + 3 * (len(columns) - 1) + 2
+
+
+def _wrapped(row: Sequence[str], metric_width: int) -> Iterator[Sequence[str]]:
+    """A row as one line, and further ones for a metric's name that is longer than its column."""
+    first, *others = textwrap.wrap(row[_METRIC], metric_width, break_on_hyphens=False)
+    yield [*row[:_METRIC], first, *row[_METRIC + 1 :]]
+    for other in others:
+        yield [other if index == _METRIC else "" for index in range(len(row))]
+
+
+def rows(entry: FormResult | GroupResult, *, indent: str = "") -> Iterator[Sequence[str]]:
+    """The cells of a form or group, under `COLUMNS`: a row for each metric and filter, the first with the name."""
+    name, shots, n = f"{indent}{visible(entry.alias)}", str(entry.num_fewshot), ""
+    for key, estimate in entry.estimates.items():
+        arrow = "↑" if entry.higher_is_better.get(key.partition(",")[0], True) else "↓"
+        yield (
+            name,
+            "" if str(estimate.n) == n else str(estimate.n),
+            shots,
+            f"{_name(key)} {arrow}",
+            f"{estimate.value:.4f}",
+            "" if estimate.stderr is None else f"{estimate.stderr:.4f}",
+            _interval(estimate),
+        )
+        name, shots, n = "", "", n or str(estimate.n)
 
 
 def _name(key: str) -> str:

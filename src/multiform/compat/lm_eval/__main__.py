@@ -7,12 +7,20 @@ import sys
 from multiform.cli.main import main
 from multiform.imports.lm_eval import real_folder
 
+#: Words of a command line that prints no table, or says which.
+_NO_TABLE = {"-h", "--help", "--version", "--table", "--json"}
 _NO_TASKS = ("-h", "--help", "--version", "--include_path", "--config", "-C")
 
 
 def cli_evaluate() -> None:
-    """Run the command line; the tasks of the installed lm-eval are found unless other folders are named."""
+    """Run the command line; the tasks of the installed lm-eval are found unless other folders are named.
+
+    Scores are printed as lm-eval's table unless another is asked for.
+    """
     arguments = sys.argv[1:]
+    words = {word.partition("=")[0] for word in arguments}
+    if arguments and (arguments[0] == "run" or arguments[0].startswith("-")) and not words & _NO_TABLE:
+        arguments += ["--table", "markdown"]
     if arguments and real_folder() is not None and not any(word.partition("=")[0] in _NO_TASKS for word in arguments):
         arguments += ["--include_path", "lm_eval"]
     code = main(arguments)

@@ -59,7 +59,8 @@ def _generate(
         logits_processor=[SamplingProcessor([generation])],
         stopping_criteria=[StoppingCriterion([generation], tokenizer, end_tokens(model, tokenizer))],
     )
-    counters.count_prefill(ids.numel())
-    for _ in generation.tokens[1:]:
+    for _ in generation.tokens[1:]:  # before the prompt, as nearly all the time belongs to them
         counters.count_decode(1)
+    counters.count_prefill(ids.numel())
+    counters.count_completion(len(generation.tokens))
     return generation.index, generation.completion(tokenizer)

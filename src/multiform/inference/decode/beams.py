@@ -74,9 +74,10 @@ def _search(
             generation_config=config,
             stopping_criteria=[BeamStop(generation, tokenizer, start)],
         )
-    counters.count_prefill(ids.numel())
-    for token in output[0, start:].tolist():
+    for token in output[0, start:].tolist():  # before the prompt, as nearly all the time belongs to them
         counters.count_decode(generation.num_beams)
         if not generation.finished:
             generation.append(token, tokenizer, end_tokens(model, tokenizer))
+    counters.count_prefill(ids.numel())
+    counters.count_completion(len(generation.tokens))
     return generation.completion(tokenizer)

@@ -51,6 +51,7 @@ def generate(
             scheduler.shrink()
         while scheduler.finished:
             generation = scheduler.finished.popleft()
+            counters.count_completion(len(generation.tokens))
             yield generation.index, generation.completion(tokenizer)
 
 

@@ -42,6 +42,12 @@ class Backend(Protocol):
     def keep_verdicts(self, identity: str) -> None:
         """Keep the verdicts of trials for later runs of the model with this identity."""
 
+    def scoring_tokens(self, pairs: Sequence[Pair]) -> int:
+        """The tokens that are computed to score the pairs, but for padding."""
+
+    def prefill_tokens(self, generations: Sequence[Generation]) -> int:
+        """The tokens of the prompts that are computed, but for padding."""
+
     def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
         """The cost of scoring the pairs, in words; None where that is not known, or nothing."""
 
@@ -85,6 +91,14 @@ class CausalBackend:
 
     def keep_verdicts(self, identity: str) -> None:
         self.planner.keep_verdicts(identity)
+
+    def scoring_tokens(self, pairs: Sequence[Pair]) -> int:
+        cost = scoring_cost(self.planner, pairs) if pairs else None
+        return sum(pair.inputs for pair in pairs) if cost is None else cost.computed
+
+    def prefill_tokens(self, generations: Sequence[Generation]) -> int:
+        cost = prefill_cost(self.planner, generations) if generations else None
+        return sum(len(generation.prompt) for generation in generations) if cost is None else cost.computed
 
     def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
         return _described(scoring_cost(self.planner, pairs))

@@ -7,30 +7,32 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from multiform.errors import UsageError, nearest
+from multiform.errors import UsageError
 from multiform.inference.counters import Counters
 from multiform.inference.device import hold_memory
 from multiform.inference.generation_config import check_config, in_force, num_beams
 from multiform.inference.generation_options import generation_options
-from multiform.inference.limits import fixed_rows, generation_limits, parse_budget, scoring_limits
+from multiform.inference.limits import generation_limits, scoring_limits
 from multiform.inference.lm_head import LMHead
 from multiform.inference.plan import Tokens
 from multiform.inference.planner import Planner
 from multiform.inference.sampling import random_numbers, sampling
 from multiform.inference.sequences import Generation, Pair
-from multiform.models.arguments import ArgumentRules, Refusal, argument_names
+from multiform.models.arguments import argument_names
 from multiform.models.base import Model
 from multiform.models.chat import ChatTemplate, template_variables
 from multiform.models.hf.backend import Backend, CausalBackend
 from multiform.models.hf.identity import identity
 from multiform.models.hf.load import Loaded, load
 from multiform.models.hf.load import max_length as context_length
+from multiform.models.hf.rules import RULES, check_values
 from multiform.models.hf.source import Source
 from multiform.models.hf.weights import NAMES as WEIGHT_OPTIONS
 from multiform.models.hf.weights import WeightOptions
 from multiform.models.rolling import rolling_windows, score_rolling
 from multiform.models.seq2seq.backend import Seq2SeqBackend
-from multiform.models.tokenizer import Encoder, first_token
+from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token
+from multiform.models.usage import Usage, Workload
 from multiform.requests import (
     Completion,
     GenerationRequest,
@@ -42,43 +44,6 @@ from multiform.requests import (
 )
 
 logger = logging.getLogger("multiform")
-
-#: Kinds of models, with lm-eval's names; by default a model's configuration tells.
-BACKENDS = ("default", "causal", "seq2seq")
-#: Arguments of lm-eval's `hf` model for loaders of quantized checkpoints, which transformers loads as all others.
-_LOADERS = ("autogptq", "gptqmodel")
-_LOADER_HINT = "name a folder whose config.json says how its weights are quantized"
-#: Other arguments of lm-eval's `hf` model.
-_RULES = ArgumentRules(
-    without_effect={
-        "logits_cache": "prompts that begin alike are always computed once",
-        "softmax_dtype": "probabilities are always taken in float32, also of models in half precision",
-        "low_cpu_mem_usage": "weights are always loaded that way",
-        "use_fast_tokenizer": "the tokenizer is the one that transformers gives",
-        **dict.fromkeys(_LOADERS, "the checkpoint says how it is quantized"),
-    },
-    refused={
-        "mixed_precision_dtype": Refusal(hint="set dtype, the number type of the weights"),
-        "tp_plan": Refusal(hint="give parallelize=True or a device_map"),
-        "delta": Refusal(hint="add the delta to the weights, save them, and name that folder"),
-        "quantization_config": Refusal(
-            hint="give load_in_8bit or load_in_4bit, or name a checkpoint that was saved quantized"
-        ),
-        **dict.fromkeys(_LOADERS, Refusal(hint=_LOADER_HINT, when=lambda value: bool(value) and value is not True)),
-    },
-)
-
-
-def _check(pretrained: str, backend: str | None, batch_size: int | str, prefix_budget: int | str | None) -> None:
-    """Refuse wrong values before anything is loaded."""
-    if backend not in (None, *BACKENDS):
-        raise UsageError(f"unknown backend '{backend}'", hint=nearest(str(backend), BACKENDS, listed="backends"))
-    if not pretrained:
-        hint = "give a folder or a hub name: --model_args pretrained=DIR"
-        raise UsageError("the model 'hf' needs the argument 'pretrained'", hint=hint)
-    fixed_rows(batch_size)
-    if prefix_budget is not None:
-        parse_budget(prefix_budget)
 
 
 class HFModel(Model):
@@ -124,8 +89,8 @@ class HFModel(Model):
         think_end_token: str | int | None = None,
         **others: Any,
     ) -> None:
-        weight_options = _RULES.resolve(others, WEIGHT_OPTIONS, suggestions=argument_names(type(self)))
-        _check(pretrained, backend, batch_size, prefix_budget)
+        weight_options = RULES.resolve(others, WEIGHT_OPTIONS, suggestions=argument_names(type(self)))
+        check_values(pretrained, backend, batch_size, prefix_budget)
         source = Source(
             pretrained=str(pretrained),
             revision=str(revision or "main"),
@@ -165,6 +130,8 @@ class HFModel(Model):
         self.think_end = self._think_end(think_end_token)
         self.counters = Counters()
         self._has_warned_about_limit = False
+        self._tokenized_pairs = TokenizedOnce[list[tuple[str, str]], list[Pair]]()
+        self._tokenized_prompts = TokenizedOnce[list[str], dict[str, Tokens]]()
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length, loaded.device)
         self.encoder = Encoder(
@@ -196,35 +163,49 @@ class HFModel(Model):
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         pairs, cut = self._pairs(requests)
-        for position, output in self.backend.score(pairs):
+        for position, output in self._score(pairs):
             yield position, replace(output, context_truncated=True) if position in cut else output
 
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
         encoded = self.encoder.encode(request.text for request in requests)
         texts = [encoded[request.text] for request in requests]
-        return score_rolling(texts, self._windows, self.backend.score)
+        return score_rolling(texts, self._windows, self._score)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         generations, cut = self._generations(requests)
+        self.counters.resume()
         for position, output in self.backend.generate(generations):
+            self.counters.count_prompt(len(generations[position].prompt))
             yield position, replace(output, context_truncated=True) if position in cut else output
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         """The cost of scoring the requests and of prefilling their prompts, in words."""
         if self.media:
             return None
-        scored = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
-        rolling = [request for request in requests if isinstance(request, RollingRequest)]
-        generated = [request for request in requests if isinstance(request, GenerationRequest)]
-        encoded = self.encoder.encode(request.text for request in rolling)
-        windows = [window for request in rolling for window in self._windows(encoded[request.text])]
+        pairs, windows, generations = self._sequences(requests)
         costs = {
-            "continuations": self.backend.describe_scoring(self._pairs(scored)[0]),
+            "continuations": self.backend.describe_scoring(pairs),
             "whole texts": self.backend.describe_scoring(windows),
-            "prompts": self.backend.describe_prefill(self._generations(generated)[0]),
+            "prompts": self.backend.describe_prefill(generations),
         }
         parts = [f"{name}: {cost}" for name, cost in costs.items() if cost]
         return "\n".join(parts) or None
+
+    def workload(self, requests: Sequence[Request]) -> Workload | None:
+        if self.media:
+            return None
+        pairs, windows, generations = self._sequences(requests, for_later=True)
+        return Workload(
+            prefill=sum(map(self.backend.scoring_tokens, (pairs, windows))) + self.backend.prefill_tokens(generations),
+            unshared=sum(pair.inputs for pair in (*pairs, *windows)) + sum(len(each.prompt) for each in generations),
+            decode=sum(generation.limit for generation in generations),
+            completions=len(generations),
+        )
+
+    def usage(self) -> Usage | None:
+        if self.media:
+            return None
+        return Usage(**{name: getattr(self.counters, name) for name in Usage.__dataclass_fields__})
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
         if self.chat.text is None:
@@ -274,31 +255,67 @@ class HFModel(Model):
         self.planner = Planner(self.head, budget=prefix_budget, max_length=self.max_length)
         return CausalBackend(planner=self.planner, **options)
 
-    def _pairs(self, requests: Sequence[LoglikelihoodRequest]) -> tuple[list[Pair], set[int]]:
+    def _score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
+        """The log-likelihood of each pair's continuation, counted."""
+        self.counters.resume()
+        for position, output in self.backend.score(pairs):
+            self.counters.count_prompt(pairs[position].inputs)
+            yield position, output
+
+    def _sequences(
+        self, requests: Sequence[Request], *, for_later: bool = False
+    ) -> tuple[list[Pair], list[Pair], list[Generation]]:
+        """The pairs of continuations, the windows of whole texts and the prompts of completions.
+
+        With `for_later` the tokens are kept until the requests are asked, and warnings wait until then.
+        """
+        scored = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
+        rolling = [request for request in requests if isinstance(request, RollingRequest)]
+        generated = [request for request in requests if isinstance(request, GenerationRequest)]
+        encoded = self.encoder.encode(request.text for request in rolling)
+        windows = [window for request in rolling for window in self._windows(encoded[request.text])]
+        pairs, _ = self._pairs(scored, for_later=for_later)
+        generations, _ = self._generations(generated, for_later=for_later)
+        return pairs, windows, generations
+
+    def _pairs(
+        self, requests: Sequence[LoglikelihoodRequest], *, for_later: bool = False
+    ) -> tuple[list[Pair], set[int]]:
         """The tokens of each request, and the positions of those whose contexts are truncated."""
         texts = [(request.context, request.continuation) for request in requests]
-        whole = list(self.backend.pairs(texts))
+        whole = self._tokenized_pairs.take(texts, lambda texts: list(self.backend.pairs(texts)))
+        if for_later:
+            self._tokenized_pairs.keep(texts, whole)
         pairs = [self.backend.fit(pair, text) for pair, (_, text) in zip(whole, texts, strict=True)]
         cut = {index for index, (before, pair) in enumerate(zip(whole, pairs, strict=True)) if before is not pair}
-        self._warn_about_truncation(len(cut))
         empty = sum(pair.start == len(pair.tokens) for pair in pairs)
-        if empty:
+        if not for_later:
+            self._warn_about_truncation(len(cut))
+        if empty and not for_later:
             logger.warning("%d continuations are empty; their log-likelihood is 0", empty)
         return pairs, cut
 
     def _windows(self, tokens: Tokens) -> Iterator[Pair]:
         return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length)
 
-    def _generations(self, requests: Sequence[GenerationRequest]) -> tuple[list[Generation], set[int]]:
+    def _generations(
+        self, requests: Sequence[GenerationRequest], *, for_later: bool = False
+    ) -> tuple[list[Generation], set[int]]:
         """The prompt of each request, and the positions of those that are truncated."""
-        prompts = self.backend.prompts((request.context for request in requests), truncation=self.truncation)
+        texts = [request.context for request in requests]
+        prompts = self._tokenized_prompts.take(
+            texts, lambda texts: self.backend.prompts(texts, truncation=self.truncation)
+        )
+        if for_later:
+            self._tokenized_prompts.keep(texts, prompts)
         generations = [
             self._generation(index, request, prompts[request.context].tolist())
             for index, request in enumerate(requests)
         ]
         lengths = [len(prompts[request.context]) for request in requests]
         cut = {generation.index for generation in generations if len(generation.prompt) < lengths[generation.index]}
-        self._warn_about_truncation(len(cut))
+        if not for_later:
+            self._warn_about_truncation(len(cut))
         return generations, cut
 
     def _generation(self, index: int, request: GenerationRequest, prompt: list[int]) -> Generation:

@@ -119,6 +119,12 @@ class Seq2SeqBackend:
         length = trial_length(longest, self.max_length)
         return self.records.verdict(f"{question} {length}", lambda: ask(self.model, length), otherwise=ALONE)
 
+    def scoring_tokens(self, pairs: Sequence[Pair]) -> int:
+        return sum(len(pair.tokens) for pair in pairs)
+
+    def prefill_tokens(self, generations: Sequence[Generation]) -> int:
+        return sum(len(generation.prompt) for generation in generations)
+
     def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
         if not pairs:
             return None

@@ -67,7 +67,9 @@ def _generate_batch(
         logits_processor=[SamplingProcessor(generations, with_prompts=False)],
         stopping_criteria=[StoppingCriterion(generations, tokenizer, end_tokens(model, tokenizer))],
     )
-    counters.count_prefill(ids.numel())
-    for _ in range(decoded.shape[1] - 1):
+    for _ in range(decoded.shape[1] - 1):  # before the prompts, as nearly all the time belongs to them
         counters.count_decode(len(generations))
+    counters.count_prefill(ids.numel())
+    for generation in generations:
+        counters.count_completion(len(generation.tokens))
     return [(generation.index, generation.completion(tokenizer)) for generation in generations]

@@ -1,0 +1,146 @@
+"""RunStatus: how far a run has come, and how long the rest takes. The engine changes it, displays read it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from multiform.models.usage import Usage, Workload
+from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request
+from multiform.statistics.estimates import Estimate
+
+#: What a completion counts beside its prompt, in characters, where a model does not count tokens.
+_COMPLETION = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningScore:
+    """The first score of a form over the documents that are scored so far, of so many `documents`."""
+
+    form: str
+    metric: str
+    estimate: Estimate
+    documents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLeft:
+    """Seconds until the last response; "at least" where a part has not begun and its speed is not known, "at most"
+    where no completion is finished and all are taken to be as long as they may be."""
+
+    seconds: float
+    bound: Literal["about", "at least", "at most"] = "about"
+
+
+class RunStatus:
+    """How far the asking of a model has come.
+
+    Progress is by tokens where the model counts them (`workload` and `usage`), which it does within a batch, too, and
+    by the length of requests elsewhere. `clock` says the seconds; loading the model and planning came before.
+    """
+
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        *,
+        cached: int = 0,
+        workload: Workload | None = None,
+        usage: Callable[[], Usage | None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.requests = len(requests)
+        self.cached = cached
+        self.answered = 0
+        self.workload = workload
+        self.scores: Sequence[RunningScore] = ()
+        self._size = sum(map(_size, requests))
+        self._size_done = 0
+        self._usage = usage
+        self._before = usage() or Usage()
+        self._clock = clock
+        self._started = clock()
+
+    def count(self, request: Request) -> None:
+        """A request has its response."""
+        self.answered += 1
+        self._size_done += _size(request)
+
+    @property
+    def elapsed(self) -> float:
+        """The seconds since the asking began."""
+        return self._clock() - self._started
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the model has computed in this run; None where it does not count tokens."""
+        usage = self._usage()
+        return None if usage is None else usage.since(self._before)
+
+    @property
+    def tokens(self) -> tuple[int, int] | None:
+        """The tokens that are computed, and those that are expected in all; None where they are not counted."""
+        usage, workload = self.usage, self.workload
+        if usage is None or workload is None:
+            return None
+        rest = round(_prefill_left(workload, usage) + _decode_left(workload, usage))
+        return usage.computed, usage.computed + (rest if self.answered < self.requests else 0)
+
+    @property
+    def share(self) -> float:
+        """The share of the work that is done, from 0 to 1."""
+        if self.answered >= self.requests:
+            return 1.0
+        tokens = self.tokens
+        done, total = (self._size_done, self._size) if tokens is None else tokens
+        return min(1.0, done / max(1, total))
+
+    @property
+    def time_left(self) -> TimeLeft | None:
+        """How long the rest takes; None where nothing is done yet from which that could be told."""
+        if self.answered >= self.requests:
+            return TimeLeft(seconds=0.0)
+        usage, workload = self.usage, self.workload
+        if usage is None or workload is None:
+            if not self._size_done:
+                return None
+            return TimeLeft(seconds=self.elapsed / self._size_done * (self._size - self._size_done))
+        return _time_left(workload, usage)
+
+
+def _time_left(workload: Workload, usage: Usage) -> TimeLeft | None:
+    """By the speeds of prefill and decode so far: a token of a completion takes far longer than one of a prompt."""
+    prefill, decode = _prefill_left(workload, usage), _decode_left(workload, usage)
+    if (prefill and not usage.prefill_seconds) or not usage.computed:
+        return None
+    seconds = prefill * usage.prefill_seconds / max(1, usage.prefill)
+    if decode and not usage.decode_seconds:
+        return TimeLeft(seconds=seconds, bound="at least")
+    seconds += decode * usage.decode_seconds / max(1, usage.decode)
+    return TimeLeft(seconds=seconds, bound="at most" if decode and not usage.completions else "about")
+
+
+def _prefill_left(workload: Workload, usage: Usage) -> float:
+    """The prompt tokens that are still to be computed; with padding there are more than were planned."""
+    if usage.prefill <= workload.prefill:
+        return workload.prefill - usage.prefill
+    return workload.prefill * max(0.0, 1 - usage.unshared / max(1, workload.unshared))
+
+
+def _decode_left(workload: Workload, usage: Usage) -> float:
+    """The tokens that completions still have, if the others are as long as those that are finished."""
+    unfinished = workload.completions - usage.completions
+    if not usage.completions:
+        return max(float(unfinished), workload.decode - usage.decode)
+    mean = usage.completion_tokens / usage.completions
+    return max(float(unfinished), mean * workload.completions - usage.decode) if unfinished > 0 else 0.0
+
+
+def _size(request: Request) -> int:
+    """The length of a request, in characters."""
+    if isinstance(request, LoglikelihoodRequest):
+        return len(request.context) + len(request.continuation)
+    if isinstance(request, GenerationRequest):
+        return len(request.context) + _COMPLETION
+    return len(request.text)

@@ -1,0 +1,66 @@
+"""What a run ends with, below its table: what stands out, what it took, where the results are, and what to do next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from multiform.engine.status_text import duration
+from multiform.results.extraction import extraction_of
+from multiform.results.results import Results
+from multiform.results.usage import usage_words
+
+if TYPE_CHECKING:  # they need numpy, which a run of one form does not
+    from multiform.results.comparison import FormComparison
+    from multiform.statistics.paired import Difference
+
+
+def closing_lines(results: Results, *, output_path: str | Path | None = None, report: Path | None = None) -> list[str]:
+    """A line for each thing to be known; `output_path` is where the results were written, `report` the page of them."""
+    lines = [*_stands_out(results), *_took(results)]
+    if report is not None:
+        lines.append(f"next: open {report} in a browser")
+    elif output_path is not None:
+        lines.append(f"next: multiform report {shlex.quote(str(output_path))}")
+    else:
+        lines.append("next: --output_path results --log_samples keeps the results; multiform report results shows them")
+    return lines
+
+
+def _stands_out(results: Results) -> Iterator[str]:
+    """The largest difference between two forms, and the form of which the most could not be extracted."""
+    pairs = [(comparison, pair) for comparison in results.comparisons for pair in comparison.differences]
+    if pairs:
+        yield _difference(*max(pairs, key=lambda each: abs(each[1].estimate.value)), number=len(pairs))
+    shares = [(extraction.missing.value, form.name) for form in results.forms if (extraction := extraction_of(form))]
+    share, form = max(shares, default=(0.0, ""))
+    if share:
+        yield f"not extracted: {share:.1%} of the completions of {form} name no answer that could be read"
+
+
+def _difference(comparison: FormComparison, pair: Difference, number: int) -> str:
+    """The form with the higher score minus the other."""
+    estimate, sign = pair.estimate, 1 if pair.estimate.value >= 0 else -1
+    first, second = (pair.first, pair.second)[::sign]
+    low, high = sorted(sign * bound for bound in estimate.interval)
+    what = f"{comparison.forms[first]} − {comparison.forms[second]} in {comparison.metric}"
+    among = f", the largest of {number:,}" if number > 1 else ""
+    return (
+        f"largest difference: {what}: {abs(estimate.value):.4f} ({low:.4f} to {high:.4f}), "
+        f"p = {pair.p_holm:.3g} after Holm{among}"
+    )
+
+
+def _took(results: Results) -> Iterator[str]:
+    seconds = results.provenance.get("total_evaluation_time_seconds")
+    usage = results.provenance.get("usage")
+    if seconds is None:
+        return
+    loading = float((usage or {}).get("model_loading_seconds") or 0)
+    words = f"took {duration(float(seconds))}"
+    if loading >= 1:
+        words += f", {duration(loading)} of it to load the model"
+    told = usage_words(usage)
+    yield f"{words}: {told}" if told else words
