@@ -106,3 +106,65 @@ def test_a_score_that_should_fall_fails_where_it_rises(tmp_path: Path) -> None:
     runs = [run(seed, "quiz@bpb") for seed in (0, 1)]
     (entry,) = compare_runs(*runs)
     assert entry.gain == -entry.difference.value
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+def test_a_terminal_of_any_width_shows_names_and_scores_whole(
+    columns: int, base: Results, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base.save(tmp_path / "base")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["compare", str(tmp_path / "base"), str(tmp_path / "base")]) == 0
+    shown = capsys.readouterr().out
+    assert "quiz@mcqa" in shown
+    assert f"{base['quiz@mcqa']['acc']:.4f}" in shown
+    assert "+0.0000" in shown
+    assert "…" not in shown
+    assert "u001b" not in shown  # nor are codes of colours taken for text
+    assert max(map(len, shown.splitlines())) <= columns
+
+
+def test_perplexities_are_subtracted_as_they_are_printed(tmp_path: Path) -> None:
+    """Their documents have log-likelihoods, whose mean difference is no difference of perplexities."""
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"text": f"{n} and {n}"}) + "\n" for n in range(6)))
+    (tmp_path / "words.yaml").write_text(
+        "task: words\ndataset_path: rows.jsonl\ntest_split: test\noutput_type: loglikelihood\n"
+        "doc_to_text: '{{text}}'\ndoc_to_target: ' {{text}}'\nmetric_list: [{metric: perplexity}]\n"
+    )
+    runs = [run(seed, f"{tmp_path}/words.yaml", None) for seed in (0, 1)]
+    (entry,) = compare_runs(*runs)
+    assert entry.difference.value == pytest.approx(runs[1]["words"]["perplexity"] - runs[0]["words"]["perplexity"])
+    assert (entry.paired, entry.gain) == (False, -entry.difference.value)
+
+
+def test_scores_of_different_kinds_are_refused() -> None:
+    with pytest.raises(UsageError, match="acc of quiz@mcqa and bits_per_byte of quiz@bpb are no scores of one kind"):
+        compare_runs(run(0, "quiz@mcqa"), run(0, "quiz@bpb"))
+
+
+def test_documents_of_one_passage_are_one_cluster() -> None:
+    runs = [
+        evaluate(model="dummy", model_args={"seed": seed}, tasks="quiz@mcqa", metadata=metadata, progress=False)
+        for metadata in ({}, {"cluster": "subject"})
+        for seed in (0, 1)
+    ]
+    (alone,), (clustered,) = compare_runs(*runs[:2]), compare_runs(*runs[2:])
+    assert alone.difference.value == clustered.difference.value
+    assert alone.difference.stderr != clustered.difference.stderr
+
+
+def test_forms_that_only_one_run_has_are_named(
+    base: Results, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base.save(tmp_path / "base")
+    run(1, "quiz@cloze").save(tmp_path / "less")
+    assert main(["compare", f"{tmp_path}/base", f"{tmp_path}/less", "--json"]) == 0
+    shown = capsys.readouterr()
+    assert f"only {tmp_path}/base has it: quiz@mcqa" in shown.err
+    assert json.loads(shown.out)["only_in_first"] == ["quiz@mcqa"]
+
+
+def test_a_limit_that_is_no_number_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "a", "b", "--fail_below", "nan"]) == 2
+    assert "--fail_below: expected a number, got 'nan'" in capsys.readouterr().err

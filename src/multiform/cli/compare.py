@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
+from multiform.cli import values
+from multiform.terminal import visible
 
 if TYPE_CHECKING:
     from multiform.results.run_comparison import FormChange
 
+_COLUMNS = ("Form", "Metric", "A", "B", "B − A", "95 % interval", "p", "n", "up", "down")
 _EXAMPLES = """\
 examples:
   multiform compare results/base results/tuned
@@ -22,6 +26,8 @@ examples:
 """
 #: How many numbers of changed documents are listed.
 _LISTED = 40
+#: How many forms that only one run has are named.
+_NAMED = 3
 
 
 def add_parser(commands: Any) -> None:
@@ -39,7 +45,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--metric", help="the score to compare (default: the first of each form)")
     parser.add_argument(
         "--fail_below",
-        type=float,
+        type=values.gain,
         metavar="X",
         help="exit with 1 where RUN_B is better by less than X, e.g. -0.02: worse by more than two points",
     )
@@ -53,40 +59,72 @@ def execute(options: argparse.Namespace) -> int:
     """Print the differences; the exit code is 1 where one is below the limit."""
     from multiform.results.export import plain_json
     from multiform.results.read import read_results
-    from multiform.results.run_comparison import compare_runs
+    from multiform.results.run_comparison import compare_runs, only_in
 
-    compared = compare_runs(read_results(options.first), read_results(options.second), metric=options.metric)
-    failed = [] if options.fail_below is None else [entry for entry in compared if entry.gain < options.fail_below]
+    first, second = read_results(options.first), read_results(options.second)
+    compared = compare_runs(first, second, metric=options.metric)
+    limit = options.fail_below
+    # A score that is not a number is not at the limit or above it, either.
+    failed = [] if limit is None else [entry for entry in compared if not entry.gain >= limit]
+    alone = {"only_in_first": only_in(first, second), "only_in_second": only_in(second, first)}
     if options.json:
-        print(plain_json({"forms": [asdict(entry) for entry in compared], "failed": [entry.name for entry in failed]}))
+        names = [entry.name for entry in failed]
+        print(plain_json({"forms": [asdict(entry) for entry in compared], "failed": names, **alone}))
     else:
         _print(compared, documents=options.documents)
+    for run, names in zip((options.first, options.second), alone.values(), strict=True):
+        if names:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            print(f"not compared, as only {run} has it: {', '.join(names[:_NAMED])}{more}", file=sys.stderr)
     for entry in failed:
         print(f"{entry.name}: {entry.gain:+.4f} is below {options.fail_below:+g}", file=sys.stderr)
     return 1 if failed else 0
 
 
 def _print(compared: Sequence[FormChange], *, documents: bool) -> None:
+    rows = [_row(entry) for entry in compared]
+    terminal = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    widths = [max(map(len, cells)) + 3 for cells in zip(_COLUMNS, *rows, strict=True)]
+    if terminal is not None and sum(widths) > terminal:
+        _print_folded(rows, terminal)
+    else:
+        _print_table(rows, sum(widths))
+    if any(not entry.paired for entry in compared):
+        print(
+            "where p is missing, a run has no samples of its documents or the score is no mean over them: the interval "
+            "is that of unrelated documents"
+        )
+    if documents:
+        for entry in compared:
+            _print_documents(entry)
+
+
+def _print_table(rows: Sequence[Sequence[str]], width: int) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, header_style="bold")
-    table.add_column("Form", overflow="fold")
-    for name in ("Metric", "A", "B", "B − A", "95 % interval", "p", "n", "up", "down"):
-        table.add_column(name, justify="left" if name == "Metric" else "right", no_wrap=True)
-    for entry in compared:
-        table.add_row(*_row(entry))
-    wide = None if sys.stdout.isatty() else 1000
-    console = Console(file=sys.stdout, width=wide, markup=False, emoji=False, highlight=False)
-    with console.capture() as shown:
-        console.print(table)
-    print(shown.get(), end="")
-    if any(not entry.paired for entry in compared):
-        print("where p is missing, a run has no samples of its documents: the interval is that of unrelated documents")
-    if documents:
-        for entry in compared:
-            _print_documents(entry)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in _COLUMNS:
+        table.add_column(name, justify="left" if name in ("Form", "Metric") else "right", no_wrap=True)
+    for row in rows:
+        table.add_row(*row)
+    console = Console(file=sys.stdout, width=width, markup=False, emoji=False, highlight=False, color_system=None)
+    console.print(table)
+
+
+def _print_folded(rows: Sequence[Sequence[str]], width: int) -> None:
+    """Each form on lines of its own, folded between numbers, where the terminal is narrower than the table."""
+    for name, *cells in rows:
+        print(name)
+        line = " "
+        for column, cell in zip(_COLUMNS[1:], cells, strict=True):
+            part = f" {cell};" if column == "Metric" else f" {column} {cell};"
+            if cell and len(line) + len(part) > width:
+                print(line)
+                line = "   "
+            line += part if cell else ""
+        print(line.rstrip(";"))
 
 
 def _row(entry: FormChange) -> tuple[str, ...]:
@@ -94,8 +132,8 @@ def _row(entry: FormChange) -> tuple[str, ...]:
     interval = "" if difference.low is None else f"{difference.low:+.4f} to {difference.high:+.4f}"
     arrow = "↑" if entry.higher_is_better else "↓"
     return (
-        entry.name,
-        f"{entry.metric} {arrow}",
+        visible(entry.name),
+        visible(f"{entry.metric} {arrow}"),
         f"{entry.first.value:.4f}",
         f"{entry.second.value:.4f}",
         f"{difference.value:+.4f}",
@@ -111,4 +149,4 @@ def _print_documents(entry: FormChange) -> None:
     for word, numbers in (("up", entry.raised), ("down", entry.lowered)):
         if numbers:
             more = f" and {len(numbers) - _LISTED} more" if len(numbers) > _LISTED else ""
-            print(f"{entry.name}: {word}: {', '.join(map(str, numbers[:_LISTED]))}{more}")
+            print(f"{visible(entry.name)}: {word}: {', '.join(map(str, numbers[:_LISTED]))}{more}")

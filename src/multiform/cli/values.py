@@ -73,6 +73,18 @@ def half_width(text: str) -> float:
     return number
 
 
+def gain(text: str) -> float:
+    """Parse ``--fail_below``: a difference between two scores."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        what = f"expected a number, got '{text}'"
+        raise UsageError(what, where="--fail_below", hint="give e.g. --fail_below -0.02")
+    return number
+
+
 def max_failures(text: str) -> float:
     """Parse ``--max_failures``: a whole number of documents, or a share below 1."""
     try:

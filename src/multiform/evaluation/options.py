@@ -26,6 +26,15 @@ _CHECKED_ELSEWHERE = (
     "tasks", "model", "model_args", "gen_kwargs", "include_path", "dataset_mirror", "perturbation",
     "decontamination_corpus", "metadata", "cache_requests", "progress",
 )  # fmt: skip
+#: Options that scores depend on and that no other key of a results file has, with their defaults.
+_DESCRIBED: Mapping[str, Any] = {
+    **dict.fromkeys(("apply_chat_template", "keep_description", "predict_only", "confirm_run_unsafe_code"), False),
+    **dict.fromkeys(("fewshot_as_multiturn", "choice_order", "system_instruction", "perturbation", "metadata")),
+    **dict.fromkeys(("include_path", "dataset_mirror", "budget", "until_ci")),
+    "fewshot_draws": 1,
+    "decontamination_corpus": (),
+    "on_error": "stop",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,6 +155,20 @@ class RunOptions:
         return [self.tasks] if alone else list(self.tasks)
 
     @property
+    def described_arguments(self) -> dict[str, Any]:
+        """The tasks as they were named, and those of the options that scores depend on which are not the defaults.
+
+        Tasks that are objects or configurations have no name that could be given again, and are left out.
+        """
+        named = all(isinstance(task, str | Path) for task in self.task_list)
+        options = {"tasks": self.task_list} if named else {}
+        for name, default in _DESCRIBED.items():
+            value = getattr(self, name)
+            if value != default and value not in ("", (), [], {}):
+                options[name] = value
+        return {name: _plain(value) for name, value in options.items()}
+
+    @property
     def mirror(self) -> str | Path | None:
         """Where datasets are looked for before the hub."""
         return self.dataset_mirror or os.environ.get("MULTIFORM_DATASET_MIRROR")
@@ -154,3 +177,10 @@ class RunOptions:
     def model_label(self) -> str:
         """What results call the model."""
         return self.model if isinstance(self.model, str) else type(self.model).__name__
+
+
+def _plain(value: Any) -> Any:
+    """The value with paths as text."""
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    return str(value) if isinstance(value, Path) else value

@@ -110,6 +110,7 @@ def _described(options: RunOptions, model: Model) -> dict[str, Any]:
         "num_fewshot": options.num_fewshot,
         **({} if samples is None else {"samples": {task: list(ids) for task, ids in samples.items()}}),
         **dict(zip(("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"), options.seeds, strict=True)),
+        "arguments": options.described_arguments,
     }
 
 

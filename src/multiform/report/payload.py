@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiform.forms import ScoredSample
+from multiform.report.command import arguments_text, command
 from multiform.report.forms import form_entry, group_entry, primary_samples
 from multiform.report.tasks import task_entries
 from multiform.results.results import FormResult, Results
@@ -80,46 +81,15 @@ def _run(results: Results, label: str) -> dict[str, Any]:
     return {
         "label": label,
         "seconds": about.get("total_evaluation_time_seconds"),
-        "facts": [("model", f"{results.run.get('model')} {_arguments(results.run.get('model_args'))}".strip()), *facts],
+        "facts": [
+            ("model", f"{results.run.get('model')} {arguments_text(results.run.get('model_args'))}".strip()),
+            *facts,
+        ],
         "config": dict(results.run),
         "environment": about.get("pretty_env_info"),
-        "command": _command(results),
+        "command": command(results),
         "usage": usage_words(about.get("usage")),
     }
-
-
-def _arguments(given: Any) -> str:
-    if isinstance(given, Mapping):
-        return ",".join(f"{name}={value}" for name, value in given.items())
-    return str(given or "")
-
-
-def _command(results: Results) -> str | None:
-    """The command that gives these numbers again, where Multiform wrote them."""
-    if "multiform_version" not in results.provenance:
-        return None
-    run = results.run
-    flags = {
-        "--model": run.get("model"),
-        "--model_args": _arguments(run.get("model_args")),
-        "--num_fewshot": run.get("num_fewshot"),
-        "--limit": run.get("limit"),
-        "--gen_kwargs": _arguments(run.get("gen_kwargs")),
-        "--batch_size": run.get("batch_size"),
-        "--seed": ",".join(str(run.get(f"{name}_seed")) for name in ("random", "numpy", "torch", "fewshot")),
-    }
-    chat = [" --apply_chat_template"] if results.provenance.get("chat_template") else []
-    given = [f" {flag} {_quoted(value)}" for flag, value in flags.items() if value not in (None, "")]
-    tasks = [group.name for group in results.groups if group.depth == 0]
-    inside = {name for group in results.groups for name in group.members}
-    tasks += [form.name for form in results.forms if form.name not in inside]
-    return f"multiform run --tasks {_quoted(','.join(tasks))}" + "".join([*given, *chat])
-
-
-def _quoted(value: Any) -> str:
-    text = str(value)
-    plain = all(character.isalnum() or character in "@+~=,._-/:" for character in text)
-    return text if plain else "'" + text.replace("'", "'\\''") + "'"
 
 
 def _row(sample: ScoredSample, question_start: int) -> dict[str, Any]:

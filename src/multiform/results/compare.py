@@ -71,9 +71,17 @@ def compare_forms(forms: Sequence[FormResult], groups: Sequence[GroupResult] = (
     ]
 
 
-def metric_family(form: FormResult) -> str | None:
-    """What a form's first metric can be compared with; None where its score is not a mean over documents."""
-    return _Scored.of(form, form.primary).family(form.estimates[form.primary]) if form.estimates else None
+def metric_family(form: FormResult, key: str | None = None) -> str | None:
+    """What a form's first metric, or that of `key`, can be compared with; None where it is no mean over documents."""
+    if not form.estimates:
+        return None
+    key = form.primary if key is None else key
+    return _Scored.of(form, key).family(form.estimates[key])
+
+
+def can_be_compared(metric: str, other: str) -> bool:
+    """Whether a difference of two metrics means something: they are the same, or both say right or wrong."""
+    return metric == other or {metric, other} <= set(_RIGHT_OR_WRONG)
 
 
 def document_values(form: FormResult) -> dict[int, Any]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from multiform.errors import DataError, UsageError
 from multiform.forms import ScoredSample
+from multiform.results.compare import can_be_compared, metric_family
 from multiform.results.results import FormResult, Results
 from multiform.statistics.estimates import Estimate, normal_estimate
 from multiform.statistics.paired import holm, paired_difference
@@ -23,7 +24,8 @@ class FormChange:
     first: Estimate
     second: Estimate
     difference: Estimate
-    #: Whether the difference is over the same documents; without samples only the scores can be compared.
+    #: Whether the difference is over the same documents; only the scores can be compared without samples, and where
+    #: they are no means over documents (perplexities, say).
     paired: bool
     #: The p value of the test that both are equally good, and after Holm's correction for all forms; None unpaired.
     p: float | None
@@ -42,14 +44,20 @@ class FormChange:
 def compare_runs(first: Results, second: Results, *, metric: str | None = None) -> list[FormChange]:
     """Every form that both runs have, on its first metric or on `metric`; two single forms are matched by their task.
 
-    Scores are compared document by document. A document that differs between the runs is refused: its scores do not
-    belong together.
+    Scores are compared document by document. A document that differs between the runs is refused, as its scores do not
+    belong together, and so are metrics of which a difference means nothing.
     """
     pairs = _pairs(first, second)
     compared = [_compare(one, other, metric) for one, other in pairs]
     tested = [entry for entry in compared if entry.p is not None]
     corrected = iter(holm([entry.p for entry in tested if entry.p is not None]) if tested else ())
     return [entry if entry.p is None else replace(entry, p_holm=float(next(corrected))) for entry in compared]
+
+
+def only_in(first: Results, second: Results) -> list[str]:
+    """The forms of the first run that have no counterpart in the second."""
+    paired = {form.name for form, _ in _pairs(first, second)}
+    return [form.name for form in first.forms if form.name not in paired]
 
 
 def _pairs(first: Results, second: Results) -> list[tuple[FormResult, FormResult]]:
@@ -65,11 +73,14 @@ def _pairs(first: Results, second: Results) -> list[tuple[FormResult, FormResult
 
 
 def _compare(first: FormResult, second: FormResult, metric: str | None) -> FormChange:
-    keys = [_key(form, metric) for form in (first, second)]
-    scores = [_by_document(form, key) if form.samples else {} for form, key in zip((first, second), keys, strict=True)]
-    estimates = [form.estimates[key] for form, key in zip((first, second), keys, strict=True)]
+    keyed = [(form, _key(form, metric)) for form in (first, second)]
+    scores = [_by_document(form, key) if metric_family(form, key) else {} for form, key in keyed]
+    estimates = [form.estimates[key] for form, key in keyed]
     name = first.name if first.name == second.name else f"{first.name} → {second.name}"
-    names = [key.partition(",")[0] for key in keys]
+    names = [key.partition(",")[0] for _, key in keyed]
+    if not can_be_compared(*names):
+        what = f"{names[0]} of {first.name} and {names[1]} of {second.name} are no scores of one kind"
+        raise UsageError(what, where="compare", hint="name a score that both have with --metric")
     common = FormChange(
         name=name,
         metric=names[0] if names[0] == names[1] else f"{names[0]} → {names[1]}",
@@ -91,7 +102,7 @@ def _compare(first: FormResult, second: FormResult, metric: str | None) -> FormC
             what, where="compare", hint="compare runs over the same documents: the same --limit or --samples"
         )
     values = [[scores[1][doc], scores[0][doc]] for doc in shared]
-    difference = paired_difference(document_scores(values))
+    difference = paired_difference(document_scores(values, _clusters(first, shared)))
     means = [math.fsum(column) / len(shared) for column in zip(*values, strict=True)]
     return replace(
         common,
@@ -127,6 +138,14 @@ def _by_document(form: FormResult, key: str) -> dict[int, float]:
         if sample.scorer == scorer and isinstance(value, int | float) and math.isfinite(value):
             scores[sample.doc_id] = float(value)
     return scores
+
+
+def _clusters(form: FormResult, documents: Sequence[int]) -> list[str] | None:
+    """What documents belong together by, such as their passage; None where they are independent."""
+    if form.cluster is None:
+        return None
+    by_document = {sample.doc_id: str(sample.doc.get(form.cluster)) for sample in form.samples}
+    return [by_document[doc_id] for doc_id in documents]
 
 
 def _check_documents(first: FormResult, second: FormResult) -> None:
