@@ -14,6 +14,9 @@ LabelSpec = Literal["letters", "numbers", "lower", "roman"] | tuple[str, ...]
 #: The kinds of labels that go on without end.
 LABEL_KINDS = ("letters", "numbers", "lower", "roman")
 
+#: The most decimal digits that Python reads as a number.
+_MAX_DIGITS = 4300
+
 #: The last sentence of a worked solution, such as "So the answer is 42."
 _CONCLUSION = re.compile(
     r"(?:^|[.!?\n]\s*)(?P<said>(?:(?:so|thus|therefore|hence)\b,?\s*)?the\s+(?:final\s+|correct\s+)?answer\s+is:?\s+)"
@@ -139,6 +142,15 @@ def gold_label(answer: Any, choices: Sequence[Any], labels: str | Sequence[str] 
     return _pick(gold_index(answer, choices, labels), label_list(len(choices), labels))
 
 
+def whole_number(text: str) -> int | None:
+    """The number that decimal digits spell; None for any other text, and for more digits than Python reads.
+
+    >>> whole_number("12"), whole_number("x"), whole_number("\u00b2"), whole_number("9" * 5000)
+    (12, None, None, None)
+    """
+    return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else None
+
+
 def index_among(answer: Any, names: Sequence[Any], *, digits: bool | None = False) -> int | list[int]:
     """The index that an answer has among the names that a task without a format scores.
 
@@ -163,8 +175,9 @@ def index_among(answer: Any, names: Sequence[Any], *, digits: bool | None = Fals
         for wanted in (answer, text.strip("().: ")):
             if wanted in found and not (digits and text.isdecimal()):
                 return found.index(wanted)
-    if text.isdecimal() and digits is not None and (int(text) < len(names) or text not in names):
-        return _in_range(int(text), names)
+    number = whole_number(text)
+    if number is not None and digits is not None and (number < len(names) or text not in names):
+        return _in_range(number, names)
     return gold_index(answer, names)
 
 

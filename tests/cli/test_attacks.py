@@ -68,6 +68,7 @@ TEMPLATES = {
     "change of a mapping": template("{% set d = {} %}{{ d.update(a=1) }}"),
     "key in the environment": template("{{ environ.OPENAI_API_KEY }}"),
     "key of the process": template("{{ self._TemplateReference__context.environment.globals }}"),
+    "number that cannot be written": template("{{ 10 ** 4299 * 10 ** 4299 }}", "binary digits"),
     "include": template("{% include '/etc/passwd' %}"),
     "import of a template": template("{% import 'rows.jsonl' as rows %}{{ rows }}"),
     "extends": template("{% extends '/etc/passwd' %}"),

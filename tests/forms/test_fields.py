@@ -38,6 +38,18 @@ def test_digits_of_a_template_are_an_index_where_there_are_choices():
     assert target("{{x}}", {"x": "2"}) == "2"
 
 
+@pytest.mark.parametrize("spec", ["x", "{{x}}"])
+@pytest.mark.parametrize("value", ["\u00b2", "9" * 5000])
+def test_digits_that_are_no_number_are_text(spec, value):
+    assert target(spec, {"x": value}, CHOICES) == value
+
+
+@pytest.mark.parametrize("value", ["\u00b2", "9" * 5000])
+def test_a_question_of_digits_that_are_no_number_is_text(value):
+    config = TaskConfig(task="t", output_type="multiple_choice", doc_to_text="{{x}}", doc_to_choice=CHOICES)
+    assert DocFields({"x": value}, FieldReader(config), Form(config).fields).question == value
+
+
 @pytest.mark.parametrize("spec", ["x", given])
 def test_digits_of_a_column_or_function_are_a_choice_before_they_are_an_index(spec):
     assert target(spec, {"x": "2"}, CHOICES) == "2"

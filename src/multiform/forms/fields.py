@@ -14,7 +14,7 @@ from multiform.formats.infer import problem
 from multiform.formats.order import moved
 from multiform.forms.form import FieldSet
 from multiform.jinja import choice_list, has_markup, parse_literal_list
-from multiform.labels import gold_index, label_list
+from multiform.labels import gold_index, label_list, whole_number
 
 T = TypeVar("T")
 
@@ -64,13 +64,9 @@ class FieldReader:
             raise self.null_question()
         if self.config.format is not None or not isinstance(value, list | int | str) or isinstance(value, bool):
             return str(value)
-        if (
-            isinstance(value, str)
-            and value.isdigit()
-            and has_markup(str(spec))
-            and self.config.doc_to_choice is not None
-        ):
-            return int(value)
+        if isinstance(value, str) and has_markup(str(spec)) and self.config.doc_to_choice is not None:
+            index = whole_number(value)
+            return value if index is None else index
         return value
 
     def target(self, spec: FieldSpec, doc: Doc, choices: Callable[[], list[str]]) -> Any:
@@ -80,10 +76,11 @@ class FieldReader:
         value = self.read(spec, doc, "doc_to_target")
         if not isinstance(value, str) or self.config.format is not None:
             return value
+        index = whole_number(value.strip()) if self.config.doc_to_choice is not None else None
         if isinstance(spec, str) and spec not in doc:
             listed = parse_literal_list(value)
-            return int(value) if self._is_index(value) else value if listed is None else listed
-        return int(value) if self._is_index(value) and value not in choices() else value
+            return index if index is not None else value if listed is None else listed
+        return index if index is not None and value not in choices() else value
 
     def _is_literal(self, spec: FieldSpec, doc: Doc) -> bool:
         """Whether a word that is no column can only be meant as itself: a choice, or an answer that nothing reads."""
@@ -91,9 +88,6 @@ class FieldReader:
             return False
         choices = self.config.doc_to_choice
         return self.config.process_results is not None or (isinstance(choices, list) and spec in choices)
-
-    def _is_index(self, value: str) -> bool:
-        return self.config.doc_to_choice is not None and value.strip().isdigit()
 
     def choices(self, spec: FieldSpec, doc: Doc) -> list[str]:
         """The choices as a list of texts; anything else is an error."""

@@ -20,8 +20,8 @@ MAX_SIZE = 10_000_000
 _ITEM = 32
 #: The most steps of one rendering: calls, rounds of loops, and blocks of 64 characters that are built.
 MAX_STEPS = 300_000
-#: The most binary digits of a whole number.
-MAX_BITS = 100_000
+#: The most binary digits of a whole number; Python writes none of more than 4,300 decimal digits.
+MAX_BITS = 14_000
 
 _SMALL = frozenset((bool, float, type(None)))
 _COLLECTIONS = (list, tuple, set, frozenset)
