@@ -8,7 +8,6 @@ from typing import Any
 
 from multiform.engine.failures import FailedDoc
 from multiform.forms import Sample, ScoredSample
-from multiform.results.compare import compare_forms
 from multiform.results.recorded import RecordedRun, newest_run
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.results.saved_samples import scored_sample
@@ -25,6 +24,8 @@ def read_results(path: str | Path, *, samples: bool = True) -> Results:
 
 def results_of_run(run: RecordedRun, *, samples: bool = True) -> Results:
     """The results of a recorded run, with the samples of the files beside it."""
+    from multiform.results.compare import compare_forms  # which needs numpy
+
     saved = run.results
     scores = saved["results"]
     groups = saved.get("group_subtasks") or {}
