@@ -53,12 +53,14 @@ browser:
 	@command -v chromium >/dev/null || apt-get install -qq -y chromium >/dev/null 2>&1 || \
 		echo "chromium cannot be installed here: the tests of pages are skipped"
 
+# Two processes, each with the tests of whole files, which share what they set up.
+WORKERS ?= -n 2 --dist loadfile
 test: check browser
-	$(BIN)/pytest -m 'not slow' --durations=20 --cov --cov-report=term:skip-covered
+	$(BIN)/pytest -m 'not slow' $(WORKERS) --durations=20 --cov --cov-report=term:skip-covered
 
 TESTS ?= tests src
 test-fast: $(BIN)/.dev
-	$(BIN)/pytest -m 'not slow and not bundled and not parity and not process' --durations=5 $(TESTS)
+	$(BIN)/pytest -m 'not slow and not bundled and not parity and not process' $(WORKERS) --durations=5 $(TESTS)
 
 test-slow: $(BIN)/.dev
 	$(BIN)/pytest -m slow
