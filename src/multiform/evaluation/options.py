@@ -11,6 +11,7 @@ from typing import Any
 
 from multiform.arguments import parse_arguments
 from multiform.engine.checks import check_settings, generation_arguments
+from multiform.engine.executors.cluster import ClusterOptions
 from multiform.engine.failures import ErrorPolicy, OnError, is_limit
 from multiform.engine.progress import Progress
 from multiform.engine.setup import DEFAULT_SEEDS, check_selection
@@ -22,7 +23,7 @@ from multiform.results.export import prepare_output
 #: Options whose type is checked elsewhere: where tasks and models are loaded, and where texts are parsed.
 _CHECKED_ELSEWHERE = (
     "tasks", "model", "model_args", "gen_kwargs", "include_path", "dataset_mirror", "perturbation",
-    "decontamination_corpus", "metadata", "cache_requests", "progress",
+    "decontamination_corpus", "metadata", "cache_requests", "progress", "resources",
 )  # fmt: skip
 
 
@@ -61,12 +62,17 @@ class RunOptions:
     log_samples: bool
     on_error: OnError
     max_failures: float | None
+    executor: str
+    ray_address: str | None
+    workers: int | None
+    resources: str | Mapping[str, Any] | None
     progress: Progress | bool | None
 
     def check(self) -> None:
         """Refuse values that cannot be meant, and an output folder that cannot be written to."""
         check_settings(**{name: value for name, value in vars(self).items() if name not in _CHECKED_ELSEWHERE})
         check_selection(self.limit, self.samples)
+        self.cluster  # noqa: B018  (refuses what is wrong about it)
         if self.cache_requests not in (False, True, "true", "refresh", "delete"):
             what = f"expected one of three, got {shorten(self.cache_requests)}"
             raise UsageError(what, where="cache_requests", hint="give true, refresh or delete")
@@ -112,6 +118,16 @@ class RunOptions:
             limit=self.limit,
             samples=self.samples,
         )
+
+    @cached_property
+    def cluster(self) -> ClusterOptions | None:
+        """The cluster whose workers ask the model; None where that is this process."""
+        if self.executor == "ray":
+            return ClusterOptions.of(self.ray_address, self.workers, self.resources)
+        for name in ("ray_address", "workers", "resources"):
+            if getattr(self, name) is not None:
+                raise UsageError("there are no workers without Ray", where=f"--{name}", hint="add --executor ray")
+        return None
 
     @property
     def policy(self) -> ErrorPolicy:
