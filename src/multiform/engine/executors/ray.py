@@ -205,9 +205,7 @@ class RayPool:
         if address == "local":
             settings["include_dashboard"] = False
         try:
-            self._ray.init(
-                address, log_to_driver=False, logging_level=logging.ERROR, configure_logging=False, **settings
-            )
+            self._ray.init(address, **settings)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise no_cluster(address, reason(error)) from error
         self._connected = True
