@@ -12,7 +12,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import building, growth, listing, report, rerun, scoring, startup
+from benchmarks import building, growth, listing, report, rerun, scoring, startup, workers
 from benchmarks.rows import Row, print_rows, say
 from benchmarks.sides import ROOT, Setting
 
@@ -24,6 +24,7 @@ MEASUREMENTS = {
     "scoring": scoring.measure,
     "growth": growth.measure,
     "report": report.measure,
+    "workers": workers.measure,
 }
 
 

@@ -116,9 +116,7 @@ def test_slurm_jobs_have_stores_of_their_own_which_are_merged(folder: Folder, tm
     folder.write({"sweep.yaml": SWEEP.replace("counting", "dummy").replace("[0, 1]", "[0]")})
     program = tmp_path / "bin" / "multiform"
     program.parent.mkdir()
-    program.write_text(
-        f'#!/bin/bash\nexec {sys.executable} -m multiform.cli.main "$@"\n'
-    )
+    program.write_text(f'#!/bin/bash\nexec {sys.executable} -m multiform.cli.main "$@"\n')
     program.chmod(0o755)
     assert folder.run("sweep", "sweep.yaml", "--slurm", "jobs").code == 0
     env = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"}

@@ -166,10 +166,10 @@ class RayPool:
         for actor in self._actors.values():
             actor.stop.remote()
 
-    def loaded(self) -> LoadedModel:
-        """The model, from the first worker that has loaded it."""
+    def loaded(self, workers: int = 1) -> LoadedModel:
+        """The model, once so many workers have loaded it."""
         self.start()
-        while self._first is None:
+        while self._first is None or len(self._actors) - len(self._loading) < workers:
             self._early += self._new_events()
         return self._first
 
