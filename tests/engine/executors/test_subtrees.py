@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from multiform.engine.executors import Unit
@@ -87,13 +87,14 @@ def test_completions_count_by_their_limit() -> None:
 
 
 requests_of_a_unit = st.lists(
-    st.builds(LoglikelihoodRequest, st.text("ab", max_size=30), st.text("cd", max_size=3)),
+    st.builds(LoglikelihoodRequest, st.text("ab", max_size=12), st.text("cd", max_size=3)),
     min_size=2,
-    max_size=30,
+    max_size=12,
     unique=True,
 )
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(requests_of_a_unit)
 def test_halves_hold_everything_and_neither_is_empty(unit: Unit) -> None:
     parts = halves(unit)
@@ -102,6 +103,7 @@ def test_halves_hold_everything_and_neither_is_empty(unit: Unit) -> None:
     assert sum(len(part.requests) for part in parts) == len(unit)
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(requests_of_a_unit, st.integers(1, 5))
 def test_sub_trees_hold_everything_once(unit: Unit, workers: int) -> None:
     parts = subtrees([unit], workers)

@@ -48,8 +48,7 @@ class Worker:
     def load(self, name: str, entry: ModelEntry, arguments: Mapping[str, Any]) -> LoadedModel:
         """Load the model."""
         self._messages = _Messages()
-        if name not in models:  # registered by the driver's own code
-            models.register(name)(entry)
+        models.register(name)(entry)  # the driver's own code may have registered it
         self.model = create_model(name, arguments)
         model = self.model
         return LoadedModel(facts=Facts.of(model), media=model.media, stored=model.stored, version=_version())
@@ -153,9 +152,9 @@ class RayPool:
         return events or self._new_events()
 
     def _new_events(self) -> list[Event]:
-        if not self._loading and not self._streams:
-            raise ModelError("no worker is left, and none can be started", hint="run the same command again to go on")
         refs = [*self._loading, *self._streams]
+        if not refs:
+            raise ModelError("nothing is left to wait for", hint="run the same command again to go on")
         ready, _ = self._ray.wait(refs, num_returns=1, timeout=1.0, fetch_local=False)
         if len(ready) == 1 and len(refs) > 1:
             ready, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)
@@ -195,10 +194,14 @@ class RayPool:
 
     def _connect(self) -> None:
         """Connect to the cluster, or start one on this machine; one that the program has started is used."""
+        address = self.options.address or "local"
         if self._ray.is_initialized():
+            connected = str(self._ray.get_runtime_context().gcs_address)
+            if self.options.address not in (None, "auto", connected):
+                what = f"this program is connected to the Ray cluster at {connected}, and not to '{address}'"
+                raise UsageError(what, where="--ray_address", hint="leave it out, or call ray.shutdown() before")
             return
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        address = self.options.address or "local"
         if ":" in address:
             check_address(address)
         settings = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
@@ -237,7 +240,7 @@ class RayPool:
             loaded: LoadedModel = self._ray.get(ref)
         except self._errors.RayTaskError as error:
             cause = _cause(error)
-            if isinstance(cause, UsageError):
+            if cause.exit_code == 2:  # the input is wrong, whoever loads it
                 raise cause from error
             self._drop(worker)
             return self._unloadable(str(cause))
@@ -261,6 +264,9 @@ class RayPool:
 
     def _unloadable(self, why: str) -> list[Event]:
         """A place for a worker stays empty; an error where it was the last one."""
+        if not self._actors and self._first is not None:
+            what = f"no worker is left, and none can be started: {why}"
+            raise ModelError(what, hint="run the same command again to go on")
         if not self._actors:
             what = f"the model fits on no worker: {why}"
             hint = "give each worker more with --resources, such as gpu=2 or memory=40GB, or a smaller dtype"
