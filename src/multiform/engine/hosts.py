@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from multiform.engine.executors import Executor, LocalExecutor
 from multiform.engine.executors.cluster import ClusterOptions
 from multiform.engine.executors.pool import PoolExecutor
+from multiform.engine.lazy_model import LateModel
 from multiform.engine.progress import Progress
 from multiform.engine.setup import load_model, loaded_model
 from multiform.engine.store import Store
@@ -90,8 +92,10 @@ class RayHost:
     def executor(self, model: Model) -> PoolExecutor:
         if self._current is None:
             raise RuntimeError("the model of this host comes before its executor")
-        self._current.pool.identity = model.identity
-        return self._current.executor
+        executor, pool = self._current.executor, self._current.pool
+        # A model that is known from the store is compared with what a worker has loaded, before that is asked.
+        executor.start = partial(getattr, model, "model") if isinstance(model, LateModel) else pool.start
+        return executor
 
     def close(self) -> None:
         if self._current is not None:

@@ -128,9 +128,9 @@ def test_a_run_on_ray_gives_the_results_of_a_local_one(tiny_folder: Path) -> Non
         "model_args": {"pretrained": str(tiny_folder)},
         "limit": 20,
         "num_fewshot": 1,
-        "use_cache": False,
     }
-    local = evaluate(**options)
+    local = evaluate(**options, use_cache=False)
+    evaluate(**{**options, "limit": 2})  # so that the model is known, and some of the responses
     remote = evaluate(**options, executor="ray", workers=2, resources="cpu=1")
     assert {name: dict(remote[name]) for name in remote} == {name: dict(local[name]) for name in local}
 
@@ -199,6 +199,19 @@ def test_a_driver_that_is_killed_and_started_again_asks_nothing_twice_that_is_st
     assert f"{stored} of 160 responses are cached" in err.decode()
     (runs.folder / "answers.db").unlink()
     assert runs.finish()["results"] == results
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_on_ray_with_what_is_in_flight_stored(runs: Runs, signum: int) -> None:
+    process = runs.start("--executor", "ray", "--ray_address", "local", "--workers", "2", pause=0.05)
+    runs.await_answers(60)
+    process.send_signal(signum)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 128 + signum
+    assert "the responses so far are stored; run the same command again to go on" in err.decode()
+    with sqlite3.connect(runs.folder / "answers.db") as database:
+        stored = database.execute("SELECT count(*) FROM answers").fetchone()[0]
+    assert 60 <= stored == len(runs.asked()) < 160
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
@@ -101,6 +101,8 @@ class PoolExecutor:
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
+        #: What begins a run: by default, it starts the workers.
+        self.start: Callable[[], object] = pool.start
         #: Tokens that the workers computed for units which they finished, as far as their model counts them.
         self.computed = 0
         #: Requests that were asked more than once, because a worker failed on their unit.
@@ -108,7 +110,7 @@ class PoolExecutor:
         self._free: list[int] = []
 
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
-        self.pool.start()
+        self.start()
         waiting = deque(_Task(part.requests) for part in subtrees(units, self.pool.size))
         busy: dict[int, _Task] = {}
         failures = 0

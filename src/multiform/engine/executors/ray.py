@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
@@ -102,15 +105,11 @@ class _Messages(logging.Handler):
 class RayPool:
     """Workers for one model on a cluster, started when they are first needed."""
 
-    def __init__(
-        self, options: ClusterOptions, name: str, arguments: Mapping[str, Any], progress: Progress, identity: str = ""
-    ) -> None:
+    def __init__(self, options: ClusterOptions, name: str, arguments: Mapping[str, Any], progress: Progress) -> None:
         self._ray = import_module("ray")
         self._errors = import_module("ray.exceptions")
         self.options = options
         self.size = options.workers or 1
-        #: The identity of the model on every worker; by default, that of the first which is loaded.
-        self.identity = identity
         self._model = (name, models.get(name), dict(arguments))
         self._progress = progress
         self._first: LoadedModel | None = None
@@ -208,7 +207,8 @@ class RayPool:
         if address == "local":
             settings["include_dashboard"] = False
         try:
-            self._ray.init(address, **settings)
+            with _signals_kept():
+                self._ray.init(address, **settings)
         except (ConnectionError, RuntimeError, ValueError, OSError) as error:
             raise no_cluster(address, reason(error)) from error
         self._connected = True
@@ -253,12 +253,11 @@ class RayPool:
         if loaded.version != _version():
             what = f"a worker has Multiform {loaded.version}, and the driver {_version()}"
             raise UsageError(what, where="--executor ray", hint="install the same version on every node")
-        facts = loaded.facts
-        self.identity = self.identity or facts.identity
-        if facts.identity != self.identity:
-            what = f"model '{facts.name}' differs between workers: {facts.identity} is not {self.identity}"
-            raise ModelError(what, hint="put the same files on every node, and run the same command again")
         self._first = self._first or loaded
+        facts, first = loaded.facts, self._first.facts
+        if facts.identity != first.identity:
+            what = f"model '{facts.name}' differs between workers: {facts.identity} is not {first.identity}"
+            raise ModelError(what, hint="put the same files on every node, and run the same command again")
         self._failures[worker] = 0
         return [Ready(worker)]
 
@@ -321,6 +320,18 @@ class RayPool:
             self._waiting_since = time.monotonic()
             free = ", ".join(f"{name.lower()}={amount:g}" for name, amount in self._ray.available_resources().items())
             logger.warning("no worker is ready; free on the cluster: %s", free or "nothing")
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Keep Ray from handling SIGTERM, which ends a run as Ctrl-C does."""
+    main = threading.current_thread() is threading.main_thread()
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM) if main}
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 def _cause(error: Any) -> MultiformError:
