@@ -2,6 +2,7 @@
 # make test   all tests and checks
 # make test-fast  what tests without other processes, real models and lm-eval, in three minutes; TESTS=tests/forms for a part
 # make test-servers  models on servers: a real one on this machine, and 2,000 requests through faults
+# make test-ray  many workers: Ray on this machine, and a cluster of which a node is killed
 # make golden  write the golden texts of the public API and of what commands print again
 # make browser  Debian's chromium, for the tests of pages; they are skipped where it cannot be installed
 # make fuzz  2,000 task files with random damage through validate, show and run
@@ -16,7 +17,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo browser test test-fast test-slow test-servers golden check format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks clean
+.PHONY: help setup demo browser test test-fast test-slow test-servers test-ray golden check format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -72,6 +73,11 @@ test-servers: $(BIN)/.dev
 
 fuzz: $(BIN)/.dev
 	FUZZ=2000 $(BIN)/pytest tests/cli/test_fuzz.py --tb=short
+
+# Ray on this machine, with 2 workers and as a cluster of 3 nodes.
+test-ray: $(BIN)/.dev
+	$(BIN)/pip install -q -e '.[ray]'
+	$(BIN)/pytest -m slow tests/engine/executors
 
 golden: $(BIN)/.dev
 	$(BIN)/python tests/test_public_api.py

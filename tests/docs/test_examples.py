@@ -8,6 +8,7 @@ about: a task is validated, a command is run, Python is executed. What stands in
 * `...` at the end of a command stands for flags of the reader: a model, a limit and a folder of tasks;
 * a piece of a task file, which names no data, gets the other keys of a small task;
 * datasets of the hub are a few made-up rows in a mirror, and `path/to/lm_eval` is the installed lm-eval;
+* a run on Ray is one in this process, and a sweep file is `sweep.yaml`;
 * a benchmark of eval-framework is a small class that imports eval-framework as those do;
 * of `make` it is checked that the target, of `pip install` that the extra is there.
 
@@ -137,6 +138,8 @@ class Block:
     def file(self) -> str:
         """The file that a whole task or group is written to, as the page names it."""
         data = yaml.safe_load(self.text)
+        if "models" in data:
+            return "sweep.yaml"
         return f"{data.get('group') or data.get('task')}.yaml"
 
 
@@ -234,7 +237,10 @@ def test_the_example_runs(block: Block, folder: Path, request: pytest.FixtureReq
 
 
 def _validate(block: Block) -> None:
-    """A task or group is validated as it is, a piece of one with the rest of a task."""
+    """A task or group is validated as it is, a piece of one with the rest of a task; a sweep is run."""
+    if _is_whole(block) and block.file == "sweep.yaml":
+        assert main(["sweep", block.file]) == 0, block
+        return
     if _is_whole(block):
         name = block.file
     else:
@@ -286,6 +292,10 @@ def _execute(block: Block) -> None:
 def _stand_ins(words: list[str]) -> list[str]:
     """The words of a command with what a test has in the place of what a reader has."""
     asks = "run" in words[:1] or "multiform.compat.lm_eval" in words
+    for flag in ("--executor", "--workers", "--resources"):
+        if flag in words:
+            place = words.index(flag)
+            words = [*words[:place], *words[place + 2 :]]
     if words[-1] == "...":
         words = [*words[:-1], "--include_path", "my_tasks"]
     words = [word.replace("pretrained=...", "pretrained=path/to/model") for word in words]
@@ -323,7 +333,7 @@ def _provide_lm_eval() -> None:
 
 def _is_whole(block: Block) -> bool:
     data = yaml.safe_load(block.text)
-    return "group" in data or "include" in data or {"task", "dataset_path"} <= set(data)
+    return "group" in data or "models" in data or "include" in data or {"task", "dataset_path"} <= set(data)
 
 
 def _write_rows(files: dict[str, list[dict[str, Any]]]) -> None:

@@ -12,7 +12,22 @@ import sys
 from collections.abc import Sequence
 from typing import TextIO
 
-from multiform.cli import compare, convert, formats, lint, ls, plot, report, run, score, show, store, validate, view
+from multiform.cli import (
+    compare,
+    convert,
+    formats,
+    lint,
+    ls,
+    plot,
+    report,
+    run,
+    score,
+    show,
+    store,
+    sweep,
+    validate,
+    view,
+)
 from multiform.cli.parser import Parser
 from multiform.cli.quiet import quiet_libraries
 from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, reason
@@ -22,6 +37,7 @@ _EXAMPLES = """\
 examples:
   multiform run --tasks quiz@all --limit 20            the bundled quiz in every format, with the bundled model
   multiform run --tasks my_task.yaml@mcqa+cloze        your own task in two formats
+  multiform sweep sweep.yaml                           models × tasks × formats × shots, with one leaderboard
   multiform report results                             a page of a run's scores and samples
   multiform view results                               all runs of a folder, live, in the browser
   multiform compare results/base results/tuned         what changed between two runs
@@ -38,6 +54,7 @@ examples:
 """
 _COMMANDS = {
     "run": run,
+    "sweep": sweep,
     "report": report,
     "view": view,
     "compare": compare,

@@ -145,6 +145,35 @@ def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None
     group.add_argument("--trust_remote_code", action="store_true", help="allow code that comes with a model on the hub")
 
 
+def add_executor(parser: argparse.ArgumentParser) -> None:
+    """Add the flags that say who asks the model."""
+    group = parser.add_argument_group("many workers")
+    group.add_argument(
+        "--executor",
+        metavar="local|ray",
+        type=one_of(values.EXECUTORS, "--executor"),
+        default="local",
+        help="who asks the model: this process, or the workers of a Ray cluster (default: local)",
+    )
+    group.add_argument(
+        "--ray_address",
+        metavar="HOST:PORT|auto",
+        help="the Ray cluster (default: $RAY_ADDRESS, or one that is started on this machine)",
+    )
+    group.add_argument(
+        "--workers",
+        metavar="N",
+        type=values.count("--workers", 1),
+        help="workers, each with one copy of the model (default: as many as fit)",
+    )
+    group.add_argument(
+        "--resources",
+        metavar="K=V,...",
+        action=Arguments,
+        help="what each worker gets, e.g. gpu=1,cpu=8,memory=40GB (default: a core, and a GPU where there are some)",
+    )
+
+
 def add_store(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the response store."""
     group = parser.add_argument_group("stored responses")

@@ -104,6 +104,7 @@ def add_parser(commands: Any) -> None:
         type=values.max_failures,
         help="ask nothing further when more than N documents have failed, or more than a share of all below 1",
     )
+    flags.add_executor(parser)
     flags.add_store(parser)
     output = parser.add_argument_group("output")
     output.add_argument("--output_path", "-o", metavar="DIR", help="write results (and samples) there; or a .json file")
@@ -194,6 +195,10 @@ def execute(options: argparse.Namespace) -> int:
                 log_samples=options.log_samples or options.predict_only,
                 on_error=options.on_error,
                 max_failures=options.max_failures,
+                executor=options.executor,
+                ray_address=options.ray_address,
+                workers=options.workers,
+                resources=options.resources,
                 progress=progress,
             )
         )

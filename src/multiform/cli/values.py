@@ -14,6 +14,7 @@ from multiform.errors import UsageError, shorten
 DEFAULT_SEEDS = "0,1234,1234,1234"
 CACHE_REQUESTS = ("true", "refresh", "delete")
 ON_ERROR = ("stop", "skip", "count")
+EXECUTORS = ("local", "ray")
 
 
 def parse_samples(spec: str | Mapping[str, Any] | None) -> dict[str, list[int]] | None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from multiform.arguments import parse_arguments
 from multiform.config.generation import generation_overrides
+from multiform.engine.executors.cluster import EXECUTORS
 from multiform.engine.failures import ON_ERROR
 from multiform.engine.setup import create_model
 from multiform.errors import ConfigError, UsageError, shorten
@@ -136,6 +137,9 @@ _TEXT = (_is_text, "text", "'...'")
 #: What a value of each argument is like, in code, in words and by an example; all others are switches.
 _TYPES: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
     "num_fewshot": _COUNT,
+    "workers": _COUNT,
+    "executor": (lambda value: value in EXECUTORS, f"one of {', '.join(EXECUTORS)}", "'ray'"),
+    "ray_address": _TEXT,
     "bootstrap_iters": _COUNT,
     "budget": _COUNT,
     "until_ci": (_is_number, "a number between 0 and 0.5", "0.02"),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal, Protocol
 
-from multiform.engine.executors import LocalExecutor, responses
+from multiform.engine.executors import Executor, LocalExecutor, responses
 from multiform.engine.failures import ErrorPolicy, FailedDoc
 from multiform.engine.progress import Progress, WatchingProgress
 from multiform.engine.status import RunningScore, RunStatus
@@ -136,9 +136,11 @@ def run_samples(
     policy: ErrorPolicy = _DEFAULT_POLICY,
     fresh: bool = False,
     log: RunLog | None = None,
+    executor: Executor | None = None,
 ) -> RunOutcome:
     """Ask the model what is not cached, and score each sample as soon as its last response is there.
 
+    The `executor` asks it, by default in this process.
     With `fresh`, everything is asked, and the new responses take the place of the cached ones.
     Whatever ends the asking, what is in flight is finished and stored first; only a second signal does not wait.
     """
@@ -154,7 +156,7 @@ def run_samples(
     missing = [request for request in run.waiting if request not in cached]
     if not missing:
         return run.outcome("complete")
-    stream = responses(LocalExecutor(model), missing, identity=model.identity, store=store)
+    stream = responses(executor or LocalExecutor(model), missing, identity=model.identity, store=store)
     try:
         try:
             run.begin(model, missing)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -100,17 +100,26 @@ def _two_tasks(name: str) -> UsageError:
 
 
 def load_model(
-    model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None = None
+    model: str | Model | Any,
+    arguments: Mapping[str, Any],
+    progress: Progress,
+    store: Store | None = None,
+    *,
+    load: Callable[[], Model] | None = None,
 ) -> Model:
-    """The model itself, or the registered one of that name, loaded when it is needed if the store knows it."""
+    """The model itself, or the registered one of that name, loaded when it is needed if the store knows it.
+
+    `load` loads it; by default, into this process.
+    """
     if not isinstance(model, str):
         return as_model(model)
     if model not in models:
         models.get(model)  # raises, with the nearest name
-    return late_model(model, arguments, store, lambda: _load(model, arguments, progress))
+    return late_model(model, arguments, store, load or (lambda: loaded_model(model, arguments, progress)))
 
 
-def _load(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
+def loaded_model(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
+    """The registered model of that name, loaded into this process."""
     progress.message(f"loading model '{model}'")
     started = time.monotonic()
     loaded = create_model(model, arguments)

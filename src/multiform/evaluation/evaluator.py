@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,8 +15,10 @@ from multiform.catalog import BaseTask, Group
 from multiform.config import TaskConfig
 from multiform.engine.budget import TaskStops, run_budgeted
 from multiform.engine.checks import check_model_fits
+from multiform.engine.executors import Executor
 from multiform.engine.failures import OnError
 from multiform.engine.forecast import check_clusters, detectable_differences
+from multiform.engine.hosts import Host, chosen_host
 from multiform.engine.progress import Progress, Silent, chosen_progress
 from multiform.engine.run import (
     PendingSample,
@@ -33,7 +36,6 @@ from multiform.engine.setup import (
     check_consent,
     check_output_types,
     check_samples,
-    load_model,
     load_tasks,
 )
 from multiform.engine.store import Store, chosen_store
@@ -91,6 +93,10 @@ def evaluate(
     log_samples: bool = False,
     on_error: OnError = "stop",
     max_failures: float | None = None,
+    executor: str = "local",
+    ray_address: str | None = None,
+    workers: int | None = None,
+    resources: str | Mapping[str, Any] | None = None,
     progress: Progress | bool | None = None,
 ) -> Results:
     """Run forms on a model and score them.
@@ -113,6 +119,8 @@ def evaluate(
     else is asked and stored, "skip" leaves them out, "count" counts them as wrong. When more than `max_failures` of
     them fail, or more than that share of all where it is below 1, nothing further is asked. Ctrl-C and SIGTERM raise
     a RunInterrupted, a KeyboardInterrupt, when what is in flight is finished. Both have the partial `results`.
+    `executor="ray"` has so many `workers` of a Ray cluster ask the model, each with `resources` such as "gpu=1,cpu=8":
+    that at `ray_address`, or one that is started on this machine.
     With `plan_only` nothing is asked: the results hold no scores, and ``run["plan"]`` says what would be.
 
     >>> results = evaluate(model="dummy", tasks=["quiz@mcqa", "quiz@cloze"], limit=8)
@@ -127,21 +135,28 @@ def evaluate(
     return evaluation.results
 
 
-def run_evaluation(options: RunOptions) -> Evaluation:
-    """The steps of a run: check, load the tasks, render the prompts, ask the model, collect the results."""
+def run_evaluation(options: RunOptions, host: Host | None = None) -> Evaluation:
+    """The steps of a run: check, load the tasks, render the prompts, ask the model, collect the results.
+
+    The model lives on the `host`, which other runs may share; by default, on one for this run alone.
+    """
     started = time.monotonic()
     options.check()
     set_seeds(options.seeds)
     forms, groups = _tasks(options)
     store = chosen_store(options.use_cache)
     unasked = "nothing was asked of the model yet; run the same command again"
-    with chosen_progress(options.progress) as progress, interrupts_say(lambda: unasked):
+    with (
+        chosen_progress(options.progress) as progress,
+        interrupts_say(lambda: unasked),
+        nullcontext(host) if host else chosen_host(options.cluster) as host,
+    ):
         # Prompts need the model only for its chat template: without one, every mistake shows before it is loaded.
         arguments = options.model_arguments
-        model = load_model(options.model, arguments, progress, store) if options.apply_chat_template else None
+        model = host.model(options.model, arguments, progress, store) if options.apply_chat_template else None
         pending = _render(options, forms, model, progress)
         dirty = {form.name: contaminated_docs(form, pending, options.decontamination_corpus) for form in forms}
-        model = model or load_model(options.model, arguments, progress, store)
+        model = model or host.model(options.model, arguments, progress, store)
         _say(model_findings(model, forms, apply_chat_template=bool(options.apply_chat_template)))
         store = store if options.use_cache or model.stored else None
         detectable = detectable_differences(pending)
@@ -154,7 +169,7 @@ def run_evaluation(options: RunOptions) -> Evaluation:
             progress.message(detectable)
         journal = journal_of(options, model, pending)
         with interrupts_say(lambda: how_to_go_on(store)), recorded(journal):
-            outcome, stops = _asked(options, model, pending, progress, store, journal)
+            outcome, stops = _asked(options, model, pending, progress, store, journal, host.executor(model))
             seconds = time.monotonic() - started
             return ended(
                 options, model, forms, groups, outcome, dirty, seconds, store=store, journal=journal, stops=stops
@@ -168,15 +183,17 @@ def _asked(
     progress: Progress,
     store: Store | None,
     journal: Journal | None,
+    executor: Executor | None,
 ) -> tuple[RunOutcome, list[TaskStops]]:
     """Ask the model about all samples, or about as many as a budget needs."""
+    asking = partial(run_samples, model, store=store, fresh=options.fresh, log=journal, executor=executor)
     if options.stopping is None:
-        policy = options.policy
-        return run_samples(model, pending, progress, store, policy=policy, fresh=options.fresh, log=journal), []
+        return asking(pending, progress, policy=options.policy), []
     # The rounds are many and short: the limit of failures, and the progress, are those of all of them.
     policy = replace(options.policy, max_failures=None)
-    ask = partial(run_samples, model, progress=Silent(), store=store, policy=policy, fresh=options.fresh, log=journal)
-    return run_budgeted(ask, pending, progress, options.stopping, options.policy)
+    return run_budgeted(
+        partial(asking, progress=Silent(), policy=policy), pending, progress, options.stopping, options.policy
+    )
 
 
 def _tasks(options: RunOptions) -> tuple[list[Task], list[Group]]:

@@ -13,6 +13,7 @@ from multiform.arguments import parse_arguments
 from multiform.catalog import Design
 from multiform.engine.budget import Budget
 from multiform.engine.checks import check_settings, generation_arguments
+from multiform.engine.executors.cluster import ClusterOptions
 from multiform.engine.failures import ErrorPolicy, OnError, is_limit
 from multiform.engine.progress import Progress
 from multiform.engine.setup import DEFAULT_SEEDS, check_selection
@@ -24,7 +25,7 @@ from multiform.results.export import prepare_output
 #: Options whose type is checked elsewhere: where tasks and models are loaded, and where texts are parsed.
 _CHECKED_ELSEWHERE = (
     "tasks", "model", "model_args", "gen_kwargs", "include_path", "dataset_mirror", "perturbation",
-    "decontamination_corpus", "metadata", "cache_requests", "progress",
+    "decontamination_corpus", "metadata", "cache_requests", "progress", "resources",
 )  # fmt: skip
 #: Options that scores depend on and that no other key of a results file has, with their defaults.
 _DESCRIBED: Mapping[str, Any] = {
@@ -76,6 +77,10 @@ class RunOptions:
     log_samples: bool
     on_error: OnError
     max_failures: float | None
+    executor: str
+    ray_address: str | None
+    workers: int | None
+    resources: str | Mapping[str, Any] | None
     progress: Progress | bool | None
 
     def check(self) -> None:
@@ -85,6 +90,7 @@ class RunOptions:
         if self.stopping is not None and self.predict_only:
             what = "without scores nothing says where to stop"
             raise UsageError(what, where="predict_only", hint="leave it out, or leave budget and until_ci out")
+        self.cluster  # noqa: B018  (refuses what is wrong about it)
         if self.cache_requests not in (False, True, "true", "refresh", "delete"):
             what = f"expected one of three, got {shorten(self.cache_requests)}"
             raise UsageError(what, where="cache_requests", hint="give true, refresh or delete")
@@ -142,6 +148,16 @@ class RunOptions:
         if self.budget is None and self.until_ci is None:
             return None
         return Budget(evaluations=self.budget, half_width=self.until_ci, seed=self.seeds[0])
+
+    @cached_property
+    def cluster(self) -> ClusterOptions | None:
+        """The cluster whose workers ask the model; None where that is this process."""
+        if self.executor == "ray":
+            return ClusterOptions.of(self.ray_address, self.workers, self.resources)
+        for name in ("ray_address", "workers", "resources"):
+            if getattr(self, name) is not None:
+                raise UsageError("there are no workers without Ray", where=f"--{name}", hint="add --executor ray")
+        return None
 
     @property
     def policy(self) -> ErrorPolicy:

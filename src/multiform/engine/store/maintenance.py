@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.engine.store import database
+from multiform.engine.store.filesystem import check_local
 from multiform.errors import UsageError
 
 #: Bytes of a response beside its output: the hash of its request, its model, its time.
@@ -73,6 +74,7 @@ def merge(into: Path, sources: Sequence[Path]) -> int:
             raise UsageError(f"'{source}' would be merged into itself", where="store merge", hint="name other files")
         if not source.is_file():
             raise _no_store(source)
+    check_local(into)
     added = 0
     with _writing(into) as connection:
         for source in sources:

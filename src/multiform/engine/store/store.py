@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar
 
 from multiform.engine.store import database
+from multiform.engine.store.filesystem import check_local
 from multiform.engine.store.records import output_line, read_output, request_key
 from multiform.engine.store.writer import PAUSE, BackgroundWriter, Row
 from multiform.paths import cache_root
@@ -43,10 +44,12 @@ def default_path() -> Path:
 
 
 def chosen_store(use_cache: bool | str | Path | None) -> Store | None:
-    """The store that a run uses: the user's, the named one, or none."""
+    """The store that a run uses: the user's, the named one, or none; an error where it is on a network file system."""
     if use_cache is False:
         return None
-    return Store(default_path() if use_cache is None or use_cache is True else Path(use_cache).expanduser())
+    path = default_path() if use_cache is None or use_cache is True else Path(use_cache).expanduser()
+    check_local(path)
+    return Store(path)
 
 
 class CachedResponses(dict[Request, Output]):

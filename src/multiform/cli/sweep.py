@@ -1,0 +1,141 @@
+"""`multiform sweep`: models × tasks × formats × shots from one file, and one leaderboard."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from multiform.cli import options as flags
+from multiform.cli import values
+from multiform.errors import IncompleteRunError, MultiformError, UsageError
+
+if TYPE_CHECKING:
+    from multiform.evaluation.sweep import Sweep
+    from multiform.results import Results
+
+_EXAMPLES = """\
+example of a file:
+  output_path: results/sweep
+  models:
+    - model_args: {pretrained: path/to/base}
+    - model_args: {pretrained: path/to/tuned}
+      apply_chat_template: true
+  tasks: [arc_easy, hellaswag]
+  formats: [mcqa, cloze]
+  num_fewshot: [0, 5]
+  limit: 200
+
+All other keys are arguments of multiform.evaluate, for all models or for one. Started again, a sweep goes on where it
+stopped: what is stored is not asked again.
+"""
+
+logger = logging.getLogger("multiform")
+
+
+def add_parser(commands: Any) -> None:
+    """Add the command to the command line."""
+    parser = commands.add_parser(
+        "sweep",
+        help="run models × tasks × formats × shots from one file, with one leaderboard",
+        description="Run models × tasks × formats × shots from one YAML file, with one leaderboard at the end.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("file", metavar="FILE", help="the YAML file of the sweep")
+    parser.add_argument("--only", metavar="N", type=values.count("--only"), help="the runs of the N-th model, from 0")
+    parser.add_argument("--cache_path", metavar="FILE", help="where responses are stored (default: as for run)")
+    parser.add_argument(
+        "--slurm",
+        metavar="DIR",
+        help="run nothing, and write scripts for SLURM to DIR: an array with a job for each model, and one that merges "
+        "their stores and prints the leaderboard",
+    )
+    parser.add_argument("--json", action="store_true", help="print the leaderboard as JSON")
+    flags.add_verbosity(parser)
+    parser.set_defaults(execute=execute, parser=parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    """Run what is missing, and print the leaderboard."""
+    from multiform.evaluation.sweep import read_sweep
+    from multiform.viewer.leaderboard import leaderboard
+
+    sweep = read_sweep(Path(options.file))
+    if options.only is not None and options.only >= len(sweep.models):
+        what = f"the sweep has {len(sweep.models)} models"
+        raise UsageError(what, where="--only", hint=f"give 0 to {len(sweep.models) - 1}")
+    if options.slurm:
+        from multiform.evaluation.slurm import write_scripts
+
+        files = write_scripts(sweep, Path(options.slurm))
+        print(f"wrote {', '.join(map(str, files))}; submit them with {files[-1]}")
+        return 0
+    runs, problems = _run(sweep, options)
+    board = leaderboard(runs)
+    if options.json:
+        print(json.dumps(board))
+    elif board["models"]:
+        print(_table(board))
+    if problems:
+        titles = ", ".join(title for title, _ in problems)
+        code = max(problem.exit_code for _, problem in problems)
+        kind = UsageError if code == 2 else IncompleteRunError
+        raise kind(f"{len(problems)} of the runs failed ({titles})", hint="see the messages above, and run it again")
+    return 0
+
+
+def _run(sweep: Sweep, options: argparse.Namespace) -> tuple[dict[str, Results], list[tuple[str, MultiformError]]]:
+    """The results of all runs by their titles, and the runs that failed; one that fails does not stop the others."""
+    from multiform.engine.hosts import chosen_host
+    from multiform.engine.progress import make_progress
+    from multiform.evaluation.evaluator import run_evaluation
+
+    overrides = {"use_cache": options.cache_path} if options.cache_path else {}
+    results: dict[str, Results] = {}
+    problems: list[tuple[str, MultiformError]] = []
+    with make_progress() as progress:
+        runs = list(sweep.runs(options.only, progress=progress, **overrides))
+        for label in dict.fromkeys(run.model.label for run in runs):
+            of_model = [run for run in runs if run.model.label == label]
+            with chosen_host(of_model[0].options.cluster) as host:
+                for run in of_model:
+                    progress.message(f"=== {run.title}")
+                    try:
+                        evaluation = run_evaluation(run.options, host)
+                        if isinstance(evaluation.problem, BaseException):
+                            raise evaluation.problem
+                    except MultiformError as error:
+                        print(f"error: {run.title}: {error}", file=sys.stderr)
+                        problems.append((run.title, error))
+                    else:
+                        results[run.title] = sweep.shown(run, evaluation.results)
+    return results, problems
+
+
+def _table(board: dict[str, Any]) -> str:
+    """The leaderboard as text: a row for each form, a column for each model; the best of a row has a star."""
+    rows = [["form", "metric", "n", *board["models"]]]
+    for column, form in enumerate(board["forms"]):
+        cells = [row[column] for row in board["cells"]]
+        known = [cell for cell in cells if cell is not None and cell["value"] is not None]
+        if not known:
+            continue
+        best = (max if known[0]["higher"] else min)(cell["value"] for cell in known)
+        shown = [
+            "" if cell is None or cell["value"] is None else f"{cell['value']:.4f}{'*' * (cell['value'] == best)}"
+            for cell in cells
+        ]
+        rows.append([form, known[0]["metric"], str(known[0]["n"]), *shown])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    clear = [entry for entry in board["reversals"] if entry["clear"]]
+    lines += [
+        f"{entry['ahead']} is ahead of {entry['behind']} under {entry['form']}, and behind under {entry['other']}"
+        for entry in clear
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,113 @@
+"""Which workers a run asks of a cluster, and whether they fit on its nodes."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+from multiform.arguments import parse_arguments
+from multiform.errors import UsageError, shorten
+
+#: Where a model is asked: in this process, or on the workers of a Ray cluster.
+EXECUTORS = ("local", "ray")
+#: What Ray calls the resources that it knows by itself.
+_NAMES = {"cpu": "CPU", "gpu": "GPU", "memory": "memory"}
+_BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+#: Seconds to wait for the answer of an address.
+_PATIENCE = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterOptions:
+    """The cluster at an address, or one on this machine where there is none.
+
+    `workers` is None for as many as fit. `resources` are those of each worker by Ray's names; where there are none,
+    a worker gets a core, and a GPU on nodes that have some.
+    """
+
+    address: str | None = None
+    workers: int | None = None
+    resources: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, address: str | None, workers: int | None, resources: str | Mapping[str, Any] | None) -> ClusterOptions:
+        """The options of a run, checked."""
+        if find_spec("ray") is None:
+            raise UsageError("Ray is not installed", where="--executor ray", hint="pip install 'multiform[ray]'")
+        if workers is not None and workers < 1:
+            raise UsageError(f"expected at least 1 worker, got {workers}", where="--workers", hint="give e.g. 2")
+        address = address or os.environ.get("RAY_ADDRESS") or None
+        if address and "://" in address:
+            hint = "start the run on a node of the cluster, with --ray_address auto"
+            raise UsageError("Ray's client gives no stream of responses", where="--ray_address", hint=hint)
+        if address and address not in ("auto", "local") and not re.fullmatch(r"[^:\s]+:\d{1,5}", address):
+            what = f"expected HOST:PORT or auto, got {shorten(address)}"
+            raise UsageError(what, where="--ray_address", hint="ray status says the address")
+        return cls(address=address, workers=workers, resources=parse_resources(resources))
+
+    def fitted(self, nodes: Sequence[Mapping[str, float]]) -> ClusterOptions:
+        """The workers and resources that these nodes can hold; an error where they cannot.
+
+        >>> ClusterOptions().fitted([{"CPU": 2.0}, {"CPU": 4.0}]).workers
+        6
+        """
+        has_gpus = any(node.get("GPU", 0) >= 1 for node in nodes)
+        resources = self.resources or ({"CPU": 1.0, "GPU": 1.0} if has_gpus else {"CPU": 1.0})
+        room = sum(min(int(node.get(name, 0) // amount) for name, amount in resources.items()) for node in nodes)
+        wanted = ", ".join(f"{name.lower()}={_shown(amount)}" for name, amount in resources.items())
+        there = "; ".join(_described(node) for node in nodes[:5]) + (" ..." if len(nodes) > 5 else "")
+        if not room:
+            what = f"a worker with {wanted} fits on no node of the cluster, which has {there}"
+            raise UsageError(what, where="--resources", hint="ask for less, or add a node that has as much")
+        if self.workers is not None and self.workers > room:
+            what = f"{self.workers} workers with {wanted} do not fit on the cluster, which has {there}"
+            hint = f"give --workers {room} or fewer, or smaller --resources"
+            raise UsageError(what, where="--workers", hint=hint)
+        return ClusterOptions(address=self.address, workers=self.workers or room, resources=resources)
+
+
+def parse_resources(resources: str | Mapping[str, Any] | None) -> dict[str, float]:
+    """The resources of a worker, by Ray's names.
+
+    >>> parse_resources("gpu=1,cpu=8,memory=40GB")
+    {'GPU': 1.0, 'CPU': 8.0, 'memory': 40000000000.0}
+    """
+    parsed = {}
+    for name, value in parse_arguments(resources, where="--resources").items():
+        match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)b?", str(value).lower())
+        is_memory = name.lower() == "memory"
+        if match is None or (match[2] and not is_memory) or not float(match[1]):
+            what = f"expected an amount above 0 of '{name}', got {shorten(value)}"
+            raise UsageError(what, where="--resources", hint="give e.g. gpu=1,cpu=8,memory=40GB")
+        parsed[_NAMES.get(name.lower(), name)] = float(match[1]) * _BYTES[match[2]]
+    return parsed
+
+
+def check_address(address: str) -> None:
+    """Refuse an address at which nothing listens; Ray itself waits for minutes, and then ends the process."""
+    host, _, port = address.rpartition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+    except (OSError, OverflowError) as error:
+        raise no_cluster(address, str(error)) from error
+
+
+def no_cluster(address: str, why: str) -> UsageError:
+    """The error that there is no cluster at an address."""
+    hint = "ray status says the address of a cluster; leave it out to start one on this machine"
+    return UsageError(f"no Ray cluster at '{address}': {why}", where="--ray_address", hint=hint)
+
+
+def _described(node: Mapping[str, float]) -> str:
+    """The resources of a node in words, without what Ray adds for itself."""
+    own = {name: value for name, value in node.items() if ":" not in name and name != "object_store_memory"}
+    return ", ".join(f"{name.lower()}={_shown(value)}" for name, value in sorted(own.items())) or "nothing"
+
+
+def _shown(amount: float) -> str:
+    return f"{amount / 1e9:.1f}GB" if amount >= 1e6 else f"{amount:g}"

@@ -1,0 +1,92 @@
+"""RemoteModel: stands in the driver for a model that lives on the workers of a pool."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from multiform.engine.executors.base import Unit
+from multiform.engine.executors.pool import Pool, PoolExecutor
+from multiform.engine.lazy_model import Facts
+from multiform.media import Kind
+from multiform.models import Model
+from multiform.requests import (
+    Completion,
+    FailedRequest,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Request,
+    Response,
+    RollingRequest,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedModel:
+    """What a worker says about the model that it has loaded, and about itself: its version of Multiform."""
+
+    facts: Facts
+    media: frozenset[Kind]
+    stored: bool
+    version: str
+
+
+class ModelPool(Pool, Protocol):
+    """A pool that also says what its model is."""
+
+    def loaded(self) -> LoadedModel:
+        """The model, from the first worker that has loaded it."""
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """What a method of a worker returns."""
+
+
+class RemoteModel(Model):
+    """Answers by an executor of a pool; its facts, chat template and plans come from a worker."""
+
+    handles_stop = True
+
+    def __init__(self, pool: ModelPool, executor: PoolExecutor) -> None:
+        loaded = pool.loaded()
+        self.facts = loaded.facts
+        self.identity = self.facts.identity
+        self.name = self.facts.name
+        self.media = loaded.media
+        self.stored = loaded.stored  # type: ignore[misc]
+        self._pool = pool
+        self._executor = executor
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+        return self._responses(requests)
+
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+        return self._responses(requests)
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion | FailedRequest]]:
+        return self._responses(requests)
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+        return str(self._pool.call("apply_chat_template", messages, add_generation_prompt))
+
+    def chat_template_name(self) -> str:
+        return self.facts.chat_template_name
+
+    def chat_template_text(self) -> str | None:
+        return self.facts.chat_template_text
+
+    def plan(self, requests: Sequence[Request]) -> str | None:
+        planned: str | None = self._pool.call("plan", requests)
+        return planned
+
+    def info(self) -> dict[str, Any]:
+        return self.facts.info
+
+    def tokenizer_info(self) -> dict[str, Any]:
+        return self.facts.tokenizer_info
+
+    def _responses(self, requests: Unit) -> Iterator[Response[Any]]:
+        positions = {request: position for position, request in enumerate(requests)}
+        for request, output in self._executor.run([requests]):
+            yield positions[request], output

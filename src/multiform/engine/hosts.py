@@ -1,0 +1,125 @@
+"""Hosts: where a run's model lives, in this process or on the workers of a cluster, and who asks it.
+
+A host keeps the model that it has loaded, so that several runs of one model load it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from multiform.engine.executors import Executor, LocalExecutor
+from multiform.engine.executors.cluster import ClusterOptions
+from multiform.engine.executors.pool import PoolExecutor
+from multiform.engine.lazy_model import LateModel
+from multiform.engine.progress import Progress
+from multiform.engine.setup import load_model, loaded_model
+from multiform.engine.store import Store
+from multiform.errors import UsageError
+from multiform.models import Model
+
+if TYPE_CHECKING:  # Ray is imported where it is used
+    from multiform.engine.executors.ray import RayPool
+
+
+class Host(Protocol):
+    """Gives a run its model, and the executor that asks it."""
+
+    def model(
+        self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
+    ) -> Model:
+        """The model itself, or the registered one of that name; loaded when it is needed if the store knows it."""
+
+    def executor(self, model: Model) -> Executor:
+        """The executor that asks a model of this host."""
+
+    def close(self) -> None:
+        """Let go of the model."""
+
+
+class LocalHost:
+    """This process."""
+
+    def __init__(self) -> None:
+        self._key: tuple[str, str] | None = None
+        self._loaded: Model | None = None
+
+    def model(
+        self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
+    ) -> Model:
+        return load_model(model, arguments, progress, store, load=lambda: self._load(str(model), arguments, progress))
+
+    def executor(self, model: Model) -> Executor:
+        return LocalExecutor(model)
+
+    def close(self) -> None:
+        self._key = self._loaded = None
+
+    def _load(self, model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
+        key = _key(model, arguments)
+        if self._loaded is None or self._key != key:
+            self.close()  # before the next one is loaded, which may need the memory
+            self._loaded, self._key = loaded_model(model, arguments, progress), key
+        return self._loaded
+
+
+class RayHost:
+    """The workers of a Ray cluster, which are started when the model is first needed."""
+
+    def __init__(self, options: ClusterOptions) -> None:
+        self._options = options
+        self._current: _Current | None = None
+
+    def model(
+        self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
+    ) -> Model:
+        from multiform.engine.executors.ray import RayPool
+        from multiform.engine.executors.remote_model import RemoteModel
+
+        if not isinstance(model, str):
+            what = f"workers load a model by its name, and this is a {type(model).__name__}"
+            raise UsageError(what, where="--executor ray", hint="register its class with register_model, and name it")
+        key = _key(model, arguments)
+        if self._current is None or self._current.key != key:
+            self.close()
+            pool = RayPool(self._options, model, arguments, progress)
+            self._current = _Current(key, pool, PoolExecutor(pool))
+        pool, executor = self._current.pool, self._current.executor
+        return load_model(model, arguments, progress, store, load=lambda: RemoteModel(pool, executor))
+
+    def executor(self, model: Model) -> PoolExecutor:
+        if self._current is None:
+            raise RuntimeError("the model of this host comes before its executor")
+        executor, pool = self._current.executor, self._current.pool
+        # A model that is known from the store is compared with what a worker has loaded, before that is asked.
+        executor.start = partial(getattr, model, "model") if isinstance(model, LateModel) else pool.start
+        return executor
+
+    def close(self) -> None:
+        if self._current is not None:
+            self._current.pool.close()
+        self._current = None
+
+
+class _Current(NamedTuple):
+    """The model of a Ray host, by its name and arguments, and who asks it."""
+
+    key: tuple[str, str]
+    pool: RayPool
+    executor: PoolExecutor
+
+
+@contextmanager
+def chosen_host(cluster: ClusterOptions | None) -> Iterator[Host]:
+    """The host of a run: the cluster where there is one, else this process."""
+    host: Host = LocalHost() if cluster is None else RayHost(cluster)
+    try:
+        yield host
+    finally:
+        host.close()
+
+
+def _key(model: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
+    return model, repr(sorted(arguments.items()))

@@ -1,0 +1,86 @@
+"""Scripts that run a sweep with SLURM: each job has a store on its node's disk, and the stores are merged at the end.
+
+SQLite is not safe on the file systems that the nodes of a cluster share. Jobs therefore write to a local disk, and
+put a finished copy of the file onto the shared one.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from shlex import quote
+from string import Template
+
+from multiform.evaluation.sweep import Sweep
+
+_ARRAY = Template("""\
+#!/bin/bash
+# A job for each model of $file. Add what your cluster needs, such as --partition, --gres and --time.
+#SBATCH --job-name=multiform-sweep
+#SBATCH --array=0-$last
+#SBATCH --output=$folder/%a.log
+#SBATCH --signal=B:TERM@120
+set -u
+stores=$stores
+number=$$SLURM_ARRAY_TASK_ID
+scratch=$$(mktemp -d "$${SLURM_TMPDIR:-$${TMPDIR:-/tmp}}/multiform.XXXXXX")
+# SQLite is not safe on a shared file system: the store of this job is on the disk of its node.
+for known in "$$stores/$$number.db" "$$stores/all.db"; do
+    if [ -f "$$known" ]; then cp "$$known" "$$scratch/answers.db"; break; fi
+done
+cd $cwd
+multiform sweep $file --only "$$number" --cache_path "$$scratch/answers.db" &
+run=$$!
+trap 'kill -TERM "$$run"' TERM
+wait "$$run"; code=$$?
+if [ "$$code" -gt 128 ]; then wait "$$run"; fi
+# A copy that nobody writes to, moved in place at once.
+if [ -f "$$scratch/answers.db" ]; then
+    multiform store merge "$$scratch/copy.db" "$$scratch/answers.db" &&
+        cp "$$scratch/copy.db" "$$stores/$$number.part" && mv "$$stores/$$number.part" "$$stores/$$number.db"
+fi
+rm -rf "$$scratch"
+exit "$$code"
+""")
+_MERGE = Template("""\
+#!/bin/bash
+# Merges the stores of all jobs of $file, and prints the leaderboard: nothing that is stored is asked again.
+#SBATCH --job-name=multiform-merge
+#SBATCH --output=$folder/leaderboard.log
+set -eu
+stores=$stores
+scratch=$$(mktemp -d "$${SLURM_TMPDIR:-$${TMPDIR:-/tmp}}/multiform.XXXXXX")
+trap 'rm -rf "$$scratch"' EXIT
+cp "$$stores"/*.db "$$scratch"
+multiform store merge "$$scratch/merged.sqlite" "$$scratch"/*.db
+cp "$$scratch/merged.sqlite" "$$stores/all.part" && mv "$$stores/all.part" "$$stores/all.db"
+cd $cwd
+multiform sweep $file --cache_path "$$scratch/merged.sqlite"
+""")
+_SUBMIT = Template("""\
+#!/bin/bash
+# Submits the jobs, and the merge for when all of them have ended, whether they failed or not.
+set -eu
+job=$$(sbatch --parsable $folder/array.sbatch)
+sbatch --dependency="afterany:$$job" $folder/merge.sbatch
+""")
+
+
+def write_scripts(sweep: Sweep, folder: Path) -> list[Path]:
+    """Write the scripts of a sweep to a folder on the shared file system; the last one submits the others."""
+    folder = folder.absolute()
+    stores = folder / "stores"
+    stores.mkdir(parents=True, exist_ok=True)
+    values = {
+        "file": quote(str(sweep.path.absolute())),
+        "last": len(sweep.models) - 1,
+        "folder": quote(str(folder)),
+        "stores": quote(str(stores)),
+        "cwd": quote(str(Path.cwd())),
+    }
+    files = []
+    for name, template in (("array.sbatch", _ARRAY), ("merge.sbatch", _MERGE), ("submit.sh", _SUBMIT)):
+        file = folder / name
+        file.write_text(template.substitute(values), encoding="utf-8")
+        file.chmod(0o755)
+        files.append(file)
+    return files

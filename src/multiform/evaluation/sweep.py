@@ -1,0 +1,159 @@
+"""Sweep: models × tasks × formats × shots from one YAML file, as runs that load each model once."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from multiform.config.parse import parse_yaml
+from multiform.config.yaml import read_text
+from multiform.errors import ConfigError, nearest, shorten
+from multiform.evaluation.evaluator import evaluate
+from multiform.evaluation.options import RunOptions
+from multiform.results import Results
+
+#: The keys of the file that are not arguments of `evaluate`.
+_AXES = ("models", "tasks", "formats", "num_fewshot")
+#: Arguments of `evaluate` that the sweep sets itself.
+_SET = ("tasks", "model", "model_args", "num_fewshot", "progress", "plan_only")
+_DEFAULTS = {
+    name: parameter.default
+    for name, parameter in inspect.signature(evaluate).parameters.items()
+    if parameter.default is not inspect.Parameter.empty
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepModel:
+    """A model of a sweep: what its rows are called, and the arguments of `evaluate` that are its own."""
+
+    label: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepRun:
+    """One run of a sweep: all forms of one model with one number of few-shot examples."""
+
+    model: SweepModel
+    shots: int | None
+    options: RunOptions
+
+    @property
+    def title(self) -> str:
+        return self.model.label if self.shots is None else f"{self.model.label}, {self.shots}-shot"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What a sweep file says. `shots` has None for each task's own number."""
+
+    path: Path
+    models: Sequence[SweepModel]
+    tasks: Sequence[str]
+    shots: Sequence[int | None]
+    options: Mapping[str, Any]
+
+    def runs(self, only: int | None = None, **options: Any) -> Iterator[SweepRun]:
+        """The runs, those of one model after the other; with `only`, those of the model at that place.
+
+        `options` take precedence over those of the file.
+        """
+        for model in self.models if only is None else [self.models[only]]:
+            for shots in self.shots:
+                arguments = {**_DEFAULTS, "use_cache": True, **self.options, **model.arguments, **options}
+                run = RunOptions(**{**arguments, "tasks": list(self.tasks), "num_fewshot": shots})
+                yield SweepRun(model=model, shots=shots, options=run)
+
+    def shown(self, run: SweepRun, results: Results) -> Results:
+        """The results of a run under the names of the sweep, which tell models and numbers of shots apart."""
+        suffix = f" {run.shots}-shot" if len(self.shots) > 1 and run.shots is not None else ""
+        forms = [replace(form, form=f"{form.form}{suffix}") for form in results.forms]
+        return replace(results, forms=forms, provenance={**results.provenance, "model_name": run.model.label})
+
+
+def read_sweep(path: Path) -> Sweep:
+    """The sweep of a YAML file, checked before anything is loaded."""
+    parsed = parse_yaml(read_text(path), path)
+    if parsed.notes:
+        raise parsed.notes[0]
+    data = parsed.data
+    if not isinstance(data, dict):
+        hint = "write e.g. 'models: [bundled]' and 'tasks: [quiz]'"
+        raise ConfigError("expected a mapping with models and tasks", where=f"{path}:1", hint=hint)
+
+    def at(*keys: str | int) -> str:
+        return str(parsed.positions.get(keys, parsed.positions.get(keys[:1], f"{path}:1")))
+
+    options = {key: value for key, value in data.items() if key not in _AXES}
+    for key in options:
+        _check_key(key, (*_DEFAULTS, *_AXES), at(key))
+    for key in ("models", "tasks", "num_fewshot"):
+        if data.get(key, [None] if key == "num_fewshot" else []) in ([], None, ""):
+            raise ConfigError(f"the sweep names no {key}", where=f"{path}:1", hint=f"add {key}: with a list")
+    entries = _list(data["models"])
+    models = [_model(entry, at("models", index)) for index, entry in enumerate(entries)]
+    labels = [model.label for model in models]
+    for index, label in enumerate(labels):
+        if label in labels[:index]:
+            raise ConfigError(f"two models are called '{label}'", where=at("models", index), hint="give one a label:")
+    shots = _list(data.get("num_fewshot", [None]))
+    for number in shots:
+        if number is not None and (type(number) is not int or number < 0):
+            what = f"expected whole numbers of 0 or more, got {shorten(number)}"
+            raise ConfigError(what, where=at("num_fewshot"), hint="write e.g. num_fewshot: [0, 5]")
+    return Sweep(
+        path=path,
+        models=models,
+        tasks=_forms(_texts(data["tasks"], at("tasks")), _texts(data.get("formats", []), at("formats"))),
+        shots=shots,
+        options=options,
+    )
+
+
+def _model(entry: Any, where: str) -> SweepModel:
+    """A model by its name, or by the arguments of `evaluate` that are its own."""
+    if isinstance(entry, str):
+        return SweepModel(label=entry, arguments={"model": entry})
+    if not isinstance(entry, dict):
+        hint = "write a name, or a mapping with model: and model_args:"
+        raise ConfigError(f"expected a model, got {shorten(entry)}", where=where, hint=hint)
+    arguments = {key: value for key, value in entry.items() if key != "label"}
+    for key in arguments:
+        _check_key(key, (*_DEFAULTS, "label"), where, allowed=("model", "model_args"))
+    arguments.setdefault("model", "hf" if "model_args" in arguments else _DEFAULTS["model"])
+    named = arguments.get("model_args")
+    pretrained = named.get("pretrained") or named.get("model") if isinstance(named, dict) else named
+    return SweepModel(label=str(entry.get("label") or pretrained or arguments["model"]), arguments=arguments)
+
+
+def _check_key(key: Any, known: Sequence[str], where: str, *, allowed: Sequence[str] = ()) -> None:
+    if key in _SET and key not in allowed:
+        raise ConfigError(f"the sweep sets '{key}' itself", where=where, hint="leave it out")
+    if key not in known:
+        hint = nearest(str(key), [name for name in known if name not in _SET], listed="keys")
+        raise ConfigError(f"unknown key '{key}'", where=where, hint=hint)
+
+
+def _forms(tasks: Sequence[str], formats: Sequence[str]) -> list[str]:
+    """The tasks under all formats; one that names its own format keeps it.
+
+    >>> _forms(["arc_easy", "quiz@cot"], ["mcqa", "cloze"])
+    ['arc_easy@mcqa+cloze', 'quiz@cot']
+    """
+    return [task if "@" in task or not formats else f"{task}@{'+'.join(formats)}" for task in tasks]
+
+
+def _texts(value: Any, where: str) -> list[str]:
+    texts = _list(value)
+    for text in texts:
+        if not isinstance(text, str) or not text:
+            raise ConfigError(f"expected names, got {shorten(text)}", where=where, hint="write a list of names")
+    return texts
+
+
+def _list(value: Any) -> list[Any]:
+    return list(value) if isinstance(value, list | tuple) else [value]

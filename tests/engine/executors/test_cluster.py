@@ -1,0 +1,87 @@
+"""Which workers fit on a cluster, and what is said where they do not. Without Ray itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiform.engine.executors.cluster import ClusterOptions, parse_resources
+from multiform.errors import UsageError
+from multiform.evaluation.evaluator import evaluate
+
+NODES = [{"CPU": 8.0, "GPU": 2.0, "memory": 64e9, "node:10.0.0.1": 1.0}, {"CPU": 4.0, "memory": 16e9}]
+
+
+@pytest.mark.parametrize(
+    ("resources", "workers"),
+    [({"CPU": 4.0}, 3), ({"GPU": 1.0, "CPU": 2.0}, 2), ({"GPU": 0.5}, 4), ({"memory": 20e9}, 3), ({}, 2)],
+)
+def test_as_many_workers_as_fit_on_the_nodes(resources: dict[str, float], workers: int) -> None:
+    assert ClusterOptions(resources=resources).fitted(NODES).workers == workers
+
+
+def test_a_worker_gets_a_gpu_where_there_are_some_and_else_a_core() -> None:
+    assert ClusterOptions().fitted(NODES).resources == {"CPU": 1.0, "GPU": 1.0}
+    assert ClusterOptions().fitted(NODES[1:]).resources == {"CPU": 1.0}
+
+
+def test_more_workers_than_fit_are_refused_with_the_number_that_fits() -> None:
+    with pytest.raises(UsageError, match=r"5 workers with cpu=4 do not fit on the cluster.*give --workers 3 or fewer"):
+        ClusterOptions(workers=5, resources={"CPU": 4.0}).fitted(NODES)
+
+
+def test_a_worker_that_fits_on_no_node_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"memory=80.0GB fits on no node of the cluster, which has cpu=8, gpu=2"):
+        ClusterOptions(workers=1, resources={"memory": 80e9}).fitted(NODES)
+
+
+@pytest.mark.parametrize("resources", ["gpu=0", "cpu=-1", "cpu=many", "cpu=4GB", "gpu"])
+def test_resources_that_cannot_be_meant_are_refused(resources: str) -> None:
+    with pytest.raises(UsageError, match="--resources"):
+        parse_resources(resources)
+
+
+def test_custom_resources_keep_their_name() -> None:
+    assert parse_resources({"TPU": 4, "cpu": 1}) == {"TPU": 4.0, "CPU": 1.0}
+
+
+@pytest.mark.skipif(find_spec("ray") is None, reason="Ray is asked for first")
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("ray://head:10001", "Ray's client gives no stream"),
+        ("head", "expected HOST:PORT or auto, got 'head'"),
+        ("127.0.0.1:1", "no Ray cluster at '127.0.0.1:1'"),
+    ],
+)
+def test_a_wrong_address_is_one_message(address: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        evaluate(model="dummy", tasks="quiz@mcqa", limit=2, executor="ray", ray_address=address)
+    assert caught.value.where == "--ray_address"
+
+
+@pytest.mark.parametrize("option", [{"workers": 2}, {"resources": "cpu=1"}, {"ray_address": "auto"}])
+def test_options_of_workers_need_ray(option: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="there are no workers without Ray; add --executor ray"):
+        evaluate(model="dummy", tasks="quiz@mcqa", limit=2, **option)
+
+
+def test_an_unknown_executor_is_refused() -> None:
+    with pytest.raises(UsageError, match="executor: expected one of local, ray, got 'spark'"):
+        evaluate(model="dummy", tasks="quiz@mcqa", limit=2, executor="spark")
+
+
+@pytest.mark.process
+def test_without_ray_the_command_says_what_to_install(tmp_path: Path) -> None:
+    hidden = "import sys; sys.modules['ray'] = None\nfrom multiform.cli.main import main\nsys.exit(main(sys.argv[1:]))"
+    command = [sys.executable, "-c", hidden, "run", "--tasks", "quiz", "--model", "dummy", "--executor", "ray"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: --executor ray: Ray is not installed; pip install 'multiform[ray]'\n",
+    )

@@ -1,0 +1,243 @@
+"""Real Ray workers: what they answer equals what one process answers, also when a node or the driver dies."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiform.engine.executors import LocalExecutor, responses
+from multiform.engine.executors.cluster import ClusterOptions
+from multiform.engine.hosts import RayHost
+from multiform.engine.progress import Silent
+from multiform.engine.run import pending_samples
+from multiform.engine.setup import load_tasks
+from multiform.engine.store import Store
+from multiform.errors import UsageError
+from multiform.evaluation.evaluator import evaluate
+from multiform.forms import RunSettings
+from multiform.models import register_model
+from multiform.models.dummy import DummyModel
+from multiform.requests import FailedRequest, LLOutput, LoglikelihoodRequest, Request, Response
+from tests.engine.conftest import Runs
+
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'multiform[ray]'")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore::FutureWarning:ray.*"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+class SlowModel(DummyModel):
+    """Notes what it is asked, takes its time, and dies of one request."""
+
+    stored = True
+
+    def __init__(self, *, asked: str, pause: float = 0.02, poison: str = "") -> None:
+        super().__init__()
+        self.asked, self.pause, self.poison = asked, pause, poison
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+        for position, output in super().loglikelihood(requests):
+            with open(self.asked, "a") as file:
+                print(repr(requests[position]), file=file)
+            if self.poison and self.poison in requests[position].context:
+                os._exit(1)
+            time.sleep(self.pause)
+            yield position, output
+
+
+@pytest.fixture
+def slow() -> str:
+    """The name of the slow model, whose class goes to the workers by value."""
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    register_model("slow")(SlowModel)
+    return "slow"
+
+
+@pytest.fixture(scope="module")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny random model whose context holds few-shot prompts."""
+    torch = pytest.importorskip("torch")
+    import transformers
+
+    from tests.tiny_models import make_tokenizer
+
+    folder = tmp_path_factory.mktemp("models") / "tiny"
+    tokenizer = make_tokenizer(bos=False)
+    config = transformers.LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=4096,
+        initializer_range=0.4,
+    )
+    torch.manual_seed(7)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def quiz_requests(forms: str = "quiz@mcqa+cloze", limit: int = 40, shots: int = 2) -> list[Request]:
+    tasks = load_tasks(forms, RunSettings(num_fewshot=shots, limit=limit))
+    pending = [sample for task in tasks for sample in pending_samples(task)]
+    return list(dict.fromkeys(instance.request for entry in pending for instance in entry.sample.instances))
+
+
+def test_two_workers_score_as_one_process_and_compute_hardly_more(tiny_folder: Path) -> None:
+    from multiform.models.hf.model import HFModel
+
+    requests = quiz_requests("quiz@mcqa+cloze+generate", limit=60)
+    local = HFModel(str(tiny_folder), device="cpu")
+    expected: dict[Request, Any] = dict(responses(LocalExecutor(local), requests))
+    host = RayHost(ClusterOptions.of("local", 2, "cpu=1"))
+    try:
+        model = host.model("hf", {"pretrained": str(tiny_folder), "device": "cpu"}, Silent(), None)
+        executor = host.executor(model)
+        answers: dict[Request, Any] = dict(responses(executor, requests))
+    finally:
+        host.close()
+    assert model.identity == local.identity
+    assert answers.keys() == expected.keys()
+    for request, output in answers.items():
+        if isinstance(output, LLOutput):
+            assert output.loglikelihood == pytest.approx(expected[request].loglikelihood, abs=1e-4)
+            assert (output.is_greedy, output.tokens) == (expected[request].is_greedy, expected[request].tokens)
+        else:
+            assert output == expected[request]
+    assert executor.asked_again == 0
+    assert executor.computed <= 1.05 * (local.counters.prefill + local.counters.decode)
+
+
+def test_a_run_on_ray_gives_the_results_of_a_local_one(tiny_folder: Path) -> None:
+    options: dict[str, Any] = {
+        "tasks": "quiz@mcqa+cloze",
+        "model": "hf",
+        "model_args": {"pretrained": str(tiny_folder)},
+        "limit": 20,
+        "num_fewshot": 1,
+    }
+    local = evaluate(**options, use_cache=False)
+    evaluate(**{**options, "limit": 2})  # so that the model is known, and some of the responses
+    remote = evaluate(**options, executor="ray", workers=2, resources="cpu=1")
+    assert {name: dict(remote[name]) for name in remote} == {name: dict(local[name]) for name in local}
+
+
+def test_of_three_nodes_one_is_killed_and_only_its_unit_is_asked_again(slow: str, tmp_path: Path) -> None:
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    doomed = cluster.add_node(num_cpus=1)
+    cluster.add_node(num_cpus=1)
+    requests = quiz_requests()
+    asked = tmp_path / "asked.txt"
+    host = RayHost(ClusterOptions.of(cluster.address, 3, "cpu=1"))
+    store = Store(tmp_path / "answers.db")
+    answers: dict[Request, Any] = {}
+    try:
+        model = host.model(slow, {"asked": str(asked)}, Silent(), None)
+        executor = host.executor(model)
+        for request, output in responses(executor, requests, identity="m", store=store):
+            assert request not in answers
+            answers[request] = output
+            if len(answers) == 60:
+                cluster.remove_node(doomed, allow_graceful=False)
+    finally:
+        host.close()
+        cluster.shutdown()
+    assert answers == dict(responses(LocalExecutor(DummyModel()), requests))
+    assert store.known("m", requests) == answers
+    times = len(asked.read_text().splitlines())
+    assert 0 < executor.asked_again < len(requests) / 3
+    assert len(requests) <= times <= len(requests) + executor.asked_again
+
+
+def test_a_request_that_kills_its_worker_is_reported_and_the_others_are_answered(slow: str, tmp_path: Path) -> None:
+    requests: list[Request] = [LoglikelihoodRequest(f"question {number}.", " x") for number in range(40)]
+    arguments = {"asked": str(tmp_path / "asked.txt"), "pause": 0.0, "poison": "question 7."}
+    host = RayHost(ClusterOptions.of("local", 2, "cpu=1"))
+    try:
+        model = host.model(slow, arguments, Silent(), None)
+        answers = dict(responses(host.executor(model), requests))
+    finally:
+        host.close()
+    failed = answers.pop(requests[7])
+    assert isinstance(failed, FailedRequest)
+    assert "its worker died" in failed.reason
+    assert answers == dict(responses(LocalExecutor(DummyModel()), [*requests[:7], *requests[8:]]))
+
+
+def test_a_driver_that_is_killed_and_started_again_asks_nothing_twice_that_is_stored(runs: Runs) -> None:
+    many = ("--executor", "ray", "--ray_address", "local", "--workers", "2")
+    process = runs.start(*many, pause=0.05)
+    runs.await_answers(60)
+    time.sleep(1.0)  # so that some of them have come
+    process.send_signal(signal.SIGKILL)
+    process.communicate(timeout=60)
+    runs.asked()
+    with sqlite3.connect(runs.folder / "answers.db") as database:
+        stored = database.execute("SELECT count(*) FROM answers").fetchone()[0]
+    assert stored > 0
+    process = runs.start(*many)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 0, err.decode()
+    asked = runs.asked()
+    assert len(asked) == len(set(asked)) == 160 - stored
+    results = json.loads(out)["results"]
+    assert f"{stored} of 160 responses are cached" in err.decode()
+    (runs.folder / "answers.db").unlink()
+    assert runs.finish()["results"] == results
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_run_on_ray_with_what_is_in_flight_stored(runs: Runs, signum: int) -> None:
+    process = runs.start("--executor", "ray", "--ray_address", "local", "--workers", "2", pause=0.05)
+    runs.await_answers(60)
+    process.send_signal(signum)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 128 + signum
+    assert "the responses so far are stored; run the same command again to go on" in err.decode()
+    with sqlite3.connect(runs.folder / "answers.db") as database:
+        stored = database.execute("SELECT count(*) FROM answers").fetchone()[0]
+    assert 60 <= stored == len(runs.asked()) < 160
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"workers": 500}, "--workers: 500 workers with cpu=1 do not fit on the cluster"),
+        ({"resources": "gpu=64"}, "--resources: a worker with gpu=64 fits on no node"),
+        ({"ray_address": "auto"}, "--ray_address: no Ray cluster at 'auto'"),
+    ],
+)
+def test_a_cluster_that_cannot_be_is_one_message(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        evaluate(model="dummy", tasks="quiz@mcqa", limit=4, executor="ray", **options)
+    assert str(caught.value).startswith(message)
+
+
+def test_a_model_that_fits_on_no_worker_is_one_message(slow: str, tmp_path: Path) -> None:
+    class TooLarge(DummyModel):
+        def __init__(self) -> None:
+            os._exit(137)  # as the kernel does when memory runs out
+
+    register_model("too-large")(TooLarge)
+    with pytest.raises(UsageError, match="the model fits on no worker: its process died"):
+        evaluate(model="too-large", tasks="quiz@mcqa", limit=4, executor="ray", workers=1, resources="cpu=1")
+
+
+def test_wrong_arguments_of_a_model_are_said_as_without_ray() -> None:
+    with pytest.raises(UsageError, match="model 'dummy' has no argument 'sead'"):
+        evaluate(model="dummy", model_args="sead=1", tasks="quiz@mcqa", limit=4, executor="ray", workers=1)
