@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from multiform import Results, evaluate
+from multiform import Results, evaluate, read_results
+from multiform.engine.failures import FailedDoc
 from multiform.report import write_report
 from multiform.requests import Completion
 
@@ -211,3 +212,94 @@ def test_completions_that_were_cut_off_can_be_filtered(open_page: Callable[..., 
     _expect(page.locator(".tools [aria-live]")).to_have_text("2 of 6 documents")
     page.keyboard.press("j")
     _expect(page.locator(".detail .tag.none").last).to_have_text("cut off at the token limit")
+
+
+@pytest.fixture(scope="module")
+def variations(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The report on ten variations of a format, whose names are long and hold commas."""
+    results = evaluate(model="dummy", tasks="quiz@mcqa~10", limit=20, progress=False, use_cache=False)
+    return write_report([results], tmp_path_factory.mktemp("variations") / "report.html").as_uri()
+
+
+def test_charts_number_variations_and_a_legend_has_their_names(open_page: Callable[..., Any], variations: str) -> None:
+    page = open_page(variations)
+    numbered = [f"mcqa [{number}]" for number in range(1, 11)]
+    names = page.locator("#scores svg").first.locator("text[text-anchor=end]").all_text_contents()
+    assert [name.partition("mcqa[")[0] for name in names] == [f"{number}{number}" for number in numbered]
+    assert page.locator(".legend th").all_inner_texts() == numbered
+    assert all(name.startswith("mcqa[") for name in page.locator(".legend td").all_inner_texts())
+    pairs = page.locator("#differences svg").first.locator("text[text-anchor=end]").all_text_contents()
+    assert len(set(pairs)) == len(pairs)
+
+
+def test_long_names_fit_a_phone(open_page: Callable[..., Any], variations: str) -> None:
+    page = open_page(variations, width=390)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_link_to_a_variation_survives_reloading(open_page: Callable[..., Any], variations: str) -> None:
+    page = open_page(variations)
+    page.keyboard.press("j")
+    page.locator("select[aria-label='form on the left']").select_option(index=4)
+    page.locator("select[aria-label='compare with']").select_option(index=8)
+    _expect(page.locator(".columns.two h3")).to_have_count(2)
+    shown = page.locator(".columns.two h3").all_inner_texts()
+    page.reload()
+    _expect(page.locator(".columns.two h3")).to_have_text(shown)
+
+
+def test_every_variation_has_a_mark_or_is_counted(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    results = evaluate(model="dummy", tasks="quiz@mcqa~18", limit=4, progress=False, use_cache=False)
+    page = open_page(write_report([results], tmp_path / "report.html").as_uri())
+    assert page.locator(".list .marks").first.inner_text().endswith("+2")
+
+
+def test_the_variance_of_scores_is_split(open_page: Callable[..., Any], url: str, results: Results) -> None:
+    [comparison] = [entry for entry in results.comparisons if entry.name == "quiz"]
+    assert comparison.variance is not None
+    words = [f"{name} {100 * share:.1f} %" for name, share in comparison.variance.shares.items()]
+    assert ", ".join(words) in open_page(url).locator(".variance").first.inner_text()
+
+
+def test_where_a_budgeted_run_stopped_is_noted(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    results = evaluate(model="dummy", tasks="quiz@mcqa+hybrid", budget=30, progress=False, use_cache=False)
+    notes = open_page(write_report([results], tmp_path / "report.html").as_uri()).locator(".notes").inner_text()
+    assert "quiz@hybrid: 15 documents, the budget is spent" in notes
+    assert "With probability 0.95 or more" in notes
+
+
+def test_failed_documents_are_noted(open_page: Callable[..., Any], tmp_path: Path, results: Results) -> None:
+    failed = FailedDoc(sample=results.forms[0].samples[3].sample, reason="the server is down")
+    forms = [replace(results.forms[0], failed=[failed]), *results.forms[1:]]
+    partial = replace(results, forms=forms, status="stopped")
+    notes = open_page(write_report([partial], tmp_path / "report.html").as_uri()).locator(".notes").inner_text()
+    assert "partial results: the run was stopped" in notes
+    assert "1 of 61 documents failed and are left out (doc 3: the server is down)" in notes
+
+
+def test_a_run_without_scores_has_a_page(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    evaluate(model="dummy", tasks="quiz@mcqa", limit=4, predict_only=True, progress=False, output_path=folder)
+    page = open_page(write_report([read_results(folder)], tmp_path / "report.html").as_uri())
+    assert "No scores." in page.locator("#scores").inner_text()
+
+
+def test_scores_that_differ_by_rounding_alone_have_a_chart(
+    open_page: Callable[..., Any], tmp_path: Path, results: Results
+) -> None:
+    form = results.forms[0]
+    estimate = replace(form.estimates[form.primary], value=0.1, low=0.1, high=0.1 + 2e-17)
+    odd = replace(results, forms=[replace(form, estimates={form.primary: estimate})], comparisons=[])
+    page = open_page(write_report([odd], tmp_path / "report.html").as_uri())
+    assert "0.100" in str(page.locator("#scores svg").first.text_content())
+
+
+def test_scores_between_wrong_and_right_are_shown_as_numbers(
+    open_page: Callable[..., Any], tmp_path: Path, results: Results
+) -> None:
+    form = results.forms[0]
+    samples = [replace(sample, values={**sample.values, "acc": 0.25}) for sample in form.samples]
+    graded = replace(results, forms=[replace(form, samples=samples)], comparisons=[])
+    page = open_page(write_report([graded], tmp_path / "report.html").as_uri())
+    page.keyboard.press("j")
+    assert page.locator(".detail .tag").first.inner_text() == "acc 0.250"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import sys
 from pathlib import Path
 
@@ -59,3 +60,11 @@ def test_without_altair_it_says_what_to_install(results: Results, monkeypatch: p
     monkeypatch.setitem(sys.modules, "altair", None)
     with pytest.raises(UsageError, match=r"pip install 'multiform\[charts\]'"):
         results.chart.scores()
+
+
+@pytest.mark.parametrize("name", ["scores", "differences", "flips"])
+def test_charts_cut_no_name_of_a_variation(name: str, tmp_path: Path) -> None:
+    results = evaluate(model="dummy", tasks="quiz@mcqa~3", limit=10, progress=False, use_cache=False)
+    picture = html.unescape(save_chart(results, name, tmp_path / "chart.svg").read_text())
+    assert "…</text>" not in picture
+    assert all(f"{form.format_label}" in picture for form in results.forms)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from multiform.forms import ScoredSample
@@ -15,22 +15,38 @@ from multiform.statistics.estimates import Estimate
 
 #: What can be said of a sample, as bits of a number.
 WRONG, UNREADABLE, TRUNCATED, FAILED = 1, 2, 4, 8
+#: The longest name of a format that charts show whole.
+_LONGEST = 24
 
 
-def form_entry(form: FormResult, run: int, samples: Sequence[ScoredSample]) -> dict[str, Any]:
-    """A form with the score, the flags and the number of each of its documents; `samples` are those of one filter."""
-    metric = form.primary if form.estimates else ""
+def short_formats(forms: Iterable[FormResult]) -> dict[str, str]:
+    """What charts call each format: its name, or a number where a variation's name is too long for them."""
+    labels = dict.fromkeys(form.format_label or "as written" for form in forms)
+    long = [label for label in labels if len(label) > _LONGEST]
+    numbers = {label: f"{label.partition('[')[0][:_LONGEST]} [{at}]" for at, label in enumerate(long, start=1)}
+    return {label: numbers.get(label, label) for label in labels}
+
+
+def form_entry(form: FormResult, run: int, samples: Sequence[ScoredSample], short: str) -> dict[str, Any]:
+    """A form with the score, the flags and the number of each of its documents.
+
+    `samples` are those of one filter, and `short` is what charts call the form's format.
+    """
+    # What --predict_only writes instead of a score is none.
+    estimates = {key: estimate for key, estimate in form.estimates.items() if key.partition(",")[0] != "bypass"}
+    metric = form.primary if form.estimates and form.primary in estimates else ""
     name = metric.partition(",")[0]
     scores = [sample_score(sample, name) for sample in samples]
     flags = [_flags(sample, score) for sample, score in zip(samples, scores, strict=True)]
     return {
-        **_scores(metric, form.estimates),
+        **_scores(metric, estimates),
         "run": run,
         "name": form.name,
         "family": metric_family(form),
         "key": f"{run}:{form.name}",
         "task": form.task,
         "format": form.format_label,
+        "short": short,
         "n": form.n,
         "shots": form.num_fewshot,
         "higher": form.higher_is_better.get(name, True),
@@ -50,7 +66,14 @@ def form_entry(form: FormResult, run: int, samples: Sequence[ScoredSample]) -> d
 def group_entry(group: GroupResult, run: int) -> dict[str, Any]:
     """A group with its scores."""
     metric = next(iter(group.estimates))
-    return {**_scores(metric, group.estimates), "run": run, "name": group.name, "depth": group.depth, "n": group.n}
+    return {
+        **_scores(metric, group.estimates),
+        "run": run,
+        "name": group.name,
+        "path": group.path,
+        "depth": group.depth,
+        "n": group.n,
+    }
 
 
 def primary_samples(form: FormResult) -> list[ScoredSample]:

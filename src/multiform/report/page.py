@@ -22,6 +22,8 @@ from multiform.results.results import Results
 #: The parts of the script, in the order in which they build on each other.
 SCRIPTS = ("dom.js", "data.js", "charts.js", "samples.js", "report.js")
 
+_LONGEST_TITLE = 80
+
 
 def write_report(runs: Sequence[Results], path: str | Path, *, title: str | None = None) -> Path:
     """Write a report on one or more runs as an HTML file that holds everything it needs; returns its path.
@@ -46,7 +48,7 @@ def write_report(runs: Sequence[Results], path: str | Path, *, title: str | None
 
 def report_page(runs: Sequence[Results], *, title: str | None = None) -> Iterator[str]:
     """The page, in parts."""
-    name = title or f"{', '.join(dict.fromkeys(form.task for results in runs for form in results.forms))}"[:80]
+    name = title or _title(runs)
     data = payload(runs, title=name)
     script = "(() => {\n" + "".join(map(asset, [*SCRIPTS, "embedded.js"])) + "})();"
     style = asset("style.css")
@@ -66,6 +68,15 @@ def report_page(runs: Sequence[Results], *, title: str | None = None) -> Iterato
     yield _embedded("data", data.main)
     yield from (_embedded(f"samples-{number}", block) for number, block in enumerate(data.blocks))
     yield after
+
+
+def _title(runs: Sequence[Results]) -> str:
+    """The outermost groups, and the tasks that are in none."""
+    inside = {name for results in runs for group in results.groups for name in group.forms}
+    groups = [group.path for results in runs for group in results.groups if group.depth == 0]
+    tasks = [form.task for results in runs for form in results.forms if form.name not in inside]
+    name = ", ".join(dict.fromkeys([*groups, *tasks]))
+    return name if len(name) <= _LONGEST_TITLE else f"{name[: _LONGEST_TITLE - 1]}…"
 
 
 def asset(name: str) -> str:

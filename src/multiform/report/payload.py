@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from multiform.engine.budget import stop_lines
 from multiform.forms import ScoredSample
 from multiform.report.command import arguments_text, command
-from multiform.report.forms import form_entry, group_entry, primary_samples
+from multiform.report.forms import form_entry, group_entry, primary_samples, short_formats
 from multiform.report.tasks import task_entries
+from multiform.results.failures import result_notes
 from multiform.results.results import FormResult, Results
 from multiform.results.rows import sample_row
 from multiform.results.usage import usage_words
@@ -31,6 +33,7 @@ class Payload:
 def payload(runs: Sequence[Results], *, title: str) -> Payload:
     """The data of a report on these runs."""
     labels = run_labels(runs)
+    shorts = short_formats(form for results in runs for form in results.forms)
     forms: list[dict[str, Any]] = []
     blocks: list[list[dict[str, Any]]] = []
     heads: dict[str, dict[int, str]] = {}
@@ -38,7 +41,7 @@ def payload(runs: Sequence[Results], *, title: str) -> Payload:
         for form in results.forms:
             samples = primary_samples(form)
             starts = question_starts(form, samples)
-            entry = form_entry(form, number, samples)
+            entry = form_entry(form, number, samples, shorts[form.format_label or "as written"])
             forms.append({**entry, "first_block": len(blocks), "block_size": BLOCK})
             rows = [_row(sample, start) for sample, start in zip(samples, starts, strict=True)]
             blocks += [rows[at : at + BLOCK] for at in range(0, len(rows), BLOCK)]
@@ -50,7 +53,7 @@ def payload(runs: Sequence[Results], *, title: str) -> Payload:
         "runs": [_run(results, label) for results, label in zip(runs, labels, strict=True)],
         "forms": forms,
         "groups": groups,
-        "tasks": task_entries(runs, labels),
+        "tasks": task_entries(runs, labels, shorts),
         "heads": heads,
     }
     return Payload(main=main, blocks=blocks)
@@ -89,6 +92,7 @@ def _run(results: Results, label: str) -> dict[str, Any]:
         "environment": about.get("pretty_env_info"),
         "command": command(results),
         "usage": usage_words(about.get("usage")),
+        "notes": [*result_notes(results), *stop_lines(results.run.get("budget") or ())],
     }
 
 

@@ -15,10 +15,13 @@ from multiform.statistics.paired import Difference
 _PAIRS = 28
 
 
-def task_entries(runs: Sequence[Results], labels: Sequence[str]) -> list[dict[str, Any]]:
-    """An entry for each task and group with several forms, and for each form that several runs have."""
+def task_entries(runs: Sequence[Results], labels: Sequence[str], shorts: Mapping[str, str]) -> list[dict[str, Any]]:
+    """An entry for each task and group with several forms, and for each form that several runs have.
+
+    `shorts` is what charts call each format.
+    """
     within = [
-        _entry(comparison, run, comparison.name, [_format(name) for name in comparison.forms])
+        _entry(comparison, run, comparison.name, [_format(name, shorts) for name in comparison.forms])
         for run, results in enumerate(runs)
         for comparison in results.comparisons
         if len(comparison.forms) > 1
@@ -27,8 +30,9 @@ def task_entries(runs: Sequence[Results], labels: Sequence[str]) -> list[dict[st
     return [*across, *within]
 
 
-def _format(name: str) -> str:
-    return name.partition("@")[2] or name
+def _format(name: str, shorts: Mapping[str, str]) -> str:
+    label = name.partition("@")[2] or name
+    return shorts.get(label, label)
 
 
 def _across(runs: Sequence[Results], labels: Sequence[str]) -> Iterator[tuple[str, FormComparison, list[str]]]:
@@ -55,6 +59,8 @@ def _entry(comparison: FormComparison, run: int | None, name: str, names: Sequen
         "run": run,
         "metric": comparison.metric,
         "n": comparison.n,
+        "clusters": comparison.clusters,
+        "variance": None if comparison.variance is None or run is None else comparison.variance.shares,
         "pairs": [_pair(pair, names) for pair in pairs[:_PAIRS]],
         "more": max(0, len(pairs) - _PAIRS),
         "spread": None if comparison.spread is None or run is None else comparison.spread.spread.value,

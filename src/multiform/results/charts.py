@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 #: The charts by their names on the command line.
 CHARTS = ("scores", "heatmap", "differences", "flips", "position_bias", "calibration")
 _SUFFIXES = (".svg", ".png", ".html")
+#: Axes cut no name: those of variations begin alike.
+_WHOLE_NAMES = {"labelLimit": 0}
 
 
 class Charts:
@@ -61,7 +63,9 @@ class Charts:
             for form, family in zip(self._scored(), families, strict=True)
             if family == shown
         ]
-        base = alt.Chart(_data(rows)).encode(x=alt.X("format:N", title=None), y=alt.Y("task:N", title=None))
+        base = alt.Chart(_data(rows)).encode(
+            x=alt.X("format:N", title=None, axis=_WHOLE_NAMES), y=alt.Y("task:N", title=None, axis=_WHOLE_NAMES)
+        )
         cells = base.mark_rect().encode(
             color=alt.Color("score:Q"), tooltip=["task:N", "format:N", "metric:N", "score:Q"]
         )
@@ -98,7 +102,9 @@ class Charts:
                 if shared:
                     share = sum(a[doc] != b[doc] for doc in shared) / len(shared)
                     rows.append({"form": first, "other": second, "flips": share})
-        base = alt.Chart(_data(rows)).encode(x=alt.X("form:N", title=None), y=alt.Y("other:N", title=None))
+        base = alt.Chart(_data(rows)).encode(
+            x=alt.X("form:N", title=None, axis=_WHOLE_NAMES), y=alt.Y("other:N", title=None, axis=_WHOLE_NAMES)
+        )
         cells = base.mark_rect().encode(color=alt.Color("flips:Q", title="flip rate"))
         return _cells(cells, base.mark_text().encode(text=alt.Text("flips:Q", format=".2f")))
 
@@ -201,7 +207,7 @@ def _metric(form: FormResult) -> str:
 def _intervals(rows: Sequence[Mapping[str, Any]], *, x: str, y: str, facet: str | None = None) -> Any:
     """Points with intervals, a line for each row; a part of its own for each value of `facet`."""
     alt = _altair()
-    where = alt.Y(f"{y}:N", title=None, sort=None)
+    where = alt.Y(f"{y}:N", title=None, sort=None, axis=_WHOLE_NAMES)
     data = _data(rows)
     tips = [f"{name}:{'N' if isinstance(value, str) else 'Q'}" for name, value in rows[0].items()]
     rules = alt.Chart(data).mark_rule().encode(x=alt.X("low:Q", title=x), x2="high:Q", y=where)

@@ -8,17 +8,20 @@ function ticks(low, high, count = 5) {
   const step = 10 ** Math.floor(Math.log10((high - low || 1) / count));
   const size = [1, 2, 5, 10].map((factor) => factor * step).find((width) => (high - low) / width <= count) ?? step;
   const values = [];
-  for (let value = Math.ceil(low / size) * size; value <= high + size / 1e6; value += size) values.push(value);
+  const first = Math.ceil(low / size);
+  // Counted, as adding a step that is tiny beside the value would leave it as it is.
+  for (let index = 0; index <= count && (first + index) * size <= high + size / 1e6; index += 1) values.push((first + index) * size);
   return [values, Math.max(0, -Math.floor(Math.log10(size) + 1e-9))];
 }
 
 /** Dots with intervals, a line for each row: {label, value, low, high, note, href}. */
 function intervalChart(rows, { zero = false, label = "", format = fixed } = {}) {
   const known = rows.filter((row) => row.value !== null);
+  if (!known.length) return element("p", { class: "soft" }, "No scores.");
   const ends = known.flatMap((row) => [row.low ?? row.value, row.high ?? row.value]);
   let low = Math.min(...ends, ...(zero ? [0] : []));
   let high = Math.max(...ends, ...(zero ? [0] : []));
-  const margin = (high - low || Math.abs(high) || 1) * 0.05;
+  const margin = Math.max(high - low, Math.abs(high) * 1e-6) * 0.05 || 0.05;
   [low, high] = [low - margin, high + margin];
   const names = Math.min(260, 16 + 7.2 * Math.max(...rows.map((row) => row.label.length)));
   const width = 760, height = 26 * rows.length + 40, right = width - 130;

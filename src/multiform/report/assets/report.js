@@ -22,11 +22,25 @@ function scoresSection(report) {
   const grouped_forms = [...tasks.values()];
   const charts = grouped_forms.slice(0, 40).map((forms) =>
     element("div", { class: "panel" }, element("h3", {}, `${forms[0].task}: ${[...new Set(forms.map((form) => form.metric))].join(", ")} ${forms[0].higher === false ? "↓" : "↑"}`),
-      intervalChart(forms.map((form) => ({ ...form, label: report.runs.length > 1 ? formLabel(report, form) : form.format ?? form.name, note: `n=${form.n}` })), { label: `scores of ${forms[0].task}` })));
+      intervalChart(forms.map((form) => ({ ...form, label: report.runs.length > 1 ? `${form.short} · ${report.runs[form.run].label}` : form.short, note: `n=${form.n}` })), { label: `scores of ${forms[0].task}` })));
   const more = grouped_forms.length > 40 ? [element("p", { class: "soft" }, `Charts of ${grouped_forms.length - 40} more tasks are left out; the table has all.`)] : [];
   const groups = report.groups.length ? [element("div", { class: "panel" }, element("h3", {}, "Groups"),
     intervalChart(report.groups.map((group) => ({ ...group, label: `${"  ".repeat(group.depth)}${group.name}`, note: group.metric })), { label: "scores of groups" }))] : [];
-  return [...standsOut(report), element("div", { class: "grid wider" }, ...groups, ...charts), ...more, scoresTable(report)];
+  return [...standsOut(report), element("div", { class: "grid wider" }, ...groups, ...charts), ...more, ...legend(report), ...notes(report), scoresTable(report)];
+}
+
+/** The variations that charts number, by their whole names. */
+function legend(report) {
+  const numbered = new Map(report.forms.filter((form) => form.format && form.short !== form.format).map((form) => [form.short, form.format]));
+  if (!numbered.size) return [];
+  const rows = [...numbered].map(([short, format]) => element("tr", {}, element("th", {}, short), element("td", { class: "name" }, element("code", {}, format))));
+  return [element("details", { class: "legend", open: true }, element("summary", {}, "The variations by their numbers"), element("table", {}, element("tbody", {}, ...rows)))];
+}
+
+/** What is to be known beside the scores: that they are partial, failed documents, where a budgeted run stopped. */
+function notes(report) {
+  return report.runs.filter((run) => run.notes.length).map((run) => element("div", { class: "panel notes" },
+    element("h3", {}, report.runs.length > 1 ? `Notes on ${run.label}` : "Notes"), ...run.notes.map((note) => element("p", { class: "small" }, plainLine(note)))));
 }
 
 /** The largest differences, and what could not be extracted. */
@@ -35,9 +49,12 @@ function standsOut(report) {
   const card = (value, words) => cards.push(element("div", { class: "card" }, element("b", {}, value), element("span", {}, words)));
   const docs = new Set(report.forms.flatMap((form) => form.docs.map((doc) => `${form.task}/${doc}`))).size || Math.max(0, ...report.forms.map((form) => form.n));
   card(grouped(docs), `documents, ${report.forms.length} form${report.forms.length === 1 ? "" : "s"}`);
-  const widest = report.tasks.filter((task) => task.spread !== null).sort((a, b) => b.spread - a.spread)[0];
+  // A group says more than the most extreme of its many small subjects.
+  const whole = new Set(report.groups.filter((group) => group.depth === 0).map((group) => group.path));
+  const tasks = report.tasks.some((task) => whole.has(task.task)) ? report.tasks.filter((task) => whole.has(task.task)) : report.tasks;
+  const widest = tasks.filter((task) => task.spread !== null).sort((a, b) => b.spread - a.spread)[0];
   if (widest) card(`${(100 * widest.spread).toFixed(1)} points`, `between the best and the worst form of ${widest.task}`);
-  const flips = report.tasks.filter((task) => task.some !== null).sort((a, b) => b.some - a.some)[0];
+  const flips = tasks.filter((task) => task.some !== null).sort((a, b) => b.some - a.some)[0];
   if (flips) card(`${(100 * flips.some).toFixed(0)} %`, `of ${flips.task}'s documents are right under some forms only`);
   const unread = report.forms.filter((form) => form.unreadable).sort((a, b) => b.unreadable / b.n - a.unreadable / a.n)[0];
   if (unread) card(`${((100 * unread.unreadable) / unread.n).toFixed(0)} %`, `of ${unread.name}'s answers could not be extracted`);
@@ -48,7 +65,7 @@ function standsOut(report) {
 function scoresTable(report) {
   const head = ["Form", "Metric", "Score", "± SE", "95 % interval", "n", "Shots", "Also"];
   const rows = report.forms.map((form) => element("tr", {},
-    element("td", {}, formLabel(report, form)), element("td", {}, form.metric), element("td", { class: "number" }, fixed(form.value, 4)), element("td", { class: "number" }, fixed(form.stderr, 4)),
+    element("td", { class: "name" }, formLabel(report, form)), element("td", {}, form.metric), element("td", { class: "number" }, fixed(form.value, 4)), element("td", { class: "number" }, fixed(form.stderr, 4)),
     element("td", { class: "number" }, form.low === null ? "" : `${fixed(form.low, 4)} to ${fixed(form.high, 4)}`), element("td", { class: "number" }, String(form.n)), element("td", { class: "number" }, String(form.shots ?? "")),
     element("td", { class: "soft small" }, [...form.others.map((other) => `${other.metric} ${fixed(other.value, 3)}`), ...(form.overridden.length ? [`the format overrides ${form.overridden.join(", ")}`] : [])].join("; "))));
   return element("details", { open: report.forms.length <= 12 }, element("summary", {}, "All scores as a table"),
@@ -57,6 +74,7 @@ function scoresTable(report) {
 
 function heatSection(report) {
   const formats = [...new Set(report.forms.map((form) => form.format ?? "as it is"))];
+  const shorts = new Map(report.forms.map((form) => [form.format ?? "as it is", form.short]));
   const tasks = [...new Set(report.forms.map((form) => form.task))];
   if (formats.length < 2 || tasks.length < 2) return [];
   return report.runs.map((run, number) => {
@@ -64,13 +82,16 @@ function heatSection(report) {
       const forms = formats.map((format) => report.forms.find((form) => form.run === number && form.task === task && (form.format ?? "as it is") === format));
       return element("tr", {}, element("th", {}, task), ...forms.map((form) => {
         if (!form || form.value === null) return element("td", {});
-        const peers = report.forms.filter((other) => other.metric === form.metric && other.value !== null).map((other) => other.value);
+        const kind = (other) => other.family ?? other.metric;
+        const peers = report.forms.filter((other) => kind(other) === kind(form) && other.value !== null).map((other) => other.value);
         const [low, high] = [Math.min(...peers), Math.max(...peers)];
-        return element("td", { class: "h", style: heat((form.value - low) / (high - low || 1)), title: `${form.name}: ${form.metric} ${fixed(form.value, 4)} (${fixed(form.low, 4)} to ${fixed(form.high, 4)})` }, fixed(form.value, 3));
+        const share = (form.value - low) / (high - low || 1);
+        return element("td", { class: "h", style: heat(form.higher === false ? 1 - share : share), title: `${form.name}: ${form.metric} ${fixed(form.value, 4)} (${fixed(form.low, 4)} to ${fixed(form.high, 4)})` }, fixed(form.value, 3));
       }));
     });
     return element("div", { class: "wide" }, ...(report.runs.length > 1 ? [element("h3", {}, run.label)] : []),
-      element("table", { class: "heat" }, element("thead", {}, element("tr", {}, element("th", {}), ...formats.map((format) => element("th", {}, format)))), element("tbody", {}, ...rows)));
+      element("table", { class: "heat" }, element("thead", {}, element("tr", {}, element("th", {}), ...formats.map((format) => element("th", { title: format }, shorts.get(format))))), element("tbody", {}, ...rows)),
+      element("p", { class: "soft small" }, "Darker is better, among scores of one kind."));
   });
 }
 
@@ -80,7 +101,9 @@ function differencesSection(report) {
     element("p", { class: "soft small" }, `Paired differences of ${task.metric} on the same documents, with 95 % intervals; p values are corrected for the number of pairs (Holm).`),
     intervalChart(task.pairs.map((pair) => ({ label: pair.label, value: pair.difference, low: pair.low, high: pair.high, note: pair.p === null ? "" : pair.p < 0.001 ? "p<0.001" : `p=${fixed(pair.p, 3)}` })), { zero: true, format: signed, label: `paired differences of ${task.task}` }),
     ...(task.more ? [element("p", { class: "soft small" }, `The ${task.pairs.length} largest of ${task.pairs.length + task.more} differences.`)] : []),
-    ...(task.all === null ? [] : [element("p", { class: "small" }, `Right under all forms: ${(100 * task.all).toFixed(1)} %, under some: ${(100 * task.some).toFixed(1)} %, under none: ${(100 * task.none).toFixed(1)} %.`)])));
+    ...(task.all === null ? [] : [element("p", { class: "small" }, `Right under all forms: ${(100 * task.all).toFixed(1)} %, under some: ${(100 * task.some).toFixed(1)} %, under none: ${(100 * task.none).toFixed(1)} %.`)]),
+    ...(task.variance === null ? [] : [element("p", { class: "small variance" }, `Variance of a single score: ${Object.entries(task.variance).map(([name, share]) => `${name} ${(100 * share).toFixed(1)} %`).join(", ")}.`)]),
+    ...(task.clusters === task.n ? [] : [element("p", { class: "small" }, `${grouped(task.n)} documents in ${grouped(task.clusters)} clusters, which intervals and tests count instead.`)])));
   return panels.length ? [element("div", { class: "grid wider" }, ...panels)] : [];
 }
 

@@ -1,6 +1,7 @@
 // The sample browser: a list of documents made row by row as it is scrolled, and one document in full.
 
 const ROW = 44;
+const MARKS = 16;
 const FILTERS = [
   ["wrong", "wrong only", "a form got it wrong"],
   ["differs", "differs between forms", "right under one form and wrong under another"],
@@ -8,6 +9,7 @@ const FILTERS = [
   ["truncated", "truncated", "the completion ran into its token limit"],
   ["failed", "failed", "the request failed"],
 ];
+const decoded = (text) => { try { return decodeURIComponent(text ?? ""); } catch { return ""; } };
 const BITS = { wrong: WRONG, unreadable: UNREADABLE, truncated: TRUNCATED, failed: FAILED };
 
 class SampleBrowser {
@@ -127,7 +129,8 @@ class SampleBrowser {
   }
 
   #row(document, index) {
-    const marks = element("span", { class: "marks" }, ...document.places.slice(0, 12).map((place) => this.#mark(place)));
+    const marks = element("span", { class: "marks" }, ...document.places.slice(0, MARKS).map((place) => this.#mark(place)),
+      ...(document.places.length > MARKS ? [element("span", { class: "soft small" }, ` +${document.places.length - MARKS}`)] : []));
     const row = element("div", { class: "item", role: "option", "aria-selected": String(document === this.selected), style: `top:${index * ROW}px`, onclick: () => this.open(document) },
       marks, `${plainLine(document.task)} ${document.doc}`, element("span", { class: "head" }, plainLine(document.head)));
     return row;
@@ -136,7 +139,7 @@ class SampleBrowser {
   #mark({ form, position }) {
     const { scores, flags, name } = this.report.forms[form];
     const score = scores[position];
-    const [kind, sign] = flags[position] & FAILED ? ["none", "!"] : flags[position] & UNREADABLE ? ["none", "?"] : score === null ? ["soft", "·"] : flags[position] & WRONG ? ["no", "✗"] : ["ok", "✓"];
+    const [kind, sign] = flags[position] & FAILED ? ["none", "!"] : flags[position] & UNREADABLE ? ["none", "?"] : score === 1 ? ["ok", "✓"] : flags[position] & WRONG ? ["no", "✗"] : ["soft", "·"];
     return element("span", { class: kind, title: name }, sign);
   }
 
@@ -165,11 +168,12 @@ class SampleBrowser {
 
   /** Opens what the page's address names. */
   restore() {
-    const address = new URLSearchParams(location.hash.slice(1));
-    const key = address.get("sample");
+    // Names may hold commas, so the list of forms is split before it is decoded.
+    const address = new Map(location.hash.slice(1).split("&").map((part) => [part.split("=", 1)[0], part.slice(part.indexOf("=") + 1)]));
+    const key = decoded(address.get("sample"));
     const document = key && this.documents.find((entry) => entry.key === key);
     if (!document) return;
-    const numbers = (address.get("form") ?? "").split(",").map((name) => this.report.forms.findIndex((form) => form.key === name)).filter((number) => number >= 0);
+    const numbers = (address.get("form") ?? "").split(",").map(decoded).map((name) => this.report.forms.findIndex((form) => form.key === name)).filter((number) => number >= 0);
     this.open(document, numbers[0] ?? null, numbers[1] ?? null);
     const at = this.shown.indexOf(document);
     if (at >= 0) this.list.scrollTop = Math.max(0, at * ROW - this.list.clientHeight / 2);
@@ -204,7 +208,7 @@ class SampleBrowser {
   #column(document, number, position, sample, marks) {
     const form = this.report.forms[number];
     const flags = form.flags[position];
-    const verdict = flags & FAILED ? ["none", "failed"] : form.scores[position] === null ? ["", `${form.metric}`] : flags & WRONG ? ["no", "wrong"] : ["ok", "right"];
+    const verdict = flags & FAILED ? ["none", "failed"] : form.scores[position] === 1 ? ["ok", "right"] : flags & WRONG ? ["no", "wrong"] : ["", `${form.metric} ${fixed(form.scores[position], 3)}`.trim()];
     const tags = [element("span", { class: `tag ${verdict[0]}` }, verdict[1])];
     if (flags & UNREADABLE) tags.push(" ", element("span", { class: "tag none" }, "no answer could be extracted"));
     if (flags & TRUNCATED) tags.push(" ", element("span", { class: "tag none" }, "cut off at the token limit"));
