@@ -197,7 +197,8 @@ class HFModel(Model):
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         generations, cut = self._generations(requests)
         for position, output in self.backend.generate(generations):
-            yield position, replace(output, context_truncated=True) if position in cut else output
+            is_marked = position in cut and isinstance(output, Completion)
+            yield position, replace(output, context_truncated=True) if is_marked else output
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         """The cost of scoring the requests and of prefilling their prompts, in words."""
