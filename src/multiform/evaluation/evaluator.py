@@ -153,7 +153,7 @@ def run_evaluation(options: RunOptions) -> Evaluation:
         if detectable and options.stopping is None:
             progress.message(detectable)
         journal = journal_of(options, model, pending)
-        with interrupts_say(lambda: how_to_go_on(store)), recorded(journal):
+        with interrupts_say(lambda: how_to_go_on(store, fresh=options.fresh)), recorded(journal):
             outcome, stops = _asked(options, model, pending, progress, store, journal)
             seconds = time.monotonic() - started
             return ended(
