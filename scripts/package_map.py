@@ -26,6 +26,7 @@ _LINES_A_BLOCK = 300
 #: What each package or module does, in a few words.
 PURPOSE = {
     "compat": "import lm_eval and import eval_framework, provided by Multiform",
+    "__main__": "python -m multiform",
     "cli": "one module per sub-command",
     "viewer": "a folder of runs in the browser, on this machine alone",
     "report": "the results of runs as a page with every sample",

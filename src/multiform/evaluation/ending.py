@@ -124,7 +124,7 @@ def _problem(
 ) -> IncompleteRunError | RunInterrupted | None:
     """What kept a run from being complete, and how to go on."""
     if outcome.signal is not None:
-        return RunInterrupted(how_to_go_on(store), signal=outcome.signal)
+        return RunInterrupted(how_to_go_on(store, fresh=options.fresh), signal=outcome.signal)
     if (error := outcome.error) is not None:
         incomplete = IncompleteRunError(error.what, where=error.where, hint=error.hint)
         incomplete.__cause__ = error
@@ -132,7 +132,7 @@ def _problem(
     empty = [name for name, docs in outcome.failed.items() if docs and not outcome.scored[name]]
     if outcome.state == "complete" and not empty:
         return None
-    what, hint = described(outcome.failed, outcome.documents), how_to_go_on(store)
+    what, hint = described(outcome.failed, outcome.documents), how_to_go_on(store, fresh=options.fresh)
     if options.policy.is_exceeded(sum(map(len, outcome.failed.values())), outcome.documents):
         what += ", more than max_failures allows"
     elif options.on_error != "stop":
@@ -142,8 +142,10 @@ def _problem(
     return IncompleteRunError(what, hint=hint)
 
 
-def how_to_go_on(store: Store | None) -> str:
+def how_to_go_on(store: Store | None, *, fresh: bool) -> str:
     """How to get the rest."""
     if store is None or not store.working:
         return "the responses are not stored: run the same command again to start over"
+    if fresh:
+        return "the responses so far are stored; the same command asks all again, and without fresh what is not stored"
     return "the responses so far are stored; run the same command again to go on"

@@ -168,7 +168,7 @@ def run_evaluation(options: RunOptions, host: Host | None = None) -> Evaluation:
         if detectable and options.stopping is None:
             progress.message(detectable)
         journal = journal_of(options, model, pending)
-        with interrupts_say(lambda: how_to_go_on(store)), recorded(journal):
+        with interrupts_say(lambda: how_to_go_on(store, fresh=options.fresh)), recorded(journal):
             outcome, stops = _asked(options, model, pending, progress, store, journal, host.executor(model))
             seconds = time.monotonic() - started
             return ended(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from multiform.inference.plan import Tokens
-from multiform.requests import Completion
+from multiform.requests import Completion, FailedRequest
 
 if TYPE_CHECKING:  # tokenizing needs neither torch nor transformers
     from transformers import LogitsProcessorList, PreTrainedModel, PreTrainedTokenizerBase
@@ -43,7 +44,8 @@ class Generation:
     `index` is the position of its request, `limit` the most tokens that are generated, `stops` the strings
     at which it ends, `think_end` the string or token up to which its thought is removed, and `rng` its own random
     numbers. The first `prefix` tokens of the prompt are shared with other sequences. `processors` are made when
-    the first token is chosen, where the model's generation config asks for any.
+    the first token is chosen, where the model's generation config asks for any. It has `failed` where the largest
+    logit was NaN or infinite, so that no token could be chosen.
     """
 
     index: int
@@ -59,6 +61,7 @@ class Generation:
     processors: LogitsProcessorList | None = None
     finished: bool = False
     at_limit: bool = False
+    failed: bool = False
 
     @property
     def max_own_tokens(self) -> int:
@@ -78,13 +81,20 @@ class Generation:
         self.tokens.append(token)
         stopped = token in end_tokens or self._has_stop(tokenizer)
         self.at_limit = len(self.tokens) >= self.limit and not stopped
-        self.finished = self.at_limit or stopped
+        self.finished = self.at_limit or stopped or self.failed
+
+    def check(self, largest_logit: float) -> None:
+        """Take note of logits from which no token can be chosen, as those of broken weights."""
+        self.failed = self.failed or not largest_logit < math.inf
 
     def completion(self, tokenizer: PreTrainedTokenizerBase) -> Completion:
         """The generated text after its thought, up to its first stop string.
 
         Special tokens are not part of a text. An end token that is not special is: models have such ones.
         """
+        if self.failed:
+            # Models may return a failed request in the place of any response.
+            return cast(Completion, FailedRequest(reason="the model's logits are NaN or infinite"))
         tokens = self.tokens
         if isinstance(self.think_end, int) and self.think_end in tokens:
             tokens = tokens[len(tokens) - tokens[::-1].index(self.think_end) :]

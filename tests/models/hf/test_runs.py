@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import safetensors.torch
@@ -19,13 +20,27 @@ from multiform.results.failures import result_notes
 from multiform.stopping import request_stop, stoppable
 
 
-def test_logits_that_are_no_numbers_give_no_score(tiny: Callable[..., Path], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("task", "gen_kwargs", "reason"),
+    [
+        ("quiz@mcqa", {}, "the log-likelihood is nan"),
+        ("quiz@generate", {"max_gen_toks": 4}, "the model's logits are NaN or infinite"),
+        (
+            "quiz@generate",
+            {"max_gen_toks": 4, "temperature": 0.7, "do_sample": True},
+            "the model's logits are NaN or infinite",
+        ),
+    ],
+)
+def test_logits_that_are_no_numbers_give_no_score(
+    task: str, gen_kwargs: dict[str, Any], reason: str, tiny: Callable[..., Path], tmp_path: Path
+) -> None:
     folder = Path(shutil.copytree(tiny(), tmp_path / "copy"))
     weights = safetensors.torch.load_file(folder / "model.safetensors")
     weights = {name: torch.full_like(tensor, torch.nan) for name, tensor in weights.items()}
     safetensors.torch.save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(IncompleteRunError, match=r"2 of 2 documents failed: .*the log-likelihood is nan"):
-        evaluate(model="hf", model_args={"pretrained": str(folder)}, tasks="quiz@mcqa", limit=2)
+    with pytest.raises(IncompleteRunError, match=f"2 of 2 documents failed: .*{reason}"):
+        evaluate(model="hf", model_args={"pretrained": str(folder)}, tasks=task, limit=2, gen_kwargs=gen_kwargs)
 
 
 def test_truncated_contexts_are_counted_also_when_the_responses_are_cached(tiny: Callable[..., Path]) -> None:

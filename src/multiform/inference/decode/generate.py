@@ -142,13 +142,17 @@ class _Scheduler:
         return [self.waiting.popleft() for _ in range(min(free, prefillable, len(self.waiting)))]
 
     def _append(self, generations: Sequence[Generation], logits: Tensor) -> None:
-        likeliest = logits.argmax(-1).tolist()
-        for generation, line, token in zip(generations, logits, likeliest, strict=True):
+        largest, likeliest = (column.tolist() for column in logits.max(-1))
+        for generation, line, token, logit in zip(generations, logits, likeliest, largest, strict=True):
+            if not self.has_processors:
+                generation.check(logit)
             if self.has_processors or not generation.sampling.is_argmax:
                 previous = torch.tensor(generation.prompt + generation.tokens, device=line.device)
                 if self.has_processors:
                     line = self._processed(generation, previous, line)
-                token = next_token(line, previous, generation.sampling, generation.rng)
+                    generation.check(float(line.max()))
+                if not generation.failed:
+                    token = next_token(line, previous, generation.sampling, generation.rng)
             generation.append(token, self.tokenizer, self.end_tokens)
         self._remove_finished()
 

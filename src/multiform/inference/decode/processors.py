@@ -50,7 +50,9 @@ class SamplingProcessor:
 
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         for ids, logits, generation in zip(input_ids, scores, self.generations, strict=True):
-            if generation.finished or generation.sampling.is_argmax:
+            if not generation.finished:
+                generation.check(float(logits.max()))
+            if generation.finished or generation.failed or generation.sampling.is_argmax:
                 continue
             previous = ids
             if self.with_prompts:

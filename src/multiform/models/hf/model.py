@@ -176,7 +176,8 @@ class HFModel(Model):
         self.counters.resume()
         for position, output in self.backend.generate(generations):
             self.counters.count_prompt(len(generations[position].prompt))
-            yield position, replace(output, context_truncated=True) if position in cut else output
+            is_marked = position in cut and isinstance(output, Completion)
+            yield position, replace(output, context_truncated=True) if is_marked else output
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         """The cost of scoring the requests and of prefilling their prompts, in words."""
