@@ -23,6 +23,7 @@ def measure(setting: Setting) -> Iterator[Row]:
     from multiform.engine.progress import Silent
     from multiform.engine.run import pending_samples
     from multiform.forms import Task
+    from multiform.requests import LoglikelihoodRequest
 
     workload = next(workload for workload in WORKLOADS if workload.name == "texts, 5-shot")
     task = Task.from_config(workload.config(), dataset_mirror=setting.mirror)
@@ -36,9 +37,14 @@ def measure(setting: Setting) -> Iterator[Row]:
         try:
             pool.loaded(workers)
             executor = PoolExecutor(pool)
+            # One request for each, so that nobody has to try out its model while the time is taken.
+            first = [[LoglikelihoodRequest(f"Worker {number} says", " yes")] for number in range(workers)]
+            for _ in executor.run(first):
+                pass
+            before = executor.computed
             begun = time.monotonic()
             answered = sum(1 for _ in responses(executor, requests))
-            seconds[workers], computed[workers] = time.monotonic() - begun, executor.computed
+            seconds[workers], computed[workers] = time.monotonic() - begun, executor.computed - before
         finally:
             pool.close()
         say(f"{workers} workers: {answered} responses in {seconds[workers]:.1f} s, {computed[workers]:,} tokens")
