@@ -17,7 +17,7 @@ from collections import deque
 from dataclasses import dataclass
 
 #: Seconds of the driver for a response (unpickle, check, store, score) and for a message that holds some of them.
-#: Measured on one core: see docs/scale.md.
+#: The first is measured on one core, the second is an estimate: see docs/scale.md.
 RESPONSE_SECONDS = 70e-6
 MESSAGE_SECONDS = 700e-6
 #: Bytes of a stored response.

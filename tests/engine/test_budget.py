@@ -7,8 +7,9 @@ import json
 
 import pytest
 
-from multiform import Completion, IncompleteRunError, LLOutput, Model, UsageError, evaluate
+from multiform import Completion, IncompleteRunError, LLOutput, Model, UsageError, evaluate, register_model
 from multiform.cli.main import main
+from multiform.models.dummy import DummyModel
 from multiform.requests import FailedRequest
 
 #: How often the model is right, by the label wrapper of the prompt.
@@ -171,3 +172,15 @@ def test_what_cannot_be_stopped_is_refused(options, message):
     with pytest.raises(UsageError) as caught:
         evaluate(model="dummy", **options)
     assert message in str(caught.value)
+
+
+def test_a_metric_of_which_less_is_better_is_refused_before_the_model_is_loaded() -> None:
+    class Unloadable(DummyModel):
+        """Is never to be loaded."""
+
+        def __init__(self) -> None:
+            raise AssertionError("loaded")
+
+    register_model("unloadable")(Unloadable)
+    with pytest.raises(UsageError, match="lower is better in the first metric of 'quiz@bpb'"):
+        evaluate(model="unloadable", tasks="quiz@all", budget=400, progress=False)

@@ -110,6 +110,23 @@ class _EndedError(Exception):
         self.outcome = outcome
 
 
+def check_budget(tasks: Sequence[Task], budget: Budget) -> None:
+    """Refuse a budget too small for its tasks, and metrics of which less is better, before a model is loaded."""
+    by_task: dict[str, list[Task]] = {}
+    for task in tasks:
+        by_task.setdefault(task.config.base_name, []).append(task)
+    for name, forms in by_task.items():
+        if budget.evaluations is not None and budget.evaluations // len(by_task) < len(forms):
+            what = f"it is not enough for one document under each of {len(forms)} forms of '{name}'"
+            raise UsageError(what, where="--budget", hint=f"give {20 * len(forms)} or more for each task")
+    for task in tasks:
+        lower = [metric for metric, higher in list(task.higher_is_better().items())[:1] if not higher]
+        if lower:
+            what = f"lower is better in the first metric of '{task.name}' ({lower[0]})"
+            hint = "leave the form out, and name others instead of @all"
+            raise UsageError(what, where="--budget or --until_ci", hint=hint)
+
+
 def run_budgeted(
     ask: Ask,
     pending: Sequence[PendingSample],
@@ -128,8 +145,6 @@ def run_budgeted(
     tasks = [
         _Rounds(name, entries, asked=asked, progress=progress, seed=budget.seed) for name, entries in by_task.items()
     ]
-    for rounds in tasks:  # nothing is asked where a later task would be refused
-        rounds.check(None if budget.evaluations is None else budget.evaluations // len(tasks))
     stops: list[TaskStops] = []
     left = budget.evaluations or 0
     try:
@@ -280,18 +295,6 @@ class _Rounds:
             what = f"'{name}' scores {shorten(value, 40)} by {metric or 'no metric'}, which is not between 0 and 1"
             raise UsageError(what, where="--budget or --until_ci", hint="leave the form out, or name a metric like acc")
         return float(value)
-
-    def check(self, budget: int | None) -> None:
-        """Refuse a budget that is too small for the task, and metrics of which less is better."""
-        if budget is not None and budget < len(self.names):
-            what = f"it is not enough for one document under each of {len(self.names)} forms of '{self.task}'"
-            raise UsageError(what, where="--budget", hint=f"give {20 * len(self.names)} or more for each task")
-        for name, task in self.tasks.items():
-            lower = [metric for metric, higher in list(task.higher_is_better().items())[:1] if not higher]
-            if lower:
-                what = f"lower is better in the first metric of '{name}' ({lower[0]})"
-                hint = "leave the form out, and name others instead of @all"
-                raise UsageError(what, where="--budget or --until_ci", hint=hint)
 
     def _reasons(self, search: Search) -> dict[str, str]:
         if not search.wanted:

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from multiform.catalog import BaseTask, Group
 from multiform.config import TaskConfig
-from multiform.engine.budget import TaskStops, run_budgeted
+from multiform.engine.budget import TaskStops, check_budget, run_budgeted
 from multiform.engine.checks import check_model_fits
 from multiform.engine.executors import Executor
 from multiform.engine.failures import OnError
@@ -210,6 +210,8 @@ def _tasks(options: RunOptions) -> tuple[list[Task], list[Group]]:
     check_samples(forms, options.samples)
     check_consent(forms, options.confirm_run_unsafe_code)
     check_output_types(forms)
+    if options.stopping is not None:
+        check_budget(forms, options.stopping)
     check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
     return forms, groups
 

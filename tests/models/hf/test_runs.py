@@ -30,6 +30,7 @@ from multiform.stopping import request_stop, stoppable
             {"max_gen_toks": 4, "temperature": 0.7, "do_sample": True},
             "the model's logits are NaN or infinite",
         ),
+        ("quiz@generate", {"max_gen_toks": 4, "num_beams": 2}, "the model's logits are NaN or infinite"),
     ],
 )
 def test_logits_that_are_no_numbers_give_no_score(

@@ -42,6 +42,17 @@ class BeamStop:
         return torch.full((len(input_ids),), self.stopped, device=input_ids.device)
 
 
+class LogitCheck:
+    """A logits processor that changes nothing, and tells a generation of logits from which no token can be chosen."""
+
+    def __init__(self, generation: Generation) -> None:
+        self.generation = generation
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        self.generation.check(float(scores.max()))
+        return scores
+
+
 @torch.inference_mode()
 def _search(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, generation: Generation, counters: Counters
@@ -72,6 +83,7 @@ def _search(
             input_ids=ids,
             attention_mask=torch.ones_like(ids),
             generation_config=config,
+            logits_processor=[LogitCheck(generation)],
             stopping_criteria=[BeamStop(generation, tokenizer, start)],
         )
     for token in output[0, start:].tolist():  # before the prompt, as nearly all the time belongs to them
