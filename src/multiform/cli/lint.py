@@ -49,6 +49,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--json", action="store_true", help="as JSON")
     flags.add_prompt(parser)
     flags.add_sources(parser)
+    flags.add_code(parser)
     flags.add_verbosity(parser)
     parser.set_defaults(execute=execute, parser=parser)
 

@@ -55,6 +55,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--confirm_run_unsafe_code", action="store_true", help="allow tasks that run the model's code")
     parser.add_argument("--output_path", "-o", metavar="DIR", help="write results and samples there; or a .json file")
     parser.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
+    flags.add_code(parser)
     flags.add_verbosity(parser)
     parser.set_defaults(execute=execute, parser=parser)
 

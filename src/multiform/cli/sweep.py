@@ -56,6 +56,7 @@ def add_parser(commands: Any) -> None:
         "their stores and prints the leaderboard",
     )
     parser.add_argument("--json", action="store_true", help="print the leaderboard as JSON")
+    flags.add_code(parser)
     flags.add_verbosity(parser)
     parser.set_defaults(execute=execute, parser=parser)
 

@@ -52,7 +52,7 @@ _HINTS = {
     403: "check what the key may do",
     404: "check base_url and model",
 }
-_AGAIN = "check the server; the answers so far are stored, so run the same command again to go on"
+_AGAIN = "check the server, then run the same command again: what is stored is not asked again"
 
 
 class Client:
