@@ -8,6 +8,7 @@ import logging
 import shutil
 import sys
 import textwrap
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,9 @@ from multiform.cli.parser import Arguments, Gather, one_of
 from multiform.terminal import visible
 
 if TYPE_CHECKING:
+    from multiform.engine.progress import Progress
     from multiform.evaluation.ending import Evaluation
+    from multiform.evaluation.options import RunOptions
     from multiform.results import Results
 
 _EXAMPLES = """\
@@ -89,7 +92,17 @@ def add_parser(commands: Any) -> None:
         metavar="K=V,...",
         help="metadata for every task, also passed to its custom_dataset; or a JSON object",
     )
-    failures = parser.add_argument_group("failed requests")
+    _add_failures(parser.add_argument_group("failed requests"))
+    flags.add_executor(parser)
+    flags.add_store(parser)
+    _add_output(parser.add_argument_group("output"))
+    lm_eval.add_accepted(parser)
+    flags.add_code(parser)
+    flags.add_verbosity(parser)
+    parser.set_defaults(execute=execute, parser=parser)
+
+
+def _add_failures(failures: Any) -> None:
     failures.add_argument(
         "--on_error",
         metavar="stop|skip|count",
@@ -104,9 +117,9 @@ def add_parser(commands: Any) -> None:
         type=values.max_failures,
         help="ask nothing further when more than N documents have failed, or more than a share of all below 1",
     )
-    flags.add_executor(parser)
-    flags.add_store(parser)
-    output = parser.add_argument_group("output")
+
+
+def _add_output(output: Any) -> None:
     output.add_argument("--output_path", "-o", metavar="DIR", help="write results (and samples) there; or a .json file")
     output.add_argument("--log_samples", "-s", action="store_true", help="write every document's prompts and responses")
     output.add_argument("--predict_only", "-x", action="store_true", help="collect responses and compute no scores")
@@ -131,10 +144,6 @@ def add_parser(commands: Any) -> None:
     output.add_argument("--show_config", action="store_true", help="print the whole results file before the table")
     output.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
     output.add_argument("--config", "-C", metavar="FILE", help="YAML file of these flags; the command line wins")
-    lm_eval.add_accepted(parser)
-    flags.add_code(parser)
-    flags.add_verbosity(parser)
-    parser.set_defaults(execute=execute, parser=parser)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -143,7 +152,6 @@ def execute(options: argparse.Namespace) -> int:
     from multiform.engine.progress import make_progress
     from multiform.errors import UsageError
     from multiform.evaluation.evaluator import run_evaluation
-    from multiform.evaluation.options import RunOptions
     from multiform.results.export import prepare_output
 
     options = merged(options)
@@ -158,50 +166,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.report:
         prepare_output(Path(options.report).parent)
     with make_progress() as progress:
-        evaluation = run_evaluation(
-            RunOptions(
-                tasks=",".join(tasks),
-                model=model,
-                model_args=flags.model_arguments(options),
-                num_fewshot=options.num_fewshot,
-                limit=options.limit,
-                samples=values.parse_samples(options.samples),
-                choice_order=flags.design(options).choice_order,
-                fewshot_draws=options.fewshot_draws,
-                budget=options.budget,
-                until_ci=options.until_ci,
-                batch_size=options.batch_size,
-                device=options.device,
-                gen_kwargs=flags.gen_kwargs(options),
-                include_path=options.include_path,
-                dataset_mirror=options.dataset_mirror,
-                apply_chat_template=options.apply_chat_template,
-                fewshot_as_multiturn=options.fewshot_as_multiturn,
-                system_instruction=options.system_instruction,
-                perturbation=flags.perturbation(options),
-                keep_description=options.keep_description,
-                seeds=options.seed,
-                bootstrap_iters=options.bootstrap_iters,
-                predict_only=options.predict_only,
-                write_out=options.write_out,
-                confirm_run_unsafe_code=options.confirm_run_unsafe_code,
-                decontamination_corpus=options.decontamination_corpus,
-                metadata=options.metadata,
-                use_cache=flags.use_cache(options),
-                fresh=options.fresh,
-                cache_requests=options.cache_requests or False,
-                plan_only=options.plan,
-                output_path=options.output_path,
-                log_samples=options.log_samples or options.predict_only,
-                on_error=options.on_error,
-                max_failures=options.max_failures,
-                executor=options.executor,
-                ray_address=options.ray_address,
-                workers=options.workers,
-                resources=options.resources,
-                progress=progress,
-            )
-        )
+        evaluation = run_evaluation(_run_options(options, tasks, model, progress))
     results = evaluation.results
     if options.plan:
         print(json.dumps(dict(results.run)) if options.json else results.run["plan"])
@@ -219,6 +184,54 @@ def execute(options: argparse.Namespace) -> int:
     if evaluation.problem is not None:
         raise evaluation.problem
     return 0
+
+
+def _run_options(options: argparse.Namespace, tasks: Sequence[str], model: Any, progress: Progress) -> RunOptions:
+    """What the command line asks of an evaluation."""
+    from multiform.evaluation.options import RunOptions
+
+    return RunOptions(
+        tasks=",".join(tasks),
+        model=model,
+        model_args=flags.model_arguments(options),
+        num_fewshot=options.num_fewshot,
+        limit=options.limit,
+        samples=values.parse_samples(options.samples),
+        choice_order=flags.design(options).choice_order,
+        fewshot_draws=options.fewshot_draws,
+        budget=options.budget,
+        until_ci=options.until_ci,
+        batch_size=options.batch_size,
+        device=options.device,
+        gen_kwargs=flags.gen_kwargs(options),
+        include_path=options.include_path,
+        dataset_mirror=options.dataset_mirror,
+        apply_chat_template=options.apply_chat_template,
+        fewshot_as_multiturn=options.fewshot_as_multiturn,
+        system_instruction=options.system_instruction,
+        perturbation=flags.perturbation(options),
+        keep_description=options.keep_description,
+        seeds=options.seed,
+        bootstrap_iters=options.bootstrap_iters,
+        predict_only=options.predict_only,
+        write_out=options.write_out,
+        confirm_run_unsafe_code=options.confirm_run_unsafe_code,
+        decontamination_corpus=options.decontamination_corpus,
+        metadata=options.metadata,
+        use_cache=flags.use_cache(options),
+        fresh=options.fresh,
+        cache_requests=options.cache_requests or False,
+        plan_only=options.plan,
+        output_path=options.output_path,
+        log_samples=options.log_samples or options.predict_only,
+        on_error=options.on_error,
+        max_failures=options.max_failures,
+        executor=options.executor,
+        ray_address=options.ray_address,
+        workers=options.workers,
+        resources=options.resources,
+        progress=progress,
+    )
 
 
 def _say_the_rest(evaluation: Evaluation, options: argparse.Namespace, report: Path | None) -> None:
