@@ -157,8 +157,7 @@ class Planner:
         length = trial_length(longest, min(self.max_length - 1, most))
         name = self.records.verdict(f"plan of {length}", lambda: self._long_trial(length), otherwise=NONE)
         if name == NONE:
-            window = f"its attention slides over {self.short_length} tokens"
-            self._warn(window if longest > self.short_length else OTHER_RESULTS)
+            self._warn(self._window if longest > self.short_length else OTHER_RESULTS)
             return None
         return Mode[name]
 
@@ -190,9 +189,14 @@ class Planner:
     def warn_about_decoding(self, decoding: Decoding, longest: int) -> None:
         """Say in the log why sequences of up to that many tokens are not decoded together."""
         if decoding is not Decoding.SHARED:
-            too_long = longest > self.support.max_length
-            reason = self.support.reason if too_long else "its attention is of a special kind"
+            reason = self._window if longest > self.short_length else "its attention is of a special kind"
+            if longest > self.support.max_length:
+                reason = self.support.reason
             self._warn(reason, "completions are generated without shared prefixes")
+
+    @property
+    def _window(self) -> str:
+        return f"its attention slides over {self.short_length} tokens"
 
     @cached_property
     def _shares_short_prefixes(self) -> bool:

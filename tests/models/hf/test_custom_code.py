@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -40,8 +41,10 @@ AUTO_MAP = {"AutoConfig": "configuration_own.OwnConfig", "AutoModelForCausalLM":
 
 
 @pytest.fixture
-def folder(tiny: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A Llama model by code of its own, which leaves a file when it runs."""
+def folder(tiny: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A Llama model by code of its own, which leaves a file when it runs; code is imported from a new folder."""
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if not Path(entry, "transformers_modules").is_dir()])
+    _forget_custom_code()
     monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path / "modules"))
     path = Path(shutil.copytree(tiny(), tmp_path / "own"))
     config = json.loads((path / "config.json").read_text())
@@ -49,7 +52,13 @@ def folder(tiny: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.Monkey
     (path / "config.json").write_text(json.dumps(config))
     (path / "configuration_own.py").write_text(CONFIGURATION)
     (path / "modeling_own.py").write_text(MODELING)
-    return path
+    yield path
+    _forget_custom_code()
+
+
+def _forget_custom_code() -> None:
+    for name in [name for name in sys.modules if name.startswith("transformers_modules")]:
+        del sys.modules[name]
 
 
 def test_code_does_not_run_without_consent(folder: Path) -> None:

@@ -16,6 +16,8 @@ from multiform.results.export import to_json
 _SCORES = ("results", "groups", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better", "n-samples")
 _RUN = ("config", "git_hash", "date", "pretty_env_info", "transformers_version", "lm_eval_version", "upper_git_hash",
         "tokenizer_pad_token", "tokenizer_eos_token", "tokenizer_bos_token", "eot_token_id", "max_length")  # fmt: skip
+#: Keys of `config` that lm-eval does not have.
+_OURS = ("samples", "num_fewshot", "generation_config", "arguments", "budget", "server")
 
 
 def whole_results(
@@ -29,7 +31,7 @@ def whole_results(
         config["metadata"] = {key: value for key, value in said.items() if key not in unsaid or unsaid[key] != value}
     last = {"samples": scores.pop("samples")} if samples else {}
     run = {key: made[key] for key in _RUN if key in made}
-    kept = {key: value for key, value in run["config"].items() if key not in ("samples", "num_fewshot")}
+    kept = {key: value for key, value in run["config"].items() if key not in _OURS}
     return {**scores, **run, "config": {**kept, **asked}, **last}
 
 
