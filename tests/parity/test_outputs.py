@@ -17,6 +17,9 @@ import pytest
 
 from multiform import read_results
 from multiform.cli.main import main
+from multiform.report import write_report
+from multiform.results.run_comparison import compare_runs
+from multiform.viewer.runs import Runs
 from tests.parity.tiny_model import save_tiny_model
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
@@ -336,3 +339,14 @@ def test_both_folders_read_back_alike(run: Run) -> None:
     for row, other in zip(theirs.samples(), ours.samples(), strict=True):
         alike = [name for name in columns if row[name] != other[name]]
         assert alike in ([], ["gold"]), (row, other)  # lm-eval does not say which index a text is
+
+
+def test_a_folder_of_lm_eval_opens_in_report_viewer_and_comparison(run: Run) -> None:
+    theirs, ours = (read_results(run.folder / whose) for whose in ("theirs", "ours"))
+    page = write_report([theirs], run.folder / "report.html").read_text(encoding="utf-8")
+    assert "<title>" in page
+    (listed,) = Runs(run.folder / "theirs").listed()
+    assert listed["harness"] == "lm-eval"
+    assert {score["form"] for score in listed["scores"]} == {form.name for form in theirs.forms}
+    for change in compare_runs(theirs, ours):
+        assert change.difference.value == pytest.approx(0, abs=1e-4 * max(1, abs(change.first.value)))
