@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import socket
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 import multiform
 from multiform.errors import UsageError
 from multiform.models.openai import OpenAIChat
 from multiform.requests import Completion, GenerationRequest
+from tests.models.real_server import real_server
 
 pytestmark = [pytest.mark.slow, pytest.mark.bundled]
 
 _SERVE = "import sys; from transformers.cli.transformers import main; sys.exit(main())"
-_READY = 180.0
 QUESTIONS = ["What is 2 + 2?", "Name the capital of France.", "Write one sentence about the sea.", "Count to five."]
 
 
@@ -36,31 +31,13 @@ def served(bundled: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[d
     folder = tmp_path_factory.mktemp("model")
     bundled.model.save_pretrained(folder)
     bundled.encoder.tokenizer.save_pretrained(folder)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-c", _SERVE, "serve", str(folder), "--host", "127.0.0.1", "--port", str(port)]
+
+    def command(port: int) -> list[str]:
+        return [sys.executable, "-c", _SERVE, "serve", str(folder), "--host", "127.0.0.1", "--port", str(port)]
+
     log = tmp_path_factory.mktemp("log") / "server.log"
-    with log.open("w") as out:
-        environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
-        server = subprocess.Popen([*command, "--device", "cpu"], stdout=out, stderr=out, env=environment)
-    try:
-        _wait_for(f"http://127.0.0.1:{port}/health", server, log)
-        yield {"model": str(folder), "base_url": f"http://127.0.0.1:{port}/v1", "num_concurrent": 2}
-    finally:
-        server.terminate()
-        server.wait(timeout=30)
-
-
-def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
-    started = time.monotonic()
-    while time.monotonic() - started < _READY and server.poll() is None:
-        try:
-            if httpx.get(url, timeout=5).status_code == 200:
-                return
-        except httpx.TransportError:
-            time.sleep(0.5)
-    pytest.fail(f"the server did not start: {log.read_text()[-2000:]}")
+    with real_server(lambda port: [*command(port), "--device", "cpu"], log) as url:
+        yield {"model": str(folder), "base_url": f"{url}/v1", "num_concurrent": 2}
 
 
 def test_it_writes_what_the_model_writes_here(served: dict[str, Any], bundled: Any) -> None:
