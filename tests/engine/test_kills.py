@@ -17,7 +17,7 @@ from tests.engine.conftest import Runs
 pytestmark = pytest.mark.process
 
 #: Keys of results that differ between any two runs.
-CHANGING = ("date", "date_iso", "total_evaluation_time_seconds")
+CHANGING = ("date", "date_iso", "total_evaluation_time_seconds", "usage")
 OUTPUT = ("--output_path", "out", "--log_samples", "--limit", "12")
 
 

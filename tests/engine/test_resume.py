@@ -184,7 +184,7 @@ def test_a_local_model_is_not_even_loaded_when_all_is_known(
     assert [done.stdout.splitlines()[-1] for done in ran] == [b"True", torch]
     assert b"8 of 8 responses are cached in" in ran[1].stderr
     first, second = (json.loads(path.read_text()) for path in sorted((tmp_path / "out").rglob("results_*.json")))
-    changing = ("date", "date_iso", "total_evaluation_time_seconds")
+    changing = ("date", "date_iso", "total_evaluation_time_seconds", "usage")
     assert {k: v for k, v in first.items() if k not in changing} == {
         k: v for k, v in second.items() if k not in changing
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -38,7 +39,7 @@ def test_a_chat_template_that_asks_for_too_much_is_refused(text):
     started = time.process_time()
     with pytest.raises(ModelError, match="the chat template asks for too much"):
         chat_template(text).apply_chat_template(MESSAGES)
-    assert time.process_time() - started < 2
+    assert time.process_time() - started < (2 if sys.gettrace() is None else 8)  # counting covered lines takes long
 
 
 def test_an_ordinary_chat_template_is_rendered_by_the_tokenizer():
