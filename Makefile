@@ -1,5 +1,6 @@
 # make demo   evaluate the bundled model on the bundled quiz in every format
 # make test   all tests and checks
+# make coverage  the same, with the lines that no test runs
 # make test-fast  what tests without other processes, real models and lm-eval, in three minutes; TESTS=tests/forms for a part
 # make test-servers  models on servers: a real one on this machine, and 2,000 requests through faults
 # make test-vllm  a real vLLM server (CPU build, in an environment of its own) against the same model in this process
@@ -18,7 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo browser test test-fast test-slow test-servers test-vllm test-ray golden check format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks clean
+.PHONY: help setup demo browser test coverage test-fast test-slow test-servers test-vllm test-ray golden check format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -58,7 +59,11 @@ browser:
 # Two processes, each with the tests of whole files, which share what they set up.
 WORKERS ?= -n 2 --dist loadfile
 test: check browser
-	$(BIN)/pytest -m 'not slow' $(WORKERS) --durations=20 --cov --cov-report=term:skip-covered
+	$(BIN)/pytest -m 'not slow' $(WORKERS) --durations=20
+
+# Counting covered lines doubles the time of many tests.
+coverage: check browser
+	$(BIN)/pytest -m 'not slow' $(WORKERS) --cov --cov-report=term:skip-covered
 
 TESTS ?= tests src
 test-fast: $(BIN)/.dev
