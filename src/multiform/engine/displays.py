@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TextIO
 
@@ -42,7 +43,7 @@ class Ticker:
         self._thread.join()
 
 
-class Display:
+class Display(ABC):
     """A display of a run: it is told what the run does, and looks at its status now and then."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -56,9 +57,9 @@ class Display:
         self.activity = (text.partition("\n")[0], self.clock())
         self.print(text)
 
+    @abstractmethod
     def print(self, text: str) -> None:
         """Show a line that stays."""
-        raise NotImplementedError
 
     def begin(self, requests: int, docs: int) -> None:
         self.message(f"asking {requests:,} requests for {docs:,} documents")
@@ -66,9 +67,11 @@ class Display:
     def watch(self, status: RunStatus) -> None:
         self.status = status
 
-    def answered(self) -> None: ...
+    def answered(self) -> None:
+        return None  # the status knows
 
-    def scored(self, form: str, metric: str, running: float, n: int) -> None: ...
+    def scored(self, form: str, metric: str, running: float, n: int) -> None:
+        return None  # the status knows
 
     def end(self) -> None:
         self.status = None

@@ -37,7 +37,8 @@ def form_entry(form: FormResult, run: int, samples: Sequence[ScoredSample], shor
     metric = form.primary if form.estimates and form.primary in estimates else ""
     name = metric.partition(",")[0]
     scores = [sample_score(sample, name) for sample in samples]
-    flags = [_flags(sample, score) for sample, score in zip(samples, scores, strict=True)]
+    higher = form.higher_is_better.get(name, True)
+    flags = [_flags(sample, wrong=higher and score == 0) for sample, score in zip(samples, scores, strict=True)]
     return {
         **_scores(metric, estimates),
         "run": run,
@@ -49,7 +50,7 @@ def form_entry(form: FormResult, run: int, samples: Sequence[ScoredSample], shor
         "short": short,
         "n": form.n,
         "shots": form.num_fewshot,
-        "higher": form.higher_is_better.get(name, True),
+        "higher": higher,
         "identity": form.identity,
         "overridden": list(form.overridden),
         "config": dict(form.config),
@@ -90,10 +91,10 @@ def sample_score(sample: ScoredSample, metric: str) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def _flags(sample: ScoredSample, score: float | None) -> int:
+def _flags(sample: ScoredSample, *, wrong: bool) -> int:
     written = any(not isinstance(output, LLOutput) for output in sample.outputs)
     return (
-        WRONG * (score == 0)
+        WRONG * wrong
         | UNREADABLE * (written and sample.prediction is None)
         | FAILED * (sample.failure is not None)
         | TRUNCATED * any(getattr(output, "truncated", False) for output in sample.outputs)

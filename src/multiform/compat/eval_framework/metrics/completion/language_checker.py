@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import TYPE_CHECKING
 
 from multiform.compat.eval_framework.exceptions import LogicError
@@ -24,9 +25,9 @@ class _OfLanguage(BaseMetric["Completion"]):
         written, wanted = self.languages(response)
         return [] if written == wanted == "" else self.result(float(written == wanted))
 
+    @abstractmethod
     def languages(self, response: Completion) -> tuple[str, str]:
         """The language that is written, and the one that is asked for."""
-        raise NotImplementedError
 
 
 class LanguageChecker(_OfLanguage):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -29,8 +30,9 @@ class _Rouge(BaseMetric["Completion"]):
     def best(self, written: list[str], truths: list[list[str]]) -> float:
         return max(self.score(written, truth) for truth in truths)
 
+    @abstractmethod
     def score(self, written: list[str], truth: list[str]) -> float:
-        raise NotImplementedError
+        """How well the written words match the true ones."""
 
 
 class ROUGE_1(_Rouge):  # noqa: N801 - eval-framework's name
