@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class _Rouge(BaseMetric["Completion"]):
-    """The highest score of all right answers; 0 for an empty text."""
+    """0 for an empty text, otherwise what the class makes of the words and of all right answers."""
 
     def calculate(self, response: Completion) -> list[MetricResult]:
         if response.error is not None:
@@ -27,6 +27,14 @@ class _Rouge(BaseMetric["Completion"]):
             raise LogicError(f"{self.NAME} needs a right answer, and there is none")
         return self.result(self.best(response.completion.split(), [truth.split() for truth in truths]))
 
+    @abstractmethod
+    def best(self, written: list[str], truths: list[list[str]]) -> float:
+        """The score that the best-matching right answers give."""
+
+
+class _WordMatch(_Rouge):
+    """The highest score of all right answers."""
+
     def best(self, written: list[str], truths: list[list[str]]) -> float:
         return max(self.score(written, truth) for truth in truths)
 
@@ -35,7 +43,7 @@ class _Rouge(BaseMetric["Completion"]):
         """How well the written words match the true ones."""
 
 
-class ROUGE_1(_Rouge):  # noqa: N801 - eval-framework's name
+class ROUGE_1(_WordMatch):  # noqa: N801 - eval-framework's name
     """Of single words."""
 
     NAME = "ROUGE-1"
@@ -44,7 +52,7 @@ class ROUGE_1(_Rouge):  # noqa: N801 - eval-framework's name
         return calculate_f1(truth, written)
 
 
-class ROUGE_2(_Rouge):  # noqa: N801 - eval-framework's name
+class ROUGE_2(_WordMatch):  # noqa: N801 - eval-framework's name
     """Of pairs of words."""
 
     NAME = "ROUGE-2"
@@ -53,7 +61,7 @@ class ROUGE_2(_Rouge):  # noqa: N801 - eval-framework's name
         return calculate_f1(list(pairwise(truth)), list(pairwise(written)))
 
 
-class ROUGE_L(_Rouge):  # noqa: N801 - eval-framework's name
+class ROUGE_L(_WordMatch):  # noqa: N801 - eval-framework's name
     """Of the longest common subsequence of words."""
 
     NAME = "ROUGE-L"
