@@ -50,10 +50,13 @@ PURPOSE = {
     "arguments": "key=value arguments",
     "paths": "the user's cache",
     "calls": "checks of user-defined functions",
+    "execution": "programs that a model writes, in a sandbox",
     "media": "images and audio",
     "registry": "one registry class for everything that has a name",
     "hashing": "short hashes",
     "statistics": "estimates, paired tests, spread, search and stopping",
+    "deadline": "limits of time for templates and regular expressions",
+    "terminal": "control characters made visible",
     "stopping": "how Ctrl-C and SIGTERM end a run",
     "errors": "the tree of exceptions",
 }
@@ -65,15 +68,16 @@ class Package:
 
     name: str
     depth: int
+    purpose: str = ""
     modules: int
     lines: int
 
     def __str__(self) -> str:
         name = "  " * self.depth + self.name
         size = f"{name:18} {self.modules:4} {self.lines:7,}"
-        if self.name not in PURPOSE or self.depth:
+        if not self.purpose:
             return size
-        return f"{size}  {'█' * max(1, round(self.lines / _LINES_A_BLOCK)):21} {PURPOSE[self.name]}"
+        return f"{size}  {'█' * max(1, round(self.lines / _LINES_A_BLOCK)):21} {self.purpose}"
 
 
 def layers() -> list[str]:
@@ -94,7 +98,8 @@ def packages() -> Iterator[Package]:
 def _package(path: Path, depth: int) -> Package:
     files = list(path.rglob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
     lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
-    return Package(name=path.name, depth=depth, modules=len(files), lines=lines)
+    purpose = "" if depth else PURPOSE[path.name]
+    return Package(name=path.name, depth=depth, purpose=purpose, modules=len(files), lines=lines)
 
 
 def drawn() -> str:

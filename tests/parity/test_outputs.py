@@ -350,3 +350,4 @@ def test_a_folder_of_lm_eval_opens_in_report_viewer_and_comparison(run: Run) -> 
     assert {score["form"] for score in listed["scores"]} == {form.name for form in theirs.forms}
     for change in compare_runs(theirs, ours):
         assert change.difference.value == pytest.approx(0, abs=1e-4 * max(1, abs(change.first.value)))
+        assert change.settings == ()

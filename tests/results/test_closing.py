@@ -33,6 +33,15 @@ def test_one_form_has_no_difference_and_results_that_are_not_kept_say_how() -> N
     assert "--output_path results --log_samples" in following
 
 
+def test_forms_that_score_alike_have_no_largest_difference() -> None:
+    results = evaluate(
+        model="dummy", tasks="quiz@mcqa", num_fewshot=2, fewshot_draws=3, limit=10, use_cache=False, progress=False
+    )
+    (comparison,) = results.comparisons
+    assert {mean.value for mean in comparison.means} == {0.3}
+    assert not any("largest difference" in line for line in closing_lines(results))
+
+
 def test_the_report_has_the_numbers_of_the_file_in_a_line(tmp_path: Path) -> None:
     results = evaluate(model="dummy", tasks="quiz@mcqa", limit=2, progress=False, output_path=tmp_path)
     assert results.provenance["usage"]["requests"] == 8

@@ -168,3 +168,21 @@ def test_forms_that_only_one_run_has_are_named(
 def test_a_limit_that_is_no_number_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "a", "b", "--fail_below", "nan"]) == 2
     assert "--fail_below: expected a number, got 'nan'" in capsys.readouterr().err
+
+
+def test_other_shots_and_documents_of_one_run_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = [str(tmp_path / name) for name in ("base", "shots")]
+    for folder, shots, limit in zip(folders, (0, 2), (30, 20), strict=True):
+        options = {"output_path": folder, "log_samples": True, "progress": False}
+        evaluate(model="dummy", tasks="quiz@mcqa", num_fewshot=shots, limit=limit, **options)
+    assert main(["compare", *folders]) == 0
+    said = capsys.readouterr().err.splitlines()
+    assert said == [
+        "quiz@mcqa: not the same in both runs: num_fewshot (0 and 2), prompts",
+        f"quiz@mcqa: over the 20 documents that both have; 10 only in {folders[0]}",
+    ]
+
+
+def test_runs_that_differ_by_the_model_alone_need_no_caution(base: Results, tuned: Results) -> None:
+    for entry in compare_runs(base, tuned):
+        assert (entry.settings, entry.left_out) == ((), (0, 0))

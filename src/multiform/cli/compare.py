@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -72,13 +72,27 @@ def execute(options: argparse.Namespace) -> int:
         print(plain_json({"forms": [asdict(entry) for entry in compared], "failed": names, **alone}))
     else:
         _print(compared, documents=options.documents)
-    for run, names in zip((options.first, options.second), alone.values(), strict=True):
+    runs = (options.first, options.second)
+    for line in dict.fromkeys(line for entry in compared for line in _cautions(entry, runs)):
+        print(line, file=sys.stderr)
+    for run, names in zip(runs, alone.values(), strict=True):
         if names:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             print(f"not compared, as only {run} has it: {', '.join(names[:_NAMED])}{more}", file=sys.stderr)
     for entry in failed:
         print(f"{entry.name}: {entry.gain:+.4f} is below {options.fail_below:+g}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _cautions(entry: FormChange, runs: Sequence[str]) -> Iterator[str]:
+    """What a difference may come from beside the model, and which documents it leaves out."""
+    if entry.settings:
+        yield f"{visible(entry.name)}: not the same in both runs: {', '.join(entry.settings)}"
+    if any(entry.left_out):
+        only = " and ".join(
+            f"{number:,} only in {run}" for number, run in zip(entry.left_out, runs, strict=True) if number
+        )
+        yield f"{visible(entry.name)}: over the {entry.difference.n:,} documents that both have; {only}"
 
 
 def _print(compared: Sequence[FormChange], *, documents: bool) -> None:

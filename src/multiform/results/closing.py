@@ -32,8 +32,9 @@ def closing_lines(results: Results, *, output_path: str | Path | None = None, re
 def _stands_out(results: Results) -> Iterator[str]:
     """The largest difference between two forms, and the form of which the most could not be extracted."""
     pairs = [(comparison, pair) for comparison in results.comparisons for pair in comparison.differences]
-    if pairs:
-        yield _difference(*max(pairs, key=lambda each: abs(each[1].estimate.value)), number=len(pairs))
+    widest = max(pairs, key=lambda each: abs(each[1].estimate.value), default=None)
+    if widest and widest[1].estimate.value:
+        yield _difference(*widest, number=len(pairs))
     shares = [(extraction.missing.value, form.name) for form in results.forms if (extraction := extraction_of(form))]
     share, form = max(shares, default=(0.0, ""))
     if share:

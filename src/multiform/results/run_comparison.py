@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from multiform.errors import DataError, UsageError
@@ -13,6 +13,9 @@ from multiform.results.results import FormResult, Results
 from multiform.statistics.estimates import Estimate, normal_estimate
 from multiform.statistics.paired import holm, paired_difference
 from multiform.statistics.scores import document_scores
+
+#: The fields of a task that scores depend on beside the prompts.
+_SETTINGS = ("generation_kwargs", "repeats", "filter_list", "metric_list")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +34,10 @@ class FormChange:
     p: float | None
     p_holm: float | None
     higher_is_better: bool
+    #: How many documents of the first and of the second run the other one does not have; they are not compared.
+    left_out: tuple[int, int] = (0, 0)
+    #: What else than the model is not the same in both runs, such as "num_fewshot (0 and 5)".
+    settings: tuple[str, ...] = ()
     #: The documents with a higher and with a lower score in the second run.
     raised: tuple[int, ...] = ()
     lowered: tuple[int, ...] = ()
@@ -91,6 +98,7 @@ def _compare(first: FormResult, second: FormResult, metric: str | None) -> FormC
         p=None,
         p_holm=None,
         higher_is_better=first.higher_is_better.get(names[0], True),
+        settings=tuple(_differing_settings(first, second)),
     )
     if not all(scores):
         return common
@@ -111,9 +119,24 @@ def _compare(first: FormResult, second: FormResult, metric: str | None) -> FormC
         difference=difference.estimate,
         paired=True,
         p=difference.p,
+        left_out=(len(scores[0]) - len(shared), len(scores[1]) - len(shared)),
         raised=tuple(doc for doc in shared if scores[1][doc] > scores[0][doc]),
         lowered=tuple(doc for doc in shared if scores[1][doc] < scores[0][doc]),
     )
+
+
+def _differing_settings(first: FormResult, second: FormResult) -> Iterator[str]:
+    """By what else than the model the scores of a form may differ; two formats differ by name already."""
+    if first.num_fewshot != second.num_fewshot:
+        yield f"num_fewshot ({first.num_fewshot} and {second.num_fewshot})"
+    if first.version != second.version:
+        yield f"version of the task ({first.version} and {second.version})"
+    if first.name != second.name:
+        return
+    prompts = {sample.doc_id: sample.sample.prompt for sample in first.samples}
+    if any(prompts.get(sample.doc_id, sample.sample.prompt) != sample.sample.prompt for sample in second.samples):
+        yield "prompts"
+    yield from (key for key in _SETTINGS if first.config.get(key) != second.config.get(key))
 
 
 def _key(form: FormResult, metric: str | None) -> str:

@@ -28,6 +28,7 @@ from multiform.models.servers.schedule import Job, Schedule
 from multiform.models.servers.secrets import Redactor, shown_url, url_secrets
 from multiform.requests import FailedRequest
 from multiform.stopping import stop_requested
+from multiform.terminal import visible
 
 logger = logging.getLogger("multiform")
 
@@ -295,8 +296,8 @@ class Client:
         logger.info("%s: %s; trying again in %.1f s", self.shown, self._clean(str(failed)), wait)
 
     def _clean(self, text: str) -> str:
-        """A message of the server: without secrets and control characters, and not too long."""
-        shown = "".join(letter if letter.isprintable() else "\ufffd" for letter in self._redact(text))
+        """A message of the server on one line: without secrets, control characters made visible, and not too long."""
+        shown = visible(" ".join(self._redact(text).splitlines()))
         return shown if len(shown) <= 500 else shown[:499] + "…"
 
     def _certificates(self) -> ssl.SSLContext | bool:

@@ -239,7 +239,8 @@ def server_root(base_url: str, endpoints: Collection[str], root_path: str) -> ht
     except (httpx.InvalidURL, TypeError, AttributeError) as error:
         raise UsageError("base_url is no URL", hint=hint) from error
     if url.scheme not in ("http", "https") or not url.host:
-        raise UsageError(f"base_url {shorten(url.host or url.path)} is no http or https URL", hint=hint)
+        shown = f"{url.scheme}://{url.host}" if url.scheme else url.path  # without passwords and keys
+        raise UsageError(f"base_url {shorten(shown)} is no http or https URL", hint=hint)
     root = url.path.rstrip("/")
     for known in endpoints:
         root = root.removesuffix(known)
