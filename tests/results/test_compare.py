@@ -70,6 +70,18 @@ class FirstLover(Painter):
         return 0 if shown else gold(question)
 
 
+class Shown(Painter):
+    """Is right or wrong on a question by the colours of the few-shot examples alone."""
+
+    def loglikelihood(self, requests: Sequence[Any]) -> Iterator[Any]:
+        for position, request in enumerate(requests):
+            choice = request.continuation.strip()
+            index = "ABCD".index(choice) if choice in "ABCD" else COLOURS.index(choice)
+            first, *_, question = (int(part.partition(" ")[0]) for part in request.context.split("thing ")[1:])
+            wanted = (gold(question) + first % 2) % 4
+            yield position, LLOutput(-1.0 if index == wanted else -3.0, is_greedy=False)
+
+
 def gold(question: int) -> int:
     return random.Random(question).randrange(4)
 
@@ -108,6 +120,17 @@ def test_a_model_that_is_blind_to_wording_has_no_spread(folder: Path) -> None:
     assert comparison.agreement.value == 1
     assert comparison.variance is not None
     assert comparison.variance.shares["document"] == pytest.approx(1)
+
+
+def test_what_few_shot_examples_change_is_not_taken_for_the_format(folder: Path) -> None:
+    (comparison,) = run(folder, Shown(), num_fewshot=1, fewshot_draws=4).comparisons
+    assert len(comparison.forms) == 8
+    assert comparison.variance is not None
+    shares = comparison.variance.shares
+    assert shares["format"] == pytest.approx(0)
+    assert shares["shots"] > 0.8
+    saved = comparison.to_dict()["variance"]
+    assert (saved["shares"], "forms" in saved) == (shares, False)
 
 
 def test_a_model_that_prefers_the_first_position_is_found_out(folder: Path) -> None:

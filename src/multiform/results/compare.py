@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from multiform.errors import DataError
+from multiform.errors import ConfigError, DataError
+from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.requests import LLOutput
 from multiform.results.comparison import FormComparison
@@ -21,7 +22,7 @@ from multiform.statistics.paired import paired_differences
 from multiform.statistics.position import PositionBias, position_bias
 from multiform.statistics.scores import DocumentScores, document_scores, pooled
 from multiform.statistics.spread import spread_of
-from multiform.statistics.variance import variance_split
+from multiform.statistics.variance import form_variance
 
 #: Metrics that say whether a document is right: forms with different ones of them can be compared.
 _RIGHT_OR_WRONG = ("acc", "acc_norm", "acc_bytes", "acc_tokens", "acc_mutual_info", "acc_norm_full", "exact_match")
@@ -171,13 +172,28 @@ def _comparison(
         means=tuple(means.estimates()),
         differences=tuple(paired_differences(table)),
         spread=spread_of(means) if several else None,
-        variance=variance_split(table.values) if several else None,
+        variance=form_variance(table, *zip(*map(_format_and_draw, names), strict=True)) if several else None,
         rightness=rightness(table) if several and table.binary else None,
         agreement=agreement(table, codes) if known else None,
         kappa=fleiss_kappa(codes) if known else None,
         positions=tuple(map(position_bias_of, samples)) or (None,) * len(names),
         calibrations=tuple(map(calibration_of, samples)) or (None,) * len(names),
     )
+
+
+def _format_and_draw(name: str) -> tuple[str, str]:
+    """The format of a form or group, and which draw of few-shot examples it has.
+
+    >>> _format_and_draw("quiz@mcqa[labels=roman,draw=2]"), _format_and_draw("quiz")
+    (('mcqa[labels=roman]', '2'), ('', '0'))
+    """
+    label = name.partition("@")[2]
+    try:
+        variation = Variation.parse(label)
+    except ConfigError:  # a name that says more than the format, such as that of a run
+        return label, "0"
+    others = {axis: value for axis, value in variation.choices.items() if axis != "draw"}
+    return str(replace(variation, choices=others)), variation.choices.get("draw", "0")
 
 
 def _picked(sample: ScoredSample) -> int | None:

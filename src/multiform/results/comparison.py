@@ -31,8 +31,9 @@ class FormComparison:
     clusters: int
     means: tuple[Estimate, ...]
     differences: tuple[Difference, ...]
-    #: Both are None where there is one form, whose documents are clustered.
+    #: None where there is one form, whose documents are clustered.
     spread: Spread | None
+    #: None where there is one form, and where no format has all draws of few-shot examples.
     variance: VarianceSplit | None
     #: None where scores are not right or wrong.
     rightness: Rightness | None = None
@@ -87,7 +88,7 @@ class FormComparison:
 
     def _across(self) -> dict[str, Any]:
         spread, variance = self.spread, self.variance
-        if spread is None or variance is None or self.best is None or self.worst is None:
+        if spread is None or self.best is None or self.worst is None:
             return {}
         best, worst = (spread.high, spread.low) if self.higher_is_better else (spread.low, spread.high)
         return {
@@ -97,8 +98,13 @@ class FormComparison:
             "median": spread.median,
             "quartiles": [spread.lower_quartile, spread.upper_quartile],
             "interquartile_range": spread.interquartile_range,
-            "variance": {"total": variance.total, "shares": variance.shares},
+            **({} if variance is None else {"variance": self._variance_numbers(variance)}),
         }
+
+    def _variance_numbers(self, variance: VarianceSplit) -> dict[str, Any]:
+        names = [self.forms[index] for index in variance.forms]
+        partial = {} if len(names) == len(self.forms) else {"forms": names}
+        return {"total": variance.total, "shares": variance.shares, **partial}
 
 
 def _numbers(estimate: Estimate) -> dict[str, Any]:
