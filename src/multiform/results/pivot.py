@@ -151,12 +151,17 @@ def _shown_metrics(label: str, entries: Sequence[Sequence[FormResult | GroupResu
     return shown if len(shown) <= _LONGEST_METRIC else f"{shown[: _LONGEST_METRIC - 1]}…"
 
 
+def shown_comparisons(results: Results) -> list[FormComparison]:
+    """The comparisons of the rows: those of groups, and those of tasks that are not folded into one."""
+    shown = {_base(members[0]) for members in _folded(results)}
+    return [comparison for comparison in results.comparisons if comparison.name in shown]
+
+
 def _right_notes(results: Results) -> Iterator[str]:
     """How the forms of each row get single documents right."""
-    folded = {_base(members[0]) for members in _folded(results)}
-    for comparison in results.comparisons:
+    for comparison in shown_comparisons(results):
         right = comparison.rightness
-        if right is not None and comparison.name in folded:
+        if right is not None:
             yield (
                 f"{comparison.name}: right under all forms {right.under_all.value:.3f}, "
                 f"some {right.under_some.value:.3f}, none {right.under_none.value:.3f}; "
