@@ -149,8 +149,10 @@ def test_a_model_that_prefers_the_first_position_is_found_out(folder: Path) -> N
     assert comparison.differences[0].p < 1e-6
 
 
-@pytest.mark.parametrize("by_size", [True, False])
-def test_a_group_is_compared_over_its_subjects_as_it_weighs_them(folder: Path, by_size: bool) -> None:
+@pytest.mark.parametrize(("by_size", "weights"), [(True, (2 / 3, 1 / 3)), (False, (1 / 2, 1 / 2))])
+def test_a_group_is_compared_over_its_subjects_as_it_weighs_them(
+    folder: Path, by_size: bool, weights: tuple[float, float]
+) -> None:
     (folder / "paints.yaml").write_text(GROUP.format(by_size=str(by_size).lower()))
     results = run(folder, FirstLover(), "paints@mcqa+cloze")
     group, *tasks = results.comparisons
@@ -158,6 +160,12 @@ def test_a_group_is_compared_over_its_subjects_as_it_weighs_them(folder: Path, b
     assert [task.name for task in tasks] == ["walls", "cars"]
     for form, mean in zip(group.forms, group.means, strict=True):
         assert mean.value == pytest.approx(results[form]["acc"])
+    assert group.agreement is not None
+    agreements = [task.agreement.value for task in tasks if task.agreement is not None]
+    assert group.agreement.value == pytest.approx(sum(a * w for a, w in zip(agreements, weights, strict=True)))
+    # What is counted over documents needs documents of equal weight.
+    assert [bias is not None and bias.p < 0.001 for bias in group.positions] == [by_size, False]
+    assert all((value is not None) == by_size for value in (*group.calibrations, group.kappa))
 
 
 def test_a_group_is_compared_by_the_metric_that_it_has_a_score_of(folder: Path) -> None:

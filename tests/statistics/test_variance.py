@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -10,7 +12,7 @@ from statsmodels.stats.anova import anova_lm
 
 from multiform.errors import DataError
 from multiform.statistics.scores import document_scores, pooled
-from multiform.statistics.variance import form_variance, variance_split
+from multiform.statistics.variance import VarianceSplit, form_variance, variance_split
 
 
 def test_two_factors_are_solved_from_the_mean_squares_of_statsmodels():
@@ -57,6 +59,12 @@ def test_a_factor_with_one_level_is_refused():
     assert variance_split(np.ones((3, 3))).shares == {"document": 0.0, "format": 0.0, "rest": 0.0}
 
 
+def split_of(*arguments: Any) -> VarianceSplit:
+    split = form_variance(*arguments)
+    assert split is not None
+    return split
+
+
 def simulated(rng, *, documents=100, formats=8, draws=5):
     """Scores with variances of 1 for documents, 0.25 for formats, 0.5 for their own examples and 0.36 for the rest."""
     return (
@@ -75,7 +83,7 @@ def test_draws_of_examples_are_told_from_formats():
         values = simulated(rng).reshape(100, -1)
         order = rng.permutation(len(names))  # whatever the order of the forms is
         formats, draws = zip(*(names[index] for index in order), strict=True)
-        splits.append(form_variance(document_scores(values[:, order]), formats, draws))
+        splits.append(split_of(document_scores(values[:, order]), formats, draws))
     for name, variance in {"document": 1.0, "format": 0.25, "shots": 0.5}.items():
         assert np.mean([split.components[name] for split in splits]) == pytest.approx(variance, rel=0.1)
     assert np.mean([split.rest for split in splits]) == pytest.approx(0.36, rel=0.02)
@@ -85,7 +93,7 @@ def test_draws_of_examples_are_told_from_formats():
 
 def test_one_format_under_several_draws_varies_by_its_examples_alone():
     values = simulated(np.random.default_rng(6), documents=2000, formats=1)[:, 0]
-    split = form_variance(document_scores(values), ["mcqa"] * 5, [str(draw) for draw in range(5)])
+    split = split_of(document_scores(values), ["mcqa"] * 5, [str(draw) for draw in range(5)])
     assert list(split.components) == ["document", "shots"]
     assert split.components["shots"] == pytest.approx(0.5 + 0.36, rel=0.05)
     assert split.rest == 0
@@ -94,7 +102,7 @@ def test_one_format_under_several_draws_varies_by_its_examples_alone():
 def test_formats_that_lack_a_draw_are_left_out():
     values = np.random.default_rng(7).random((30, 5))
     formats, draws = ["mcqa", "mcqa", "cloze", "hybrid", "hybrid"], ["0", "1", "0", "1", "0"]
-    split = form_variance(document_scores(values), formats, draws)
+    split = split_of(document_scores(values), formats, draws)
     assert split.forms == (0, 1, 3, 4)
     assert list(split.components) == ["document", "format", "shots"]
     assert form_variance(document_scores(values[:, :2]), ["mcqa", "cloze"], ["0", "1"]) is None
@@ -107,6 +115,6 @@ def test_subjects_of_a_group_count_by_their_weights():
         large = rng.normal(size=(90, 1)) + np.zeros((1, 4))
         small = rng.normal(size=(30, 1)) + rng.normal(size=(30, 4))
         scores = pooled([document_scores(large), document_scores(small)], [1, 1])
-        splits.append(form_variance(scores, list("abcd"), ["0"] * 4))
+        splits.append(split_of(scores, list("abcd"), ["0"] * 4))
     assert np.mean([split.rest for split in splits]) == pytest.approx(0.5, rel=0.05)
     assert np.mean([split.components["document"] for split in splits]) == pytest.approx(1, rel=0.05)

@@ -302,7 +302,7 @@ def print_results(results: Results, *, as_json: bool, whole: bool = False, style
 
 def _print_stops(results: Results) -> None:
     """Print where a budgeted run stopped, and why."""
-    from multiform.engine.budget import stop_lines
+    from multiform.engine.stops import stop_lines
 
     for line in stop_lines(results.run.get("budget", ())):
         print(line)

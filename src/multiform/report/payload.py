@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from multiform.engine.budget import stop_lines
+from multiform.engine.stops import stop_lines
 from multiform.forms import ScoredSample
 from multiform.report.command import arguments_text, command
 from multiform.report.forms import form_entry, group_entry, primary_samples, short_formats

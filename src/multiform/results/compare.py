@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -122,14 +122,38 @@ def _of_group(groups: Sequence[GroupResult], forms: Sequence[FormResult]) -> Ite
         if len(columns) < 2 or any(set(subjects) != set(tasks) for _, subjects in columns):
             continue
         by_task = [[subjects[task] for _, subjects in columns] for task in tasks]
-        tables = [_table(scored, _common(scored)) for scored in by_task]
-        known = [table for table in tables if table is not None]
-        if len(known) < len(tables):
-            continue
-        table = pooled(known, [part.n if first.weight_by_size else 1 for part in known])
-        scores = [next(iter(group.estimates.values())).value for group, _ in columns]
-        if np.allclose(form_means(table).values, scores):  # else the group has an aggregation of its own
-            yield _comparison(first.path, family, [group.name for group, _ in columns], table, by_task[0])
+        table = _group_table(by_task, weight_by_size=first.weight_by_size)
+        if table is not None and all(_is_mean(group, subjects.values()) for group, subjects in columns):
+            names = [group.name for group, _ in columns]
+            samples = [[s for scored in by_task for s in scored[i].on(_common(scored))] for i in range(len(names))]
+            yield _comparison(first.path, family, names, table, by_task[0], samples)
+
+
+def _group_table(by_task: Sequence[Sequence[_Scored]], *, weight_by_size: bool) -> DocumentScores | None:
+    """The scores of a group's forms on the documents that all of them have, each subject as a sample of its own.
+
+    A run that stopped early may have a single document of a subject. All are then one sample, if they count the same.
+    """
+    tables = [_table(scored, _common(scored)) for scored in by_task]
+    known = [table for table in tables if table is not None]
+    if len(known) == len(tables):
+        return pooled(known, [part.n if weight_by_size else 1 for part in known])
+    if not weight_by_size:
+        return None
+    values, clusters = [], []
+    for scored in by_task:
+        documents = _common(scored)
+        rows, names = _values(scored, documents), _clusters(scored, documents)
+        values += rows
+        clusters += [(scored[0].form.task, name) for name in names or documents]
+    return _scores_or_none(values, clusters)
+
+
+def _is_mean(group: GroupResult, subjects: Collection[_Scored]) -> bool:
+    """Whether the score of a group is the mean of its documents or tasks; it may have an aggregation of its own."""
+    means = [np.mean([sample.values[s.metric] for sample in s.samples.values()]) for s in subjects]
+    weights = [len(s.samples) if group.weight_by_size else 1 for s in subjects]
+    return bool(np.isclose(np.average(means, weights=weights), next(iter(group.estimates.values())).value))
 
 
 def _common(columns: Sequence[_Scored]) -> list[int]:
@@ -139,11 +163,24 @@ def _common(columns: Sequence[_Scored]) -> list[int]:
 
 def _table(columns: Sequence[_Scored], documents: Sequence[int]) -> DocumentScores | None:
     """The scores of a task's forms on these documents; None where they are too few for statistics."""
+    return _scores_or_none(_values(columns, documents), _clusters(columns, documents))
+
+
+def _values(columns: Sequence[_Scored], documents: Sequence[int]) -> list[tuple[Any, ...]]:
+    """A row for each document with its value under each form."""
     values = [[sample.values[scored.metric] for sample in scored.on(documents)] for scored in columns]
+    return list(zip(*values, strict=True))
+
+
+def _clusters(columns: Sequence[_Scored], documents: Sequence[int]) -> list[str] | None:
+    """What documents belong together by; None where they are independent."""
     column = columns[0].form.cluster
-    clusters = None if column is None else [str(sample.doc.get(column)) for sample in columns[0].on(documents)]
+    return None if column is None else [str(sample.doc.get(column)) for sample in columns[0].on(documents)]
+
+
+def _scores_or_none(values: Sequence[Sequence[Any]], clusters: Sequence[Hashable] | None) -> DocumentScores | None:
     try:
-        return document_scores(np.array(values, dtype=np.float64).T, clusters)
+        return document_scores(np.array(values, dtype=np.float64), clusters)
     except DataError:  # fewer than two documents or clusters, or a value that is not a number
         return None
 
@@ -154,14 +191,16 @@ def _comparison(
     names: Sequence[str],
     table: DocumentScores,
     columns: Sequence[_Scored],
-    samples: Sequence[Sequence[ScoredSample]] = (),
+    samples: Sequence[Sequence[ScoredSample]],
 ) -> FormComparison:
-    """The comparison of some forms; `samples` are those of a task's forms, for what its choices say."""
+    """The comparison of some forms, with their samples in the order of the table; `columns` say the metric of each."""
     means = form_means(table)
     metrics = {scored.metric for scored in columns}
     several = len(names) > 1
     codes = np.array([[_choice_code(sample) for sample in column] for column in samples]).T
-    known = several and len(samples) > 0 and bool((codes != MISSING).any(axis=0).all())
+    known = several and bool((codes != MISSING).any(axis=0).all())
+    # What is counted over documents means nothing of a group whose documents have different weights.
+    equal = bool(np.allclose(table.weights, table.weights[0]))
     return FormComparison(
         name=name,
         metric=metrics.pop() if len(metrics) == 1 else family,
@@ -175,9 +214,9 @@ def _comparison(
         variance=form_variance(table, *zip(*map(_format_and_draw, names), strict=True)) if several else None,
         rightness=rightness(table) if several and table.binary else None,
         agreement=agreement(table, codes) if known else None,
-        kappa=fleiss_kappa(codes) if known else None,
-        positions=tuple(map(position_bias_of, samples)) or (None,) * len(names),
-        calibrations=tuple(map(calibration_of, samples)) or (None,) * len(names),
+        kappa=fleiss_kappa(codes) if known and equal else None,
+        positions=tuple(position_bias_of(column) if equal else None for column in samples),
+        calibrations=tuple(calibration_of(column) if equal else None for column in samples),
     )
 
 

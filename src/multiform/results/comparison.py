@@ -37,10 +37,11 @@ class FormComparison:
     variance: VarianceSplit | None
     #: None where scores are not right or wrong.
     rightness: Rightness | None = None
-    #: How often two forms lead to the same prediction, and Fleiss' kappa; None where predictions are not choices.
+    #: How often two forms lead to the same prediction, and Fleiss' kappa; None where predictions are not choices, and
+    #: kappa also where the documents of a group have different weights.
     agreement: Estimate | None = None
     kappa: float | None = None
-    #: Of each form that ranks choices, or None.
+    #: Of each form that ranks choices, or None; of no form of a group whose documents have different weights.
     positions: tuple[PositionBias | None, ...] = ()
     calibrations: tuple[Calibration | None, ...] = ()
 
@@ -77,7 +78,7 @@ class FormComparison:
                 "flip_rate": _numbers(self.rightness.flip_rate),
             }
         if self.agreement is not None:
-            result["agreement"] = {**_numbers(self.agreement), "kappa": self.kappa}
+            result["agreement"] = {**_numbers(self.agreement), **({} if self.kappa is None else {"kappa": self.kappa})}
         result["position_bias"] = {
             name: _position_numbers(bias) for name, bias in zip(names, self.positions, strict=True) if bias
         }

@@ -126,5 +126,4 @@ def _mean(array: Array, axis: int, weights: Array) -> Array:
 def _component(subset: tuple[int, ...], squares: Mapping[tuple[int, ...], float], left: Sequence[float]) -> float:
     """The variance of one effect: its mean square less what interactions with other factors add to it."""
     around = {other: set(other) - set(subset) for other in squares if set(subset) <= set(other)}
-    signed = {other: (-1) ** len(more) * math.prod(left[axis] for axis in more) for other, more in around.items()}
-    return sum(squares[other] * sign for other, sign in signed.items())
+    return math.fsum(squares[other] * math.prod(-left[axis] for axis in more) for other, more in around.items())
