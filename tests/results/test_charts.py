@@ -40,7 +40,7 @@ def drawn_rows(chart: dict[str, Any], column: str) -> list[dict[str, Any]]:
     parts: list[dict[str, Any]] = [chart]
     while parts:
         part = parts.pop(0)
-        rows = part.get("data", {}).get("values", [])
+        rows: list[dict[str, Any]] = part.get("data", {}).get("values", [])
         if rows and column in rows[0]:
             return rows
         parts += part.get("layer", [])

@@ -14,6 +14,7 @@ from multiform.cli import values
 from multiform.terminal import visible
 
 if TYPE_CHECKING:
+    from multiform.results import Results
     from multiform.results.run_comparison import FormChange
 
 _COLUMNS = ("Form", "Metric", "A", "B", "B − A", "95 % interval", "p", "n", "up", "down")
@@ -26,6 +27,9 @@ examples:
 """
 #: How many numbers of changed documents are listed.
 _LISTED = 40
+#: Groups of more forms have those left out of the table whose p value is not below this.
+_FOLDED = 12
+_ALPHA = 0.05
 #: How many forms that only one run has are named.
 _NAMED = 3
 
@@ -59,19 +63,26 @@ def execute(options: argparse.Namespace) -> int:
     """Print the differences; the exit code is 1 where one is below the limit."""
     from multiform.results.export import plain_json
     from multiform.results.read import read_results
-    from multiform.results.run_comparison import compare_runs, only_in
+    from multiform.results.run_comparison import compare_groups, compare_runs, only_in
 
     first, second = read_results(options.first), read_results(options.second)
     compared = compare_runs(first, second, metric=options.metric)
+    groups = compare_groups(first, second, metric=options.metric)
     limit = options.fail_below
     # A score that is not a number is not at the limit or above it, either.
-    failed = [] if limit is None else [entry for entry in compared if not entry.gain >= limit]
+    failed = [] if limit is None else [entry for entry in (*groups, *compared) if not entry.gain >= limit]
     alone = {"only_in_first": only_in(first, second), "only_in_second": only_in(second, first)}
     if options.json:
         names = [entry.name for entry in failed]
-        print(plain_json({"forms": [asdict(entry) for entry in compared], "failed": names, **alone}))
+        entries = {"forms": [asdict(entry) for entry in compared], "groups": [asdict(entry) for entry in groups]}
+        print(plain_json({**entries, "failed": names, **alone}))
     else:
-        _print(compared, documents=options.documents)
+        folded = _folded(first, compared, groups)
+        shown = [entry for entry in compared if entry.name not in folded or entry in failed]
+        _print([*groups, *shown], documents=options.documents)
+        if len(shown) < len(compared):
+            what = f"{len(compared) - len(shown)} forms of the groups are not listed, as no difference is significant"
+            print(f"{what}; --json has them")
     for run, names in zip((options.first, options.second), alone.values(), strict=True):
         if names:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
@@ -79,6 +90,13 @@ def execute(options: argparse.Namespace) -> int:
     for entry in failed:
         print(f"{entry.name}: {entry.gain:+.4f} is below {options.fail_below:+g}", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _folded(first: Results, compared: Sequence[FormChange], groups: Sequence[FormChange]) -> set[str]:
+    """The forms of large groups that are left out of the table, as their groups are in it: those of no significance."""
+    large = [group for group in first.groups if len(group.forms) > _FOLDED and group.name in {g.name for g in groups}]
+    inside = {name for group in large for name in group.forms}
+    return {entry.name for entry in compared if entry.name in inside and not (entry.p_holm or 0.0) < _ALPHA}
 
 
 def _print(compared: Sequence[FormChange], *, documents: bool) -> None:

@@ -77,7 +77,7 @@ class Charts:
     def differences(self) -> Chart:
         """The paired differences between the forms of each task or group, with 95 % intervals; of many, the largest."""
         alt = _altair()
-        rows = [
+        rows: list[dict[str, Any]] = [
             {
                 "pair": f"{comparison.forms[pair.first]} − {comparison.forms[pair.second]}",
                 "task": comparison.name,

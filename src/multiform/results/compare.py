@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,6 +80,19 @@ def metric_family(form: FormResult, key: str | None = None) -> str | None:
     return _Scored.of(form, key).family(form.estimates[key])
 
 
+def is_mean(group: GroupResult, forms: Sequence[FormResult], key: str | None = None) -> bool:
+    """Whether a group's first score, or that of `key`, is the mean of its documents or tasks.
+
+    It may have an aggregation of its own, and scores of forms may be no means.
+    """
+    key = next(iter(group.estimates)) if key is None else key
+    if any(key not in form.estimates or metric_family(form, key) is None for form in forms):
+        return False
+    weights = [form.estimates[key].n if group.weight_by_size else 1 for form in forms]
+    mean = np.average([form.estimates[key].value for form in forms], weights=weights)
+    return bool(np.isclose(mean, group.estimates[key].value))
+
+
 def can_be_compared(metric: str, other: str) -> bool:
     """Whether a difference of two metrics means something: they are the same, or both say right or wrong."""
     return metric == other or {metric, other} <= set(_RIGHT_OR_WRONG)
@@ -123,7 +136,7 @@ def _of_group(groups: Sequence[GroupResult], forms: Sequence[FormResult]) -> Ite
             continue
         by_task = [[subjects[task] for _, subjects in columns] for task in tasks]
         table = _group_table(by_task, weight_by_size=first.weight_by_size)
-        if table is not None and all(_is_mean(group, subjects.values()) for group, subjects in columns):
+        if table is not None and all(is_mean(group, [s.form for s in scored.values()]) for group, scored in columns):
             names = [group.name for group, _ in columns]
             samples = [[s for scored in by_task for s in scored[i].on(_common(scored))] for i in range(len(names))]
             yield _comparison(first.path, family, names, table, by_task[0], samples)
@@ -147,13 +160,6 @@ def _group_table(by_task: Sequence[Sequence[_Scored]], *, weight_by_size: bool) 
         values += rows
         clusters += [(scored[0].form.task, name) for name in names or documents]
     return _scores_or_none(values, clusters)
-
-
-def _is_mean(group: GroupResult, subjects: Collection[_Scored]) -> bool:
-    """Whether the score of a group is the mean of its documents or tasks; it may have an aggregation of its own."""
-    means = [np.mean([sample.values[s.metric] for sample in s.samples.values()]) for s in subjects]
-    weights = [len(s.samples) if group.weight_by_size else 1 for s in subjects]
-    return bool(np.isclose(np.average(means, weights=weights), next(iter(group.estimates.values())).value))
 
 
 def _common(columns: Sequence[_Scored]) -> list[int]:
