@@ -100,6 +100,8 @@ def test_a_form_stops_when_its_interval_is_narrow_enough(many):
         assert high - low <= 0.2 + 1e-9
         assert low <= form.estimates[form.primary].value <= high
     assert "narrow enough" in middle["why"]
+    shared = f"many: best minus worst is over the {extreme['evaluated']} documents that all forms have"
+    assert shared in " ".join(results.table().split())
 
 
 def test_an_interval_that_stays_wide_takes_all_documents_and_says_so(many):

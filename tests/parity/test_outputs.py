@@ -132,7 +132,7 @@ CHAT = ["--apply_chat_template", "--system_instruction", "Be brief.", "--num_few
 #: Keys that lm-eval does not have.
 OURS = [
     *("intervals", "forms", "status", "failures", "date_iso", "multiform_version", "model_identity", "usage"),
-    *("config/num_fewshot", "config/generation_config", "config/arguments"),
+    *("config/num_fewshot", "config/generation_config", "config/arguments", "weight_by_size"),
 ]
 #: Keys of a samples file that lm-eval does not have; they come after all of its own.
 OURS_IN_SAMPLES = [

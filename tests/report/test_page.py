@@ -11,6 +11,7 @@ import pytest
 
 from multiform import Results, evaluate, read_results
 from multiform.engine.failures import FailedDoc
+from multiform.formats.variation import Variation
 from multiform.report import write_report
 from multiform.requests import Completion
 
@@ -226,10 +227,21 @@ def test_charts_number_variations_and_a_legend_has_their_names(open_page: Callab
     numbered = [f"mcqa [{number}]" for number in range(1, 11)]
     names = page.locator("#scores svg").first.locator("text[text-anchor=end]").all_text_contents()
     assert [name.partition("mcqa[")[0] for name in names] == [f"{number}{number}" for number in numbered]
-    assert page.locator(".legend th").all_inner_texts() == numbered
-    assert all(name.startswith("mcqa[") for name in page.locator(".legend td").all_inner_texts())
+    assert page.locator(".legend tbody th").all_inner_texts() == numbered
+    assert all(name.startswith("mcqa[") for name in page.locator(".legend td.name").all_inner_texts())
     pairs = page.locator("#differences svg").first.locator("text[text-anchor=end]").all_text_contents()
     assert len(set(pairs)) == len(pairs)
+
+
+def test_the_legend_says_what_each_variation_changes(open_page: Callable[..., Any], variations: str) -> None:
+    page = open_page(variations)
+    _, *axes, _ = (text.split("\n") for text in page.locator(".legend thead th").all_inner_texts())
+    assert ["labels", "kind of labels"] in axes
+    for row in page.locator(".legend tbody tr").all():
+        *values, name = row.locator("td").all_inner_texts()
+        assert len(values) == len(axes)
+        chosen = {axis: value for (axis, _), value in zip(axes, values, strict=True) if value != "·"}
+        assert chosen == dict(Variation.parse(name).choices)
 
 
 def test_long_names_fit_a_phone(open_page: Callable[..., Any], variations: str) -> None:

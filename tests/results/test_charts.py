@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,30 @@ def test_a_chart_holds_the_numbers_of_the_results(results: Results) -> None:
     values = results.chart.scores().to_dict(validate=False)
     datasets = [str(part) for part in values["datasets"].values()] if "datasets" in values else [str(values)]
     assert any(str(results["quiz@mcqa"]["acc"]) in text for text in datasets)
+
+
+def drawn_rows(chart: dict[str, Any], column: str) -> list[dict[str, Any]]:
+    """The rows of the first data in a chart that have the column."""
+    parts: list[dict[str, Any]] = [chart]
+    while parts:
+        part = parts.pop(0)
+        rows: list[dict[str, Any]] = part.get("data", {}).get("values", [])
+        if rows and column in rows[0]:
+            return rows
+        parts += part.get("layer", [])
+    raise AssertionError(f"nothing has a column {column}")
+
+
+def test_of_many_differences_the_largest_are_drawn_and_the_chart_says_so(tmp_path: Path) -> None:
+    results = evaluate(model="dummy", tasks="quiz@mcqa~16", limit=20, progress=False, use_cache=False)
+    (comparison,) = results.comparisons
+    assert len(comparison.differences) == 120
+    chart = results.chart.differences().to_dict(validate=False)
+    assert chart["title"] == "the 60 largest of 120 differences"
+    drawn = [row["difference"] for row in drawn_rows(chart, "difference")]
+    every = sorted((abs(pair.estimate.value) for pair in comparison.differences), reverse=True)
+    assert sorted(map(abs, drawn), reverse=True) == every[:60]
+    assert "60 largest of 120" in save_chart(results, "differences", tmp_path / "d.svg").read_text()
 
 
 def test_pictures_are_written_as_their_names_say(results: Results, tmp_path: Path) -> None:
@@ -68,3 +93,20 @@ def test_charts_cut_no_name_of_a_variation(name: str, tmp_path: Path) -> None:
     picture = html.unescape(save_chart(results, name, tmp_path / "chart.svg").read_text())
     assert "…</text>" not in picture
     assert all(f"{form.format_label}" in picture for form in results.forms)
+
+
+def test_the_flips_of_a_group_are_those_of_all_its_tasks(tmp_path: Path) -> None:
+    for name in ("left", "right"):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"task: {name}\ndataset_path: rows.jsonl\ntest_split: train\n"
+            "doc_to_text: q\ndoc_to_choice: c\ndoc_to_target: a\nmetric_list: [{metric: acc}]\n"
+        )
+    rows = "".join(f'{{"q": "What is {n}?", "c": ["one", "two"], "a": 0}}\n' for n in range(12))
+    (tmp_path / "rows.jsonl").write_text(rows)
+    (tmp_path / "both.yaml").write_text("group: both\ntask: [left, right]\naggregate_metric_list: {metric: acc}\n")
+    results = evaluate(model="dummy", tasks="both@mcqa+cloze", include_path=tmp_path, progress=False, use_cache=False)
+    group = results.comparisons[0]
+    assert group.rightness is not None
+    cells = drawn_rows(results.chart.flips().to_dict(validate=False), "flips")
+    assert {cell["form"] for cell in cells} == {"both@mcqa", "both@cloze"}
+    assert all(cell["flips"] == pytest.approx(group.rightness.flip_rate.value) for cell in cells)

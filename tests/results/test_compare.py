@@ -70,6 +70,18 @@ class FirstLover(Painter):
         return 0 if shown else gold(question)
 
 
+class Shown(Painter):
+    """Is right or wrong on a question by the colours of the few-shot examples alone."""
+
+    def loglikelihood(self, requests: Sequence[Any]) -> Iterator[Any]:
+        for position, request in enumerate(requests):
+            choice = request.continuation.strip()
+            index = "ABCD".index(choice) if choice in "ABCD" else COLOURS.index(choice)
+            first, *_, question = (int(part.partition(" ")[0]) for part in request.context.split("thing ")[1:])
+            wanted = (gold(question) + first % 2) % 4
+            yield position, LLOutput(-1.0 if index == wanted else -3.0, is_greedy=False)
+
+
 def gold(question: int) -> int:
     return random.Random(question).randrange(4)
 
@@ -110,6 +122,17 @@ def test_a_model_that_is_blind_to_wording_has_no_spread(folder: Path) -> None:
     assert comparison.variance.shares["document"] == pytest.approx(1)
 
 
+def test_what_few_shot_examples_change_is_not_taken_for_the_format(folder: Path) -> None:
+    (comparison,) = run(folder, Shown(), num_fewshot=1, fewshot_draws=4).comparisons
+    assert len(comparison.forms) == 8
+    assert comparison.variance is not None
+    shares = comparison.variance.shares
+    assert shares["format"] == pytest.approx(0)
+    assert shares["shots"] > 0.8
+    saved = comparison.to_dict()["variance"]
+    assert (saved["shares"], "forms" in saved) == (shares, False)
+
+
 def test_a_model_that_prefers_the_first_position_is_found_out(folder: Path) -> None:
     (comparison,) = run(folder, FirstLover()).comparisons
     labelled, spelled = comparison.positions
@@ -126,8 +149,10 @@ def test_a_model_that_prefers_the_first_position_is_found_out(folder: Path) -> N
     assert comparison.differences[0].p < 1e-6
 
 
-@pytest.mark.parametrize("by_size", [True, False])
-def test_a_group_is_compared_over_its_subjects_as_it_weighs_them(folder: Path, by_size: bool) -> None:
+@pytest.mark.parametrize(("by_size", "weights"), [(True, (2 / 3, 1 / 3)), (False, (1 / 2, 1 / 2))])
+def test_a_group_is_compared_over_its_subjects_as_it_weighs_them(
+    folder: Path, by_size: bool, weights: tuple[float, float]
+) -> None:
     (folder / "paints.yaml").write_text(GROUP.format(by_size=str(by_size).lower()))
     results = run(folder, FirstLover(), "paints@mcqa+cloze")
     group, *tasks = results.comparisons
@@ -135,6 +160,12 @@ def test_a_group_is_compared_over_its_subjects_as_it_weighs_them(folder: Path, b
     assert [task.name for task in tasks] == ["walls", "cars"]
     for form, mean in zip(group.forms, group.means, strict=True):
         assert mean.value == pytest.approx(results[form]["acc"])
+    assert group.agreement is not None
+    agreements = [task.agreement.value for task in tasks if task.agreement is not None]
+    assert group.agreement.value == pytest.approx(sum(a * w for a, w in zip(agreements, weights, strict=True)))
+    # What is counted over documents needs documents of equal weight.
+    assert [bias is not None and bias.p < 0.001 for bias in group.positions] == [by_size, False]
+    assert all((value is not None) == by_size for value in (*group.calibrations, group.kappa))
 
 
 def test_a_group_is_compared_by_the_metric_that_it_has_a_score_of(folder: Path) -> None:

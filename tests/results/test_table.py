@@ -62,6 +62,14 @@ def test_any_number_of_forms_fits_the_width_with_every_score(renamed, number: in
     assert all(label in text.replace("\n", "") for label in labels)
 
 
+def test_a_table_is_not_split_where_it_just_fits(renamed) -> None:
+    results = renamed([("quiz", label) for label in ("mcqa", "cloze", "hybrid")])
+    text = results.table("pivot", width=1000)
+    width = max(len(line) for line in text.splitlines()[:5])
+    assert results.table("pivot", width=width).count("Task") == 1
+    assert results.table("pivot", width=width - 1).count("Task") == 2
+
+
 def test_subjects_are_folded_into_their_group(renamed) -> None:
     subjects = [f"subject_{i}" for i in range(57)]
     results = renamed([(subject, label) for label in ("mcqa", "cloze", "hybrid") for subject in subjects])

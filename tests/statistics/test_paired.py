@@ -18,6 +18,7 @@ from multiform.statistics.paired import (
     sign_flip_test,
 )
 from multiform.statistics.scores import document_scores, pooled
+from multiform.statistics.spread import spread_of
 from tests.statistics.simulated import forms
 
 
@@ -128,3 +129,10 @@ def test_holm_bounds_the_probability_of_any_false_finding():
         for _ in range(runs)
     ]
     assert np.mean(any_found) <= 0.06
+
+
+def test_a_difference_of_rates_is_never_more_than_one():
+    (pair,) = paired_differences(document_scores([[1, 0]] * 4 + [[1, 1]]))
+    assert pair.estimate.value == pytest.approx(0.8)
+    assert pair.estimate.high == 1.0
+    assert spread_of(form_means(document_scores([[1, 0]] * 4 + [[1, 1]]))).spread.high == 1.0

@@ -14,6 +14,7 @@ from multiform.cli import values
 from multiform.terminal import visible
 
 if TYPE_CHECKING:
+    from multiform.results import Results
     from multiform.results.run_comparison import FormChange
 
 _COLUMNS = ("Form", "Metric", "A", "B", "B − A", "95 % interval", "p", "n", "up", "down")
@@ -26,6 +27,9 @@ examples:
 """
 #: How many numbers of changed documents are listed.
 _LISTED = 40
+#: Groups of more forms have those left out of the table whose p value is not below this.
+_FOLDED = 12
+_ALPHA = 0.05
 #: How many forms that only one run has are named.
 _NAMED = 3
 
@@ -59,40 +63,64 @@ def execute(options: argparse.Namespace) -> int:
     """Print the differences; the exit code is 1 where one is below the limit."""
     from multiform.results.export import plain_json
     from multiform.results.read import read_results
-    from multiform.results.run_comparison import compare_runs, only_in
+    from multiform.results.run_comparison import compare_groups, compare_runs, only_in
 
     first, second = read_results(options.first), read_results(options.second)
     compared = compare_runs(first, second, metric=options.metric)
+    groups = compare_groups(first, second, metric=options.metric)
     limit = options.fail_below
     # A score that is not a number is not at the limit or above it, either.
-    failed = [] if limit is None else [entry for entry in compared if not entry.gain >= limit]
+    failed = [] if limit is None else [entry for entry in (*groups, *compared) if not entry.gain >= limit]
     alone = {"only_in_first": only_in(first, second), "only_in_second": only_in(second, first)}
     if options.json:
         names = [entry.name for entry in failed]
-        print(plain_json({"forms": [asdict(entry) for entry in compared], "failed": names, **alone}))
+        entries = {"forms": [asdict(entry) for entry in compared], "groups": [asdict(entry) for entry in groups]}
+        print(plain_json({**entries, "failed": names, **alone}))
     else:
-        _print(compared, documents=options.documents)
+        folded = _folded(first, compared, groups)
+        shown = [entry for entry in compared if entry.name not in folded or entry in failed]
+        _print([*groups, *shown], documents=options.documents)
+        if len(shown) < len(compared):
+            what = f"{len(compared) - len(shown)} forms of the groups are not listed, as no difference is significant"
+            print(f"{what}; --json has them")
     runs = (options.first, options.second)
-    for line in dict.fromkeys(line for entry in compared for line in _cautions(entry, runs)):
+    for line in _cautions(compared, runs):
         print(line, file=sys.stderr)
     for run, names in zip(runs, alone.values(), strict=True):
         if names:
-            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-            print(f"not compared, as only {run} has it: {', '.join(names[:_NAMED])}{more}", file=sys.stderr)
+            print(f"not compared, as only {run} has it: {_listed(names)}", file=sys.stderr)
     for entry in failed:
         print(f"{entry.name}: {entry.gain:+.4f} is below {options.fail_below:+g}", file=sys.stderr)
     return 1 if failed else 0
 
 
-def _cautions(entry: FormChange, runs: Sequence[str]) -> Iterator[str]:
-    """What a difference may come from beside the model, and which documents it leaves out."""
-    if entry.settings:
-        yield f"{visible(entry.name)}: not the same in both runs: {', '.join(entry.settings)}"
-    if any(entry.left_out):
-        only = " and ".join(
-            f"{number:,} only in {run}" for number, run in zip(entry.left_out, runs, strict=True) if number
-        )
-        yield f"{visible(entry.name)}: over the {entry.difference.n:,} documents that both have; {only}"
+def _cautions(compared: Sequence[FormChange], runs: Sequence[str]) -> Iterator[str]:
+    """What differences may come from beside the model, and which documents they leave out."""
+    by_settings: dict[tuple[str, ...], list[str]] = {}
+    for entry in compared:
+        by_settings.setdefault(entry.settings, []).append(entry.name)
+    for settings, names in by_settings.items():
+        if settings:
+            yield f"{_listed(names)}: not the same in both runs: {', '.join(settings)}"
+    partial = [entry for entry in compared if any(entry.left_out)]
+    if partial:
+        left_out = [sum(counts) for counts in zip(*(entry.left_out for entry in partial), strict=True)]
+        only = " and ".join(f"{number:,} only in {run}" for number, run in zip(left_out, runs, strict=True) if number)
+        shared = sum(entry.difference.n for entry in partial)
+        yield f"{_listed([entry.name for entry in partial])}: over the {shared:,} documents that both have; {only}"
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return visible(", ".join(names[:_NAMED])) + more
+
+
+def _folded(first: Results, compared: Sequence[FormChange], groups: Sequence[FormChange]) -> set[str]:
+    """The forms of large groups that are left out of the table, as their groups are in it: those of no significance."""
+    large = [group for group in first.groups if len(group.forms) > _FOLDED and group.name in {g.name for g in groups}]
+    inside = {name for group in large for name in group.forms}
+    return {entry.name for entry in compared if entry.name in inside and not (entry.p_holm or 0.0) < _ALPHA}
 
 
 def _print(compared: Sequence[FormChange], *, documents: bool) -> None:

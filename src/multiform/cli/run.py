@@ -33,6 +33,9 @@ A task may be followed by @ and a format, several formats joined by +, or @all. 
 mcqa, @mcqa[labels=roman,wrap=(x)] for one of them.
 """
 
+#: How many files of samples are listed one by one.
+_LISTED_FILES = 6
+
 
 def add_parser(commands: Any) -> None:
     """Add the command to the command line."""
@@ -240,7 +243,7 @@ def _say_the_rest(evaluation: Evaluation, options: argparse.Namespace, report: P
 
     sys.stdout.flush()  # the table comes first, where both go to one place
     written = [*evaluation.files, *([report] if report is not None else [])]
-    lines = [f"wrote {path}" for path in written]
+    lines = _written_lines(written)
     if evaluation.problem is None and evaluation.results.forms:
         lines += closing_lines(evaluation.results, output_path=options.output_path, report=report)
     width = shutil.get_terminal_size().columns if sys.stderr.isatty() else sys.maxsize
@@ -248,6 +251,15 @@ def _say_the_rest(evaluation: Evaluation, options: argparse.Namespace, report: P
         # A number, name or path is not split at the edge of a terminal.
         wrapped = textwrap.fill(visible(line), width, break_long_words=False, break_on_hyphens=False)
         print(wrapped, file=sys.stderr)
+
+
+def _written_lines(paths: Sequence[Path]) -> list[str]:
+    """What was written: a line for each file, and one for the samples of many forms."""
+    samples = [path for path in paths if path.name.startswith("samples_")]
+    if len(samples) <= _LISTED_FILES:
+        return [f"wrote {path}" for path in paths]
+    others = [f"wrote {path}" for path in paths if path not in samples]
+    return [*others, f"wrote {samples[0].parent / 'samples_*.jsonl'}: the samples of {len(samples)} forms"]
 
 
 def _tasks(options: argparse.Namespace) -> list[str]:
@@ -290,7 +302,7 @@ def print_results(results: Results, *, as_json: bool, whole: bool = False, style
 
 def _print_stops(results: Results) -> None:
     """Print where a budgeted run stopped, and why."""
-    from multiform.engine.budget import stop_lines
+    from multiform.engine.stops import stop_lines
 
     for line in stop_lines(results.run.get("budget", ())):
         print(line)

@@ -41,6 +41,10 @@ class RunStatus:
     by the length of requests elsewhere. `clock` says the seconds; loading the model and planning came before.
     """
 
+    #: What is counted, and how the number of all is introduced.
+    unit = "requests"
+    of = "of"
+
     def __init__(
         self,
         requests: Sequence[Request],
@@ -107,6 +111,28 @@ class RunStatus:
                 return None
             return TimeLeft(seconds=self.elapsed / self._size_done * (self._size - self._size_done))
         return _time_left(workload, usage)
+
+
+class EvaluationStatus(RunStatus):
+    """How far a run has come that asks in rounds: by evaluations, of which there may be fewer in the end."""
+
+    unit = "evaluations"
+    of = "of at most"
+
+    def __init__(self, evaluations: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__((), clock=clock)
+        self.requests = evaluations
+
+    @property
+    def share(self) -> float:
+        return min(1.0, self.answered / max(1, self.requests))
+
+    @property
+    def time_left(self) -> TimeLeft | None:
+        if not self.answered:
+            return None
+        left = max(0, self.requests - self.answered)
+        return TimeLeft(seconds=self.elapsed / self.answered * left, bound="at most")
 
 
 def _time_left(workload: Workload, usage: Usage) -> TimeLeft | None:

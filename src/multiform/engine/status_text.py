@@ -41,11 +41,11 @@ def time_words(status: RunStatus) -> str:
 
 
 def count_words(status: RunStatus) -> list[str]:
-    """Requests, tokens and speed."""
-    words = [f"{status.answered:,} of {status.requests:,} requests"]
+    """Requests (or evaluations), tokens and speed."""
+    words = [f"{status.answered:,} {status.of} {status.requests:,} {status.unit}"]
     elapsed = max(status.elapsed, 1e-3)
     if status.tokens is None:
-        return [*words, f"{status.answered / elapsed:,.1f} requests/s"]
+        return [*words, f"{status.answered / elapsed:,.1f} {status.unit}/s"]
     done, total = status.tokens
     return [*words, f"{count(done)} of {count(total)} tokens", f"{count(done / elapsed)} tokens/s"]
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from multiform.catalog import Group
-from multiform.engine.budget import TaskStops
 from multiform.engine.failures import described
 from multiform.engine.run import PendingSample, RunOutcome
+from multiform.engine.stops import TaskStops
 from multiform.engine.store import Store
 from multiform.errors import IncompleteRunError, MultiformError, RunInterrupted
 from multiform.evaluation.options import RunOptions

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
@@ -13,13 +13,13 @@ from typing import Any, TypeAlias
 
 from multiform.catalog import BaseTask, Group
 from multiform.config import TaskConfig
-from multiform.engine.budget import TaskStops, check_budget, run_budgeted
+from multiform.engine.budget import check_budget, run_budgeted
 from multiform.engine.checks import check_model_fits
-from multiform.engine.executors import Executor
+from multiform.engine.contests import Contest, contests
 from multiform.engine.failures import OnError
 from multiform.engine.forecast import check_clusters, detectable_differences
 from multiform.engine.hosts import Host, chosen_host
-from multiform.engine.progress import Progress, Silent, chosen_progress
+from multiform.engine.progress import Progress, chosen_progress
 from multiform.engine.run import (
     PendingSample,
     RequestCaching,
@@ -38,7 +38,8 @@ from multiform.engine.setup import (
     check_samples,
     load_tasks,
 )
-from multiform.engine.store import Store, chosen_store
+from multiform.engine.stops import TaskStops
+from multiform.engine.store import chosen_store
 from multiform.evaluation.ending import Evaluation, ended, how_to_go_on, interrupts_say, journal_of, recorded
 from multiform.evaluation.options import RunOptions
 from multiform.forms import Task
@@ -46,7 +47,6 @@ from multiform.forms.request_cache import delete_requests
 from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary, unsilenced
 from multiform.models import Model
 from multiform.results import Results
-from multiform.results.journal import Journal
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
 
@@ -111,8 +111,8 @@ def evaluate(
     `choice_order` has every form with choices run in another order of them: "shuffle:SEED", "cyclic" for a form of each
     rotation, "all" for one of each permutation. `fewshot_draws` runs every form with so many draws of examples.
     `budget` is the number of evaluations (a document under a form) in which the best and the worst form of each task
-    are searched; `until_ci` evaluates each form until its interval is no wider than plus or minus this. Both take the
-    documents in random order; ``results.run["budget"]`` says what was stopped and why.
+    or group are searched; `until_ci` evaluates each form until its interval is no wider than plus or minus this. Both
+    take the documents in random order; ``results.run["budget"]`` says what was stopped and why.
     `metadata` is added to that of every task. `keep_description` leaves in what descriptions say of multiple choice
     under formats that show no choices.
     `on_error` says what becomes of documents whose requests failed: "stop" raises an IncompleteRunError once everything
@@ -143,7 +143,7 @@ def run_evaluation(options: RunOptions, host: Host | None = None) -> Evaluation:
     started = time.monotonic()
     options.check()
     set_seeds(options.seeds)
-    forms, groups = _tasks(options)
+    forms, groups, stopping = _tasks(options)
     store = chosen_store(options.use_cache)
     unasked = "nothing was asked of the model yet; run the same command again"
     with (
@@ -169,7 +169,10 @@ def run_evaluation(options: RunOptions, host: Host | None = None) -> Evaluation:
             progress.message(detectable)
         journal = journal_of(options, model, pending)
         with interrupts_say(lambda: how_to_go_on(store, fresh=options.fresh)), recorded(journal):
-            outcome, stops = _asked(options, model, pending, progress, store, journal, host.executor(model))
+            asking = partial(
+                run_samples, model, store=store, fresh=options.fresh, log=journal, executor=host.executor(model)
+            )
+            outcome, stops = _asked(options, asking, pending, stopping, progress)
             seconds = time.monotonic() - started
             return ended(
                 options, model, forms, groups, outcome, dirty, seconds, store=store, journal=journal, stops=stops
@@ -178,26 +181,21 @@ def run_evaluation(options: RunOptions, host: Host | None = None) -> Evaluation:
 
 def _asked(
     options: RunOptions,
-    model: Model,
+    asking: Callable[..., RunOutcome],
     pending: Sequence[PendingSample],
+    stopping: Sequence[Contest],
     progress: Progress,
-    store: Store | None,
-    journal: Journal | None,
-    executor: Executor | None,
 ) -> tuple[RunOutcome, list[TaskStops]]:
     """Ask the model about all samples, or about as many as a budget needs."""
-    asking = partial(run_samples, model, store=store, fresh=options.fresh, log=journal, executor=executor)
     if options.stopping is None:
         return asking(pending, progress, policy=options.policy), []
-    # The rounds are many and short: the limit of failures, and the progress, are those of all of them.
-    policy = replace(options.policy, max_failures=None)
-    return run_budgeted(
-        partial(asking, progress=Silent(), policy=policy), pending, progress, options.stopping, options.policy
-    )
+    # The rounds are many and short: the limit of failures is that of all of them.
+    ask = partial(asking, policy=replace(options.policy, max_failures=None))
+    return run_budgeted(ask, pending, stopping, progress, options.stopping, options.policy)
 
 
-def _tasks(options: RunOptions) -> tuple[list[Task], list[Group]]:
-    """The forms to run and the groups they are reported in, checked against the model and the options."""
+def _tasks(options: RunOptions) -> tuple[list[Task], list[Group], list[Contest]]:
+    """The forms to run, the groups they are reported in, and what a budget compares; checked against the options."""
     groups: list[Group] = []
     forms = load_tasks(
         options.task_list,
@@ -210,10 +208,11 @@ def _tasks(options: RunOptions) -> tuple[list[Task], list[Group]]:
     check_samples(forms, options.samples)
     check_consent(forms, options.confirm_run_unsafe_code)
     check_output_types(forms)
+    stopping = [] if options.stopping is None else contests(forms, groups)
     if options.stopping is not None:
-        check_budget(forms, options.stopping)
+        check_budget(stopping, options.stopping)
     check_model_fits(options.model, forms, options.settings.gen_kwargs, options.model_arguments)
-    return forms, groups
+    return forms, groups, stopping
 
 
 def _render(options: RunOptions, forms: Sequence[Task], model: Model | None, progress: Progress) -> list[PendingSample]:

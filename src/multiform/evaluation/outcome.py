@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from multiform.catalog import Group
 from multiform.config.serialize import plain
-from multiform.engine.budget import FormStop, TaskStops
 from multiform.engine.run import RunOutcome
+from multiform.engine.stops import FormStop, TaskStops
 from multiform.evaluation.options import RunOptions
 from multiform.forms import Task
 from multiform.models import Model
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 _NOT_MODEL_ARGS = ("batch_size", "max_batch_size", "device", "chat_template")
 
 
+_Result = TypeVar("_Result", FormResult, GroupResult)
+
+
 def results_of(
     options: RunOptions,
     model: Model,
@@ -39,13 +42,14 @@ def results_of(
 ) -> Results:
     """The scores of each form and group, with all that is needed to get them again, and where a budget stopped.
 
-    Those of a run that is not complete have the forms of which a document is scored, and no groups.
+    Those of a run that is not complete have the forms of which a document is scored, and no groups. A budget may also
+    leave out all documents of a group's subject.
     """
     run = _described(options, model)
     if stops:
         run["budget"] = [asdict(stop) for stop in stops]
     complete = outcome.state == "complete"
-    shown = forms if complete else [form for form in forms if outcome.scored[form.name]]
+    shown = forms if complete and not stops else [form for form in forms if outcome.scored[form.name]]
     form_results = [
         form_result(
             form,
@@ -59,10 +63,11 @@ def results_of(
         )
         for form in shown
     ]
-    stopped = {name: stop for task in stops for name, stop in task.forms.items()}
-    form_results = [_with_stop(form, stopped[form.name]) if form.name in stopped else form for form in form_results]
+    stopped = {name: stop for task in stops for name, stop in {**task.forms, **task.members}.items()}
+    form_results = [_with_stop(form, stopped.get(form.name)) for form in form_results]
     by_name = {form.form: form for form in form_results}
     of_groups = [result for group in groups for result in group_results(group, by_name)] if complete else []
+    of_groups = [_with_stop(group, stopped.get(group.name)) for group in of_groups]
     return Results(
         forms=form_results,
         groups=of_groups,
@@ -87,10 +92,14 @@ def results_of(
     )
 
 
-def _with_stop(form: FormResult, stop: FormStop) -> FormResult:
-    """The form with the interval of its first metric that holds although the run chose where to stop."""
-    first = replace(form.estimates[form.primary], low=stop.low, high=stop.high)
-    return replace(form, estimates={**form.estimates, form.primary: first})
+def _with_stop(result: _Result, stop: FormStop | None) -> _Result:
+    """The form or group with the interval of its first metric that holds although the run chose where to stop."""
+    if stop is None or not result.estimates:
+        return result
+    key, first = next(iter(result.estimates.items()))
+    # A group that weighs subjects equally has the mean of their means, which may be a little beside the interval.
+    bounded = replace(first, low=min(stop.low, first.value), high=max(stop.high, first.value))
+    return replace(result, estimates={**result.estimates, key: bounded})
 
 
 def _described(options: RunOptions, model: Model) -> dict[str, Any]:

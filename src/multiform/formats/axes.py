@@ -184,3 +184,19 @@ BUILTIN = (
     Axis("wrap", {name: _wrapper(name) for name in _WRAPPERS}),
     Axis("between", {name: _between(name) for name in _BETWEEN}),
 )
+
+#: What each axis changes, in words.
+AXIS_WORDS = {
+    "instruction": "wording of the instruction",
+    "shots": "instruction with each example, after or before all",
+    "question": "word before the question",
+    "answer": "word that asks for the answer",
+    "sep": "what follows these words",
+    "case": "case of these words",
+    "sections": "between question, choices and answer",
+    "labels": "kind of labels",
+    "wrap": "how a label is written",
+    "between": "between choices",
+    "order": "order of the choices",
+    "draw": "which few-shot examples",
+}

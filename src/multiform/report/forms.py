@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from multiform.errors import ConfigError
+from multiform.formats.axes import AXIS_WORDS
+from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.requests import LLOutput
 from multiform.results.compare import calibration_of, metric_family, position_bias_of
@@ -25,6 +29,24 @@ def short_formats(forms: Iterable[FormResult]) -> dict[str, str]:
     long = [label for label in labels if len(label) > _LONGEST]
     numbers = {label: f"{label.partition('[')[0][:_LONGEST]} [{at}]" for at, label in enumerate(long, start=1)}
     return {label: numbers.get(label, label) for label in labels}
+
+
+def variation_table(shorts: Mapping[str, str]) -> dict[str, Any]:
+    """What each variation changes: the axes that any of them is on, and its value on each; None is the format's own."""
+    variations = {}
+    for label in shorts:
+        with suppress(ConfigError):  # a task may have a format of any name
+            variations[label] = Variation.parse(label)
+    varied = {label: variation for label, variation in variations.items() if variation.choices}
+    used = dict.fromkeys(axis for variation in varied.values() for axis in variation.choices)
+    axes = [*(axis for axis in used if axis not in AXIS_WORDS), *(axis for axis in AXIS_WORDS if axis in used)]
+    return {
+        "axes": [{"name": axis, "words": AXIS_WORDS.get(axis, "an axis of the task")} for axis in axes],
+        "rows": [
+            {"format": label, "short": shorts[label], "values": [variation.choices.get(axis) for axis in axes]}
+            for label, variation in varied.items()
+        ],
+    }
 
 
 def form_entry(form: FormResult, run: int, samples: Sequence[ScoredSample], short: str) -> dict[str, Any]:

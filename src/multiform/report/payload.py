@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from multiform.engine.budget import stop_lines
+from multiform.engine.stops import stop_lines
 from multiform.forms import ScoredSample
 from multiform.report.command import arguments_text, command
-from multiform.report.forms import form_entry, group_entry, primary_samples, short_formats
+from multiform.report.forms import form_entry, group_entry, primary_samples, short_formats, variation_table
 from multiform.report.tasks import task_entries
 from multiform.results.failures import result_notes
 from multiform.results.results import FormResult, Results
@@ -54,6 +54,7 @@ def payload(runs: Sequence[Results], *, title: str) -> Payload:
         "forms": forms,
         "groups": groups,
         "tasks": task_entries(runs, labels, shorts),
+        "variations": variation_table(shorts),
         "heads": heads,
     }
     return Payload(main=main, blocks=blocks)

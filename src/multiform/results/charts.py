@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from multiform.errors import DataError, MultiformError, UsageError
 from multiform.results.compare import calibration_of, document_values, metric_family, position_bias_of
 from multiform.results.comparison import FormComparison
+from multiform.results.pivot import shown_comparisons
 from multiform.results.results import FormResult, Results
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 #: The charts by their names on the command line.
 CHARTS = ("scores", "heatmap", "differences", "flips", "position_bias", "calibration")
+#: The most differences that are drawn.
+_PAIRS = 60
 _SUFFIXES = (".svg", ".png", ".html")
 #: Axes cut no name: those of variations begin alike.
 _WHOLE_NAMES = {"labelLimit": 0}
@@ -72,29 +75,33 @@ class Charts:
         return _cells(cells, base.mark_text().encode(text=alt.Text("score:Q", format=".3f"))).properties(title=shown)
 
     def differences(self) -> Chart:
-        """The paired differences between the forms of each task, with 95 % intervals."""
-        rows = []
-        for comparison in self._comparisons():
-            for pair in comparison.differences:
-                rows.append(
-                    {
-                        "pair": f"{comparison.forms[pair.first]} − {comparison.forms[pair.second]}",
-                        "task": comparison.name,
-                        "difference": pair.estimate.value,
-                        "low": pair.estimate.low,
-                        "high": pair.estimate.high,
-                        "p_holm": pair.p_holm,
-                    }
-                )
+        """The paired differences between the forms of each task or group, with 95 % intervals; of many, the largest."""
         alt = _altair()
+        rows: list[dict[str, Any]] = [
+            {
+                "pair": f"{comparison.forms[pair.first]} − {comparison.forms[pair.second]}",
+                "task": comparison.name,
+                "difference": pair.estimate.value,
+                "low": pair.estimate.low,
+                "high": pair.estimate.high,
+                "p_holm": pair.p_holm,
+            }
+            for comparison in self._comparisons()
+            for pair in comparison.differences
+        ]
+        largest = sorted(rows, key=lambda row: -abs(row["difference"]))[:_PAIRS]
+        drawn = [row for row in rows if row in largest]
         zero = alt.Chart(_data([{"zero": 0}])).mark_rule(strokeDash=[4, 4]).encode(x="zero:Q")
-        return _intervals(rows, x="difference", y="pair") + zero
+        chart = _intervals(drawn, x="difference", y="pair") + zero
+        if len(drawn) == len(rows):
+            return chart
+        return chart.properties(title=f"the {len(drawn)} largest of {len(rows):,} differences")
 
     def flips(self) -> Chart:
         """The share of documents that are right under one form and wrong under the other, for each pair of forms."""
         alt = _altair()
         rows = []
-        scores = {form.name: document_values(form) for form in self._results.forms}
+        scores = self._document_scores()
         for comparison in self._comparisons():
             for first, second in permutations(comparison.forms, 2):
                 a, b = scores.get(first, {}), scores.get(second, {})
@@ -139,6 +146,19 @@ class Charts:
         diagonal = ideal.encode(x=alt.X("x:Q", title="confidence"), y=alt.Y("y:Q", title="accuracy"))
         return base.mark_line() + base.mark_circle().encode(size="n:Q") + diagonal
 
+    def _document_scores(self) -> dict[str, dict[tuple[str, int], Any]]:
+        """The score of each document under every form, and under every group's forms."""
+        scores = {
+            form.name: {(form.task, doc): value for doc, value in document_values(form).items()}
+            for form in self._results.forms
+            if form.estimates
+        }
+        pooled = {}
+        for group in self._results.groups:
+            parts = [scores[name] for name in group.forms if name in scores]
+            pooled[group.name] = {doc: value for part in parts for doc, value in part.items()}
+        return scores | pooled
+
     def _scored(self) -> list[FormResult]:
         forms = [form for form in self._results.forms if form.estimates]
         if not forms:
@@ -146,7 +166,7 @@ class Charts:
         return forms
 
     def _comparisons(self) -> list[FormComparison]:
-        comparisons = [comparison for comparison in self._results.comparisons if len(comparison.forms) > 1]
+        comparisons = [comparison for comparison in shown_comparisons(self._results) if len(comparison.forms) > 1]
         if not comparisons:
             what = "no task has two forms with scores of the same documents"
             raise DataError(what, where="chart", hint="run a task under several formats, e.g. quiz@mcqa+cloze")

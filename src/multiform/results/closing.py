@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multiform.engine.status_text import duration
-from multiform.results.extraction import extraction_of
+from multiform.results.notes import extractions
+from multiform.results.pivot import shown_comparisons
 from multiform.results.results import Results
 from multiform.results.usage import usage_words
 
@@ -31,14 +32,14 @@ def closing_lines(results: Results, *, output_path: str | Path | None = None, re
 
 def _stands_out(results: Results) -> Iterator[str]:
     """The largest difference between two forms, and the form of which the most could not be extracted."""
-    pairs = [(comparison, pair) for comparison in results.comparisons for pair in comparison.differences]
+    pairs = [(comparison, pair) for comparison in shown_comparisons(results) for pair in comparison.differences]
     widest = max(pairs, key=lambda each: abs(each[1].estimate.value), default=None)
     if widest and widest[1].estimate.value:
         yield _difference(*widest, number=len(pairs))
-    shares = [(extraction.missing.value, form.name) for form in results.forms if (extraction := extraction_of(form))]
-    share, form = max(shares, default=(0.0, ""))
+    shares = [(extraction.missing.value, name) for name, extraction in extractions(results)]
+    share, name = max(shares, default=(0.0, ""))
     if share:
-        yield f"not extracted: {share:.1%} of the completions of {form} name no answer that could be read"
+        yield f"not extracted: {share:.1%} of the completions of {name} name no answer that could be read"
 
 
 def _difference(comparison: FormComparison, pair: Difference, number: int) -> str:

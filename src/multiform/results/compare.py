@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from multiform.errors import DataError
+from multiform.errors import ConfigError, DataError
+from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.requests import LLOutput
 from multiform.results.comparison import FormComparison
@@ -21,7 +22,7 @@ from multiform.statistics.paired import paired_differences
 from multiform.statistics.position import PositionBias, position_bias
 from multiform.statistics.scores import DocumentScores, document_scores, pooled
 from multiform.statistics.spread import spread_of
-from multiform.statistics.variance import variance_split
+from multiform.statistics.variance import form_variance
 
 #: Metrics that say whether a document is right: forms with different ones of them can be compared.
 _RIGHT_OR_WRONG = ("acc", "acc_norm", "acc_bytes", "acc_tokens", "acc_mutual_info", "acc_norm_full", "exact_match")
@@ -79,6 +80,19 @@ def metric_family(form: FormResult, key: str | None = None) -> str | None:
     return _Scored.of(form, key).family(form.estimates[key])
 
 
+def is_mean(group: GroupResult, forms: Sequence[FormResult], key: str | None = None) -> bool:
+    """Whether a group's first score, or that of `key`, is the mean of its documents or tasks.
+
+    It may have an aggregation of its own, and scores of forms may be no means.
+    """
+    key = next(iter(group.estimates)) if key is None else key
+    if any(key not in form.estimates or metric_family(form, key) is None for form in forms):
+        return False
+    weights = [form.estimates[key].n if group.weight_by_size else 1 for form in forms]
+    mean = np.average([form.estimates[key].value for form in forms], weights=weights)
+    return bool(np.isclose(mean, group.estimates[key].value))
+
+
 def can_be_compared(metric: str, other: str) -> bool:
     """Whether a difference of two metrics means something: they are the same, or both say right or wrong."""
     return metric == other or {metric, other} <= set(_RIGHT_OR_WRONG)
@@ -121,14 +135,31 @@ def _of_group(groups: Sequence[GroupResult], forms: Sequence[FormResult]) -> Ite
         if len(columns) < 2 or any(set(subjects) != set(tasks) for _, subjects in columns):
             continue
         by_task = [[subjects[task] for _, subjects in columns] for task in tasks]
-        tables = [_table(scored, _common(scored)) for scored in by_task]
-        known = [table for table in tables if table is not None]
-        if len(known) < len(tables):
-            continue
-        table = pooled(known, [part.n if first.weight_by_size else 1 for part in known])
-        scores = [next(iter(group.estimates.values())).value for group, _ in columns]
-        if np.allclose(form_means(table).values, scores):  # else the group has an aggregation of its own
-            yield _comparison(first.path, family, [group.name for group, _ in columns], table, by_task[0])
+        table = _group_table(by_task, weight_by_size=first.weight_by_size)
+        if table is not None and all(is_mean(group, [s.form for s in scored.values()]) for group, scored in columns):
+            names = [group.name for group, _ in columns]
+            samples = [[s for scored in by_task for s in scored[i].on(_common(scored))] for i in range(len(names))]
+            yield _comparison(first.path, family, names, table, by_task[0], samples)
+
+
+def _group_table(by_task: Sequence[Sequence[_Scored]], *, weight_by_size: bool) -> DocumentScores | None:
+    """The scores of a group's forms on the documents that all of them have, each subject as a sample of its own.
+
+    A run that stopped early may have a single document of a subject. All are then one sample, if they count the same.
+    """
+    tables = [_table(scored, _common(scored)) for scored in by_task]
+    known = [table for table in tables if table is not None]
+    if len(known) == len(tables):
+        return pooled(known, [part.n if weight_by_size else 1 for part in known])
+    if not weight_by_size:
+        return None
+    values, clusters = [], []
+    for scored in by_task:
+        documents = _common(scored)
+        rows, names = _values(scored, documents), _clusters(scored, documents)
+        values += rows
+        clusters += [(scored[0].form.task, name) for name in names or documents]
+    return _scores_or_none(values, clusters)
 
 
 def _common(columns: Sequence[_Scored]) -> list[int]:
@@ -138,11 +169,24 @@ def _common(columns: Sequence[_Scored]) -> list[int]:
 
 def _table(columns: Sequence[_Scored], documents: Sequence[int]) -> DocumentScores | None:
     """The scores of a task's forms on these documents; None where they are too few for statistics."""
+    return _scores_or_none(_values(columns, documents), _clusters(columns, documents))
+
+
+def _values(columns: Sequence[_Scored], documents: Sequence[int]) -> list[tuple[Any, ...]]:
+    """A row for each document with its value under each form."""
     values = [[sample.values[scored.metric] for sample in scored.on(documents)] for scored in columns]
+    return list(zip(*values, strict=True))
+
+
+def _clusters(columns: Sequence[_Scored], documents: Sequence[int]) -> list[str] | None:
+    """What documents belong together by; None where they are independent."""
     column = columns[0].form.cluster
-    clusters = None if column is None else [str(sample.doc.get(column)) for sample in columns[0].on(documents)]
+    return None if column is None else [str(sample.doc.get(column)) for sample in columns[0].on(documents)]
+
+
+def _scores_or_none(values: Sequence[Sequence[Any]], clusters: Sequence[Hashable] | None) -> DocumentScores | None:
     try:
-        return document_scores(np.array(values, dtype=np.float64).T, clusters)
+        return document_scores(np.array(values, dtype=np.float64), clusters)
     except DataError:  # fewer than two documents or clusters, or a value that is not a number
         return None
 
@@ -153,14 +197,16 @@ def _comparison(
     names: Sequence[str],
     table: DocumentScores,
     columns: Sequence[_Scored],
-    samples: Sequence[Sequence[ScoredSample]] = (),
+    samples: Sequence[Sequence[ScoredSample]],
 ) -> FormComparison:
-    """The comparison of some forms; `samples` are those of a task's forms, for what its choices say."""
+    """The comparison of some forms, with their samples in the order of the table; `columns` say the metric of each."""
     means = form_means(table)
     metrics = {scored.metric for scored in columns}
     several = len(names) > 1
     codes = np.array([[_choice_code(sample) for sample in column] for column in samples]).T
-    known = several and len(samples) > 0 and bool((codes != MISSING).any(axis=0).all())
+    known = several and bool((codes != MISSING).any(axis=0).all())
+    # What is counted over documents means nothing of a group whose documents have different weights.
+    equal = bool(np.allclose(table.weights, table.weights[0]))
     return FormComparison(
         name=name,
         metric=metrics.pop() if len(metrics) == 1 else family,
@@ -171,13 +217,28 @@ def _comparison(
         means=tuple(means.estimates()),
         differences=tuple(paired_differences(table)),
         spread=spread_of(means) if several else None,
-        variance=variance_split(table.values) if several else None,
+        variance=form_variance(table, *zip(*map(_format_and_draw, names), strict=True)) if several else None,
         rightness=rightness(table) if several and table.binary else None,
         agreement=agreement(table, codes) if known else None,
-        kappa=fleiss_kappa(codes) if known else None,
-        positions=tuple(map(position_bias_of, samples)) or (None,) * len(names),
-        calibrations=tuple(map(calibration_of, samples)) or (None,) * len(names),
+        kappa=fleiss_kappa(codes) if known and equal else None,
+        positions=tuple(position_bias_of(column) if equal else None for column in samples),
+        calibrations=tuple(calibration_of(column) if equal else None for column in samples),
     )
+
+
+def _format_and_draw(name: str) -> tuple[str, str]:
+    """The format of a form or group, and which draw of few-shot examples it has.
+
+    >>> _format_and_draw("quiz@mcqa[labels=roman,draw=2]"), _format_and_draw("quiz")
+    (('mcqa[labels=roman]', '2'), ('', '0'))
+    """
+    label = name.partition("@")[2]
+    try:
+        variation = Variation.parse(label)
+    except ConfigError:  # a name that says more than the format, such as that of a run
+        return label, "0"
+    others = {axis: value for axis, value in variation.choices.items() if axis != "draw"}
+    return str(replace(variation, choices=others)), variation.choices.get("draw", "0")
 
 
 def _picked(sample: ScoredSample) -> int | None:

@@ -31,15 +31,17 @@ class FormComparison:
     clusters: int
     means: tuple[Estimate, ...]
     differences: tuple[Difference, ...]
-    #: Both are None where there is one form, whose documents are clustered.
+    #: None where there is one form, whose documents are clustered.
     spread: Spread | None
+    #: None where there is one form, and where no format has all draws of few-shot examples.
     variance: VarianceSplit | None
     #: None where scores are not right or wrong.
     rightness: Rightness | None = None
-    #: How often two forms lead to the same prediction, and Fleiss' kappa; None where predictions are not choices.
+    #: How often two forms lead to the same prediction, and Fleiss' kappa; None where predictions are not choices, and
+    #: kappa also where the documents of a group have different weights.
     agreement: Estimate | None = None
     kappa: float | None = None
-    #: Of each form that ranks choices, or None.
+    #: Of each form that ranks choices, or None; of no form of a group whose documents have different weights.
     positions: tuple[PositionBias | None, ...] = ()
     calibrations: tuple[Calibration | None, ...] = ()
 
@@ -76,7 +78,7 @@ class FormComparison:
                 "flip_rate": _numbers(self.rightness.flip_rate),
             }
         if self.agreement is not None:
-            result["agreement"] = {**_numbers(self.agreement), "kappa": self.kappa}
+            result["agreement"] = {**_numbers(self.agreement), **({} if self.kappa is None else {"kappa": self.kappa})}
         result["position_bias"] = {
             name: _position_numbers(bias) for name, bias in zip(names, self.positions, strict=True) if bias
         }
@@ -87,7 +89,7 @@ class FormComparison:
 
     def _across(self) -> dict[str, Any]:
         spread, variance = self.spread, self.variance
-        if spread is None or variance is None or self.best is None or self.worst is None:
+        if spread is None or self.best is None or self.worst is None:
             return {}
         best, worst = (spread.high, spread.low) if self.higher_is_better else (spread.low, spread.high)
         return {
@@ -97,8 +99,13 @@ class FormComparison:
             "median": spread.median,
             "quartiles": [spread.lower_quartile, spread.upper_quartile],
             "interquartile_range": spread.interquartile_range,
-            "variance": {"total": variance.total, "shares": variance.shares},
+            **({} if variance is None else {"variance": self._variance_numbers(variance)}),
         }
+
+    def _variance_numbers(self, variance: VarianceSplit) -> dict[str, Any]:
+        names = [self.forms[index] for index in variance.forms]
+        partial = {} if len(names) == len(self.forms) else {"forms": names}
+        return {"total": variance.total, "shares": variance.shares, **partial}
 
 
 def _numbers(estimate: Estimate) -> dict[str, Any]:

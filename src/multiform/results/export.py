@@ -46,6 +46,7 @@ def to_json(results: Results) -> dict[str, Any]:
         **dict(about[model:]),
         "intervals": {entry.name: _intervals(entry.estimates) for entry in both},
         "forms": {form.name: _form(form) for form in forms},
+        **({"weight_by_size": {group.name: group.weight_by_size for group in scored}} if scored else {}),
         **({"across_forms": _across_forms(results)} if results.comparisons else {}),
         "status": results.status,
         "failures": {entry.name: failures_of(entry) for entry in both if entry.failed},

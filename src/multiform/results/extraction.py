@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -58,6 +59,20 @@ def extraction_of(form: FormResult) -> Extraction | None:
         missing=mean_estimate(list(map(float, missing))),
         lenient=mean_estimate(list(map(float, lenient))),
     )
+
+
+def pooled_extraction(extractions: Sequence[Extraction], *, weight_by_size: bool) -> Extraction:
+    """The shares over all tasks of a group, weighted as the group says; the pool of one task is that task's own."""
+    if len(extractions) == 1:
+        return extractions[0]
+    weights = [extraction.right.n if weight_by_size else 1 for extraction in extractions]
+
+    def mean(share: str) -> Estimate:
+        estimates: list[Estimate] = [getattr(extraction, share) for extraction in extractions]
+        value = sum(e.value * weight for e, weight in zip(estimates, weights, strict=True)) / sum(weights)
+        return Estimate(value=value, n=sum(estimate.n for estimate in estimates))
+
+    return Extraction(right=mean("right"), wrong=mean("wrong"), missing=mean("missing"), lenient=mean("lenient"))
 
 
 def _unread(sample: ScoredSample) -> bool:

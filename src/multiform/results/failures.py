@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from multiform.results.notes import noted_forms
 from multiform.results.results import FormResult, GroupResult, Results
 
 #: How many failed documents a printed line names.
@@ -29,10 +30,10 @@ def result_notes(results: Results) -> list[str]:
     for group in results.groups:
         if group.failed:
             notes.append(f"{group.name}: {group.failed} documents failed{_spans(group)}")
-    for form in results.forms:
-        if number := form.truncated_contexts:
-            what = f"the prompts of {number} of {form.n} documents lose their beginning"
-            notes.append(f"{form.name}: {what}, as they do not fit into the model's context")
+    for entry in noted_forms(results):
+        if number := sum(form.truncated_contexts for form in entry.forms):
+            what = f"the prompts of {number} of {sum(form.n for form in entry.forms)} documents lose their beginning"
+            notes.append(f"{entry.name}: {what}, as they do not fit into the model's context")
     return notes
 
 

@@ -69,6 +69,7 @@ def pivot(results: Results) -> Pivot:
                 for entry in members
                 if not entry.estimates
             ),
+            *_shared_notes(results),
             *_right_notes(results),
         ],
     )
@@ -151,12 +152,26 @@ def _shown_metrics(label: str, entries: Sequence[Sequence[FormResult | GroupResu
     return shown if len(shown) <= _LONGEST_METRIC else f"{shown[: _LONGEST_METRIC - 1]}…"
 
 
+def shown_comparisons(results: Results) -> list[FormComparison]:
+    """The comparisons of the rows: those of groups, and those of tasks that are not folded into one."""
+    shown = {_base(members[0]) for members in _folded(results)}
+    return [comparison for comparison in results.comparisons if comparison.name in shown]
+
+
+def _shared_notes(results: Results) -> Iterator[str]:
+    """Where forms have different numbers of documents, over how many of them they are compared."""
+    numbers = {entry.name: entry.n for entry in results.entries}
+    for comparison in shown_comparisons(results):
+        counts = [numbers[name] for name in comparison.forms if name in numbers]
+        if max(counts, default=comparison.n) > comparison.n:
+            yield f"{comparison.name}: best minus worst is over the {comparison.n} documents that all forms have"
+
+
 def _right_notes(results: Results) -> Iterator[str]:
     """How the forms of each row get single documents right."""
-    folded = {_base(members[0]) for members in _folded(results)}
-    for comparison in results.comparisons:
+    for comparison in shown_comparisons(results):
         right = comparison.rightness
-        if right is not None and comparison.name in folded:
+        if right is not None:
             yield (
                 f"{comparison.name}: right under all forms {right.under_all.value:.3f}, "
                 f"some {right.under_some.value:.3f}, none {right.under_none.value:.3f}; "

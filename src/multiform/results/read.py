@@ -47,7 +47,7 @@ ABOUT_FORMS = frozenset(
     {
         *("across_forms", "status", "failures"),
         *("results", "groups", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better"),
-        *("n-samples", "config", "task_hashes", "intervals", "forms"),
+        *("n-samples", "config", "task_hashes", "intervals", "forms", "weight_by_size"),
     }
 )
 
@@ -121,7 +121,9 @@ def _below(name: str, nested: Mapping[str, Any], seen: frozenset[str] = frozense
 
 
 def _weighted(saved: Mapping[str, Any], group: str) -> bool:
-    """Whether a group weighs its tasks by their numbers of documents, which its score is: the file does not say it."""
+    """Whether a group weighs its tasks by their numbers of documents; a file of lm-eval says so by its score alone."""
+    if group in (known := saved.get("weight_by_size") or {}):
+        return bool(known[group])
     scores = saved["results"]
     key = next((key for key, _ in _values(scores[group])), None)
     members = [name for name in _below(group, saved["group_subtasks"]) if key in scores.get(name, {})]

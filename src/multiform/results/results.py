@@ -254,7 +254,7 @@ def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0)
         members=[node_name(member) for member in group.members],
         version=str((config.metadata or {}).get("version", "N/A")),
         num_fewshot=shots.pop() if len(shots) == 1 else "mixed",
-        estimates=group_scores(config.aggregates(), [form.estimates for form in inside]),
+        estimates=group_scores(_aggregates(group, inside), [form.estimates for form in inside]),
         higher_is_better={key: value for form in inside for key, value in form.higher_is_better.items()},
         n=sum(form.n for form in inside),
         path=group.path,
@@ -272,11 +272,24 @@ def group_results(group: Group, forms: Mapping[str, FormResult], depth: int = 0)
     return [result, *below]
 
 
+def _aggregates(group: Group, forms: Sequence[FormResult]) -> list[dict[str, Any]]:
+    """How a group's scores are aggregated: by its `aggregate_metric_list`.
+
+    Where the format that was selected for the group has replaced all of these metrics, by the first of its forms.
+    """
+    aggregates = group.config.aggregates()
+    metrics = {form.primary.partition(",")[0] for form in forms if form.estimates}
+    known = group_scores(aggregates, [form.estimates for form in forms])
+    if known or not aggregates or group.label is None or len(metrics) != 1:
+        return aggregates
+    return [{**{key: value for key, value in aggregates[0].items() if key != "filter_list"}, "metric": metrics.pop()}]
+
+
 def _group_bounds(group: Group, forms: Sequence[FormResult]) -> dict[str, tuple[float, float]]:
     """The bounds of a group's scores, aggregated from those of its forms; where one has none, neither has the group."""
     unknown = {key for form in forms if form.failed for key in form.estimates if key not in form.bounds}
     low, high = (
-        group_scores(group.config.aggregates(), [_bounding(form, side, unknown) for form in forms]) for side in (0, 1)
+        group_scores(_aggregates(group, forms), [_bounding(form, side, unknown) for form in forms]) for side in (0, 1)
     )
     return {key: (low[key].value, high[key].value) for key in low}
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 
 from multiform.errors import DataError, UsageError
 from multiform.forms import ScoredSample
-from multiform.results.compare import can_be_compared, metric_family
-from multiform.results.results import FormResult, Results
+from multiform.results.compare import can_be_compared, is_mean, metric_family
+from multiform.results.results import FormResult, GroupResult, Results
 from multiform.statistics.estimates import Estimate, normal_estimate
+from multiform.statistics.means import form_means
 from multiform.statistics.paired import holm, paired_difference
-from multiform.statistics.scores import document_scores
+from multiform.statistics.scores import DocumentScores, document_scores, pooled
 
 #: The fields of a task that scores depend on beside the prompts.
 _SETTINGS = ("generation_kwargs", "repeats", "filter_list", "metric_list")
@@ -20,7 +21,7 @@ _SETTINGS = ("generation_kwargs", "repeats", "filter_list", "metric_list")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormChange:
-    """One form of two runs: the score of each, and the second minus the first."""
+    """One form or group of two runs: the score of each, and the second minus the first."""
 
     name: str
     metric: str
@@ -30,7 +31,8 @@ class FormChange:
     #: Whether the difference is over the same documents; only the scores can be compared without samples, and where
     #: they are no means over documents (perplexities, say).
     paired: bool
-    #: The p value of the test that both are equally good, and after Holm's correction for all forms; None unpaired.
+    #: The p value of the test that both are equally good, and after Holm's correction for all forms or all groups; None
+    #: unpaired.
     p: float | None
     p_holm: float | None
     higher_is_better: bool
@@ -38,9 +40,9 @@ class FormChange:
     left_out: tuple[int, int] = (0, 0)
     #: What else than the model is not the same in both runs, such as "num_fewshot (0 and 5)".
     settings: tuple[str, ...] = ()
-    #: The documents with a higher and with a lower score in the second run.
-    raised: tuple[int, ...] = ()
-    lowered: tuple[int, ...] = ()
+    #: The documents with a higher and with a lower score in the second run; those of a group have their task's name.
+    raised: tuple[int | str, ...] = ()
+    lowered: tuple[int | str, ...] = ()
 
     @property
     def gain(self) -> float:
@@ -54,11 +56,30 @@ def compare_runs(first: Results, second: Results, *, metric: str | None = None) 
     Scores are compared document by document. A document that differs between the runs is refused, as its scores do not
     belong together, and so are metrics of which a difference means nothing.
     """
-    pairs = _pairs(first, second)
-    compared = [_compare(one, other, metric) for one, other in pairs]
-    tested = [entry for entry in compared if entry.p is not None]
-    corrected = iter(holm([entry.p for entry in tested if entry.p is not None]) if tested else ())
-    return [entry if entry.p is None else replace(entry, p_holm=float(next(corrected))) for entry in compared]
+    return _corrected([_compare(form, other, metric) for form, other in _pairs(first, second)])
+
+
+def compare_groups(first: Results, second: Results, *, metric: str | None = None) -> list[FormChange]:
+    """Every group with a score that both runs have: over the documents of its tasks, weighted as the group says.
+
+    A group whose score is no mean, or whose tasks differ, is compared by its scores alone; a group without the score
+    that `metric` names is left out.
+    """
+    changes = []
+    others = {group.name: group for group in second.groups}
+    for group in first.groups:
+        other = others.get(group.name)
+        keys = [_group_key(side, metric) for side in (group, other) if side is not None]
+        if other is not None and None not in keys and len(set(keys)) == 1:
+            changes.append(_compare_group((first, group), (second, other), str(keys[0])))
+    return _corrected(changes)
+
+
+def _corrected(changes: Sequence[FormChange]) -> list[FormChange]:
+    """The changes with p values after Holm's correction."""
+    tests = [change.p for change in changes if change.p is not None]
+    adjusted = iter(holm(tests) if tests else ())
+    return [change if change.p is None else replace(change, p_holm=float(next(adjusted))) for change in changes]
 
 
 def only_in(first: Results, second: Results) -> list[str]:
@@ -88,30 +109,18 @@ def _compare(first: FormResult, second: FormResult, metric: str | None) -> FormC
     if not can_be_compared(*names):
         what = f"{names[0]} of {first.name} and {names[1]} of {second.name} are no scores of one kind"
         raise UsageError(what, where="compare", hint="name a score that both have with --metric")
-    common = FormChange(
-        name=name,
-        metric=names[0] if names[0] == names[1] else f"{names[0]} → {names[1]}",
-        first=estimates[0],
-        second=estimates[1],
-        difference=_unpaired(*estimates),
-        paired=False,
-        p=None,
-        p_holm=None,
+    common = _by_scores(
+        name,
+        names[0] if names[0] == names[1] else f"{names[0]} → {names[1]}",
+        *estimates,
         higher_is_better=first.higher_is_better.get(names[0], True),
-        settings=tuple(_differing_settings(first, second)),
     )
+    common = replace(common, settings=tuple(_differing_settings(first, second)))
     if not all(scores):
         return common
-    _check_documents(first, second)
-    shared = [doc for doc in scores[0] if doc in scores[1]]
-    if len(shared) < 2:
-        what = f"the runs share {len(shared)} documents of {first.name}"
-        raise DataError(
-            what, where="compare", hint="compare runs over the same documents: the same --limit or --samples"
-        )
-    values = [[scores[1][doc], scores[0][doc]] for doc in shared]
-    difference = paired_difference(document_scores(values, _clusters(first, shared)))
-    means = [math.fsum(column) / len(shared) for column in zip(*values, strict=True)]
+    shared, table = _shared(first, second, *scores)
+    difference = paired_difference(table)
+    means = table.values.mean(axis=0).tolist()
     return replace(
         common,
         first=estimates[0] if len(shared) == len(scores[0]) else Estimate(value=means[1], n=len(shared)),
@@ -137,6 +146,57 @@ def _differing_settings(first: FormResult, second: FormResult) -> Iterator[str]:
     if any(prompts.get(sample.doc_id, sample.sample.prompt) != sample.sample.prompt for sample in second.samples):
         yield "prompts"
     yield from (key for key in _SETTINGS if first.config.get(key) != second.config.get(key))
+
+
+def _shared(
+    first: FormResult, second: FormResult, before: Mapping[int, float], after: Mapping[int, float]
+) -> tuple[list[int], DocumentScores]:
+    """The documents that both runs have, with the scores of the second and of the first run."""
+    _check_documents(first, second)
+    shared = [doc for doc in before if doc in after]
+    if len(shared) < 2:
+        what = f"the runs share {len(shared)} documents of {first.name}"
+        hint = "compare runs over the same documents: the same --limit or --samples"
+        raise DataError(what, where="compare", hint=hint)
+    return shared, document_scores([[after[doc], before[doc]] for doc in shared], _clusters(first, shared))
+
+
+def _group_key(group: GroupResult, metric: str | None) -> str | None:
+    """The score of a group to compare: the first, or the one that is named; None where it has none."""
+    return next((key for key in group.estimates if metric in (None, key, key.partition(",")[0])), None)
+
+
+def _compare_group(first: tuple[Results, GroupResult], second: tuple[Results, GroupResult], key: str) -> FormChange:
+    sides = [(g, {form.name: form for form in run.forms if form.name in g.forms}) for run, g in (first, second)]
+    (group, before), (other, after) = sides
+    metric = key.partition(",")[0]
+    estimates = [group.estimates[key], other.estimates[key]]
+    common = _by_scores(group.name, metric, *estimates, higher_is_better=group.higher_is_better.get(metric, True))
+    scores = {name: [_by_document(side[name], key) for side in (before, after) if name in side] for name in before}
+    if set(before) != set(after) or not all(all(both) for both in scores.values()):
+        return common
+    if not all(is_mean(side, list(forms.values()), key) for side, forms in sides):
+        return common
+    parts = {name: _shared(before[name], after[name], *scores[name]) for name in before}
+    tables = [table for _, table in parts.values()]
+    table = pooled(tables, [part.n if group.weight_by_size else 1 for part in tables])
+    difference = paired_difference(table)
+    means = form_means(table).values.tolist()
+    changed = [
+        (f"{before[name].task}/{doc}", scores[name][1][doc] - scores[name][0][doc])
+        for name, (shared, _) in parts.items()
+        for doc in shared
+    ]
+    return replace(
+        common,
+        first=estimates[0] if table.n == estimates[0].n else Estimate(value=means[1], n=table.n),
+        second=estimates[1] if table.n == estimates[1].n else Estimate(value=means[0], n=table.n),
+        difference=difference.estimate,
+        paired=True,
+        p=difference.p,
+        raised=tuple(doc for doc, change in changed if change > 0),
+        lowered=tuple(doc for doc, change in changed if change < 0),
+    )
 
 
 def _key(form: FormResult, metric: str | None) -> str:
@@ -183,6 +243,21 @@ def _check_documents(first: FormResult, second: FormResult) -> None:
 def _text(sample: ScoredSample) -> Mapping[str, str]:
     """A document as the samples file has it; what is neither text nor number may differ in how it is written."""
     return {key: str(value) for key, value in sample.doc.items() if isinstance(value, str | int | bool)}
+
+
+def _by_scores(name: str, metric: str, first: Estimate, second: Estimate, *, higher_is_better: bool) -> FormChange:
+    """The change of a score whose documents are not known."""
+    return FormChange(
+        name=name,
+        metric=metric,
+        first=first,
+        second=second,
+        difference=_unpaired(first, second),
+        paired=False,
+        p=None,
+        p_holm=None,
+        higher_is_better=higher_is_better,
+    )
 
 
 def _unpaired(first: Estimate, second: Estimate) -> Estimate:

@@ -13,11 +13,11 @@ from rich.console import Console
 from rich.table import Table
 
 from multiform.errors import UsageError, shorten
-from multiform.results.extraction import extraction_of
 from multiform.results.failures import result_notes
 from multiform.results.frame import COLUMNS as FRAME_COLUMNS
 from multiform.results.frame import frame_rows
 from multiform.results.markdown import markdown
+from multiform.results.notes import form_notes
 from multiform.results.pivot import Pivot, has_several_forms, latex, pivot
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.statistics.estimates import Estimate
@@ -74,22 +74,11 @@ def table_text(results: Results, style: str | None = None, *, width: int = WIDTH
             _print_pivot(pivot(results), console)
         else:
             _print_long(results, console)
-        for note in _notes(results):
+        for note in form_notes(results):
             console.print(visible(note), style="dim")
         for note in result_notes(results):
             console.print(visible(note), style="yellow")
     return captured.get()
-
-
-def _notes(results: Results) -> Iterator[str]:
-    """What was not read of completions, and the task settings that formats override."""
-    for form in results.forms:
-        extraction = extraction_of(form)
-        if extraction is not None and (extraction.missing.value or extraction.lenient.value > extraction.right.value):
-            yield f"{form.form}: {extraction}"
-    for form in results.forms:
-        if form.overridden:
-            yield f"{form.form}: the format overrides {', '.join(form.overridden)}"
 
 
 def _print_long(results: Results, console: Console) -> None:
@@ -145,7 +134,7 @@ def _parts(table: Pivot, width: int) -> Iterator[tuple[int, int, bool]]:
         for i, (heading, metric) in enumerate(table.headings)
     ]
     differences = max((len(row.difference) for row in table.rows), default=0)
-    room, start, used = width - names, 0, 0
+    room, start, used = width - names + 1, 0, 0  # the last column has one space after it instead of three
     for index, column in enumerate(widths):
         if index > start and used + column > room:
             yield start, index, False

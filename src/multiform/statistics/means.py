@@ -34,6 +34,11 @@ class FormMeans:
     def stderrs(self) -> Array:
         return np.sqrt(np.diag(self.covariance))
 
+    @property
+    def largest_difference(self) -> float:
+        """How far apart two means can be: 1 for rates."""
+        return 1.0 if self.rates else np.inf
+
     def critical(self, level: float = LEVEL) -> float:
         """How many standard errors a two-sided interval is wide to each side."""
         return float(stdtrit(self.freedom, (1 + level) / 2))

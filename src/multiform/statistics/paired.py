@@ -67,10 +67,9 @@ def difference_estimates(
     """The differences between pairs of means with their intervals: each of `first` minus that of `second`."""
     a, b = np.atleast_1d(np.asarray(first)), np.atleast_1d(np.asarray(second))
     centres, errors = contrasts(means, a, b)
-    half = means.critical(level) * errors
-    columns = zip(
-        means.values[a] - means.values[b], np.sqrt(variances(means, a, b)), centres - half, centres + half, strict=True
-    )
+    half, most = means.critical(level) * errors, means.largest_difference
+    low, high = np.maximum(-most, centres - half), np.minimum(most, centres + half)
+    columns = zip(means.values[a] - means.values[b], np.sqrt(variances(means, a, b)), low, high, strict=True)
     return [
         Estimate(value=float(value), n=means.n, stderr=float(error), low=float(low), high=float(high))
         for value, error, low, high in columns

@@ -107,4 +107,5 @@ def _spread_bounds(means: FormMeans, deviations: Array, quantile: float, level: 
     of_any = max(float(np.quantile(largest, quantile)), means.critical(level))
     centres, errors = contrasts(means, first, second)
     low = float(np.max(np.abs(centres) - of_any * errors))
-    return max(0.0, low), float(np.max(np.abs(centres) + means.critical(level) * errors))
+    high = float(np.max(np.abs(centres) + means.critical(level) * errors))
+    return max(0.0, low), min(means.largest_difference, high)

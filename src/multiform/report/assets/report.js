@@ -29,12 +29,14 @@ function scoresSection(report) {
   return [...standsOut(report), element("div", { class: "grid wider" }, ...groups, ...charts), ...more, ...legend(report), ...notes(report), scoresTable(report)];
 }
 
-/** The variations that charts number, by their whole names. */
+/** What each variation changes: a column for each axis, and the name by which it can be run again. */
 function legend(report) {
-  const numbered = new Map(report.forms.filter((form) => form.format && form.short !== form.format).map((form) => [form.short, form.format]));
-  if (!numbered.size) return [];
-  const rows = [...numbered].map(([short, format]) => element("tr", {}, element("th", {}, short), element("td", { class: "name" }, element("code", {}, format))));
-  return [element("details", { class: "legend", open: true }, element("summary", {}, "The variations by their numbers"), element("table", {}, element("tbody", {}, ...rows)))];
+  const { axes, rows } = report.variations;
+  if (!rows.length) return [];
+  const head = [element("th", {}, "Variation"), ...axes.map((axis) => element("th", { title: axis.words }, axis.name, element("div", { class: "soft small" }, axis.words))), element("th", {}, "Name")];
+  const lines = rows.map((row) => element("tr", {}, element("th", {}, row.short), ...row.values.map((value) => element("td", {}, value ?? "·")), element("td", { class: "name" }, element("code", {}, row.format))));
+  return [element("details", { class: "legend", open: rows.length <= 40 }, element("summary", {}, "What each variation changes (· is as the format has it)"),
+    element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...lines))))];
 }
 
 /** What is to be known beside the scores: that they are partial, failed documents, where a budgeted run stopped. */

@@ -1,0 +1,53 @@
+"""Where a budgeted run stopped, and why; in values for the results, and in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormStop:
+    """How far a form was evaluated, and why no further; the interval holds whenever a run stops."""
+
+    evaluated: int
+    documents: int
+    why: str
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStops:
+    """What a budgeted run did about the forms of a task or group, and what it promises."""
+
+    task: str
+    metric: str
+    forms: Mapping[str, FormStop]
+    guarantee: str
+    #: The forms that may be the best and the worst, where they were searched.
+    best: tuple[str, ...] = ()
+    worst: tuple[str, ...] = ()
+    #: The forms of a group's tasks.
+    members: Mapping[str, FormStop] = field(default_factory=dict)
+
+
+def stop_lines(stops: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What a budgeted run did, in words, from the plain values of `TaskStops` that results hold."""
+    lines = []
+    for task in stops:
+        forms = task["forms"]
+        spent, whole = (sum(form[key] for form in forms.values()) for key in ("evaluated", "documents"))
+        lines.append(f"{task['task']}: {spent} of {whole} evaluations, by {task['metric']}, documents in random order")
+        lines += [_candidates(which, task[which]) for which in ("best", "worst") if task[which]]
+        for name, form in forms.items():
+            may_be = [which for which in ("best", "worst") if len(task[which]) > 1 and name in task[which]]
+            candidate = f"; it may be the {' or the '.join(may_be)}" if may_be else ""
+            lines.append(f"  {name}: {form['evaluated']} documents, {form['why']}{candidate}")
+        lines.append(f"  {task['guarantee']}")
+    return lines
+
+
+def _candidates(which: str, names: Sequence[str]) -> str:
+    return f"  {which}: {names[0] if len(names) == 1 else f'not known yet, one of {len(names)} forms'}"
