@@ -173,8 +173,15 @@ def test_a_limit_that_is_no_number_is_refused(capsys: pytest.CaptureFixture[str]
 def test_other_shots_and_documents_of_one_run_are_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folders = [str(tmp_path / name) for name in ("base", "shots")]
     for folder, shots, limit in zip(folders, (0, 2), (30, 20), strict=True):
-        options = {"output_path": folder, "log_samples": True, "progress": False}
-        evaluate(model="dummy", tasks="quiz@mcqa", num_fewshot=shots, limit=limit, **options)
+        evaluate(
+            model="dummy",
+            tasks="quiz@mcqa",
+            num_fewshot=shots,
+            limit=limit,
+            output_path=folder,
+            log_samples=True,
+            progress=False,
+        )
     assert main(["compare", *folders]) == 0
     said = capsys.readouterr().err.splitlines()
     assert said == [
