@@ -9,11 +9,16 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).parent.parent
 
 #: No test asks the hub. The library looks at this once, when it is imported.
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 def pytest_collection_finish() -> None:
