@@ -29,7 +29,6 @@ from multiform.engine.run import (
     run_samples,
     written_out,
 )
-from multiform.engine.seeds import set_seeds
 from multiform.engine.setup import (
     DEFAULT_MODEL,
     DEFAULT_SEEDS,
@@ -37,6 +36,7 @@ from multiform.engine.setup import (
     check_output_types,
     check_samples,
     load_tasks,
+    set_seeds,
 )
 from multiform.engine.stops import TaskStops
 from multiform.engine.store import chosen_store
