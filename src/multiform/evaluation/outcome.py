@@ -21,7 +21,7 @@ from multiform.results.results import group_results
 from multiform.results.usage import usage_entry
 
 if TYPE_CHECKING:
-    from multiform.results.comparison import FormComparison
+    from multiform.results.form_comparison import FormComparison
 
 #: Options of their own, which go to a model beside its arguments.
 _NOT_MODEL_ARGS = ("batch_size", "max_batch_size", "device", "chat_template")

@@ -12,7 +12,7 @@ from multiform.config import TaskConfig
 from multiform.datasets.media_files import Finder, file_finder, media_from
 from multiform.errors import ConfigError, DataError, MultiformError, nearest
 from multiform.fields import Doc
-from multiform.forms.fields import FieldReader
+from multiform.forms.doc_fields import FieldReader
 from multiform.forms.prompt import Message, plain_text
 from multiform.jinja import has_markup, parse_literal_list
 from multiform.media import MARKS, Kind, Media, MediaText, media_of

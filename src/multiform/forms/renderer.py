@@ -15,8 +15,8 @@ from multiform.fields import Doc
 from multiform.formats.fewshot_answer import after_prefix, written_answer
 from multiform.forms import prompt
 from multiform.forms.contexts import constructed
+from multiform.forms.doc_fields import DocFields, FieldReader
 from multiform.forms.examples import FewshotExamples
-from multiform.forms.fields import DocFields, FieldReader
 from multiform.forms.form import ChatTemplate, Form
 from multiform.forms.kinds import KINDS, Kind
 from multiform.forms.media import MediaReader
