@@ -44,6 +44,8 @@ class Task(TaskScores):
     OUTPUT_TYPE: ClassVar[OutputType]
     #: Whether the class gets all keys of a task file, and says itself which of them it knows.
     any_keys: ClassVar[bool] = False
+    #: Whether every document has one prompt, also where its question looks like the index of one of several.
+    _one_input: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -105,6 +107,7 @@ class Task(TaskScores):
             fewshot_docs=self.fewshot_docs,
             mirror=self.dataset_mirror,
             hooks=hooks,
+            one_input=self._one_input,
         )
         self.scorer = FormScorer(self.form, hooks)
 
