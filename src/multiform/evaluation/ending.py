@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from multiform.catalog import Group
 from multiform.engine.failures import described
 from multiform.engine.run import PendingSample, RunOutcome
-from multiform.engine.stops import TaskStops
 from multiform.engine.store import Store
 from multiform.errors import IncompleteRunError, MultiformError, RunInterrupted
 from multiform.evaluation.options import RunOptions
-from multiform.evaluation.outcome import results_of
+from multiform.evaluation.outcome import AskedRun, results_of
 from multiform.forms import Task
 from multiform.hashing import short_hash
 from multiform.models import Model
@@ -80,31 +78,19 @@ def recorded(journal: Journal | None) -> Iterator[None]:
         raise
 
 
-def ended(
-    options: RunOptions,
-    model: Model,
-    forms: Sequence[Task],
-    groups: Sequence[Group],
-    outcome: RunOutcome,
-    contaminated: Mapping[str, set[int] | None],
-    seconds: float,
-    *,
-    store: Store | None,
-    journal: Journal | None,
-    stops: Sequence[TaskStops] = (),
-) -> Evaluation:
+def ended(asked: AskedRun, store: Store | None, journal: Journal | None) -> Evaluation:
     """The results of what was scored, written where that is asked, with the problem where it is not everything."""
-    problem = _problem(options, outcome, store)
+    state = asked.outcome.state
+    problem = _problem(asked.options, asked.outcome, store)
     if problem is None:
-        results = results_of(options, model, forms, groups, outcome, contaminated, seconds, stops)
-        return _written(results, options, journal)
+        return _written(results_of(asked), asked.options, journal)
     try:
-        partial = results_of(options, model, forms, groups, outcome, contaminated, seconds, stops)
+        partial = results_of(asked)
     except MultiformError as error:  # such as an aggregation that takes all documents
         logger.warning("there are no partial results: %s", error)
-        partial = Results(forms=[], run={}, provenance={}, status=outcome.state)
+        partial = Results(forms=[], run={}, provenance={}, status=state)
     problem.results = partial if partial.forms else None
-    files = journal.end(outcome.state, partial if partial.forms else None) if journal is not None else []
+    files = journal.end(state, partial if partial.forms else None) if journal is not None else []
     return Evaluation(partial, files, problem)
 
 

@@ -42,6 +42,7 @@ from multiform.engine.stops import TaskStops
 from multiform.engine.store import chosen_store
 from multiform.evaluation.ending import Evaluation, ended, how_to_go_on, interrupts_say, journal_of, recorded
 from multiform.evaluation.options import RunOptions
+from multiform.evaluation.outcome import AskedRun
 from multiform.forms import Task
 from multiform.forms.request_cache import delete_requests
 from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary, unsilenced
@@ -173,10 +174,17 @@ def run_evaluation(options: RunOptions, host: Host | None = None) -> Evaluation:
                 run_samples, model, store=store, fresh=options.fresh, log=journal, executor=host.executor(model)
             )
             outcome, stops = _asked(options, asking, pending, stopping, progress)
-            seconds = time.monotonic() - started
-            return ended(
-                options, model, forms, groups, outcome, dirty, seconds, store=store, journal=journal, stops=stops
+            asked = AskedRun(
+                options=options,
+                model=model,
+                forms=forms,
+                groups=groups,
+                outcome=outcome,
+                contaminated=dirty,
+                stops=stops,
+                seconds=time.monotonic() - started,
             )
+            return ended(asked, store, journal)
 
 
 def _asked(
