@@ -213,6 +213,17 @@ def use_cache(options: argparse.Namespace) -> str | bool | None:
     return False if options.no_cache else named
 
 
+def add_bootstrap(parser: argparse._ActionsContainer) -> None:
+    """Add the flag of the number of resamples, to a parser or to a group of its flags."""
+    parser.add_argument(
+        "--bootstrap_iters",
+        metavar="N",
+        type=values.count("--bootstrap_iters"),
+        default=100_000,
+        help="resamples of bootstrapped standard errors",
+    )
+
+
 def add_verbosity(parser: argparse.ArgumentParser) -> None:
     """Add the flag of the log level."""
     levels = ["CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG"]
