@@ -22,7 +22,7 @@ from multiform.compat.lm_eval.tasks._index import Entry, KnownNames
 from multiform.config import TaskConfig
 from multiform.errors import UsageError, shorten
 from multiform.forms import Task
-from multiform.imports.lm_eval import real_folder
+from multiform.imports.lm_eval import finder
 
 Spec = str | Mapping[str, Any] | Task | Group
 Item = Task | Group
@@ -49,7 +49,7 @@ class TaskManager:
         self.include_path = include_path
         self.metadata = dict(metadata or {})
         given = [include_path] if isinstance(include_path, str | os.PathLike) else list(include_path or ())
-        installed = real_folder() if include_defaults else None
+        installed = finder.real_folder() if include_defaults else None
         self.folders = [*([installed / "tasks"] if installed else []), *(Path(path) for path in given)]
         with also(ValueError):
             self.manager = OurManager(self.folders, library=include_defaults)

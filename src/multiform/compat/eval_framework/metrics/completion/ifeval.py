@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from multiform.config.functions import load_module
 from multiform.formats.dialects.metric_classes import BaseMetric
 from multiform.formats.dialects.samples import BaseMetricContext, MetricResult, extract_context_metric
-from multiform.imports.lm_eval import real_folder
+from multiform.imports.lm_eval import finder
 
 if TYPE_CHECKING:
     from multiform.formats.dialects.samples import Completion
@@ -54,7 +54,7 @@ class IFEvalMetric(BaseMetric["Completion"]):
 
 def _checks() -> Callable[..., dict[str, Any]] | None:
     """The function of lm-eval's task that grades a text."""
-    folder = real_folder()
+    folder = finder.real_folder()
     file = folder / "tasks" / "ifeval" / "utils.py" if folder is not None else None
     if file is None or not file.is_file():
         return None
