@@ -11,6 +11,7 @@ from unittest import mock
 
 import pytest
 
+from multiform.imports import libraries
 from parity.found import task_files
 from parity.made.every import Outcome, broken_groups, outcomes
 
