@@ -42,8 +42,8 @@ class TaskScores(TaskDocs):
         """
         if responses is not None:
             return self.scorer.filtered(self._answered(responses), responses.outputs)
-        for given in self.responses():
-            self.scorer.keep_filtered(self._answered(given), given)
+        for responses_of_doc in self.responses():
+            self.scorer.keep_filtered(self._answered(responses_of_doc), responses_of_doc)
         return None
 
     def process_instances(self, responses: Responses | None = None) -> list[ScoredSample]:
@@ -53,7 +53,9 @@ class TaskScores(TaskDocs):
         """
         if responses is not None:
             return self.score(self._answered(responses), responses.outputs)
-        samples = [(self._answered(given), given.outputs) for given in self.responses()]
+        samples = [
+            (self._answered(responses_of_doc), responses_of_doc.outputs) for responses_of_doc in self.responses()
+        ]
         scored = [result for sample, outputs in samples for result in self.score(sample, outputs)]
         scored += self.scorer.score_together(samples)
         self.scorer.keep_scored(scored)

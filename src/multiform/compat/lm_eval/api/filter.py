@@ -30,9 +30,9 @@ class FilterEnsemble:
 
     def apply(self, instances: Sequence[Instance]) -> None:
         """Put the filtered answers of the instances into their `filtered_resps`."""
-        made: Iterable[Any] = [instance.resps for instance in instances]
+        responses: Iterable[Any] = [instance.resps for instance in instances]
         docs = [instance.doc for instance in instances]
         for step in self.filters:
-            made = step().apply(made, docs)
-        for instance, answer in zip(instances, made, strict=True):
-            instance.filtered_resps[self.name] = answer
+            responses = step().apply(responses, docs)
+        for instance, filtered in zip(instances, responses, strict=True):
+            instance.filtered_resps[self.name] = filtered

@@ -67,7 +67,7 @@ def exact_match_hf_evaluate(
     >>> exact_match_hf_evaluate(["Yes.", "no"], ["yes", "yes"], ignore_case=True, ignore_punctuation=True)
     {'exact_match': 0.5}
     """
-    found = [
+    scores = [
         exact_match(
             TextOutcome(prediction=str(prediction), references=(str(reference),)),
             regexes_to_ignore=regexes_to_ignore or (),
@@ -77,7 +77,7 @@ def exact_match_hf_evaluate(
         )
         for prediction, reference in zip(predictions, references, strict=True)
     ]
-    return {"exact_match": math.fsum(found) / len(found)}
+    return {"exact_match": math.fsum(scores) / len(scores)}
 
 
 def exact_match_fn(**kwargs: Any) -> dict[str, float]:

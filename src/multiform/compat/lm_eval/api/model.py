@@ -124,16 +124,16 @@ class TemplateLM(LM):
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         """Encode all pairs and have them scored."""
-        made: list[tuple[tuple[str, str], list[int], list[int]]] = []
+        encoded: list[tuple[tuple[str, str], list[int], list[int]]] = []
         for context, continuation in (request.args for request in requests):
             if context:
-                made.append(((context, continuation), *self._encode_pair(context, continuation)))
+                encoded.append(((context, continuation), *self._encode_pair(context, continuation)))
                 continue
             tokens = self.tok_encode(continuation, add_special_tokens=False)
             prefix = self.prefix_token_id
-            begun = tokens[:1] == [prefix] and len(tokens) > 1
-            made.append(((context, continuation), *(([prefix], tokens[1:]) if begun else ([prefix], tokens))))
-        return self._loglikelihood_tokens(made, disable_tqdm=disable_tqdm)
+            has_prefix = tokens[:1] == [prefix] and len(tokens) > 1
+            encoded.append(((context, continuation), *(([prefix], tokens[1:]) if has_prefix else ([prefix], tokens))))
+        return self._loglikelihood_tokens(encoded, disable_tqdm=disable_tqdm)
 
     @abstractmethod
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
@@ -147,10 +147,10 @@ class TemplateLM(LM):
         """The tokenizer's template: its only one, or the one of a name."""
         if self.tokenizer is None or chat_template is False:
             return None if chat_template is False else ""
-        found = getattr(self.tokenizer, "chat_template", None)
-        if isinstance(found, Mapping):
-            return found.get(chat_template if isinstance(chat_template, str) else "default")
-        return found
+        template = getattr(self.tokenizer, "chat_template", None)
+        if isinstance(template, Mapping):
+            return template.get(chat_template if isinstance(chat_template, str) else "default")
+        return template
 
 
 def hash_args(attr: str, args: Sequence[Any]) -> str:

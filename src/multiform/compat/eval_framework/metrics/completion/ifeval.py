@@ -38,10 +38,10 @@ class IFEvalMetric(BaseMetric["Completion"]):
         if response.error is not None:
             return [self._named(name, None, response) for name in _PER_PROMPT]
         context = extract_context_metric(response, IFEvalMetricContext)
-        given = {**context.model_dump(exclude={"additional_kwargs"}), "kwargs": context.additional_kwargs}
+        instructions = {**context.model_dump(exclude={"additional_kwargs"}), "kwargs": context.additional_kwargs}
         check = _checks()
         assert check is not None
-        graded = check(given, [response.completion])
+        graded = check(instructions, [response.completion])
         prompts = [self._named(name, graded[name], response) for name in _PER_PROMPT]
         return prompts + [self._named(name, value, response) for name in _PER_INSTRUCTION for value in graded[name]]
 
