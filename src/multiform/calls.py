@@ -1,4 +1,4 @@
-"""Functions that users bring along: how they are called, and whether they can be called that way."""
+"""User-defined functions: the arguments that they accept, and what is wrong where they cannot be called."""
 
 from __future__ import annotations
 

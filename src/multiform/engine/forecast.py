@@ -1,4 +1,4 @@
-"""What a run will be able to tell, said before it starts."""
+"""The smallest difference between two forms that a run can detect, computed before it starts."""
 
 from __future__ import annotations
 

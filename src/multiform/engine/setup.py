@@ -14,7 +14,7 @@ from typing import Any
 from multiform.catalog import BaseTask, Design, Group, Node, TaskManager, distinct, same_task
 from multiform.config import TaskConfig
 from multiform.config.resolve import overridden_until
-from multiform.engine.lazy_model import late_model
+from multiform.engine.lazy_model import lazy_model
 from multiform.engine.progress import Progress
 from multiform.engine.store import Store
 from multiform.engine.variants import idle_axes, with_draws, with_orders
@@ -119,7 +119,7 @@ def load_model(
         return as_model(model)
     if model not in models:
         models.get(model)  # raises, with the nearest name
-    return late_model(model, arguments, store, load or (lambda: loaded_model(model, arguments, progress)))
+    return lazy_model(model, arguments, store, load or (lambda: loaded_model(model, arguments, progress)))
 
 
 def loaded_model(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:

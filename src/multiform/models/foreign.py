@@ -59,7 +59,7 @@ _QUESTIONS = ("loglikelihood", "loglikelihood_rolling", "generate_until")
 
 
 def as_model(candidate: Any) -> Model:
-    """The model that an object is, wraps, or can be asked as."""
+    """The object as a `Model`: itself, the model that it wraps, or an adapter for an lm-eval model."""
     if isinstance(candidate, Model):
         return candidate
     inner = getattr(candidate, "as_multiform_model", None)
@@ -79,8 +79,8 @@ def as_model(candidate: Any) -> Model:
 class ForeignModel(Model):
     """Asks an lm-eval model; it gets each distinct request once, and never the document that it is about.
 
-    Its answers are stored only on request: nobody but the object knows what they depend on. It may say so
-    with an attribute `identity`, which is equal exactly when answers are equal.
+    Its responses are stored only on request, as only the object knows what they depend on. It may say so
+    with an attribute `identity`, which is equal exactly when responses are equal.
     """
 
     handles_stop = True  # all its responses are there when the first is yielded
@@ -149,8 +149,8 @@ class ForeignModel(Model):
         answered = getattr(self.lm, question)([_instance(question, request) for request in requests])
         outputs = list(answered) if answered is not None else []
         if len(outputs) != len(requests):
-            what = f"{type(self.lm).__name__}.{question} gave {len(outputs)} answers to {len(requests)} requests"
-            raise ModelError(what, hint="return a list with one answer for each request, in their order")
+            what = f"{type(self.lm).__name__}.{question} gave {len(outputs)} outputs for {len(requests)} requests"
+            raise ModelError(what, hint="return a list with one output for each request, in their order")
         return outputs
 
 
