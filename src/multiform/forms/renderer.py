@@ -84,7 +84,7 @@ class Renderer:
                 self.kind.check_requests(self.form, sample)
             return sample
 
-    def answered(self, doc_id: int, doc: Doc, instances: Sequence[Instance]) -> Sample:
+    def with_requests(self, doc_id: int, doc: Doc, instances: Sequence[Instance]) -> Sample:
         """The sample of a document whose requests are known; its prompt is not made again."""
         with locating(f"doc {doc_id}"):
             answer_key = self.kind.answer_key(self.form, self.fields(doc))
