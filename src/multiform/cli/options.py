@@ -146,7 +146,7 @@ def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None
 
 
 def add_executor(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say who asks the model."""
+    """Add the flags of the executor: local, or the workers of a Ray cluster."""
     group = parser.add_argument_group("many workers")
     group.add_argument(
         "--executor",

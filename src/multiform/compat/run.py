@@ -16,7 +16,7 @@ from multiform.errors import MultiformError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the script with `import lm_eval` answered by this package, also where lm-eval is installed."""
+    """Run the script with Multiform's `lm_eval`, also where lm-eval is installed."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help") or words == ["-m"]:
         usage = "usage: python -m multiform.compat.run script.py [its arguments]\n       ... -m module [its arguments]"

@@ -43,7 +43,7 @@ def load_tasks(
     design: Design | None = None,
     groups: list[Group] | None = None,
 ) -> list[Task]:
-    """The forms that are named or given, with the settings of this run; groups are added to `groups`.
+    """The forms that `tasks` name or are, with the settings of this run; groups are added to `groups`.
 
     `design` multiplies them by variations, orders of choices and draws of few-shot examples.
     """
@@ -190,7 +190,7 @@ def check_samples(forms: Sequence[Task], samples: Mapping[str, Sequence[int]] | 
 
 
 def check_selection(limit: float | None, samples: Mapping[str, Sequence[int]] | None) -> None:
-    """Refuse a choice of documents that cannot be meant."""
+    """Refuse a `limit` or `samples` that selects no documents, and both together."""
     if limit is not None and samples is not None:
         raise UsageError("limit and samples exclude each other", where="--samples", hint="give one of them")
     if limit is not None and (not limit > 0 or (limit > 1 and limit != int(limit))):
@@ -216,7 +216,7 @@ def set_seeds(seeds: Sequence[int | None]) -> None:
 
 
 def format_notes(configs: Iterable[TaskConfig]) -> list[str]:
-    """What formats made of tasks that were written otherwise: one line for all tasks that have it in common."""
+    """Notes on what formats changed in tasks that were written without them; tasks with the same note share a line."""
     configs = list(configs)
     return [*_mapping_notes(configs), *_description_notes(configs), *_until_notes(configs)]
 

@@ -1,4 +1,4 @@
-"""How a run ends: with results, or with partial ones and what to do to get the rest."""
+"""The end of a run: its results, or partial results with an error that says how to get the rest."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def journal_of(options: RunOptions, model: Model, pending: Sequence[PendingSampl
 
 @contextmanager
 def interrupts_say(message: Callable[[], str]) -> Iterator[None]:
-    """Say how to go on where an interrupt ends a block at once; a message from within is kept."""
+    """Give a KeyboardInterrupt from a block a message that says how to go on, unless it has one."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
@@ -69,7 +69,7 @@ def interrupts_say(message: Callable[[], str]) -> Iterator[None]:
 
 @contextmanager
 def recorded(journal: Journal | None) -> Iterator[None]:
-    """Leave in the journal how a block ended that raises."""
+    """Record in the journal that a block raised."""
     try:
         yield
     except BaseException as error:
@@ -79,7 +79,7 @@ def recorded(journal: Journal | None) -> Iterator[None]:
 
 
 def ended(asked: AskedRun, store: Store | None, journal: Journal | None) -> Evaluation:
-    """The results of what was scored, written where that is asked, with the problem where it is not everything."""
+    """The results, written to `output_path` if there is one; partial results with the error that ended the run."""
     state = asked.outcome.state
     problem = _problem(asked.options, asked.outcome, store)
     if problem is None:
@@ -129,7 +129,7 @@ def _problem(
 
 
 def how_to_go_on(store: Store | None, *, fresh: bool) -> str:
-    """How to get the rest."""
+    """What to tell a user whose run is not complete: how to get the rest."""
     if store is None or not store.working:
         return "the responses are not stored: run the same command again to start over"
     if fresh:

@@ -1,4 +1,4 @@
-"""evaluate: run forms on a model and score them."""
+"""evaluate: run tasks under formats on a model, and score them."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ _Result = TypeVar("_Result", FormResult, GroupResult)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedRun:
-    """A run whose model was asked: what it was to do, what came of it, and how long that took."""
+    """A run after its last response: its options, forms and groups, the outcome, and how long it took."""
 
     options: RunOptions
     model: Model
@@ -47,7 +47,7 @@ class AskedRun:
 
 
 def results_of(asked: AskedRun) -> Results:
-    """The scores of each form and group, with all that is needed to get them again, and where a budget stopped.
+    """The scores of each form and group, with what is needed to reproduce them, and where a budget stopped.
 
     Those of a run that is not complete have the forms of which a document is scored, and no groups. A budget may also
     leave out all documents of a group's subject.

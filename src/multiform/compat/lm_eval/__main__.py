@@ -1,4 +1,4 @@
-"""``python -m multiform.compat.lm_eval ...``: lm-eval's command line, answered by Multiform's."""
+"""``python -m multiform.compat.lm_eval ...``: lm-eval's command line, run by Multiform."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Group:
     _config: GroupConfig | None = field(default=None, repr=False)
 
     def add(self, item: Task | Group) -> None:
-        """Add a task or group; another one of its name has to be taken out before."""
+        """Add a task or group; one of the same name has to be removed first."""
         name = child_name(item)
         if self._children.setdefault(name, item) is not item:
             hint = "rename one of them, or pop the first"
@@ -48,7 +48,7 @@ class Group:
         return self._children.get(name)
 
     def pop(self, name: str) -> Task | Group | None:
-        """Take a member out."""
+        """Remove a member, and return it."""
         return self._children.pop(name, None)
 
     def __contains__(self, name: object) -> bool:
@@ -157,7 +157,7 @@ class Group:
 
 
 class ConfigurableGroup(Group):
-    """A group made of its configuration; two of one name are equal."""
+    """A group that is created from its configuration; groups of the same name are equal."""
 
     def __init__(self, config: GroupConfig | dict[str, Any] | None = None) -> None:
         vars(self).update(vars(Group.from_config(config or {})))

@@ -148,7 +148,7 @@ def unweighted_mean_stderr(stderrs: Sequence[float]) -> float:
 
 
 def stderr_for_metric(metric: Aggregate, bootstrap_iters: int) -> Callable[[Sequence[Any]], float | None] | None:
-    """The function that gives the standard error of an aggregation, or None where nobody knows one."""
+    """The function that computes the standard error of an aggregation; None where there is none."""
     aggregation = getattr(metric, "aggregation", None)
     if aggregation is None or bootstrap_iters <= 0:
         return None

@@ -15,17 +15,17 @@ L = TypeVar("L", bound="LM")
 
 
 class CacheHook:
-    """Where models hand over single answers; ours are stored as a whole, so it keeps nothing."""
+    """The hook that models call with single responses; it does nothing, as Multiform stores all of them itself."""
 
     def __init__(self, cachinglm: Any = None) -> None:
         self.dbdict = None
 
     def add_partial(self, attr: str, req: Iterable[Any], res: Any) -> None:
-        """Take note of one answer."""
+        """Receive one response."""
 
 
 class LM(ABC):
-    """A model that answers lists of instances."""
+    """A model that responds to lists of instances."""
 
     def __init__(self) -> None:
         self._rank = 0
@@ -43,7 +43,7 @@ class LM(ABC):
 
     @abstractmethod
     def generate_until(self, requests: list[Instance]) -> list[str]:
-        """Of each (context, generation arguments): what the model writes."""
+        """Of each (context, generation arguments): the completion."""
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
         """The messages as one string."""
@@ -141,7 +141,7 @@ class TemplateLM(LM):
 
     @abstractmethod
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        """Of each (context, generation arguments): what the model writes."""
+        """Of each (context, generation arguments): the completion."""
 
     def chat_template(self, chat_template: bool | str = False) -> str | None:
         """The tokenizer's template: its only one, or the one of a name."""
@@ -154,5 +154,5 @@ class TemplateLM(LM):
 
 
 def hash_args(attr: str, args: Sequence[Any]) -> str:
-    """A hash of what is asked."""
+    """A hash of a request."""
     return hashlib.sha256(json.dumps([attr, *args]).encode("utf-8")).hexdigest()

@@ -1,4 +1,4 @@
-"""Registration under names: what is registered here works in Multiform, and what Multiform has is found here."""
+"""lm-eval's registries: entries work in Multiform, and those of Multiform are found by lm-eval's functions."""
 
 from __future__ import annotations
 

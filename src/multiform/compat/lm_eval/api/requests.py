@@ -1,4 +1,4 @@
-"""The requests of a task written for lm-eval, which may make its own instances."""
+"""The requests of a task written for lm-eval, which may create its instances itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scores of a task written for lm-eval, whose own code may give and aggregate them."""
+"""The scores of a task written for lm-eval, whose methods may compute and aggregate them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ ALL_OUTPUT_TYPES = ["loglikelihood", "multiple_choice", "loglikelihood_rolling",
 
 
 class Task(TaskScores):
-    """A task whose methods may be overridden as those of lm-eval's are.
+    """A task with lm-eval's methods, all of which may be overridden.
 
     What it does not override is done as Multiform does it for its output type.
     """

@@ -1,4 +1,4 @@
-"""Between the requests of Multiform and the instances of lm-eval."""
+"""Conversion between the requests of Multiform and the instances of lm-eval."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def instances(doc: dict[str, Any], requests: Sequence[Request], **kwargs: Any) -
 
 
 def requests(returned: Any, doc_id: int, repeats: int, read_media: ReadMedia) -> list[Ours]:
-    """What a task's `construct_requests` made, as our requests; a generation once for each repeat."""
+    """The instances that `construct_requests` returned, as requests; a generation once for each repeat."""
     listed = [] if returned is None else list(returned) if isinstance(returned, list | tuple) else [returned]
     for instance in listed:
         if not hasattr(instance, "request_type") or not hasattr(instance, "arguments"):
