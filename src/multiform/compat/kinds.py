@@ -27,4 +27,4 @@ def also(kind: type[Exception]) -> Iterator[None]:
             raise
         ours = type(error)
         both = type(ours.__name__, (ours, kind), {"__module__": ours.__module__, "__doc__": ours.__doc__})
-        raise both(error.what, where=error.where, hint=error.hint) from error
+        raise error.as_kind(both) from error

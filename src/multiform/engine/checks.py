@@ -28,7 +28,7 @@ def generation_arguments(gen_kwargs: str | Mapping[str, Any] | None) -> dict[str
     try:
         return generation_overrides(parse_arguments(gen_kwargs, where="--gen_kwargs"))
     except ConfigError as error:
-        raise UsageError(error.what, where="--gen_kwargs", hint=error.hint) from error
+        raise error.as_kind(UsageError, "--gen_kwargs") from error
 
 
 def check_model_fits(

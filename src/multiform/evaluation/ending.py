@@ -112,7 +112,7 @@ def _problem(
     if outcome.signal is not None:
         return RunInterrupted(how_to_go_on(store, fresh=options.fresh), signal=outcome.signal)
     if (error := outcome.error) is not None:
-        incomplete = IncompleteRunError(error.what, where=error.where, hint=error.hint)
+        incomplete = error.as_kind(IncompleteRunError)
         incomplete.__cause__ = error
         return incomplete
     empty = [name for name, docs in outcome.failed.items() if docs and not outcome.scored[name]]
