@@ -42,7 +42,7 @@ PURPOSE = {
     "inference": "the torch engine: plan, KV cache, scoring, decoding",
     "config": "TaskConfig and YAML, with file and line",
     "formats": "FormatConfig, its Jinja templates, its dialects",
-    "imports": "imports of lm_eval in task files",
+    "imports": "import hooks: lm_eval and eval_framework in task files",
     "fields": "a column, template or function of a document",
     "jinja": "the sandbox that compiles templates",
     "labels": "choice labels and answer keys",

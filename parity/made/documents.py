@@ -8,7 +8,7 @@ from typing import Any
 
 from multiform import Task, TaskConfig
 from multiform.config import FewshotConfig
-from multiform.datasets.dataset import Dataset
+from multiform.datasets.splits import Dataset
 from multiform.errors import MultiformError
 from multiform.jinja import has_markup
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, RollingRequest

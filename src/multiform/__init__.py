@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multiform.imports.answers import answer_from
+from multiform.imports.finder import provide_from
 
 if TYPE_CHECKING:
     from multiform import compat
@@ -226,7 +226,7 @@ __all__ = [
 ]
 
 # A task's file may import `lm_eval` or `eval_framework`; the modules of `compat` answer.
-answer_from("multiform.compat", Path(__file__).parent / "compat")
+provide_from("multiform.compat", Path(__file__).parent / "compat")
 
 #: Where the names come from: the first of these modules that has one defines it. Each imports what it builds on of
 #: those before it.

@@ -13,7 +13,7 @@ from multiform.errors import UsageError, shorten
 _HINT = "write key=value,key=value, or a JSON object where a value holds a comma"
 
 
-def parse_arguments(given: str | Mapping[str, Any] | None, *, where: str) -> dict[str, Any]:
+def parse_arguments(text_or_mapping: str | Mapping[str, Any] | None, *, where: str) -> dict[str, Any]:
     """The arguments as a dict; a JSON object is read as such.
 
     >>> parse_arguments("pretrained=gpt2,trust_remote_code=false,max_length=512", where="--model_args")
@@ -23,24 +23,24 @@ def parse_arguments(given: str | Mapping[str, Any] | None, *, where: str) -> dic
     >>> parse_arguments('stop=["a, b", "c"],lengths=[4096,8192]', where="--gen_kwargs")
     {'stop': ['a, b', 'c'], 'lengths': [4096, 8192]}
     """
-    if given is None:
+    if text_or_mapping is None:
         return {}
-    if isinstance(given, Mapping):
-        return {str(key): value for key, value in given.items()}
-    if not isinstance(given, str):
-        raise UsageError(f"expected key=value, got {shorten(given)}", where=where, hint=_HINT)
-    text = given.strip()
+    if isinstance(text_or_mapping, Mapping):
+        return {str(key): value for key, value in text_or_mapping.items()}
+    if not isinstance(text_or_mapping, str):
+        raise UsageError(f"expected key=value, got {shorten(text_or_mapping)}", where=where, hint=_HINT)
+    text = text_or_mapping.strip()
     if text.startswith("{"):
         return _parse_json(text, where)
-    made: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for part in filter(str.strip, _parts(text)):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals or not key:
             raise UsageError(f"expected key=value, got {shorten(part)}", where=where, hint=_HINT)
-        if key in made:
+        if key in arguments:
             raise UsageError(f"'{key}' is given twice", where=where, hint="remove one of the two")
-        made[key] = parse_value(value)
-    return made
+        arguments[key] = parse_value(value)
+    return arguments
 
 
 def _parts(text: str) -> Iterator[str]:
@@ -64,12 +64,12 @@ def _parts(text: str) -> Iterator[str]:
 
 def _parse_json(text: str, where: str) -> dict[str, Any]:
     try:
-        made: dict[str, Any] = json.loads(text)
+        arguments: dict[str, Any] = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"not valid JSON: {error}", where=where, hint=_HINT) from error
-    if not isinstance(made, dict):
-        raise UsageError(f"expected a JSON object, got {shorten(made)}", where=where, hint=_HINT)
-    return made
+    if not isinstance(arguments, dict):
+        raise UsageError(f"expected a JSON object, got {shorten(arguments)}", where=where, hint=_HINT)
+    return arguments
 
 
 def parse_value(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""Functions that users bring along: how they are called, and whether they can be called that way."""
+"""User-defined functions: the arguments that they accept, and what is wrong where they cannot be called."""
 
 from __future__ import annotations
 
@@ -48,5 +48,5 @@ def accepted(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[s
         return dict(options)
     if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
         return dict(options)
-    named = {one.name for one in parameters if one.kind in (one.POSITIONAL_OR_KEYWORD, one.KEYWORD_ONLY)}
+    named = {each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
     return {key: value for key, value in options.items() if key in named}

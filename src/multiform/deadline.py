@@ -1,4 +1,4 @@
-"""Time limits for code that runs patterns and templates of others, which may take for ever."""
+"""Time limits for regular expressions and templates from task files, which might never end."""
 
 from __future__ import annotations
 

@@ -19,7 +19,9 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
+
+ErrorKind = TypeVar("ErrorKind", bound="MultiformError")
 
 
 class MultiformError(Exception):
@@ -40,6 +42,14 @@ class MultiformError(Exception):
     def moved(self, where: str | None, *, what: str | None = None) -> Self:
         """The same error at another place, and with another message where one is given."""
         return type(self)(self.what if what is None else what, where=where, hint=self.hint)
+
+    def as_kind(self, kind: type[ErrorKind], where: str | None = None) -> ErrorKind:
+        """The same error as one of another class, at this place where one is given.
+
+        >>> str(DataError("no answer", where="quiz.yaml:7", hint="add one").as_kind(UsageError, "--tasks"))
+        '--tasks: no answer; add one'
+        """
+        return kind(self.what, where=self.where if where is None else where, hint=self.hint)
 
     def or_at(self, where: str | None) -> Self:
         """The same error, at this place unless it already names one."""

@@ -113,10 +113,10 @@ def _column_or_text(name: str) -> Callable[[Doc], Any]:
 
 def _calling(function: Callable[[Any], Any]) -> Callable[[Doc], Any]:
     name = getattr(function, "__qualname__", repr(function))
-    own = running(f"function {name}", hint="call it on this document to debug it")
+    errors_name_it = running(f"function {name}", hint="call it on this document to debug it")
 
     def read(doc: Doc) -> Any:
-        with own:
+        with errors_name_it:
             return function(doc)
 
     return read

@@ -171,10 +171,10 @@ def index_among(answer: Any, names: Sequence[Any], *, digits: bool | None = Fals
     if not isinstance(answer, str):
         return gold_index(answer, names)
     text = answer.strip()
-    for found in (list(names), [str(name).strip(" ().:") for name in names]):
+    for spellings in (list(names), [str(name).strip(" ().:") for name in names]):
         for wanted in (answer, text.strip("().: ")):
-            if wanted in found and not (digits and text.isdecimal()):
-                return found.index(wanted)
+            if wanted in spellings and not (digits and text.isdecimal()):
+                return spellings.index(wanted)
     number = whole_number(text)
     if number is not None and digits is not None and (number < len(names) or text not in names):
         return _in_range(number, names)
@@ -194,23 +194,23 @@ def _one_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str])
         return _in_range(answer, choices)
     if not isinstance(answer, str):
         raise _unresolved(answer, choices, "it is no index, label or text")
-    found = _readings(answer, choices, labels)
-    if len(found) > 1:
-        ways = " or ".join(f"{index} as a {way}" for index, way in found.items())
+    readings = _readings(answer, choices, labels)
+    if len(readings) > 1:
+        ways = " or ".join(f"{index} as a {way}" for index, way in readings.items())
         raise _unresolved(answer, choices, f"it is ambiguous: index {ways}")
-    if not found:
+    if not readings:
         raise _unresolved(answer, choices, "it is neither one of the choices nor a label of one")
-    return next(iter(found))
+    return next(iter(readings))
 
 
 def _readings(answer: str, choices: Sequence[Any], labels: str | Sequence[str]) -> dict[int, str]:
     """Each index that the answer can mean, with the way in which it means it."""
     text = answer.strip()
-    found: dict[int, str] = {}
+    readings: dict[int, str] = {}
     matches = [i for i, choice in enumerate(choices) if str(choice) == answer]
     matches = matches or [i for i, choice in enumerate(choices) if str(choice).strip() == text]
     for index in matches:
-        found.setdefault(index, "choice")
+        readings.setdefault(index, "choice")
     shown = [] if isinstance(labels, str) else list(labels)
     for way, names in (
         ("label", shown),
@@ -219,8 +219,8 @@ def _readings(answer: str, choices: Sequence[Any], labels: str | Sequence[str]) 
         ("1-based digit", label_list(len(choices), "numbers")),
     ):
         if text in names[: len(choices)]:
-            found.setdefault(names.index(text), way)
-    return found
+            readings.setdefault(names.index(text), way)
+    return readings
 
 
 def _bool_index(answer: bool, choices: Sequence[Any]) -> int:

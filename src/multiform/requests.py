@@ -1,4 +1,4 @@
-"""What is asked of a model, and what it answers.
+"""Requests and responses: what a model is asked, and what it returns.
 
 A request holds content alone, so that equal requests of different forms are one request. An
 `Instance` ties a request to the document that it was made for.
@@ -59,7 +59,7 @@ class ChatText(MediaText):
 
 @dataclass(frozen=True, slots=True)
 class LoglikelihoodRequest:
-    """How likely is this continuation after this context?
+    """A request for the log-likelihood of a continuation after a context.
 
     `media` are the images and sounds that the marks in the context stand for, in their order; `chat` says that
     the context is a `ChatText`.
@@ -83,14 +83,14 @@ class LoglikelihoodRequest:
 
 @dataclass(frozen=True, slots=True)
 class RollingRequest:
-    """How likely is this whole text?"""
+    """A request for the log-likelihood of a whole text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class GenerationRequest:
-    """What does the model write after this context?
+    """A request to complete a context.
 
     `options` are the generation arguments as sorted pairs; `sample` tells repeats apart; `media`
     are the images and sounds that the marks in the context stand for, in their order; `chat` says that the
@@ -148,7 +148,7 @@ Response: TypeAlias = tuple[int, T]
 
 @dataclass(frozen=True, slots=True)
 class LLOutput:
-    """The answer to a (rolling) log-likelihood request; `tokens` is the length of what was scored.
+    """The output of a (rolling) log-likelihood request; `tokens` is the number of tokens that were scored.
 
     `context_truncated` says that the beginning of the context was cut off, as it did not fit into the model's.
     """
@@ -161,7 +161,7 @@ class LLOutput:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """The answer to a generation request; `truncated` when it ran into the token limit.
+    """The output of a generation request; `truncated` when it ran into the token limit.
 
     `context_truncated` says that the beginning of the prompt was cut off, as it did not fit into the model's context.
     """
@@ -173,10 +173,10 @@ class Completion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailedRequest:
-    """What a model returns in place of a response when a request failed for good: it is counted and named in the
-    results, and never stored or scored.
+    """Takes the place of the output of a request that failed for good.
 
-    `reason` says on one line why it failed, and `retried` how often it was asked again.
+    The results count it and name its document; it is never stored or scored. `reason` says on one line why it failed,
+    and `retried` how often it was asked again.
     """
 
     reason: str

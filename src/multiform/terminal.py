@@ -1,4 +1,4 @@
-"""Text of others on a terminal: control characters are shown instead of obeyed."""
+"""Control characters in printed text: shown as escapes, so that a terminal does not obey them."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 
 from multiform.catalog.folders import LIBRARY, task_folders
 from multiform.errors import UsageError
-from multiform.imports.lm_eval import answers
+from multiform.imports.lm_eval import finder
 
 
 def test_the_library_comes_first(tmp_path):
@@ -42,9 +42,9 @@ def test_lm_eval_stands_for_its_task_files(package):
     assert "lm_eval" not in sys.modules
 
 
-def test_it_does_so_where_its_name_is_answered_by_this_package(package, monkeypatch):
-    monkeypatch.setattr(answers, "installed", True)
-    monkeypatch.setattr(sys, "meta_path", [answers, *sys.meta_path])
+def test_it_does_so_where_its_name_is_provided_by_this_package(package, monkeypatch):
+    monkeypatch.setattr(finder, "installed", True)
+    monkeypatch.setattr(sys, "meta_path", [finder, *sys.meta_path])
     assert task_folders("lm_eval") == [LIBRARY, package / "tasks"]
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from multiform.compat import run
-from multiform.imports import lm_eval as finder
+from multiform.imports.lm_eval import finder
 
 
 @pytest.fixture(autouse=True)

@@ -2,45 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 
 import pytest
 
-from multiform import Completion, IncompleteRunError, LLOutput, Model, UsageError, evaluate, register_model
+from multiform import IncompleteRunError, UsageError, evaluate, register_model
 from multiform.cli.main import main
 from multiform.models.dummy import DummyModel
 from multiform.requests import FailedRequest
+from tests.engine.scripted import ScriptedModel
 
 #: How often the model is right, by the label wrapper of the prompt.
 RATES = {"A. ": 0.55, "(A) ": 0.9, "A) ": 0.5, "[A] ": 0.1, "A: ": 0.6}
 FORMS = "mcqa+mcqa[wrap=(x)]+mcqa[wrap=x)]+mcqa[wrap=[x]]+mcqa[wrap=x:]"
 
 
-class Scripted(Model):
-    """Is right about as many documents as the wrapper of the labels says; asked requests are counted."""
+def wrapper_rate(question, first_choice):
+    return next(rate for wrapper, rate in RATES.items() if first_choice.startswith(wrapper))
 
-    name = identity = "scripted"
 
-    def __init__(self):
-        self.asked = 0
-
-    def loglikelihood(self, requests):
-        for position, request in enumerate(requests):
-            self.asked += 1
-            line = request.context.split("\n")[1]
-            rate = next(rate for wrapper, rate in RATES.items() if line.startswith(wrapper))
-            digest = hashlib.sha256(f"{request.context.partition('?')[0]}".encode()).digest()
-            right = int.from_bytes(digest[:4], "big") / 2**32 < rate
-            chosen = request.continuation.strip() == ("A" if right else "B")
-            yield position, LLOutput(0.0 if chosen else -5.0, is_greedy=chosen)
-
-    def loglikelihood_rolling(self, requests):
-        raise NotImplementedError
-
-    def generate(self, requests):
-        for position, _ in enumerate(requests):
-            yield position, Completion("")
+def scripted():
+    """Is right about as many documents as the wrapper of the labels says."""
+    return ScriptedModel(wrapper_rate)
 
 
 @pytest.fixture
@@ -55,7 +38,7 @@ def many(tmp_path):
 
 
 def test_a_budget_finds_the_best_and_the_worst_form_with_a_part_of_the_evaluations(many):
-    model = Scripted()
+    model = scripted()
     results = evaluate(model=model, tasks=f"{many}@{FORMS}", budget=1000)
     [stops] = results.run["budget"]
     assert stops["best"] == ("many@mcqa[wrap=(x)]",)
@@ -69,7 +52,7 @@ def test_a_budget_finds_the_best_and_the_worst_form_with_a_part_of_the_evaluatio
 
 
 def test_a_budget_that_is_spent_claims_nothing_that_is_not_known(many):
-    model = Scripted()
+    model = scripted()
     results = evaluate(model=model, tasks=f"{many}@mcqa+mcqa[wrap=x)]+mcqa[wrap=x:]", budget=100)
     [stops] = results.run["budget"]
     assert model.asked <= 200
@@ -80,7 +63,7 @@ def test_a_budget_that_is_spent_claims_nothing_that_is_not_known(many):
 def test_documents_come_in_random_order_the_same_for_all_forms_and_with_a_seed(many):
     def evaluated(seed):
         results = evaluate(
-            model=Scripted(), tasks=f"{many}@mcqa+mcqa[wrap=x)]", budget=80, seeds=(seed, 1234, 1234, 1234)
+            model=scripted(), tasks=f"{many}@mcqa+mcqa[wrap=x)]", budget=80, seeds=(seed, 1234, 1234, 1234)
         )
         return [[sample.doc_id for sample in form.samples] for form in results.forms]
 
@@ -91,7 +74,7 @@ def test_documents_come_in_random_order_the_same_for_all_forms_and_with_a_seed(m
 
 
 def test_a_form_stops_when_its_interval_is_narrow_enough(many):
-    results = evaluate(model=Scripted(), tasks=f"{many}@mcqa+mcqa[wrap=[x]]", until_ci=0.1)
+    results = evaluate(model=scripted(), tasks=f"{many}@mcqa+mcqa[wrap=[x]]", until_ci=0.1)
     [stops] = results.run["budget"]
     middle, extreme = stops["forms"].values()
     assert extreme["evaluated"] < middle["evaluated"] < 400
@@ -105,13 +88,13 @@ def test_a_form_stops_when_its_interval_is_narrow_enough(many):
 
 
 def test_an_interval_that_stays_wide_takes_all_documents_and_says_so(many):
-    results = evaluate(model=Scripted(), tasks=f"{many}@mcqa", until_ci=0.01)
+    results = evaluate(model=scripted(), tasks=f"{many}@mcqa", until_ci=0.01)
     [stops] = results.run["budget"]
     assert stops["forms"]["many@mcqa"]["evaluated"] == 400
     assert stops["forms"]["many@mcqa"]["why"].startswith("no more documents")
 
 
-class Failing(Scripted):
+class Failing(ScriptedModel):
     """Fails for good on every tenth question."""
 
     def loglikelihood(self, requests):
@@ -122,8 +105,8 @@ class Failing(Scripted):
 
 def test_documents_that_fail_are_left_out_of_the_rounds_or_count_as_wrong(many):
     tasks = f"{many}@mcqa+mcqa[wrap=(x)]"
-    skipped = evaluate(model=Failing(), tasks=tasks, budget=800, on_error="skip")
-    counted = evaluate(model=Failing(), tasks=tasks, budget=800, on_error="count")
+    skipped = evaluate(model=Failing(wrapper_rate), tasks=tasks, budget=800, on_error="skip")
+    counted = evaluate(model=Failing(wrapper_rate), tasks=tasks, budget=800, on_error="count")
     for results in (skipped, counted):
         assert results.run["budget"][0]["best"] == ("many@mcqa[wrap=(x)]",)
     left, wrong = (results["many@mcqa[wrap=(x)]"]["acc,none"] for results in (skipped, counted))
@@ -134,7 +117,7 @@ def test_documents_that_fail_are_left_out_of_the_rounds_or_count_as_wrong(many):
 
 def test_a_round_that_fails_ends_the_run_and_what_was_scored_is_there(many):
     with pytest.raises(IncompleteRunError) as caught:
-        evaluate(model=Failing(), tasks=f"{many}@mcqa+mcqa[wrap=(x)]", budget=800)
+        evaluate(model=Failing(wrapper_rate), tasks=f"{many}@mcqa+mcqa[wrap=(x)]", budget=800)
     partial = caught.value.results
     assert partial is not None
     assert 0 < sum(form.n for form in partial.forms) < 40
@@ -142,7 +125,7 @@ def test_a_round_that_fails_ends_the_run_and_what_was_scored_is_there(many):
 
 def test_the_limit_of_failures_is_that_of_the_whole_run(many):
     with pytest.raises(IncompleteRunError, match="more than max_failures allows"):
-        evaluate(model=Failing(), tasks=f"{many}@mcqa", until_ci=0.01, on_error="skip", max_failures=5)
+        evaluate(model=Failing(wrapper_rate), tasks=f"{many}@mcqa", until_ci=0.01, on_error="skip", max_failures=5)
 
 
 def test_the_command_line_says_what_was_stopped_and_why(capsys):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 
 import pytest
 
-from multiform import Completion, LLOutput, Model, evaluate
+from multiform import evaluate
 from multiform.engine.status import EvaluationStatus
 from multiform.results.export import to_json
+from tests.engine.scripted import ScriptedModel
 
 #: How often the model is right, by subject and by the label wrapper of the prompt.
 RATES = {"small": {"A. ": 0.95, "(A) ": 0.4, "A) ": 0.05}, "large": {"A. ": 0.5, "(A) ": 0.8, "A) ": 0.05}}
@@ -17,27 +17,14 @@ FORMS = "mcqa+mcqa[wrap=(x)]+mcqa[wrap=x)]"
 SIZES = {"small": 150, "large": 850}
 
 
-class Scripted(Model):
+def scripted():
     """Is right about as many documents as the subject and the wrapper of the labels say."""
 
-    name = identity = "scripted"
+    def rate(question, first_choice):
+        subject = next(subject for subject in RATES if subject in question)
+        return next(rate for wrapper, rate in RATES[subject].items() if first_choice.startswith(wrapper))
 
-    def loglikelihood(self, requests):
-        for position, request in enumerate(requests):
-            question, line = request.context.split("\n")[:2]
-            subject = next(subject for subject in RATES if subject in question)
-            rate = next(rate for wrapper, rate in RATES[subject].items() if line.startswith(wrapper))
-            digest = hashlib.sha256(question.encode()).digest()
-            right = int.from_bytes(digest[:4], "big") / 2**32 < rate
-            chosen = request.continuation.strip() == ("A" if right else "B")
-            yield position, LLOutput(0.0 if chosen else -5.0, is_greedy=chosen)
-
-    def loglikelihood_rolling(self, requests):
-        raise NotImplementedError
-
-    def generate(self, requests):
-        for position, _ in enumerate(requests):
-            yield position, Completion("")
+    return ScriptedModel(rate)
 
 
 @pytest.fixture
@@ -60,7 +47,7 @@ def exam(tmp_path):
 @pytest.mark.parametrize(("by_size", "best"), [(True, "exam@mcqa[wrap=(x)]"), (False, "exam@mcqa")])
 def test_the_best_form_is_that_of_the_whole_group(exam, by_size, best):
     folder = exam(by_size)
-    results = evaluate(model=Scripted(), tasks=f"exam@{FORMS}", include_path=folder, budget=1500, progress=False)
+    results = evaluate(model=scripted(), tasks=f"exam@{FORMS}", include_path=folder, budget=1500, progress=False)
     [stops] = results.run["budget"]
     assert (stops["task"], stops["metric"]) == ("exam", "acc")
     assert (stops["best"], stops["worst"]) == ((best,), ("exam@mcqa[wrap=x)]",))
@@ -73,7 +60,7 @@ def test_the_best_form_is_that_of_the_whole_group(exam, by_size, best):
 
 def test_the_intervals_of_a_group_and_of_its_tasks_hold_wherever_it_stopped(exam):
     folder = exam(weight_by_size=True)
-    results = evaluate(model=Scripted(), tasks="exam@mcqa", include_path=folder, until_ci=0.1, progress=False)
+    results = evaluate(model=scripted(), tasks="exam@mcqa", include_path=folder, until_ci=0.1, progress=False)
     [stops] = results.run["budget"]
     (stop,) = stops["forms"].values()
     (group,) = results.groups
@@ -90,7 +77,7 @@ def test_the_intervals_of_a_group_and_of_its_tasks_hold_wherever_it_stopped(exam
 
 def test_subjects_that_weigh_the_same_end_with_the_smallest_of_them(exam):
     folder = exam(weight_by_size=False)
-    results = evaluate(model=Scripted(), tasks="exam@mcqa", include_path=folder, until_ci=0.01, progress=False)
+    results = evaluate(model=scripted(), tasks="exam@mcqa", include_path=folder, until_ci=0.01, progress=False)
     [stop] = results.run["budget"][0]["forms"].values()
     assert "no more documents of a task, and all tasks of the group weigh the same" in stop["why"]
     assert max(form.n for form in results.forms if form.task == "small") == SIZES["small"]
@@ -98,7 +85,7 @@ def test_subjects_that_weigh_the_same_end_with_the_smallest_of_them(exam):
 
 def test_a_group_with_few_documents_of_a_subject_is_compared_all_the_same(exam):
     folder = exam(weight_by_size=True)
-    results = evaluate(model=Scripted(), tasks=f"exam@{FORMS}", include_path=folder, budget=24, progress=False)
+    results = evaluate(model=scripted(), tasks=f"exam@{FORMS}", include_path=folder, budget=24, progress=False)
     assert results.comparisons[0].name == "exam"
     assert results.comparisons[0].n == 8
 
@@ -106,7 +93,7 @@ def test_a_group_with_few_documents_of_a_subject_is_compared_all_the_same(exam):
 def test_tasks_of_a_group_without_a_score_stop_alone(exam):
     folder = exam(weight_by_size=True)
     (folder / "exam.yaml").write_text("group: exam\ntask: [small, large]\n")
-    results = evaluate(model=Scripted(), tasks=f"exam@{FORMS}", include_path=folder, budget=400, progress=False)
+    results = evaluate(model=scripted(), tasks=f"exam@{FORMS}", include_path=folder, budget=400, progress=False)
     assert [stops["task"] for stops in results.run["budget"]] == ["small", "large"]
 
 
@@ -137,7 +124,7 @@ class Watching:
 
 def test_progress_goes_on_within_rounds_and_across_them(exam):
     folder, progress = exam(weight_by_size=True), Watching()
-    evaluate(model=Scripted(), tasks=f"exam@{FORMS}", include_path=folder, budget=60, progress=progress)
+    evaluate(model=scripted(), tasks=f"exam@{FORMS}", include_path=folder, budget=60, progress=progress)
     assert [answered for answered, _, _ in progress.seen] == list(range(1, 61))
     shares = [share for _, share, _ in progress.seen]
     assert shares[0] == pytest.approx(1 / 60)

@@ -72,7 +72,7 @@ COT = (
 )
 COT_SHOT = COT.replace("Q1?", "Q2?") + "\nThe final answer is z\n\n"
 
-# Section 1.5 of peers/lm-eval.md; hybrid and bpb are ours.
+# The prompts of lm-eval's branch next0.5; hybrid and bpb are ours.
 PROMPTS = {
     "mcqa": (MCQA, MCQA_SHOT),
     "cloze": (CLOZE, CLOZE_SHOT),
@@ -161,7 +161,7 @@ def test_the_prompt_of_the_documentation_for_cot():
     )
 
 
-# Section 1.2 of peers/lm-eval.md. Scorers are the ones that read answers, instead of its first_token (D7).
+# The defaults of lm-eval's branch next0.5. Scorers are the ones that extract answers, instead of its first_token.
 DEFAULTS = {
     MCQAFormat: {
         "output_type": "multiple_choice",

@@ -1,7 +1,4 @@
-"""The defects of the formats of lm-eval's branch next0.5, as peers/lm-eval.md numbers them, do not exist here.
-
-D6 is about groups and is shown with them.
-"""
+"""Defects that the formats of lm-eval's branch next0.5 have do not exist here."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ def continuations(made):
     return [request.continuation for request in requests_of(made)]
 
 
-# D1: two formats of one task overwrite each other
+# two formats of one task overwrite each other
 
 
 def test_d1_two_formats_of_one_task_are_two_forms_of_one_run():
@@ -52,7 +49,7 @@ def test_d1_the_same_holds_for_tasks_that_are_named():
     assert list(results) == ["quiz@mcqa", "quiz@cloze"]
 
 
-# D2: they share one cache entry
+# they share one cache entry
 
 
 def test_d2_two_formats_of_one_task_have_two_identities_and_no_request_in_common():
@@ -97,7 +94,7 @@ def test_d2_the_number_of_examples_changes_the_identity():
     assert none.identity != one.identity
 
 
-# D3: a prompt is wrapped into another prompt
+# a prompt is wrapped into another prompt
 
 PROMPTS = {
     "arc_easy": "Question: {{question}}\nAnswer:",
@@ -177,7 +174,7 @@ def test_d3_without_a_format_a_prompt_is_what_a_task_is_expected_to_give():
     assert requests_of(made)[0] == LoglikelihoodRequest("Question: Q1?\nAnswer:", " A")
 
 
-# D4: the metrics of a task do not fit the output type of its format
+# the metrics of a task do not fit the output type of its format
 
 ACC = [{"metric": "acc", "aggregation": "mean", "higher_is_better": True}]
 
@@ -225,7 +222,7 @@ def test_d4_without_a_format_a_metric_that_does_not_fit_is_an_error():
         run(config("t", output_type="generate_until", metric_list=ACC))
 
 
-# D5: "@" is ignored where the file names one format
+# "@" is ignored where the file names one format
 
 
 @pytest.mark.parametrize("formats", ["mcqa", {"type": "mcqa"}, {"mcqa": None}], ids=["name", "type", "table"])
@@ -235,7 +232,7 @@ def test_d5_an_at_sign_is_honoured_whatever_the_task_names(formats):
     assert continuations(made) == [" x", " y", " z"]
 
 
-# D7: answers are not read out of generations
+# answers are not read out of generations
 
 
 COT_OUTPUTS = {
@@ -276,7 +273,7 @@ def test_d7_cot_does_not_stop_at_a_blank_line():
     assert "\n\n" not in request.gen_kwargs["until"]
 
 
-# D8: number labels make every document vanish
+# number labels make every document vanish
 
 
 def test_d8_number_labels_are_texts():
@@ -285,7 +282,7 @@ def test_d8_number_labels_are_texts():
     assert run(made).forms[0].n == 1
 
 
-# D9: answers that are numbers
+# answers that are numbers
 
 
 @pytest.mark.parametrize("answer", ["42", 42, 42.0], ids=["text", "number", "fraction"])
@@ -332,7 +329,7 @@ def test_d9_an_index_stays_an_index_in_a_yaml_block(formats):
     assert task.gold(DOC) == (1,)
 
 
-# D20: templates in a list of choices become their names
+# templates in a list of choices become their names
 
 TEMPLATED = {
     "expressions": ["{{ choices[0] }}", "{{ choices[1] }}"],

@@ -131,7 +131,7 @@ def test_plain_and_single_message_hold_the_same_text(examples, question, prefix)
     assert between.join(message["content"] for message in chat) == plain_text(turns)
 
 
-# The examples of peers/lm-eval.md, section 2.5
+# Prompts as lm-eval assembles them
 
 
 def chat_as_json(messages, add_generation_prompt=True):

@@ -16,7 +16,7 @@ from multiform import compat
 from multiform.catalog import task_classes
 from multiform.catalog.python_tasks import task_classes_in
 from multiform.errors import MultiformError
-from multiform.imports.eval_framework import packages, real_folder
+from multiform.imports.eval_framework import finder
 from tests.parity.eval_framework_rows import write_rows
 
 #: Why some modules are not scored, by what the error says.
@@ -34,7 +34,7 @@ NAMED: dict[str, list[str | None]] = {"bigcodebench": [None], "mmlu_pro": [None]
 
 def benchmarks() -> Path | None:
     named = os.environ.get("MULTIFORM_EVAL_FRAMEWORK")
-    real = real_folder()
+    real = finder.real_folder()
     return Path(named) if named else real / "tasks" / "benchmarks" if real else None
 
 
@@ -46,7 +46,7 @@ def files() -> list[Path]:
 @pytest.fixture(autouse=True)
 def _alone(monkeypatch):
     monkeypatch.setattr(task_classes, "_entries", dict(task_classes._entries))
-    monkeypatch.setattr(packages, "folders", list(packages.folders))
+    monkeypatch.setattr(finder, "folders", list(finder.folders))
     yield
     compat.uninstall("eval_framework")
 

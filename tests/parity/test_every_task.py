@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from multiform.imports import removed
+from multiform.imports import libraries
 from parity.found import task_files
 from parity.made.every import Outcome, broken_groups, outcomes
 
@@ -87,7 +87,7 @@ def defective(says: str) -> Counter[str]:
 def test_modules_that_libraries_dropped_are_listed(found, lm_eval_tasks):
     listed = defective("transformers.data.metrics")
     files = [file for name in listed for file in task_files(lm_eval_tasks / name)]
-    with mock.patch.dict(removed._REMOVED, clear=True), mock.patch.dict(sys.modules):
+    with mock.patch.dict(libraries._REMOVED, clear=True), mock.patch.dict(sys.modules):
         for name in [
             name for name in sys.modules if name.startswith(("transformers.data.metrics", "_multiform_task_"))
         ]:

@@ -307,6 +307,13 @@ def test_sounds_come_from_a_column_or_a_function(writing):
 # Prompts
 
 
+def test_the_beginning_of_the_answer_is_a_text_or_a_template_of_the_document(choosing):
+    task = choosing(gen_prefix="The answer to {{question}} is")
+    doc = task.eval_docs[0]
+    assert task.doc_to_prefix(doc) == f"The answer to {doc['question']} is"
+    assert choosing().doc_to_prefix(doc) == ""
+
+
 @pytest.mark.covers("Task.fewshot_context")
 def test_a_plain_prompt_is_system_text_examples_question_and_prefix(choosing):
     task = choosing(description="Facts. ")

@@ -40,9 +40,9 @@ def _folder(name: str | Path) -> Path:
 
 def _installed_tasks() -> Path:
     """The folder of task files of the installed lm-eval, which is not imported."""
-    from multiform.imports.lm_eval import real_folder
+    from multiform.imports.lm_eval import finder
 
-    package = real_folder()
+    package = finder.real_folder()
     if package is not None and (package / "tasks").is_dir():
         return package / "tasks"
     what = "lm-eval is not installed, and there is no folder 'lm_eval'"

@@ -1,4 +1,4 @@
-"""The kinds of Python tasks with hooks of their own: generation, choices, and log-likelihood."""
+"""Python tasks with their own hooks, one class per output type: generation, choices, log-likelihood."""
 
 from __future__ import annotations
 

@@ -40,6 +40,8 @@ SAMPLE_ID = "sample_id"
 class HookedTask(Task):
     """Runs the samples of a Python task and scores them with its metrics."""
 
+    _one_input = True
+
     def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
         self._samples: dict[int, Sample] = {}
         #: The row of each document and the document's number among those of its row.
@@ -52,7 +54,6 @@ class HookedTask(Task):
         if settings.num_fewshot is not None:
             settings = replace(settings, num_fewshot=self._accepted_shots(settings.num_fewshot))
         super()._configure(config, settings)
-        self.renderer.__dict__["several_inputs"] = False  # a sample has one prompt
 
     def _check_perturbation(self) -> None:
         """The questions of a Python task are perturbed by its `HookedPrompt`."""

@@ -25,7 +25,7 @@ from multiform.formats.grammar import Grammar
 from multiform.formats.select import grammar_of
 from multiform.formats.variation import Variation, drawn_number, split_outside
 from multiform.forms import Form, RunSettings
-from multiform.imports.lm_eval import answers
+from multiform.imports import lm_eval
 from multiform.paths import is_dir, is_file
 
 _MAX_GROUPS = 1000
@@ -67,7 +67,7 @@ class TaskManager:
         self.design = design or Design()
         self.folders = task_folders(include_path, library=library)
         self._groups = 0  # that have been built inside of the one that was named
-        answers.folders.update(folder.resolve() for folder in self.folders)
+        lm_eval.finder.folders.update(folder.resolve() for folder in self.folders)
 
     def __repr__(self) -> str:
         return f"<TaskManager of {', '.join(map(display, self.folders)) or 'no folders'}>"

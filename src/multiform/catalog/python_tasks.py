@@ -14,7 +14,7 @@ from multiform.config.functions import FunctionRef, load_module, resolve_functio
 from multiform.config.source import Position, display
 from multiform.config.yaml import read_text
 from multiform.errors import ConfigError, shorten
-from multiform.imports.eval_framework import packages
+from multiform.imports import eval_framework
 
 _MAX_BASES = 50  # no task is derived from more classes of its own file
 #: Attributes by which a task class is recognised where its base class is in another file.
@@ -34,7 +34,7 @@ class TaskClass:
         """Import the file and return the class."""
         named = FunctionRef(f"{self.file.stem}.{self.attribute}", self.file.parent, Position(self.file, self.line))
         foreign = "eval_framework" in self.file.read_text(encoding="utf-8")
-        with packages.during(self.file, load_module) if foreign else nullcontext():
+        with eval_framework.finder.during(self.file, load_module) if foreign else nullcontext():
             cls: Any = named.resolve()
         if not isinstance(cls, type) or not issubclass(cls, BaseTask):
             place = f"{display(self.file)}:{self.line}"

@@ -13,7 +13,7 @@ from typing_extensions import Self
 
 from multiform.catalog.styler_hooks import NO_SUBJECT, StylerHooks
 from multiform.config import TaskConfig
-from multiform.datasets.dataset import load_dataset
+from multiform.datasets.load import load_dataset
 from multiform.errors import ConfigError, DataError, UsageError, nearest
 from multiform.formats import ResponseType
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from multiform.cli import options as flags
 from multiform.cli import values
 from multiform.terminal import visible
 
@@ -34,15 +33,13 @@ _ALPHA = 0.05
 _NAMED = 3
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The parser of the command, added to those of the others."""
+    parser: argparse.ArgumentParser = commands.add_parser(
         "compare",
         help="compare two runs: paired differences, changed documents, an exit code",
         description="Compare two runs, of Multiform or of lm-eval, document by document: the second minus the first.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("first", metavar="RUN_A", help="an --output_path, or a results_<date>.json in it")
     parser.add_argument("second", metavar="RUN_B", help="the run to compare with it")
@@ -55,8 +52,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--documents", action="store_true", help="list the documents that changed")
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON and nothing else")
-    flags.add_verbosity(parser)
-    parser.set_defaults(execute=execute, parser=parser)
+    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -56,7 +56,7 @@ def _converted(action: argparse.Action, value: Any, where: str) -> Any:
     try:
         return _read(action, value, where)
     except UsageError as error:
-        raise ConfigError(error.what, where=where, hint=error.hint) from error
+        raise error.as_kind(ConfigError, where) from error
     except ValueError as error:
         raise ConfigError(f"{error}", where=where, hint="see multiform run --help") from error
 

@@ -31,16 +31,14 @@ _ORIGINS = {
 }
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The parser of the command, added to those of the others."""
+    parser: argparse.ArgumentParser = commands.add_parser(
         "formats",
         help="explain a format, or show the question and choices that formats find in a task",
         description="Explain a format: its fields, an example of its prompt, and how each dialect writes it. "
         "Or infer: show the question, choices and answer that formats find in a task that was written without them.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("action", choices=["explain", "infer"], metavar="explain|infer", help="what to do")
     parser.add_argument(
@@ -51,8 +49,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
     flags.add_sources(parser)
-    flags.add_verbosity(parser)
-    parser.set_defaults(execute=execute, parser=parser)
+    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

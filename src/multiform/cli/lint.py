@@ -24,15 +24,13 @@ exit codes: 0 nothing found; 1 something found; 2 a task could not be checked
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The parser of the command, added to those of the others."""
+    parser: argparse.ArgumentParser = commands.add_parser(
         "lint",
         help="find what would spoil the scores of a task: spaces, labels, few-shot examples, leaked answers",
         description="Find what would spoil the scores of a task, before a model is asked.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for run --tasks")
     parser.add_argument(
@@ -50,8 +48,7 @@ def add_parser(commands: Any) -> None:
     flags.add_prompt(parser)
     flags.add_sources(parser)
     flags.add_code(parser)
-    flags.add_verbosity(parser)
-    parser.set_defaults(execute=execute, parser=parser)
+    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

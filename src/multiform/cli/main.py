@@ -28,6 +28,7 @@ from multiform.cli import (
     validate,
     view,
 )
+from multiform.cli import options as flags
 from multiform.cli.parser import Parser
 from multiform.cli.quiet import quiet_libraries
 from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, reason
@@ -78,13 +79,13 @@ def parser() -> Parser:
         prog="multiform",
         description="Evaluate language models: one dataset, every prompt form.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     top.add_argument("--version", action="store_true", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
     for module in _COMMANDS.values():
-        module.add_parser(commands)
+        command = module.add_parser(commands)
+        flags.add_verbosity(command)
+        command.set_defaults(execute=module.execute, parser=command)
     return top
 
 

@@ -146,7 +146,7 @@ def add_model(parser: argparse.ArgumentParser, *, several: bool = False) -> None
 
 
 def add_executor(parser: argparse.ArgumentParser) -> None:
-    """Add the flags that say who asks the model."""
+    """Add the flags of the executor: local, or the workers of a Ray cluster."""
     group = parser.add_argument_group("many workers")
     group.add_argument(
         "--executor",
@@ -211,6 +211,17 @@ def use_cache(options: argparse.Namespace) -> str | bool | None:
     if named and named == options.use_cache and (Path(named).is_dir() or named.endswith(os.sep)):
         return str(Path(named) / "answers.db")  # lm-eval takes the beginning of a name, which may be a folder
     return False if options.no_cache else named
+
+
+def add_bootstrap(parser: argparse._ActionsContainer) -> None:
+    """Add the flag of the number of resamples, to a parser or to a group of its flags."""
+    parser.add_argument(
+        "--bootstrap_iters",
+        metavar="N",
+        type=values.count("--bootstrap_iters"),
+        default=100_000,
+        help="resamples of bootstrapped standard errors",
+    )
 
 
 def add_verbosity(parser: argparse.ArgumentParser) -> None:

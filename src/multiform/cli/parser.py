@@ -17,7 +17,10 @@ from multiform.errors import UsageError, nearest
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises a UsageError where argparse would print its usage and exit."""
+    """Raises a UsageError where argparse would print its usage and exit; keeps the lines of examples as they are."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(formatter_class=argparse.RawDescriptionHelpFormatter, allow_abbrev=False, **kwargs)
 
     def error(self, message: str) -> NoReturn:
         about = re.match(r"argument (?P<names>[^:]+): (?P<what>.*)", message, re.DOTALL)

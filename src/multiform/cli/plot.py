@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from multiform.cli import options as flags
-
 _EXAMPLES = """\
 examples:
   multiform plot results -o scores.svg
@@ -17,21 +15,18 @@ charts: scores, heatmap, differences, flips, position_bias, calibration
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The parser of the command, added to those of the others."""
+    parser: argparse.ArgumentParser = commands.add_parser(
         "plot",
         help="draw a chart of a run as SVG, PNG or HTML",
         description="Draw a chart of a run, of Multiform or of lm-eval, into a file. It needs multiform[charts].",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("run", metavar="RUN", help="an --output_path, or a results_<date>.json in it")
     parser.add_argument("--chart", default="scores", metavar="NAME", help="which chart (default: scores)")
     parser.add_argument("--output", "-o", metavar="FILE", default="scores.svg", help="an .svg, .png or .html file")
-    flags.add_verbosity(parser)
-    parser.set_defaults(execute=execute, parser=parser)
+    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -6,8 +6,6 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from multiform.cli import options as flags
-
 _EXAMPLES = """\
 examples:
   multiform report results                       the newest run in the folder, as report.html
@@ -17,22 +15,19 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The parser of the command, added to those of the others."""
+    parser: argparse.ArgumentParser = commands.add_parser(
         "report",
         help="write results as a page: scores, differences between forms, every sample",
         description="Write the results of runs, of Multiform or of lm-eval, as one HTML file that needs no network.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("runs", nargs="+", metavar="RUN", help="an --output_path, or a results_<date>.json in it")
     parser.add_argument("--output", "-o", metavar="FILE", default="report.html", help="default: report.html")
     parser.add_argument("--all", action="store_true", help="every run in the folders, not only the newest of each")
     parser.add_argument("--title", help="the heading (default: the tasks)")
-    flags.add_verbosity(parser)
-    parser.set_defaults(execute=execute, parser=parser)
+    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

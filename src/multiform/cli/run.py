@@ -37,15 +37,13 @@ mcqa, @mcqa[labels=roman,wrap=(x)] for one of them.
 _LISTED_FILES = 6
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The parser of the command, added to those of the others."""
+    parser: argparse.ArgumentParser = commands.add_parser(
         "run",
         help="evaluate a model on tasks, each in one or several formats",
         description="Evaluate a model on tasks, each in one or several formats.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for --tasks")
     parser.add_argument(
@@ -101,8 +99,7 @@ def add_parser(commands: Any) -> None:
     _add_output(parser.add_argument_group("output"))
     lm_eval.add_accepted(parser)
     flags.add_code(parser)
-    flags.add_verbosity(parser)
-    parser.set_defaults(execute=execute, parser=parser)
+    return parser
 
 
 def _add_failures(failures: Any) -> None:
@@ -127,13 +124,7 @@ def _add_output(output: Any) -> None:
     output.add_argument("--log_samples", "-s", action="store_true", help="write every document's prompts and responses")
     output.add_argument("--predict_only", "-x", action="store_true", help="collect responses and compute no scores")
     output.add_argument("--write_out", "-w", action="store_true", help="log the first prompt of each form")
-    output.add_argument(
-        "--bootstrap_iters",
-        metavar="N",
-        type=values.count("--bootstrap_iters"),
-        default=100_000,
-        help="resamples of bootstrapped standard errors",
-    )
+    flags.add_bootstrap(output)
     output.add_argument(
         "--report", metavar="FILE", help="also write a page of the scores and samples, e.g. report.html"
     )

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from multiform.cli import options as flags
-from multiform.cli import values
 from multiform.cli.parser import Gather
 from multiform.errors import UsageError, shorten
 
@@ -24,15 +23,13 @@ Responses come from the samples that --log_samples wrote, or else from the store
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The parser of the command, added to those of the others."""
+    parser: argparse.ArgumentParser = commands.add_parser(
         "score",
         help="score the logged responses of a run again, with other metrics, filters or scorers",
         description="Score the logged responses of a run again, with other metrics, filters or scorers.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("run", metavar="RUN", help="a results file, or a folder whose newest one is taken")
     parser.add_argument(
@@ -45,19 +42,12 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--metrics", metavar="NAMES", help="metrics by comma, or a JSON list as in metric_list")
     parser.add_argument("--filter_list", metavar="JSON", help="filters as in a task's filter_list, as JSON")
     parser.add_argument("--scorer", metavar="NAME", help="a scorer by name, or as JSON")
-    parser.add_argument(
-        "--bootstrap_iters",
-        metavar="N",
-        type=values.count("--bootstrap_iters"),
-        default=100_000,
-        help="resamples of bootstrapped standard errors",
-    )
+    flags.add_bootstrap(parser)
     parser.add_argument("--confirm_run_unsafe_code", action="store_true", help="allow tasks that run the model's code")
     parser.add_argument("--output_path", "-o", metavar="DIR", help="write results and samples there; or a .json file")
     parser.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
     flags.add_code(parser)
-    flags.add_verbosity(parser)
-    parser.set_defaults(execute=execute, parser=parser)
+    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

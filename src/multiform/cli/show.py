@@ -23,15 +23,13 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The parser of the command, added to those of the others."""
+    parser: argparse.ArgumentParser = commands.add_parser(
         "show",
         help="show the exact prompts of a task in a format",
         description="Show the exact prompts of a task in one or several formats.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("tasks", nargs="+", metavar="T[@F]", help="a task with a format, as for run --tasks")
     parser.add_argument("--doc", default="0", metavar="N|A:B|all", help="which documents (default: 0)")
@@ -41,8 +39,7 @@ def add_parser(commands: Any) -> None:
     flags.add_model(parser)
     flags.add_sources(parser)
     flags.add_code(parser)
-    flags.add_verbosity(parser)
-    parser.set_defaults(execute=execute, parser=parser)
+    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

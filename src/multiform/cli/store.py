@@ -10,7 +10,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from multiform.cli import options as flags
 from multiform.errors import UsageError, shorten
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -24,15 +23,13 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The parser of the command, added to those of the others."""
+    parser: argparse.ArgumentParser = commands.add_parser(
         "store",
         help="list, prune, export or merge stored responses",
         description="List, prune, export or merge the responses that runs have stored.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("action", choices=sorted(_ACTIONS), help="what to do")
     parser.add_argument("files", nargs="*", metavar="FILE", help="for merge: the file to add to, then the others")
@@ -45,8 +42,7 @@ def add_parser(commands: Any) -> None:
     parser.add_argument("--dry_run", action="store_true", help="for gc: say what would be removed")
     parser.add_argument("--output", metavar="FILE", help="for export: the file to write (default: standard output)")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    flags.add_verbosity(parser)
-    parser.set_defaults(execute=execute, parser=parser)
+    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

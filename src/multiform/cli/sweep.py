@@ -36,15 +36,13 @@ stopped: what is stored is not asked again.
 logger = logging.getLogger("multiform")
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The parser of the command, added to those of the others."""
+    parser: argparse.ArgumentParser = commands.add_parser(
         "sweep",
         help="run models × tasks × formats × shots from one file, with one leaderboard",
         description="Run models × tasks × formats × shots from one YAML file, with one leaderboard at the end.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("file", metavar="FILE", help="the YAML file of the sweep")
     parser.add_argument("--only", metavar="N", type=values.count("--only"), help="the runs of the N-th model, from 0")
@@ -57,8 +55,7 @@ def add_parser(commands: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="print the leaderboard as JSON")
     flags.add_code(parser)
-    flags.add_verbosity(parser)
-    parser.set_defaults(execute=execute, parser=parser)
+    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -49,12 +49,17 @@ def _are_indexes(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(type(index) is int for index in value)
 
 
+def _number(text: str) -> float:
+    """The number that a text is; not a number where it is none, which every comparison refuses."""
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
 def limit(text: str) -> float:
     """Parse ``--limit``: a whole number of documents, or a fraction below 1."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = _number(text)
     if not (0 < number < 1 or (number >= 1 and number.is_integer())):
         what = f"expected a whole number of 1 or more, or a fraction below 1, got '{text}'"
         raise UsageError(what, where="--limit", hint="give e.g. --limit 100 or --limit 0.1")
@@ -63,10 +68,7 @@ def limit(text: str) -> float:
 
 def half_width(text: str) -> float:
     """Parse ``--until_ci``: half the width of an interval."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = _number(text)
     if not 0 < number < 0.5:
         what = f"expected a number between 0 and 0.5, got '{text}'"
         hint = "give e.g. --until_ci 0.02 for an interval of plus or minus 0.02"
@@ -76,10 +78,7 @@ def half_width(text: str) -> float:
 
 def gain(text: str) -> float:
     """Parse ``--fail_below``: a difference between two scores."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = _number(text)
     if not math.isfinite(number):
         what = f"expected a number, got '{text}'"
         raise UsageError(what, where="--fail_below", hint="give e.g. --fail_below -0.02")
@@ -88,10 +87,7 @@ def gain(text: str) -> float:
 
 def max_failures(text: str) -> float:
     """Parse ``--max_failures``: a whole number of documents, or a share below 1."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = _number(text)
     if not (0 <= number < 1 or (number >= 1 and number.is_integer())):
         what = f"expected a whole number of 0 or more, or a share below 1, got {shorten(text)}"
         raise UsageError(what, where="--max_failures", hint="give e.g. --max_failures 10 or --max_failures 0.05")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from multiform.cli import options as flags
 from multiform.cli import values
 
 _EXAMPLES = """\
@@ -15,21 +14,18 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> None:
-    """Add the command to the command line."""
-    parser = commands.add_parser(
+def add_parser(commands: Any) -> argparse.ArgumentParser:
+    """The parser of the command, added to those of the others."""
+    parser: argparse.ArgumentParser = commands.add_parser(
         "view",
         help="look at all runs of a folder in the browser, also while they go on",
         description="Serve the runs of a folder, of Multiform and of lm-eval, to browsers on this machine. It writes "
         "nothing and asks nothing of other machines; Ctrl-C ends it.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
     )
     parser.add_argument("folder", nargs="?", default=".", metavar="DIR", help="the --output_path of runs (default: .)")
     parser.add_argument("--port", type=values.count("--port"), default=0, metavar="N", help="default: any that is free")
-    flags.add_verbosity(parser)
-    parser.set_defaults(execute=execute, parser=parser)
+    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

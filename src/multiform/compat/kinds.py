@@ -1,4 +1,4 @@
-"""Errors of ours that are also of the kind that lm-eval raises, for scripts that catch those."""
+"""Errors that are also of the class which lm-eval raises, for scripts that catch that one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from multiform.errors import ModelError, MultiformError
 
 @contextmanager
 def also(kind: type[Exception]) -> Iterator[None]:
-    """What we raise in the block about somebody's input is an error of this kind, too.
+    """Raise input errors of a block as errors that are also of this class.
 
     >>> from multiform.errors import UsageError
     >>> try:
@@ -27,4 +27,4 @@ def also(kind: type[Exception]) -> Iterator[None]:
             raise
         ours = type(error)
         both = type(ours.__name__, (ours, kind), {"__module__": ours.__module__, "__doc__": ours.__doc__})
-        raise both(error.what, where=error.where, hint=error.hint) from error
+        raise error.as_kind(both) from error

@@ -16,25 +16,25 @@ from multiform.errors import MultiformError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the script with `import lm_eval` answered by this package, also where lm-eval is installed."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    if not given or given[0] in ("-h", "--help") or given == ["-m"]:
+    """Run the script with Multiform's `lm_eval`, also where lm-eval is installed."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or words[0] in ("-h", "--help") or words == ["-m"]:
         usage = "usage: python -m multiform.compat.run script.py [its arguments]\n       ... -m module [its arguments]"
         print(usage, file=sys.stderr)
-        return 0 if given and given != ["-m"] else 2
-    module = given[0] == "-m"
-    given = given[1:] if module else given
-    script = Path(given[0])
+        return 0 if words and words != ["-m"] else 2
+    module = words[0] == "-m"
+    words = words[1:] if module else words
+    script = Path(words[0])
     if not module and not script.is_file():
-        print(f"error: {given[0]}: no such file; check the path", file=sys.stderr)
+        print(f"error: {words[0]}: no such file; check the path", file=sys.stderr)
         return 2
     install("lm_eval", instead=True)
-    sys.argv = given
+    sys.argv = words
     folder = Path.cwd() if module else script.resolve().parent
     sys.path.insert(0, str(folder))
     try:
         if module:
-            runpy.run_module(given[0], run_name="__main__", alter_sys=True)
+            runpy.run_module(words[0], run_name="__main__", alter_sys=True)
         else:
             runpy.run_path(str(script), run_name="__main__")
     except MultiformError as error:
@@ -48,8 +48,10 @@ def _raised_at(error: BaseException, folder: Path) -> str:
     chain = [error]
     while (cause := chain[-1].__cause__) is not None:
         chain.append(cause)
-    for one in reversed(chain):  # the innermost that has been there
-        frames = [frame for frame in traceback.extract_tb(one.__traceback__) if folder in Path(frame.filename).parents]
+    for raised in reversed(chain):  # the innermost that has been there
+        frames = [
+            frame for frame in traceback.extract_tb(raised.__traceback__) if folder in Path(frame.filename).parents
+        ]
         if frames:
             return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno}, in {frames[-1].name})"
     return ""

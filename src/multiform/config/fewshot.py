@@ -13,10 +13,6 @@ from multiform.fields import Field, FieldSpec
 
 logger = logging.getLogger("multiform")
 
-#: Fields that few-shot examples take from the task where `fewshot_config` does not set them.
-INHERITED = ("process_docs", "fewshot_delimiter", "target_delimiter", "gen_prefix",
-             "doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_rationale")  # fmt: skip
-
 
 @dataclass
 class FewshotConfig:

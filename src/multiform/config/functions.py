@@ -19,9 +19,9 @@ from typing import Any
 
 from multiform.config.source import Position
 from multiform.errors import ConfigError, nearest, reason
-from multiform.imports import removed
-from multiform.imports.answers import original_name
-from multiform.imports.lm_eval import answers, real_folder
+from multiform.imports import lm_eval
+from multiform.imports.finder import original_name
+from multiform.imports.libraries import with_removed_modules, with_sandboxed_code_eval
 
 _IMPORTS_LM_EVAL = re.compile(rb"^[ \t]*(?:from|import)[ \t]+lm_eval\b", re.MULTILINE)
 
@@ -67,7 +67,7 @@ class FunctionRef:
             return load_module(file)
         except (Exception, SystemExit) as error:  # whatever the user's module raises while it loads
             what = f"{file.name} failed to load: {reason(error)}"
-            raise self._error(what, _unanswered(error) or _advice(error, file)) from error
+            raise self._error(what, _not_provided(error) or _advice(error, file)) from error
 
     def _from_path(self, module_name: str) -> ModuleType:
         try:
@@ -101,10 +101,10 @@ def load_module(file: Path) -> ModuleType:
     if not _IMPORTS_LM_EVAL.search(source):
         return _run(file, name)
     try:
-        with answers.during(file, load_module):
+        with lm_eval.finder.during(file, load_module):
             return _run(file, name)
     except ImportError as error:
-        if not _unanswered(error) or real_folder() is None:
+        if not _not_provided(error) or lm_eval.finder.real_folder() is None:
             raise
         return _run(file, name)
 
@@ -114,10 +114,10 @@ def _imported(name: str, folder: Path) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     try:
-        with removed.answered(), answers.during(folder / "task.yaml", load_module):
+        with with_removed_modules(), lm_eval.finder.during(folder / "task.yaml", load_module):
             return importlib.import_module(name)
     except ImportError as error:
-        if not _unanswered(error) or real_folder() is None:
+        if not _not_provided(error) or lm_eval.finder.real_folder() is None:
             raise
         return importlib.import_module(name)
 
@@ -129,7 +129,7 @@ def _run(file: Path, name: str) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        with removed.answered(), _programs_answered(file):
+        with with_removed_modules(), _sandboxed(file):
             spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
@@ -137,21 +137,17 @@ def _run(file: Path, name: str) -> ModuleType:
     return module
 
 
-def _programs_answered(file: Path) -> AbstractContextManager[None]:
-    """Have programs of models run by us where a file says that it runs some."""
-    if b"code_eval" not in file.read_bytes():
-        return nullcontext()
-    from multiform.imports import evaluate  # it is rarely needed, and starts processes
-
-    return evaluate.answered()
+def _sandboxed(file: Path) -> AbstractContextManager[None]:
+    """Have programs of models run in the sandbox where a file says that it runs some."""
+    return with_sandboxed_code_eval() if b"code_eval" in file.read_bytes() else nullcontext()
 
 
-def _unanswered(error: BaseException) -> str:
+def _not_provided(error: BaseException) -> str:
     """A hint where a module imports a name from lm_eval that Multiform does not provide; empty otherwise."""
     name = original_name(getattr(error, "name", None) or "")
     if not isinstance(error, ImportError) or name.partition(".")[0] != "lm_eval":
         return ""
-    return f"docs/lm-eval.md says what of {name} is answered; 'pip install lm-eval' adds the rest"
+    return f"docs/lm-eval.md says what of {name} is provided; 'pip install lm-eval' adds the rest"
 
 
 def _advice(error: BaseException, file: Path) -> str:

@@ -29,8 +29,6 @@ Values = dict[str, Any]
 Where = Callable[..., str | None]
 
 _FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target")
-#: What few-shot examples have in common with the question beside its fields.
-_INHERITED = ("doc_to_rationale", "gen_prefix", "target_delimiter", "fewshot_delimiter")
 
 
 def resolve(stated: Mapping[str, Any], *, folder: Path, where: Where) -> Values:

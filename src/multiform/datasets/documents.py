@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from multiform.config import FewshotConfig, TaskConfig
-from multiform.datasets.dataset import Dataset, load_dataset
+from multiform.datasets.load import load_dataset
+from multiform.datasets.splits import Dataset
 from multiform.errors import ConfigError, DataError, running
 
 Docs = Sequence[dict[str, Any]]

@@ -53,13 +53,13 @@ def _from_text(text: str, kind: Kind, find: Finder) -> Media:
         raise DataError(f"{shorten(text)} is on the network", hint="download it and give the path of the file")
     path = find(text)
     try:
-        made = _from_bytes(path.read_bytes(), kind)
+        media = _from_bytes(path.read_bytes(), kind)
     except DataError as error:
-        raise DataError(f"{display(path)}: {error.what}", hint=error.hint) from error
+        raise error.moved(None, what=f"{display(path)}: {error.what}") from error
     except OSError as error:
         raise DataError(f"{display(path)} cannot be read: {error.strerror}", hint="check the file") from error
     # The path instead of the content: a dataset of large images need not be in memory.
-    return Media(kind, made.sha256, made.size, path, origin=display(path))
+    return Media(kind, media.sha256, media.size, path, origin=display(path))
 
 
 def _from_bytes(data: bytes, kind: Kind) -> Media:
@@ -157,20 +157,20 @@ def _roots(config: TaskConfig, mirror: Path | None) -> list[Path]:
     bases = [config._source.file.parent] if config._source else []
     bases.append(Path.cwd())
     path, name = str(config.dataset_path or ""), config.dataset_name
-    found: list[Path] = []
+    roots: list[Path] = []
     if mirror is not None and path:
-        found += [mirror / path / (name or "default"), mirror / path]
+        roots += [mirror / path / (name or "default"), mirror / path]
     for base in bases:
         if path:
             target = base / path
-            found += [target / name] if name else []
-            found.append(target.parent if target.is_file() else target)
-        found += [(base / file).parent for file in _data_files(config)]
-    return [root for root in [*found, *bases] if root.is_dir()]
+            roots += [target / name] if name else []
+            roots.append(target.parent if target.is_file() else target)
+        roots += [(base / file).parent for file in _data_files(config)]
+    return [root for root in [*roots, *bases] if root.is_dir()]
 
 
 def _data_files(config: TaskConfig) -> list[str]:
-    given = config.dataset_kwargs.get("data_files") or []
-    values = list(given.values()) if isinstance(given, dict) else [given]
+    data_files = config.dataset_kwargs.get("data_files") or []
+    values = list(data_files.values()) if isinstance(data_files, dict) else [data_files]
     flat = [file for value in values for file in (value if isinstance(value, list) else [value])]
     return [file for file in flat if isinstance(file, str)]

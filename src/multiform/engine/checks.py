@@ -23,12 +23,12 @@ from multiform.models.base import no_loglikelihoods
 logger = logging.getLogger("multiform")
 
 
-def generation_arguments(given: str | Mapping[str, Any] | None) -> dict[str, Any]:
+def generation_arguments(gen_kwargs: str | Mapping[str, Any] | None) -> dict[str, Any]:
     """The arguments of generation that a run sets, each under its one name, checked whatever its tasks are."""
     try:
-        return generation_overrides(parse_arguments(given, where="--gen_kwargs"))
+        return generation_overrides(parse_arguments(gen_kwargs, where="--gen_kwargs"))
     except ConfigError as error:
-        raise UsageError(error.what, where="--gen_kwargs", hint=error.hint) from error
+        raise error.as_kind(UsageError, "--gen_kwargs") from error
 
 
 def check_model_fits(

@@ -1,4 +1,4 @@
-"""What a run will be able to tell, said before it starts."""
+"""The smallest difference between two forms that a run can detect, computed before it starts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def detectable_differences(pending: Sequence[PendingSample]) -> str | None:
     several = [forms for forms in documents.values() if len(forms) > 1]
     if not several:
         return None
-    detectable = sorted((_detectable(forms) for forms in several), key=lambda found: found.difference)
+    detectable = sorted((_detectable(forms) for forms in several), key=lambda each: each.difference)
     best, worst = detectable[0], detectable[-1]
     values = dict.fromkeys([f"{best.difference:.3f} (n={best.n})", f"{worst.difference:.3f} (n={worst.n})"])
     shown = " to ".join(values) + (f" in {len(several)} tasks" if len(several) > 1 else "")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from multiform.engine.executors import Executor, LocalExecutor
 from multiform.engine.executors.cluster import ClusterOptions
 from multiform.engine.executors.pool import PoolExecutor
-from multiform.engine.lazy_model import LateModel
+from multiform.engine.lazy_model import LazyModel
 from multiform.engine.progress import Progress
 from multiform.engine.setup import load_model, loaded_model
 from multiform.engine.store import Store
@@ -94,7 +94,7 @@ class RayHost:
             raise RuntimeError("the model of this host comes before its executor")
         executor, pool = self._current.executor, self._current.pool
         # A model that is known from the store is compared with what a worker has loaded, before that is asked.
-        executor.start = partial(getattr, model, "model") if isinstance(model, LateModel) else pool.start
+        executor.start = partial(getattr, model, "model") if isinstance(model, LazyModel) else pool.start
         return executor
 
     def close(self) -> None:

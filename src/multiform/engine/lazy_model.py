@@ -1,7 +1,7 @@
-"""A model that is loaded only when it is asked something.
+"""LazyModel: a model that is loaded for its first request.
 
 What the results of a run say about its model is stored when the model is first loaded. When all
-answers of a run are known, that is all it needs: no weights, and no torch.
+responses of a run are cached, that is all it needs: no weights, and no torch.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from multiform.requests import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """All that a run says about its model."""
+    """What the results of a run say about its model."""
 
     identity: str
     name: str
@@ -52,8 +52,8 @@ class Facts:
         )
 
 
-def late_model(name: str, arguments: Mapping[str, Any], store: Store | None, load: Callable[[], Model]) -> Model:
-    """The model, which is loaded now unless the store knows all about it."""
+def lazy_model(name: str, arguments: Mapping[str, Any], store: Store | None, load: Callable[[], Model]) -> Model:
+    """The model: a `LazyModel` where the store has its facts, else loaded now."""
     entry = models.get(name)
     signed = entry.signature(arguments) if store else None
     if store is None or signed is None:
@@ -61,7 +61,7 @@ def late_model(name: str, arguments: Mapping[str, Any], store: Store | None, loa
     signature = f"{name} {signed}"
     known = store.facts(signature)
     if known is not None and set(known) == set(Facts.__dataclass_fields__):
-        return LateModel(
+        return LazyModel(
             Facts(**known),
             load,
             lambda facts: store.remember(signature, asdict(facts)),
@@ -72,8 +72,8 @@ def late_model(name: str, arguments: Mapping[str, Any], store: Store | None, loa
     return model
 
 
-class LateModel(Model):
-    """Stands for a model of which the facts are known; loads it for its first answer.
+class LazyModel(Model):
+    """Stands for a model whose facts are stored, and loads it for its first request.
 
     `chat` gives what writes conversations without the model, where that is possible.
     """

@@ -23,25 +23,25 @@ __all__ = [
 
 
 class Progress(Protocol):
-    """Told about every step of a run; the command line shows it.
+    """Receives the events of a run, to show how far it has come; pass one to `evaluate(progress=...)`.
 
-    One that also has the method of `WatchingProgress` sees tokens, the time left and intervals, too.
+    One that also has the method of `WatchingProgress` sees tokens, the time left and intervals as well.
     """
 
     def message(self, text: str) -> None:
-        """Something took a moment, or is about to."""
+        """A line of text for the user, such as that the model is being loaded."""
 
     def begin(self, requests: int, docs: int) -> None:
-        """So many distinct requests are about to be asked."""
+        """The run begins to ask the model: so many distinct requests about so many documents."""
 
     def answered(self) -> None:
-        """One request has its answer."""
+        """The response to one request has arrived."""
 
     def scored(self, form: str, metric: str, running: float, n: int) -> None:
-        """One more document of a form is scored; its running score is this over n."""
+        """Another document of a form is scored; `running` is the mean of the metric over the `n` documents so far."""
 
     def end(self) -> None:
-        """All is answered, or the run has failed."""
+        """All responses have arrived, or the run has failed."""
 
 
 @runtime_checkable

@@ -18,9 +18,8 @@ from multiform.errors import UsageError, shorten
 from multiform.forms import ScoredSample
 from multiform.models.usage import Usage
 from multiform.statistics.elimination import Search, search_forms
-from multiform.statistics.order import document_order
 from multiform.statistics.scores import Array
-from multiform.statistics.sequences import ConfidenceSequence, confidence_sequence
+from multiform.statistics.sequences import ConfidenceSequence, confidence_sequence, document_order
 
 #: Asks a model about the samples of a round, and tells how far it is.
 Ask: TypeAlias = Callable[[Sequence[PendingSample], Progress], RunOutcome]

@@ -64,7 +64,7 @@ def pending_samples(
         if cached is None:
             sample = task.sample(doc_id, doc, chat_template)
         else:
-            sample = task.renderer.answered(doc_id, doc, cached.get(doc_id, []))
+            sample = task.renderer.with_requests(doc_id, doc, cached.get(doc_id, []))
         pending.append(PendingSample(task, sample, len({instance.request for instance in sample.instances})))
     return pending
 

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
+import random
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from multiform.catalog import BaseTask, Design, Group, Node, TaskManager, distinct, same_task
 from multiform.config import TaskConfig
-from multiform.engine.lazy_model import late_model
-from multiform.engine.notes import format_notes
+from multiform.config.resolve import overridden_until
+from multiform.engine.lazy_model import lazy_model
 from multiform.engine.progress import Progress
 from multiform.engine.store import Store
 from multiform.engine.variants import idle_axes, with_draws, with_orders
-from multiform.errors import ConfigError, UsageError, nearest, reason
+from multiform.errors import ConfigError, UsageError, nearest, reason, shorten
 from multiform.forms import GenerateTask, RunSettings, Task
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
@@ -26,6 +28,8 @@ from multiform.scoring.metrics.callables import HubMetric
 DEFAULT_MODEL = "bundled"
 #: Seeds of python, numpy, torch and the few-shot sampler.
 DEFAULT_SEEDS = (0, 1234, 1234, 1234)
+#: Seeds below this are taken by all of python, numpy and torch.
+_SEED_LIMIT = 2**32
 
 logger = logging.getLogger("multiform")
 
@@ -39,7 +43,7 @@ def load_tasks(
     design: Design | None = None,
     groups: list[Group] | None = None,
 ) -> list[Task]:
-    """The forms that are named or given, with the settings of this run; groups are added to `groups`.
+    """The forms that `tasks` name or are, with the settings of this run; groups are added to `groups`.
 
     `design` multiplies them by variations, orders of choices and draws of few-shot examples.
     """
@@ -115,7 +119,7 @@ def load_model(
         return as_model(model)
     if model not in models:
         models.get(model)  # raises, with the nearest name
-    return late_model(model, arguments, store, load or (lambda: loaded_model(model, arguments, progress)))
+    return lazy_model(model, arguments, store, load or (lambda: loaded_model(model, arguments, progress)))
 
 
 def loaded_model(model: str, arguments: Mapping[str, Any], progress: Progress) -> Model:
@@ -186,9 +190,78 @@ def check_samples(forms: Sequence[Task], samples: Mapping[str, Sequence[int]] | 
 
 
 def check_selection(limit: float | None, samples: Mapping[str, Sequence[int]] | None) -> None:
-    """Refuse a choice of documents that cannot be meant."""
+    """Refuse a `limit` or `samples` that selects no documents, and both together."""
     if limit is not None and samples is not None:
         raise UsageError("limit and samples exclude each other", where="--samples", hint="give one of them")
     if limit is not None and (not limit > 0 or (limit > 1 and limit != int(limit))):
         what = f"expected a whole number of documents or a fraction below 1, got {limit}"
         raise UsageError(what, where="--limit", hint="give e.g. --limit 100 or --limit 0.1")
+
+
+def set_seeds(seeds: Sequence[int | None]) -> None:
+    """Seed python, numpy and torch, in this order, where a number is given; torch only where it is loaded."""
+    for seed in seeds:
+        if seed is not None and not 0 <= seed < _SEED_LIMIT:
+            what = f"expected a number from 0 to {_SEED_LIMIT - 1}, got {shorten(seed)}"
+            raise UsageError(what, where="--seed", hint="give e.g. --seed 1234")
+    python, numpy_seed, torch_seed = seeds[:3]
+    if python is not None:
+        random.seed(python)
+    if numpy_seed is not None:
+        import numpy
+
+        numpy.random.seed(numpy_seed)
+    if torch_seed is not None and "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(torch_seed)
+
+
+def format_notes(configs: Iterable[TaskConfig]) -> list[str]:
+    """Notes on what formats changed in tasks that were written without them; tasks with the same note share a line."""
+    configs = list(configs)
+    return [*_mapping_notes(configs), *_description_notes(configs), *_until_notes(configs)]
+
+
+def _mapping_notes(configs: Iterable[TaskConfig]) -> list[str]:
+    """What was recovered from finished prompts; nothing for a mapping that was raw already."""
+    names: dict[str, list[str]] = {}
+    for config in configs:
+        if config.recovered is not None and (config.recovered.how != "raw" or config.recovered.spread):
+            names.setdefault(config.recovered.described(), []).append(config.form_name)
+    return [f"{_listed(forms)}: {what}" for what, forms in names.items()]
+
+
+def _description_notes(configs: Iterable[TaskConfig]) -> list[str]:
+    """The first description that was changed, as an example for all of them."""
+    changed = [config for config in configs if config.format and config.description != config.given("description")]
+    if not changed:
+        return []
+    why = "the description speaks of choices that the format does not show"
+    forms = _listed([config.form_name for config in changed])
+    return [f"{forms}: {why}; {_change(changed[0])} (--keep_description keeps it)"]
+
+
+def _change(config: TaskConfig) -> str:
+    """What became of a description."""
+    before, after = config.given("description"), config.description
+    if not isinstance(before, str) or not isinstance(after, str):
+        return "what its code says of them is left out of each prompt"
+    what = f"becomes {shorten(after.strip())}" if after else "is left out"
+    return f"{shorten(before.strip())} {what}"
+
+
+def _until_notes(configs: Iterable[TaskConfig]) -> list[str]:
+    names: dict[str, list[str]] = {}
+    for config in configs:
+        if config.format is None:
+            continue
+        until = overridden_until(config.format, config.given("generation_kwargs"))
+        if until is not None:
+            stops = shorten(config.generation_kwargs["until"])
+            what = f"the format's until {stops} replaces the task's {shorten(until)}"
+            names.setdefault(what, []).append(config.form_name)
+    hint = "to keep it, write it into the format's generation_kwargs or --gen_kwargs"
+    return [f"{_listed(forms)}: {what}; {hint}" for what, forms in names.items()]
+
+
+def _listed(forms: list[str]) -> str:
+    return forms[0] if len(forms) == 1 else f"{forms[0]} and {len(forms) - 1} more"

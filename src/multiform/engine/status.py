@@ -35,7 +35,7 @@ class TimeLeft:
 
 
 class RunStatus:
-    """How far the asking of a model has come.
+    """The progress of the requests of a run: how many responses, tokens and documents so far.
 
     Progress is by tokens where the model counts them (`workload` and `usage`), which it does within a batch, too, and
     by the length of requests elsewhere. `clock` says the seconds; loading the model and planning came before.
@@ -114,7 +114,7 @@ class RunStatus:
 
 
 class EvaluationStatus(RunStatus):
-    """How far a run has come that asks in rounds: by evaluations, of which there may be fewer in the end."""
+    """The progress of a budgeted run, in evaluations; it may need fewer of them in the end."""
 
     unit = "evaluations"
     of = "of at most"

@@ -20,7 +20,7 @@ class FormStop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskStops:
-    """What a budgeted run did about the forms of a task or group, and what it promises."""
+    """Where a budgeted run stopped each form of a task or group, and what it guarantees."""
 
     task: str
     metric: str

@@ -1,4 +1,4 @@
-"""The forms that a run adds to those it is asked for: other orders of the choices, other few-shot examples."""
+"""Forms that a run adds: other orders of the choices, and other draws of few-shot examples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A whole run: its options, its steps, its results; and recorded responses that are scored again."""
+"""evaluate and rescore: a whole run from its options to its results, and recorded responses scored again."""
 
 from multiform.evaluation.evaluator import TaskLike, evaluate
 from multiform.evaluation.rescoring import rescore

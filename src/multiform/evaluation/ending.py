@@ -1,21 +1,19 @@
-"""How a run ends: with results, or with partial ones and what to do to get the rest."""
+"""The end of a run: its results, or partial results with an error that says how to get the rest."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from multiform.catalog import Group
 from multiform.engine.failures import described
 from multiform.engine.run import PendingSample, RunOutcome
-from multiform.engine.stops import TaskStops
 from multiform.engine.store import Store
 from multiform.errors import IncompleteRunError, MultiformError, RunInterrupted
 from multiform.evaluation.options import RunOptions
-from multiform.evaluation.outcome import results_of
+from multiform.evaluation.outcome import AskedRun, results_of
 from multiform.forms import Task
 from multiform.hashing import short_hash
 from multiform.models import Model
@@ -60,7 +58,7 @@ def journal_of(options: RunOptions, model: Model, pending: Sequence[PendingSampl
 
 @contextmanager
 def interrupts_say(message: Callable[[], str]) -> Iterator[None]:
-    """Say how to go on where an interrupt ends a block at once; a message from within is kept."""
+    """Give a KeyboardInterrupt from a block a message that says how to go on, unless it has one."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
@@ -71,7 +69,7 @@ def interrupts_say(message: Callable[[], str]) -> Iterator[None]:
 
 @contextmanager
 def recorded(journal: Journal | None) -> Iterator[None]:
-    """Leave in the journal how a block ended that raises."""
+    """Record in the journal that a block raised."""
     try:
         yield
     except BaseException as error:
@@ -80,31 +78,19 @@ def recorded(journal: Journal | None) -> Iterator[None]:
         raise
 
 
-def ended(
-    options: RunOptions,
-    model: Model,
-    forms: Sequence[Task],
-    groups: Sequence[Group],
-    outcome: RunOutcome,
-    contaminated: Mapping[str, set[int] | None],
-    seconds: float,
-    *,
-    store: Store | None,
-    journal: Journal | None,
-    stops: Sequence[TaskStops] = (),
-) -> Evaluation:
-    """The results of what was scored, written where that is asked, with the problem where it is not everything."""
-    problem = _problem(options, outcome, store)
+def ended(asked: AskedRun, store: Store | None, journal: Journal | None) -> Evaluation:
+    """The results, written to `output_path` if there is one; partial results with the error that ended the run."""
+    state = asked.outcome.state
+    problem = _problem(asked.options, asked.outcome, store)
     if problem is None:
-        results = results_of(options, model, forms, groups, outcome, contaminated, seconds, stops)
-        return _written(results, options, journal)
+        return _written(results_of(asked), asked.options, journal)
     try:
-        partial = results_of(options, model, forms, groups, outcome, contaminated, seconds, stops)
+        partial = results_of(asked)
     except MultiformError as error:  # such as an aggregation that takes all documents
         logger.warning("there are no partial results: %s", error)
-        partial = Results(forms=[], run={}, provenance={}, status=outcome.state)
+        partial = Results(forms=[], run={}, provenance={}, status=state)
     problem.results = partial if partial.forms else None
-    files = journal.end(outcome.state, partial if partial.forms else None) if journal is not None else []
+    files = journal.end(state, partial if partial.forms else None) if journal is not None else []
     return Evaluation(partial, files, problem)
 
 
@@ -126,7 +112,7 @@ def _problem(
     if outcome.signal is not None:
         return RunInterrupted(how_to_go_on(store, fresh=options.fresh), signal=outcome.signal)
     if (error := outcome.error) is not None:
-        incomplete = IncompleteRunError(error.what, where=error.where, hint=error.hint)
+        incomplete = error.as_kind(IncompleteRunError)
         incomplete.__cause__ = error
         return incomplete
     empty = [name for name, docs in outcome.failed.items() if docs and not outcome.scored[name]]
@@ -143,7 +129,7 @@ def _problem(
 
 
 def how_to_go_on(store: Store | None, *, fresh: bool) -> str:
-    """How to get the rest."""
+    """What to tell a user whose run is not complete: how to get the rest."""
     if store is None or not store.working:
         return "the responses are not stored: run the same command again to start over"
     if fresh:

@@ -1,4 +1,4 @@
-"""evaluate: run forms on a model and score them."""
+"""evaluate: run tasks under formats on a model, and score them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ from multiform.engine.run import (
     run_samples,
     written_out,
 )
-from multiform.engine.seeds import set_seeds
 from multiform.engine.setup import (
     DEFAULT_MODEL,
     DEFAULT_SEEDS,
@@ -37,11 +36,13 @@ from multiform.engine.setup import (
     check_output_types,
     check_samples,
     load_tasks,
+    set_seeds,
 )
 from multiform.engine.stops import TaskStops
 from multiform.engine.store import chosen_store
 from multiform.evaluation.ending import Evaluation, ended, how_to_go_on, interrupts_say, journal_of, recorded
 from multiform.evaluation.options import RunOptions
+from multiform.evaluation.outcome import AskedRun
 from multiform.forms import Task
 from multiform.forms.request_cache import delete_requests
 from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary, unsilenced
@@ -99,29 +100,36 @@ def evaluate(
     resources: str | Mapping[str, Any] | None = None,
     progress: Progress | bool | None = None,
 ) -> Results:
-    """Run forms on a model and score them.
+    """Evaluate a model on tasks, each in one or several formats, and return the scores.
 
-    `output_path` is the folder or .json file that the results are written to; with `log_samples` the samples, too.
-    `dataset_mirror` is asked for datasets before the hub (default: $MULTIFORM_DATASET_MIRROR).
-    Progress is shown in a terminal and in a notebook; `progress=True` shows it anywhere, `progress=False` nowhere.
-    Answers of built-in models are stored in the user's cache, those of any model in the file that `use_cache` names
-    (True: the user's cache; False: nowhere). With `fresh` those that are stored are not used: the model is asked again,
-    and its new answers replace them.
-    `cache_requests` keeps prompts as well: True, "refresh" to make them anew, "delete" to remove all that are kept.
-    `choice_order` has every form with choices run in another order of them: "shuffle:SEED", "cyclic" for a form of each
-    rotation, "all" for one of each permutation. `fewshot_draws` runs every form with so many draws of examples.
-    `budget` is the number of evaluations (a document under a form) in which the best and the worst form of each task
-    or group are searched; `until_ci` evaluates each form until its interval is no wider than plus or minus this. Both
-    take the documents in random order; ``results.run["budget"]`` says what was stopped and why.
-    `metadata` is added to that of every task. `keep_description` leaves in what descriptions say of multiple choice
-    under formats that show no choices.
-    `on_error` says what becomes of documents whose requests failed: "stop" raises an IncompleteRunError once everything
-    else is asked and stored, "skip" leaves them out, "count" counts them as wrong. When more than `max_failures` of
-    them fail, or more than that share of all where it is below 1, nothing further is asked. Ctrl-C and SIGTERM raise
-    a RunInterrupted, a KeyboardInterrupt, when what is in flight is finished. Both have the partial `results`.
-    `executor="ray"` has so many `workers` of a Ray cluster ask the model, each with `resources` such as "gpu=1,cpu=8":
-    that at `ray_address`, or one that is started on this machine.
-    With `plan_only` nothing is asked: the results hold no scores, and ``run["plan"]`` says what would be.
+    Most arguments are the flags of ``multiform run``, under the same names. Those that are not obvious:
+
+    tasks: names such as ``"arc_easy@mcqa+cloze"``, configurations, task objects or task classes; one, or a list
+    model: a name (``multiform ls models``) with its `model_args`, or a model object
+    limit, samples: how many documents of each form (below 1: which share of them), or their indexes by task
+    choice_order: the order of choices: "shuffle:SEED", "cyclic" (a form per rotation), "all" (one per permutation)
+    fewshot_draws: runs every form with so many draws of few-shot examples
+    budget: searches the best and worst form of each task or group within so many evaluations of a document
+    until_ci: evaluates each form until its interval is no wider than plus or minus this
+    dataset_mirror: a folder that is asked for datasets before the hub (default: $MULTIFORM_DATASET_MIRROR)
+    keep_description: keeps sentences about choices in descriptions, under formats that show no choices
+    seeds: those of python, numpy, torch and the few-shot sampler
+    metadata: is added to that of every task
+    use_cache: stores responses in this file (True: in the user's cache; False: nowhere); by default, those of
+        built-in models in the user's cache
+    fresh: asks the model again also where a response is stored, and replaces it
+    cache_requests: keeps rendered prompts on disk: True, "refresh" to render them again, "delete" to remove all
+    plan_only: asks nothing; ``results.run["plan"]`` says what a run would ask
+    output_path, log_samples: the folder or .json file for the results, and whether samples are written as well
+    on_error: what becomes of documents whose requests failed: "stop" raises an IncompleteRunError once all others are
+        scored, "skip" leaves them out, "count" counts them as wrong
+    max_failures: ends the run when more documents fail than this number, or this share below 1
+    executor, workers, resources, ray_address: "ray" runs the model on workers of a Ray cluster, each with such
+        resources as "gpu=1,cpu=8"; the cluster at the address, or one that is started on this machine
+    progress: True shows it anywhere, False nowhere, None in a terminal and in a notebook; or an object that gets it
+
+    Ctrl-C and SIGTERM raise a RunInterrupted once what is in flight is finished; it and an IncompleteRunError have the
+    partial `results`. ``results.run["budget"]`` says where a budgeted run stopped, and why.
 
     >>> results = evaluate(model="dummy", tasks=["quiz@mcqa", "quiz@cloze"], limit=8)
     >>> sorted(results)
@@ -173,10 +181,17 @@ def run_evaluation(options: RunOptions, host: Host | None = None) -> Evaluation:
                 run_samples, model, store=store, fresh=options.fresh, log=journal, executor=host.executor(model)
             )
             outcome, stops = _asked(options, asking, pending, stopping, progress)
-            seconds = time.monotonic() - started
-            return ended(
-                options, model, forms, groups, outcome, dirty, seconds, store=store, journal=journal, stops=stops
+            asked = AskedRun(
+                options=options,
+                model=model,
+                forms=forms,
+                groups=groups,
+                outcome=outcome,
+                contaminated=dirty,
+                stops=stops,
+                seconds=time.monotonic() - started,
             )
+            return ended(asked, store, journal)
 
 
 def _asked(

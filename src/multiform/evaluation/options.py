@@ -1,4 +1,4 @@
-"""RunOptions: everything a caller of `evaluate` can ask for, checked before anything is read or loaded."""
+"""RunOptions: the arguments of `evaluate`, checked before anything is read or loaded."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ class RunOptions:
 
     @cached_property
     def settings(self) -> RunSettings:
-        """What the run decides about every form."""
+        """The settings of the run that every form gets."""
         fewshot_seed = self.seeds[3]
         return RunSettings(
             num_fewshot=self.num_fewshot,

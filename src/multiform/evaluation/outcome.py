@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -21,7 +21,7 @@ from multiform.results.results import group_results
 from multiform.results.usage import usage_entry
 
 if TYPE_CHECKING:
-    from multiform.results.comparison import FormComparison
+    from multiform.results.form_comparison import FormComparison
 
 #: Options of their own, which go to a model beside its arguments.
 _NOT_MODEL_ARGS = ("batch_size", "max_batch_size", "device", "chat_template")
@@ -30,26 +30,34 @@ _NOT_MODEL_ARGS = ("batch_size", "max_batch_size", "device", "chat_template")
 _Result = TypeVar("_Result", FormResult, GroupResult)
 
 
-def results_of(
-    options: RunOptions,
-    model: Model,
-    forms: Sequence[Task],
-    groups: Sequence[Group],
-    outcome: RunOutcome,
-    contaminated: Mapping[str, set[int] | None],
-    seconds: float,
-    stops: Sequence[TaskStops] = (),
-) -> Results:
-    """The scores of each form and group, with all that is needed to get them again, and where a budget stopped.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedRun:
+    """A run after its last response: its options, forms and groups, the outcome, and how long it took."""
+
+    options: RunOptions
+    model: Model
+    forms: Sequence[Task]
+    groups: Sequence[Group]
+    outcome: RunOutcome
+    #: The documents of each form that a training corpus contains; None where that is not checked.
+    contaminated: Mapping[str, set[int] | None]
+    #: Where a budget stopped.
+    stops: Sequence[TaskStops]
+    seconds: float
+
+
+def results_of(asked: AskedRun) -> Results:
+    """The scores of each form and group, with what is needed to reproduce them, and where a budget stopped.
 
     Those of a run that is not complete have the forms of which a document is scored, and no groups. A budget may also
     leave out all documents of a group's subject.
     """
+    options, model, outcome, stops = asked.options, asked.model, asked.outcome, asked.stops
     run = _described(options, model)
     if stops:
         run["budget"] = [asdict(stop) for stop in stops]
     complete = outcome.state == "complete"
-    shown = forms if complete and not stops else [form for form in forms if outcome.scored[form.name]]
+    forms = [form for form in asked.forms if outcome.scored[form.name] or (complete and not stops)]
     form_results = [
         form_result(
             form,
@@ -57,16 +65,16 @@ def results_of(
             template=model.chat_template_name(),
             total_docs=len(form.eval_docs),
             arguments=run["model_args"],
-            contaminated=contaminated[form.name],
+            contaminated=asked.contaminated[form.name],
             count=options.on_error == "count",
             iterations=options.bootstrap_iters if complete else 0,  # partial results are there at once
         )
-        for form in shown
+        for form in forms
     ]
     stopped = {name: stop for task in stops for name, stop in {**task.forms, **task.members}.items()}
     form_results = [_with_stop(form, stopped.get(form.name)) for form in form_results]
     by_name = {form.form: form for form in form_results}
-    of_groups = [result for group in groups for result in group_results(group, by_name)] if complete else []
+    of_groups = [result for group in asked.groups for result in group_results(group, by_name)] if complete else []
     of_groups = [_with_stop(group, stopped.get(group.name)) for group in of_groups]
     return Results(
         forms=form_results,
@@ -78,7 +86,7 @@ def results_of(
             model=model,
             source=options.model if isinstance(options.model, str) else "CUSTOM",
             arguments=options.model_arguments,
-            seconds=seconds,
+            seconds=asked.seconds,
             system_instruction=options.system_instruction,
             fewshot_as_multiturn=True if options.settings.multiturn else options.fewshot_as_multiturn,
             chat=bool(options.apply_chat_template),

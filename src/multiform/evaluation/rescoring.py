@@ -156,7 +156,7 @@ def _form(task: Task, recorded: RecordedRun, store: Store | None, iterations: in
     counted = False
     logged = recorded.docs(task.name)
     for doc in _stored_docs(task, recorded, store, failed) if logged is None else logged:
-        sample = task.renderer.answered(doc.doc_id, dict(doc.doc), doc.instances)
+        sample = task.renderer.with_requests(doc.doc_id, dict(doc.doc), doc.instances)
         if doc.failure is not None:
             counted = True
             failed[doc.doc_id] = FailedDoc(sample=sample, reason=doc.failure)

@@ -1,4 +1,4 @@
-"""Formats: the layout of a prompt, what is scored, and how the prediction is extracted."""
+"""Formats: how documents become prompts and are scored; the built-in formats, their dialects and variations."""
 
 from multiform.formats.base import FormatConfig, OutputType, Scored, formats, register_format
 from multiform.formats.builtin import (

@@ -89,7 +89,7 @@ formats = FormatRegistry("format")
 
 @dataclass(frozen=True, kw_only=True)
 class FormatConfig:
-    """A prompt format.
+    """A prompt format: the layout of a prompt, what is scored, and how the prediction is extracted.
 
     A prompt is laid out as ``instruction + question_prefix + question + question_suffix [+ section_separator
     + choices_prefix + choices] + section_separator + answer_instruction + answer_prompt``, then ``target_delimiter``

@@ -1,4 +1,4 @@
-"""What users' own methods give and return around a prompt: messages in the place of text, requests of their own."""
+"""What overridden methods of a task return: chat messages in place of a prompt, and requests of any kind."""
 
 from __future__ import annotations
 

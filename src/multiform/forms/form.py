@@ -29,7 +29,7 @@ _SELDOM = {"instruction_at": "examples", "variations": None}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunSettings:
-    """What a run decides about its forms, beside what their tasks say."""
+    """The settings of a run that prompts and scores depend on, in addition to those of the task."""
 
     #: Number of few-shot examples; a task that sets 0 keeps it.
     num_fewshot: int | None = None

@@ -1,4 +1,4 @@
-"""Where every prompt is put together: system text, few-shot turns, the question, the answer's beginning."""
+"""Prompts, assembled from system text, few-shot examples, the question and the beginning of the answer."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ from multiform.fields import Doc
 from multiform.formats.fewshot_answer import after_prefix, written_answer
 from multiform.forms import prompt
 from multiform.forms.contexts import constructed
+from multiform.forms.doc_fields import DocFields, FieldReader
 from multiform.forms.examples import FewshotExamples
-from multiform.forms.fields import DocFields, FieldReader
 from multiform.forms.form import ChatTemplate, Form
 from multiform.forms.kinds import KINDS, Kind
 from multiform.forms.media import MediaReader
@@ -36,6 +36,7 @@ class Renderer:
     """Renders the documents of a form, each field evaluated once.
 
     `eval_docs` and `fewshot_docs` give the documents; `hooks` are called in the place of what the form says.
+    `one_input` says that every document has one prompt, whatever its question is.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Renderer:
         fewshot_docs: Callable[[], Docs],
         mirror: Path | None = None,
         hooks: Hooks | None = None,
+        one_input: bool = False,
     ) -> None:
         self.form = form
         #: What is asked about documents and how the responses are scored, by output type.
@@ -63,6 +65,7 @@ class Renderer:
         #: Documents that count as wrong whatever a model says, each as the error that says why.
         self.doubts: list[DataError] = []
         self._eval_docs = eval_docs
+        self._one_input = one_input
         self._layout = prompt.Layout(form.config.target_delimiter, form.config.fewshot_delimiter)
         self._options = PromptOptions.of(form.settings)
 
@@ -81,7 +84,7 @@ class Renderer:
                 self.kind.check_requests(self.form, sample)
             return sample
 
-    def answered(self, doc_id: int, doc: Doc, instances: Sequence[Instance]) -> Sample:
+    def with_requests(self, doc_id: int, doc: Doc, instances: Sequence[Instance]) -> Sample:
         """The sample of a document whose requests are known; its prompt is not made again."""
         with locating(f"doc {doc_id}"):
             answer_key = self.kind.answer_key(self.form, self.fields(doc))
@@ -105,7 +108,7 @@ class Renderer:
         Said so by the task, or found out as lm-eval does: the question of the first document is an index.
         """
         config = self.form.config
-        if config.output_type != "multiple_choice":
+        if config.output_type != "multiple_choice" or self._one_input:
             return False
         if config.multiple_inputs and config.format is not None:
             what, place = "a format lays out one question, not several", config.where("multiple_inputs")

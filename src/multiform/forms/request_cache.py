@@ -169,5 +169,5 @@ def _request(kind: str, values: dict[str, Any]) -> Request:
     if kind == "GenerationRequest":
         context = ChatText(values["context"]) if values["chat"] else values["context"]
         return GenerationRequest.of(context, values["gen_kwargs"], values["sample"])
-    made: Request = _KINDS[kind](**values)
-    return made
+    request: Request = _KINDS[kind](**values)
+    return request

@@ -16,7 +16,7 @@ Context: TypeAlias = str | list[str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One document of a form: its prompt, what is right, and the requests that ask a model about it.
+    """One document of a form, rendered: its prompt, choices, gold answer, and the requests to a model.
 
     Which of the fields are set depends on the kind of the task: `choices` and `gold` where choices are ranked,
     `references` where completions are compared.
@@ -59,7 +59,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Responses:
-    """All that a model returned about one document."""
+    """The requests of one document with the outputs of a model."""
 
     doc_id: int
     instances: tuple[Instance, ...]
@@ -76,7 +76,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScoredSample:
-    """A sample with the model's outputs, and what one scorer made of them."""
+    """A sample with the model's outputs, and the filtered responses, values and prediction of one scorer."""
 
     sample: Sample
     outputs: tuple[Output, ...]

@@ -25,7 +25,7 @@ register_sampler = samplers.register
 
 
 class Sampler(ABC):
-    """Draws indexes of documents from a pool; `label_of` gives the answer of a document."""
+    """Draws few-shot examples: indexes of documents in a pool; `label_of` gives the answer of a document."""
 
     def __init__(
         self, pool: Sequence[Any], *, seed: int | None = DEFAULT_SEED, label_of: Callable[[Any], Any] = repr
@@ -62,7 +62,7 @@ class Sampler(ABC):
 
 @register_sampler("default")
 class RandomSampler(Sampler):
-    """Draws at random."""
+    """Draws few-shot examples at random."""
 
     def sample(self, n: int, *, exclude: Any | None = None) -> list[int]:
         if not exclude:
@@ -82,7 +82,7 @@ class RandomSampler(Sampler):
 
 @register_sampler("first_n")
 class FirstNSampler(Sampler):
-    """Takes the first ones, in order."""
+    """Takes the first documents of the pool, in order."""
 
     def sample(self, n: int, *, exclude: Any | None = None) -> list[int]:
         kept: list[int] = []
@@ -101,7 +101,7 @@ class FirstNSampler(Sampler):
 
 @register_sampler("balanced")
 class BalancedSampler(Sampler):
-    """Draws at random so that every answer comes up as often as any other, give or take one."""
+    """Draws few-shot examples at random, every answer as often as any other, give or take one."""
 
     def sample(self, n: int, *, exclude: Any | None = None) -> list[int]:
         by_label: dict[str, list[int]] = {}

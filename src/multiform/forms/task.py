@@ -39,11 +39,13 @@ _HOOKS = ("doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_image", "doc_
 
 
 class Task(TaskScores):
-    """A benchmark under one format. `from_config` gives the subclass that fits the output type."""
+    """An evaluation task under one format: its documents, prompts, requests and scores."""
 
     OUTPUT_TYPE: ClassVar[OutputType]
     #: Whether the class gets all keys of a task file, and says itself which of them it knows.
     any_keys: ClassVar[bool] = False
+    #: Whether every document has one prompt, also where its question looks like the index of one of several.
+    _one_input: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -105,6 +107,7 @@ class Task(TaskScores):
             fewshot_docs=self.fewshot_docs,
             mirror=self.dataset_mirror,
             hooks=hooks,
+            one_input=self._one_input,
         )
         self.scorer = FormScorer(self.form, hooks)
 
@@ -205,7 +208,7 @@ class Task(TaskScores):
         return None if self.config.doc_to_text is None else self.renderer.fields(doc, hooks=False).question
 
     def doc_to_choice(self, doc: Doc, doc_to_choice: FieldSpec = None) -> list[str] | None:
-        """What is ranked, or None where the task has no choices."""
+        """The choices that are ranked: their texts, or the labels that the format scores; None where there are none."""
         if doc_to_choice is not None:
             return self.renderer.reader.choices(doc_to_choice, doc)
         return self.renderer.fields(doc, hooks=False).choices
@@ -355,24 +358,24 @@ class Task(TaskScores):
 
 
 class MultipleChoiceTask(Task):
-    """Ranks choices by their log-likelihood after the prompt."""
+    """A task that ranks choices by their log-likelihood after the prompt."""
 
     OUTPUT_TYPE = "multiple_choice"
 
 
 class GenerateTask(Task):
-    """Has the model complete the prompt."""
+    """A task in which the model completes the prompt."""
 
     OUTPUT_TYPE = "generate_until"
 
 
 class LoglikelihoodTask(Task):
-    """Scores how likely the right answer is after the prompt."""
+    """A task that scores the log-likelihood of the right answer after the prompt."""
 
     OUTPUT_TYPE = "loglikelihood"
 
 
 class RollingTask(Task):
-    """Scores how likely the whole text of a document is."""
+    """A task that scores the log-likelihood of the whole text of a document."""
 
     OUTPUT_TYPE = "loglikelihood_rolling"

@@ -41,9 +41,9 @@ class TaskScores(TaskDocs):
         `filtered_docs`.
         """
         if responses is not None:
-            return self.scorer.filtered(self._answered(responses), responses.outputs)
-        for given in self.responses():
-            self.scorer.keep_filtered(self._answered(given), given)
+            return self.scorer.filtered(self._sample(responses), responses.outputs)
+        for responses_of_doc in self.responses():
+            self.scorer.keep_filtered(self._sample(responses_of_doc), responses_of_doc)
         return None
 
     def process_instances(self, responses: Responses | None = None) -> list[ScoredSample]:
@@ -52,16 +52,16 @@ class TaskScores(TaskDocs):
         Without an argument, all documents of `instances`, by all scorers, which keep the values for `aggregate`.
         """
         if responses is not None:
-            return self.score(self._answered(responses), responses.outputs)
-        samples = [(self._answered(given), given.outputs) for given in self.responses()]
+            return self.score(self._sample(responses), responses.outputs)
+        samples = [(self._sample(responses_of_doc), responses_of_doc.outputs) for responses_of_doc in self.responses()]
         scored = [result for sample, outputs in samples for result in self.score(sample, outputs)]
         scored += self.scorer.score_together(samples)
         self.scorer.keep_scored(scored)
         return scored
 
-    def _answered(self, responses: Responses) -> Sample:
+    def _sample(self, responses: Responses) -> Sample:
         doc_id = responses.doc_id
-        return self.renderer.answered(doc_id, self.eval_docs[doc_id], responses.instances)
+        return self.renderer.with_requests(doc_id, self.eval_docs[doc_id], responses.instances)
 
     def responses(self) -> list[Responses]:
         """What a model returned for `instances`, whose `resps` hold it, document by document."""

@@ -1,1 +1,1 @@
-"""Answers imports of other harnesses' packages in the files that tasks bring along."""
+"""Import hooks for task files: modules of other harnesses and of older libraries, provided by Multiform."""

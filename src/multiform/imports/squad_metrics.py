@@ -1,6 +1,6 @@
 """Exact match and F1 of words, as the SQuAD benchmark defines them.
 
-Answers to `transformers.data.metrics.squad_metrics`, which transformers 5 no longer has and task files still import.
+Stands in for `transformers.data.metrics.squad_metrics`, which transformers 5 no longer has and task files still import.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def _scores_nothing(task: Task, shot: Shot) -> bool:
     listed = task.form.fewshot.split is None and task.form.fewshot.samples is not None
     request = GenerationRequest.of(shot.question.content, task.form.generation_kwargs)
     try:
-        sample = task.renderer.answered(0, shot.doc, [Instance(0, 0, request)])
+        sample = task.renderer.with_requests(0, shot.doc, [Instance(0, 0, request)])
         completion = shot.answer.content.removeprefix(sample.gen_prefix)
         scored = task.scorer.score(sample, [Completion(completion)] * task.config.repeats)
     except MultiformError:  # examples may have other columns than documents

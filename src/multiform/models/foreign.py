@@ -58,29 +58,29 @@ class Instance:
 _QUESTIONS = ("loglikelihood", "loglikelihood_rolling", "generate_until")
 
 
-def as_model(given: Any) -> Model:
-    """The model that an object is, wraps, or can be asked as."""
-    if isinstance(given, Model):
-        return given
-    inner = getattr(given, "as_multiform_model", None)
+def as_model(candidate: Any) -> Model:
+    """The object as a `Model`: itself, the model that it wraps, or an adapter for an lm-eval model."""
+    if isinstance(candidate, Model):
+        return candidate
+    inner = getattr(candidate, "as_multiform_model", None)
     if callable(inner):
         wrapped = inner()
-        return wrapped if isinstance(wrapped, Model) else ForeignModel(given)
-    missing = [name for name in _QUESTIONS if not callable(getattr(given, name, None))]
-    if missing or isinstance(given, type):
-        what = f"expected a model's name or a model, got {_described(given)}"
+        return wrapped if isinstance(wrapped, Model) else ForeignModel(candidate)
+    missing = [name for name in _QUESTIONS if not callable(getattr(candidate, name, None))]
+    if missing or isinstance(candidate, type):
+        what = f"expected a model's name or a model, got {_described(candidate)}"
         if missing and len(missing) < len(_QUESTIONS):
-            what = f"{_described(given)} has no {' and no '.join(missing)}"
+            what = f"{_described(candidate)} has no {' and no '.join(missing)}"
         hint = "give a Model, an lm_eval LM, or HFLM(pretrained=...) for a model of transformers"
         raise UsageError(what, where="model", hint=hint)
-    return ForeignModel(given)
+    return ForeignModel(candidate)
 
 
 class ForeignModel(Model):
     """Asks an lm-eval model; it gets each distinct request once, and never the document that it is about.
 
-    Its answers are stored only on request: nobody but the object knows what they depend on. It may say so
-    with an attribute `identity`, which is equal exactly when answers are equal.
+    Its responses are stored only on request, as only the object knows what they depend on. It may say so
+    with an attribute `identity`, which is equal exactly when responses are equal.
     """
 
     handles_stop = True  # all its responses are there when the first is yielded
@@ -149,8 +149,8 @@ class ForeignModel(Model):
         answered = getattr(self.lm, question)([_instance(question, request) for request in requests])
         outputs = list(answered) if answered is not None else []
         if len(outputs) != len(requests):
-            what = f"{type(self.lm).__name__}.{question} gave {len(outputs)} answers to {len(requests)} requests"
-            raise ModelError(what, hint="return a list with one answer for each request, in their order")
+            what = f"{type(self.lm).__name__}.{question} gave {len(outputs)} outputs for {len(requests)} requests"
+            raise ModelError(what, hint="return a list with one output for each request, in their order")
         return outputs
 
 
@@ -164,5 +164,7 @@ def _instance(question: OutputType, request: Request) -> Instance:
     return Instance(question, {}, arguments, 0, metadata=(None, None, 1))
 
 
-def _described(given: Any) -> str:
-    return f"the class {given.__name__}" if isinstance(given, type) else f"an object of {type(given).__name__}"
+def _described(candidate: Any) -> str:
+    return (
+        f"the class {candidate.__name__}" if isinstance(candidate, type) else f"an object of {type(candidate).__name__}"
+    )

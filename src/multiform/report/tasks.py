@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from multiform.results.compare import compare_forms
-from multiform.results.comparison import FormComparison
+from multiform.results.form_comparison import FormComparison
 from multiform.results.results import Results
 from multiform.statistics.paired import Difference
 

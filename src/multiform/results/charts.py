@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.errors import DataError, MultiformError, UsageError
 from multiform.results.compare import calibration_of, document_values, metric_family, position_bias_of
-from multiform.results.comparison import FormComparison
+from multiform.results.form_comparison import FormComparison
 from multiform.results.pivot import shown_comparisons
 from multiform.results.results import FormResult, Results
 

@@ -14,7 +14,7 @@ from multiform.results.results import Results
 from multiform.results.usage import usage_words
 
 if TYPE_CHECKING:  # they need numpy, which a run of one form does not
-    from multiform.results.comparison import FormComparison
+    from multiform.results.form_comparison import FormComparison
     from multiform.statistics.paired import Difference
 
 

@@ -12,7 +12,7 @@ from multiform.errors import ConfigError, DataError
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.requests import LLOutput
-from multiform.results.comparison import FormComparison
+from multiform.results.form_comparison import FormComparison
 from multiform.results.results import FormResult, GroupResult
 from multiform.statistics.agreement import MISSING, agreement, fleiss_kappa, rightness
 from multiform.statistics.calibration import Calibration, calibration

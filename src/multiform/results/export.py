@@ -145,7 +145,7 @@ def _write(path: Path, parts: Iterable[str]) -> Path:
 
 
 def _across_forms(results: Results) -> Mapping[str, Any]:
-    from multiform.results.comparison import by_name  # which needs numpy
+    from multiform.results.form_comparison import by_name  # which needs numpy
 
     return by_name(results.comparisons)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from multiform.results.results import FormResult, GroupResult, Results
 
 if TYPE_CHECKING:
-    from multiform.results.comparison import FormComparison
+    from multiform.results.form_comparison import FormComparison
 
 #: The longest name of a form that heads a column; longer ones are numbered, and listed below the table.
 _LONGEST_HEADING = 14

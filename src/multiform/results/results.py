@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from multiform.results.charts import Charts
-    from multiform.results.comparison import FormComparison
+    from multiform.results.form_comparison import FormComparison
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

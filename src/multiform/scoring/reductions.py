@@ -20,7 +20,7 @@ register_reduction = reductions.register
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reduction:
-    """A reduction of a metric, with its name for messages."""
+    """Reduces the values of a document's repeats to one value, or to one of each name; errors show `name`."""
 
     name: str
     function: ReductionFn

@@ -11,7 +11,7 @@
     position       which positions a model prefers among the choices
     ranking        how often the order of models reverses between forms
     power          the smallest difference that a run can detect
-    sequences      confidence sequences: intervals that hold at every stopping time
+    sequences      confidence sequences: intervals that hold at every stopping time, for documents in random order
     elimination    the best and worst of many forms, found with few evaluations
 
 docs/statistics.md names the formulas and their sources. Only `estimates` can be imported without numpy.

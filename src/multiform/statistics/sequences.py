@@ -4,11 +4,13 @@ A run may look at such an interval as often as it likes and stop when it is narr
 coverage. For each candidate mean, gamblers bet that scores are higher, and others that they are lower; a
 candidate at which they get rich together is excluded (Waudby-Smith and Ramdas, "Estimating means of
 bounded random variables by betting", JRSS B 2024; the bets are a mixture over sizes). Scores have to be
-between 0 and 1, and documents have to come in random order.
+between 0 and 1, and documents have to come in random order, which `document_order` gives.
 """
 
 from __future__ import annotations
 
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -84,3 +86,30 @@ def confidence_sequence(values: ArrayLike = (), *, level: float = LEVEL) -> Conf
     capital = np.zeros((len(_CANDIDATES), 2 * len(_BETS)))
     start = ConfidenceSequence(level=level, n=0, total=0.0, capital=capital, low=0.0, high=1.0)
     return start.updated(values) if np.size(values) else start
+
+
+def document_order(
+    subjects: Mapping[str, Sequence[int]], *, equal_subjects: bool = False, seed: int | None = 0
+) -> list[tuple[str, int]]:
+    """The documents of one or several subjects in random order, each with its subject.
+
+    Wherever a run stops, the documents so far are a fair sample: each is a random one of all documents, or with
+    `equal_subjects` one of a random subject. The order then ends where a subject has no more documents, as
+    those that are left would count too much.
+
+    >>> order = document_order({"small": range(10), "large": range(1000)}, equal_subjects=True)
+    >>> len(order) < 40, {subject for subject, _ in order} == {"small", "large"}
+    (True, True)
+    """
+    generator = random.Random(seed)
+    if not equal_subjects or len(subjects) == 1:
+        order = [(subject, document) for subject, documents in subjects.items() for document in documents]
+        generator.shuffle(order)
+        return order
+    left = {subject: list(documents) for subject, documents in subjects.items()}
+    for documents in left.values():
+        generator.shuffle(documents)
+    names, order = list(left), []
+    while left[subject := generator.choice(names)]:
+        order.append((subject, left[subject].pop()))
+    return order

@@ -10,12 +10,12 @@ import pytest
 from multiform import ConfigError, TaskManager, compat
 from multiform.config.functions import FunctionRef, load_module
 from multiform.config.source import Position
-from multiform.imports import lm_eval as finder
+from multiform.imports.lm_eval import finder
 
 
 @pytest.fixture(autouse=True)
 def _clean(monkeypatch):
-    monkeypatch.setattr(finder.answers, "folders", set())
+    monkeypatch.setattr(finder, "folders", set())
     before = {name: module for name, module in sys.modules.items() if name.partition(".")[0] == "lm_eval"}
     yield
     finder.uninstall()
@@ -28,7 +28,6 @@ def _clean(monkeypatch):
 def hidden(monkeypatch):
     """An environment without lm-eval."""
     monkeypatch.setattr(finder, "real_folder", lambda: None)
-    monkeypatch.setattr("multiform.config.functions.real_folder", lambda: None)
 
 
 @pytest.fixture

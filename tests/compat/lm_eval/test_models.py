@@ -54,7 +54,7 @@ def test_an_lm_that_gives_too_few_answers_is_an_error():
         def loglikelihood(self, requests):
             return []
 
-    with pytest.raises(ModelError, match=r"Lazy\.loglikelihood gave 0 answers to 1 requests"):
+    with pytest.raises(ModelError, match=r"Lazy\.loglikelihood gave 0 outputs for 1 requests"):
         list(as_model(Lazy()).loglikelihood([LoglikelihoodRequest("a", "b")]))
 
 

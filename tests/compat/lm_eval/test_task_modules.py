@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from multiform.imports import lm_eval as finder
+from multiform.imports.lm_eval import finder
 
 from .conftest import blocker, needs_lm_eval
 

@@ -12,7 +12,7 @@ import pytest
 from multiform.compat.lm_eval import evaluator
 from multiform.compat.lm_eval.api.model import LM
 from multiform.compat.lm_eval.tasks import TaskManager
-from multiform.imports import lm_eval as finder
+from multiform.imports.lm_eval import finder
 
 from .conftest import needs_lm_eval
 

@@ -1,4 +1,4 @@
-"""eval-framework's interface for tasks and metrics, answered by Multiform; docs/styles.md says what is there."""
+"""eval-framework's interface for tasks and metrics, provided by Multiform; docs/styles.md lists what there is."""
 
 #: The version of eval-framework whose interface this is.
 __version__ = "0.9.1"

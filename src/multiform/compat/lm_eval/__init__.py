@@ -1,4 +1,4 @@
-"""lm-eval's Python interface, answered by Multiform; docs/lm-eval.md says what is there."""
+"""lm-eval's Python interface, provided by Multiform; docs/lm-eval.md lists what there is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["__version__", "evaluate", "simple_evaluate"]
 def __getattr__(name: str) -> Any:
     """The two entry points, imported when they are used."""
     if name not in ("evaluate", "simple_evaluate"):
-        raise AttributeError(f"module 'lm_eval', answered by Multiform, has no attribute {name!r}")
+        raise AttributeError(f"module 'lm_eval', provided by Multiform, has no attribute {name!r}")
     from multiform.compat.lm_eval import evaluator
 
     return getattr(evaluator, name)

@@ -1,11 +1,11 @@
-"""``python -m multiform.compat.lm_eval ...``: lm-eval's command line, answered by Multiform's."""
+"""``python -m multiform.compat.lm_eval ...``: lm-eval's command line, run by Multiform."""
 
 from __future__ import annotations
 
 import sys
 
 from multiform.cli.main import main
-from multiform.imports.lm_eval import real_folder
+from multiform.imports.lm_eval import finder
 
 #: Words of a command line that prints no table, or says which.
 _NO_TABLE = {"-h", "--help", "--version", "--table", "--json"}
@@ -21,7 +21,7 @@ def cli_evaluate() -> None:
     words = {word.partition("=")[0] for word in arguments}
     if arguments and (arguments[0] == "run" or arguments[0].startswith("-")) and not words & _NO_TABLE:
         arguments += ["--table", "markdown"]
-    if arguments and real_folder() is not None and not any(word.partition("=")[0] in _NO_TASKS for word in arguments):
+    if arguments and finder.real_folder() is not None and not words.intersection(_NO_TASKS):
         arguments += ["--include_path", "lm_eval"]
     code = main(arguments)
     if code:

@@ -61,7 +61,7 @@ def simple_evaluate(
     loaded = (task_manager or TaskManager(metadata=metadata)).load(list(tasks))
     seeds = (random_seed, numpy_random_seed, torch_random_seed, fewshot_random_seed)
     arguments = {"max_batch_size": max_batch_size} if max_batch_size is not None else {}
-    made = run(
+    results = run(
         tasks=_forms(loaded),
         model=model,
         model_args=_model_args(model, model_args, arguments),
@@ -87,7 +87,7 @@ def simple_evaluate(
             model_source=model if isinstance(model, str) else "CUSTOM",
             model_args=model_args or "",
             system_instruction=system_instruction,
-            chat_template=made.provenance.get("chat_template"),
+            chat_template=results.provenance.get("chat_template"),
             fewshot_as_multiturn=fewshot_as_multiturn,
         )
     asked = {
@@ -99,7 +99,7 @@ def simple_evaluate(
     # lm-eval adds the model's arguments to the metadata of tasks that its own manager finds.
     unsaid = parse_arguments(model_args, where="model_args") if task_manager is not None else {}
     samples_too = log_samples or predict_only
-    return whole_results(made, asked, samples=samples_too, errors=bootstrap_iters > 0, unsaid=unsaid)
+    return whole_results(results, asked, samples=samples_too, errors=bootstrap_iters > 0, unsaid=unsaid)
 
 
 @also(ValueError)
@@ -120,7 +120,7 @@ def evaluate(
     confirm_run_unsafe_code: bool = False,
 ) -> dict[str, Any]:
     """Evaluate a model object on tasks that are already built."""
-    made: Results = run(
+    results: Results = run(
         tasks=_forms(task_dict),
         model=lm,
         limit=limit,
@@ -134,7 +134,7 @@ def evaluate(
         use_cache=False,
         cache_requests=_caching(cache_requests, rewrite_requests_cache),
     )
-    return without_run(made, samples=log_samples, errors=bool(bootstrap_iters))
+    return without_run(results, samples=log_samples, errors=bool(bootstrap_iters))
 
 
 def _forms(loaded: TaskDict | Mapping[Any, Any]) -> list[Any]:
@@ -142,11 +142,11 @@ def _forms(loaded: TaskDict | Mapping[Any, Any]) -> list[Any]:
     if "tasks" in loaded:
         tasks, groups = list(loaded["tasks"].values()), list(loaded.get("groups", {}).values())
     else:
-        found = list(_flat(loaded))
-        tasks = [item for item in found if not isinstance(item, Group)]
-        groups = [item for item in found if isinstance(item, Group)]
+        items = list(_flat(loaded))
+        tasks = [item for item in items if not isinstance(item, Group)]
+        groups = [item for item in items if isinstance(item, Group)]
     inside = [task for group in groups for task in group.get_all_tasks()]
-    inner = {name for group in groups for name in (one.name for one in group.get_all_groups())}
+    inner = {name for group in groups for name in (below.name for below in group.get_all_groups())}
     every: dict[str, Task] = {}
     for task in [*tasks, *inside]:
         if every.setdefault(task.name, task) is not task:
@@ -166,12 +166,12 @@ def _flat(nested: Mapping[Any, Any]) -> Iterator[Any]:
             yield key
 
 
-def _model_args(model: Any, given: str | Mapping[str, Any] | None, more: Mapping[str, Any]) -> Any:
+def _model_args(model: Any, model_args: str | Mapping[str, Any] | None, more: Mapping[str, Any]) -> Any:
     """The arguments of a model by name, with lm-eval's additions to them."""
     if not isinstance(model, str):
         return None
     get_model(model)  # raises for a model that is not there, with what is
-    return {**parse_arguments(given, where="model_args"), **more}
+    return {**parse_arguments(model_args, where="model_args"), **more}
 
 
 def _store(use_cache: str | None) -> Path | bool:

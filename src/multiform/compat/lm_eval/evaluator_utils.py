@@ -37,10 +37,10 @@ def get_sample_size(task: Any, limit: float | None) -> int | None:
 
 def print_writeout(task: Any) -> None:
     """Log the prompt and target of the first document."""
-    first = next((one for one in task.instances if one.doc_id is not None and one.doc_id < 1), None)
+    first = next((instance for instance in task.instances if instance.doc_id is not None and instance.doc_id < 1), None)
     if first is not None:
-        told = "task %s, document %d, prompt:\n%s\ntarget:\n%s"
-        eval_logger.info(told, task, first.doc_id, first.args[0], task.doc_to_target(first.doc))
+        message = "task %s, document %d, prompt:\n%s\ntarget:\n%s"
+        eval_logger.info(message, task, first.doc_id, first.args[0], task.doc_to_target(first.doc))
 
 
 @dataclass
@@ -140,9 +140,9 @@ def _compute_task_aggregations(
         function = functions.get(metric, mean)
         iterations = min(bootstrap_iters or 0, _FEW) if metric in _SLOW else bootstrap_iters or 0
         error = stderr_for_metric(function, iterations) if len(values) > 1 else None
-        found = error(values) if error is not None else None
+        stderr = error(values) if error is not None else None
         scores[f"{metric},{name}"] = function(values)
-        scores[f"{metric}_stderr,{name}"] = "N/A" if found is None else found
+        scores[f"{metric}_stderr,{name}"] = "N/A" if stderr is None else stderr
     sizes = {f"{metric},{name}": len(values) for (metric, name), values in raw_metrics.items()}
     if len(set(sizes.values())) > 1:
         eval_logger.warning("%s: metrics are about different numbers of documents: %s", task.task_name, sizes)
@@ -151,22 +151,22 @@ def _compute_task_aggregations(
 
 def _get_root_groups(groups: Mapping[str, Group]) -> list[Group]:
     """The groups that are in no other."""
-    inner = {one.name for group in groups.values() for one in group.get_all_groups(recursive=False)}
+    inner = {below.name for group in groups.values() for below in group.get_all_groups(recursive=False)}
     return [group for name, group in groups.items() if name not in inner]
 
 
 def _collect_groups_bottom_up(groups: Mapping[str, Group]) -> list[Group]:
     """All groups, each after those that are in it."""
-    found: dict[str, Group] = {}
+    visited: dict[str, Group] = {}
 
     def visit(group: Group) -> None:
         for inner in group.get_all_groups(recursive=False):
             visit(inner)
-        found.setdefault(group.name, group)
+        visited.setdefault(group.name, group)
 
     for root in _get_root_groups(groups):
         visit(root)
-    return list(found.values())
+    return list(visited.values())
 
 
 def _propagate_num_fewshot(all_groups: Sequence[Group], num_fewshot: dict[str, int]) -> None:

@@ -24,33 +24,35 @@ def whole_results(
     results: Results, asked: Mapping[str, Any], *, samples: bool, errors: bool, unsaid: Mapping[str, Any]
 ) -> dict[str, Any]:
     """What `simple_evaluate` returns; `asked` are settings as the script gave them, `unsaid` what no task says."""
-    made = to_json(results)
+    saved = to_json(results)
     scores = without_run(results, samples=samples, errors=errors)
     for config in scores["configs"].values():
-        said = config.get("metadata", {})
-        config["metadata"] = {key: value for key, value in said.items() if key not in unsaid or unsaid[key] != value}
+        metadata = config.get("metadata", {})
+        config["metadata"] = {
+            key: value for key, value in metadata.items() if key not in unsaid or unsaid[key] != value
+        }
     last = {"samples": scores.pop("samples")} if samples else {}
-    run = {key: made[key] for key in _RUN if key in made}
-    kept = {key: value for key, value in run["config"].items() if key not in _OURS}
-    return {**scores, **run, "config": {**kept, **asked}, **last}
+    run = {key: saved[key] for key in _RUN if key in saved}
+    config_of_run = {key: value for key, value in run["config"].items() if key not in _OURS}
+    return {**scores, **run, "config": {**config_of_run, **asked}, **last}
 
 
 def without_run(results: Results, *, samples: bool, errors: bool) -> dict[str, Any]:
     """What `evaluate` returns: the scores and how they were made, but not when and where."""
-    made = {key: value for key, value in to_json(results).items() if key in _SCORES}
-    for config in made["configs"].values():
+    saved = {key: value for key, value in to_json(results).items() if key in _SCORES}
+    for config in saved["configs"].values():
         config.pop("tag", None)
-    made["versions"] = {name: "Yaml" if version == "N/A" else version for name, version in made["versions"].items()}
+    saved["versions"] = {name: "Yaml" if version == "N/A" else version for name, version in saved["versions"].items()}
     for group in results.groups:
         if not group.estimates:  # a group without scores is only a name
-            made["results"][group.name].pop("sample_len", None)
+            saved["results"][group.name].pop("sample_len", None)
     if not errors:  # without resamples, lm-eval gives no standard errors at all
         for key in ("results", "groups"):
-            for scores in made.get(key, {}).values():
+            for scores in saved.get(key, {}).values():
                 scores.update({name: "N/A" for name in scores if "_stderr," in name})
     if samples:
-        made["samples"] = {form.form: samples_of(form) for form in results.forms}
-    return made
+        saved["samples"] = {form.form: samples_of(form) for form in results.forms}
+    return saved
 
 
 def samples_of(form: FormResult) -> list[dict[str, Any]]:

@@ -25,11 +25,11 @@ def make_table(result_dict: Mapping[str, Any], column: str = "results", sort_res
 def _depths(groups: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[str, int]:
     """The names in the order of the table, members below their groups, each with how deep it is."""
     inside = {member for members in groups.values() for member in members}
-    found: dict[str, int] = {}
+    depths: dict[str, int] = {}
 
     def add(name: str, depth: int) -> None:
-        if name in names and name not in found:
-            found[name] = depth
+        if name in names and name not in depths:
+            depths[name] = depth
             for member in sorted(groups.get(name, ())):
                 add(member, depth + 1)
 
@@ -38,7 +38,7 @@ def _depths(groups: Mapping[str, Sequence[str]], names: Sequence[str]) -> dict[s
             add(name, 0)
     for name in sorted(names):
         add(name, 0)
-    return found
+    return depths
 
 
 def _rows(name: str, depth: int, results: Mapping[str, Any], column: str) -> list[list[str]]:

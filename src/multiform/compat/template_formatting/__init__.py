@@ -1,1 +1,1 @@
-"""Messages and how they become one text, answered by Multiform."""
+"""Chat messages and their formatting as one text, provided by Multiform."""

@@ -1,4 +1,4 @@
-"""Executors: who asks the model. There is one in this process; others can ask elsewhere."""
+"""Executors: they send the requests of a run to its model, in this process or on the workers of a cluster."""
 
 from multiform.engine.executors.base import Executor, Unit, responses, units
 from multiform.engine.executors.local import LocalExecutor

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 from multiform.fields import Doc
 from multiform.formats import OutputType
-from multiform.forms.fields import DocFields
+from multiform.forms.doc_fields import DocFields
 from multiform.forms.form import Form
 from multiform.forms.kinds import choice, generation, loglikelihood, rolling
 from multiform.forms.sample import Context, Sample

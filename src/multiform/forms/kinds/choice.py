@@ -10,7 +10,7 @@ from typing import Any
 
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc
-from multiform.forms.fields import DocFields
+from multiform.forms.doc_fields import DocFields
 from multiform.forms.form import Form
 from multiform.forms.kinds.common import answer_delimiter, missing, one_question, shot_answer
 from multiform.forms.sample import Context, Sample

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiform.config import TaskConfig
 from multiform.errors import ConfigError, DataError, shorten
-from multiform.forms.fields import DocFields
+from multiform.forms.doc_fields import DocFields
 from multiform.forms.form import Form
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from multiform.errors import DataError
 from multiform.fields import Doc
-from multiform.forms.fields import DocFields
+from multiform.forms.doc_fields import DocFields
 from multiform.forms.form import Form
 from multiform.forms.kinds import choice
 from multiform.forms.kinds.common import missing, no_answer, one_question, shot_answer

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from multiform.errors import DataError
-from multiform.forms.fields import DocFields
+from multiform.forms.doc_fields import DocFields
 from multiform.forms.form import Form
 from multiform.forms.kinds.choice import filtered
 from multiform.forms.kinds.common import answer_delimiter, missing, one_question, shot_answer

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from multiform.fields import Doc
-from multiform.forms.fields import DocFields
+from multiform.forms.doc_fields import DocFields
 from multiform.forms.form import Form
 from multiform.forms.kinds import choice
 from multiform.forms.kinds.loglikelihood import answer_key, check_single, likelihood_outcome, shot, target_text

@@ -1,1 +1,1 @@
-"""What tasks, models, metrics and filters are made of."""
+"""The base classes of lm-eval: tasks, models, metrics, filters, samplers and their registries."""

@@ -1,4 +1,4 @@
-"""What a task's constructor does not get as an argument: where its rows are, and what its file says."""
+"""The task file and the dataset mirror of a task under construction, which its constructor does not get."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _CURRENT: ContextVar[Building | None] = ContextVar("building", default=None)
 
 
 def current() -> Building:
-    """What is being built; a task that a script builds by itself knows the mirror of the environment."""
+    """The task file and mirror in use; outside of a task file, the mirror of the environment."""
     mirror = os.environ.get("MULTIFORM_DATASET_MIRROR")
     return _CURRENT.get() or Building(mirror=Path(mirror) if mirror else None)
 
 
 @contextmanager
 def building(config: TaskConfig, mirror: Path | None) -> Iterator[None]:
-    """Until the block ends, tasks are built from this file."""
+    """Build tasks from this file until the block ends."""
     token = _CURRENT.set(Building(config=config, mirror=mirror))
     try:
         yield

@@ -15,7 +15,7 @@ _SPLITS = ("training", "validation", "test")
 
 
 class TaskDocs(OurTask):
-    """Knows `dataset`, and asks `has_test_docs`, `test_docs` and the like for what is to be evaluated."""
+    """Has `dataset`, and takes the documents to evaluate from `test_docs`, `validation_docs` and the like."""
 
     _data: Any = None
     _evaluated: Docs | None = None
@@ -33,7 +33,7 @@ class TaskDocs(OurTask):
         self._evaluated = None
 
     def download(self, dataset_kwargs: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
-        """Read the dataset; lm-eval does so when the task is made, we when a row is needed."""
+        """Read the dataset. lm-eval does so when a task is created, Multiform when a row is needed."""
         super().download(dataset_kwargs)
         self._data = _Splits(self.source.dataset)
 
@@ -69,7 +69,7 @@ class TaskDocs(OurTask):
         return self._evaluated
 
     def fewshot_docs(self) -> Any:
-        """What examples are drawn from: the configured split, or the first kind of documents that there is."""
+        """The documents that few-shot examples are drawn from: the configured split, else the first split there is."""
         config = self.config.fewshot_config
         assert isinstance(config, FewshotConfig)
         if not self._has_own_docs or config.split is not None or config.samples is not None:

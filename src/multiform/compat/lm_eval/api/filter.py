@@ -1,4 +1,4 @@
-"""Filter: the base class of filters over the answers of many documents."""
+"""Filter: the base class of filters over the responses to many documents."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from multiform.compat.lm_eval.api.instance import Instance
 
 
 class Filter(ABC):
-    """Changes the answers of many documents; each document has a list of them, one for each repeat."""
+    """Changes the responses to many documents; each document has a list of them, one for each repeat."""
 
     def __init__(self, **kwargs: Any) -> None:  # noqa: B027 - a filter need not take arguments
         """Take the arguments that a task gives the filter."""
 
     @abstractmethod
     def apply(self, resps: Iterable[Any], docs: Sequence[dict[str, Any]]) -> Iterable[Any]:
-        """The filtered answers, in the same order."""
+        """The filtered responses, in the same order."""
 
 
 @dataclass
@@ -29,10 +29,10 @@ class FilterEnsemble:
     filters: list[Callable[[], Filter]]
 
     def apply(self, instances: Sequence[Instance]) -> None:
-        """Put the filtered answers of the instances into their `filtered_resps`."""
-        made: Iterable[Any] = [instance.resps for instance in instances]
+        """Put the filtered responses of the instances into their `filtered_resps`."""
+        responses: Iterable[Any] = [instance.resps for instance in instances]
         docs = [instance.doc for instance in instances]
         for step in self.filters:
-            made = step().apply(made, docs)
-        for instance, answer in zip(instances, made, strict=True):
-            instance.filtered_resps[self.name] = answer
+            responses = step().apply(responses, docs)
+        for instance, filtered in zip(instances, responses, strict=True):
+            instance.filtered_resps[self.name] = filtered

@@ -36,7 +36,7 @@ class Group:
     _config: GroupConfig | None = field(default=None, repr=False)
 
     def add(self, item: Task | Group) -> None:
-        """Add a task or group; another one of its name has to be taken out before."""
+        """Add a task or group; one of the same name has to be removed first."""
         name = child_name(item)
         if self._children.setdefault(name, item) is not item:
             hint = "rename one of them, or pop the first"
@@ -48,7 +48,7 @@ class Group:
         return self._children.get(name)
 
     def pop(self, name: str) -> Task | Group | None:
-        """Take a member out."""
+        """Remove a member, and return it."""
         return self._children.pop(name, None)
 
     def __contains__(self, name: object) -> bool:
@@ -66,21 +66,21 @@ class Group:
 
     def get_all_tasks(self, recursive: bool = True) -> list[Task]:
         """All tasks below it, or its own."""
-        found: list[Task] = []
+        tasks: list[Task] = []
         for item in self:
             if isinstance(item, Task):
-                found.append(item)
+                tasks.append(item)
             elif recursive:
-                found += item.get_all_tasks()
-        return found
+                tasks += item.get_all_tasks()
+        return tasks
 
     def get_all_groups(self, recursive: bool = True) -> list[Group]:
         """All groups below it, or its own."""
-        found: list[Group] = []
+        groups: list[Group] = []
         for item in self:
             if isinstance(item, Group):
-                found += [item, *(item.get_all_groups() if recursive else [])]
-        return found
+                groups += [item, *(item.get_all_groups() if recursive else [])]
+        return groups
 
     @property
     def version(self) -> str:
@@ -143,13 +143,13 @@ class Group:
     @classmethod
     def from_config(cls, config: GroupConfig | OurGroupConfig | dict[str, Any]) -> Group:
         """The group that a configuration describes, without members yet."""
-        made = _config(config)
+        group_config = _config(config)
         return cls(
-            name=made.group,
-            alias=made.group_alias,
-            aggregate_metric_list=made.aggregate_metric_list,
-            metadata=made.metadata,
-            _config=made,
+            name=group_config.group,
+            alias=group_config.group_alias,
+            aggregate_metric_list=group_config.aggregate_metric_list,
+            metadata=group_config.metadata,
+            _config=group_config,
         )
 
     def __repr__(self) -> str:
@@ -157,7 +157,7 @@ class Group:
 
 
 class ConfigurableGroup(Group):
-    """A group made of its configuration; two of one name are equal."""
+    """A group that is created from its configuration; groups of the same name are equal."""
 
     def __init__(self, config: GroupConfig | dict[str, Any] | None = None) -> None:
         vars(self).update(vars(Group.from_config(config or {})))
@@ -165,9 +165,9 @@ class ConfigurableGroup(Group):
     @classmethod
     def from_group(cls, group: Group) -> ConfigurableGroup:
         """The same group under this class."""
-        made = cls.__new__(cls)
-        vars(made).update(vars(group))
-        return made
+        copied = cls.__new__(cls)
+        vars(copied).update(vars(group))
+        return copied
 
     def __eq__(self, other: object) -> bool:
         return self.name == other.name if isinstance(other, ConfigurableGroup) else NotImplemented
@@ -209,13 +209,15 @@ def as_node(group: Group) -> OurGroup:
     return OurGroup(config, tuple(as_node(item) if isinstance(item, Group) else item.config for item in group))
 
 
-def _config(given: GroupConfig | OurGroupConfig | dict[str, Any]) -> GroupConfig:
-    if isinstance(given, GroupConfig):
-        return given
-    if isinstance(given, OurGroupConfig):
-        scores = [{key: value for key, value in one.items() if key != "higher_is_better"} for one in given.aggregates()]
-        return GroupConfig(given.group, given.group_alias, given.members(), scores or None, given.metadata)
-    return GroupConfig(**given)
+def _config(config: GroupConfig | OurGroupConfig | dict[str, Any]) -> GroupConfig:
+    if isinstance(config, GroupConfig):
+        return config
+    if isinstance(config, OurGroupConfig):
+        scores = [
+            {key: value for key, value in entry.items() if key != "higher_is_better"} for entry in config.aggregates()
+        ]
+        return GroupConfig(config.group, config.group_alias, config.members(), scores or None, config.metadata)
+    return GroupConfig(**config)
 
 
 def _estimates(metrics: Mapping[str, Any], key: str) -> dict[str, Estimate]:

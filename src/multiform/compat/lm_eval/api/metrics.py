@@ -67,7 +67,7 @@ def exact_match_hf_evaluate(
     >>> exact_match_hf_evaluate(["Yes.", "no"], ["yes", "yes"], ignore_case=True, ignore_punctuation=True)
     {'exact_match': 0.5}
     """
-    found = [
+    scores = [
         exact_match(
             TextOutcome(prediction=str(prediction), references=(str(reference),)),
             regexes_to_ignore=regexes_to_ignore or (),
@@ -77,7 +77,7 @@ def exact_match_hf_evaluate(
         )
         for prediction, reference in zip(predictions, references, strict=True)
     ]
-    return {"exact_match": math.fsum(found) / len(found)}
+    return {"exact_match": math.fsum(scores) / len(scores)}
 
 
 def exact_match_fn(**kwargs: Any) -> dict[str, float]:
@@ -148,7 +148,7 @@ def unweighted_mean_stderr(stderrs: Sequence[float]) -> float:
 
 
 def stderr_for_metric(metric: Aggregate, bootstrap_iters: int) -> Callable[[Sequence[Any]], float | None] | None:
-    """The function that gives the standard error of an aggregation, or None where nobody knows one."""
+    """The function that computes the standard error of an aggregation; None where there is none."""
     aggregation = getattr(metric, "aggregation", None)
     if aggregation is None or bootstrap_iters <= 0:
         return None

@@ -15,17 +15,17 @@ L = TypeVar("L", bound="LM")
 
 
 class CacheHook:
-    """Where models hand over single answers; ours are stored as a whole, so it keeps nothing."""
+    """The hook that models call with single responses; it does nothing, as Multiform stores all of them itself."""
 
     def __init__(self, cachinglm: Any = None) -> None:
         self.dbdict = None
 
     def add_partial(self, attr: str, req: Iterable[Any], res: Any) -> None:
-        """Take note of one answer."""
+        """Receive one response."""
 
 
 class LM(ABC):
-    """A model that answers lists of instances."""
+    """A model that responds to lists of instances."""
 
     def __init__(self) -> None:
         self._rank = 0
@@ -43,7 +43,7 @@ class LM(ABC):
 
     @abstractmethod
     def generate_until(self, requests: list[Instance]) -> list[str]:
-        """Of each (context, generation arguments): what the model writes."""
+        """Of each (context, generation arguments): the completion."""
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
         """The messages as one string."""
@@ -124,16 +124,16 @@ class TemplateLM(LM):
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         """Encode all pairs and have them scored."""
-        made: list[tuple[tuple[str, str], list[int], list[int]]] = []
+        encoded: list[tuple[tuple[str, str], list[int], list[int]]] = []
         for context, continuation in (request.args for request in requests):
             if context:
-                made.append(((context, continuation), *self._encode_pair(context, continuation)))
+                encoded.append(((context, continuation), *self._encode_pair(context, continuation)))
                 continue
             tokens = self.tok_encode(continuation, add_special_tokens=False)
             prefix = self.prefix_token_id
-            begun = tokens[:1] == [prefix] and len(tokens) > 1
-            made.append(((context, continuation), *(([prefix], tokens[1:]) if begun else ([prefix], tokens))))
-        return self._loglikelihood_tokens(made, disable_tqdm=disable_tqdm)
+            has_prefix = tokens[:1] == [prefix] and len(tokens) > 1
+            encoded.append(((context, continuation), *(([prefix], tokens[1:]) if has_prefix else ([prefix], tokens))))
+        return self._loglikelihood_tokens(encoded, disable_tqdm=disable_tqdm)
 
     @abstractmethod
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
@@ -141,18 +141,18 @@ class TemplateLM(LM):
 
     @abstractmethod
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        """Of each (context, generation arguments): what the model writes."""
+        """Of each (context, generation arguments): the completion."""
 
     def chat_template(self, chat_template: bool | str = False) -> str | None:
         """The tokenizer's template: its only one, or the one of a name."""
         if self.tokenizer is None or chat_template is False:
             return None if chat_template is False else ""
-        found = getattr(self.tokenizer, "chat_template", None)
-        if isinstance(found, Mapping):
-            return found.get(chat_template if isinstance(chat_template, str) else "default")
-        return found
+        template = getattr(self.tokenizer, "chat_template", None)
+        if isinstance(template, Mapping):
+            return template.get(chat_template if isinstance(chat_template, str) else "default")
+        return template
 
 
 def hash_args(attr: str, args: Sequence[Any]) -> str:
-    """A hash of what is asked."""
+    """A hash of a request."""
     return hashlib.sha256(json.dumps([attr, *args]).encode("utf-8")).hexdigest()

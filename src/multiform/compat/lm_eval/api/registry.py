@@ -1,4 +1,4 @@
-"""Registration under names: what is registered here works in Multiform, and what Multiform has is found here."""
+"""lm-eval's registries: entries work in Multiform, and those of Multiform are found by lm-eval's functions."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def register_model(*names: str) -> Callable[[type[LM]], type[LM]]:
 
     def decorate(kind: type[LM]) -> type[LM]:
         def load(**arguments: Any) -> Model:
-            made = as_model(kind.create_from_arg_obj(arguments))
-            made.identity = made.identity if made.stored else _identity(kind, arguments)
-            return made
+            model = as_model(kind.create_from_arg_obj(arguments))
+            model.identity = model.identity if model.stored else _identity(kind, arguments)
+            return model
 
         models.register(*names)(ModelEntry(factory=load))
         MODEL_REGISTRY.update(dict.fromkeys(names, kind))
@@ -135,8 +135,8 @@ def get_metric_aggregation(name: str) -> Callable[..., float] | None:
     """The function that a metric is aggregated with, or None."""
     if name not in metrics:
         return None
-    found = metrics.get(name).aggregation
-    return next((get_aggregation(one) for one in aggregations if aggregations.get(one) is found), None)
+    aggregation = metrics.get(name).aggregation
+    return next((get_aggregation(other) for other in aggregations if aggregations.get(other) is aggregation), None)
 
 
 def is_higher_better(metric_name: str) -> bool | None:

@@ -1,4 +1,4 @@
-"""The requests of a task written for lm-eval, which may make its own instances."""
+"""The requests of a task written for lm-eval, which may create its instances itself."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TaskRequests(TaskDocs):
             for doc_id, asked in by_doc
             for instance in translate.instances(
                 self.eval_docs[doc_id],
-                [one.request for one in asked],
+                [entry.request for entry in asked],
                 metadata=(self.config.task, doc_id, self.config.repeats),
             )
         ]
@@ -68,7 +68,7 @@ class TaskRequests(TaskDocs):
             ),
         )
         listed = instances if isinstance(instances, list | tuple) else [instances]
-        if {"loglikelihood_rolling", "loglikelihood"} <= {getattr(one, "request_type", "") for one in listed}:
+        if {"loglikelihood_rolling", "loglikelihood"} <= {getattr(instance, "request_type", "") for instance in listed}:
             what = "a document asks for the likelihood of a whole text and of a continuation"
             raise DataError(what, where=self._place, hint="make two tasks of it")
         try:

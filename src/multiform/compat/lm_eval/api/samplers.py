@@ -31,7 +31,7 @@ class ContextSampler:
         self._loaded = False
 
     def sample(self, n: int, eval_doc: dict[str, Any] | None = None, df: Docs | None = None, **kwargs: Any) -> Docs:
-        """So many documents; the one that is asked about is none of them."""
+        """Draw n documents, none of which is the evaluated one."""
         assert n >= 0, "Error: number of samples requested must be >=0"
         if n == 0:
             return []
@@ -47,7 +47,7 @@ class ContextSampler:
         return drawn
 
     def set_rnd(self, rnd: int | None) -> ContextSampler:
-        """Begin the random numbers anew."""
+        """Start the random generator again."""
         self.rnd = Random(rnd)
         return self
 

@@ -1,4 +1,4 @@
-"""The scores of a task written for lm-eval, whose own code may give and aggregate them."""
+"""The scores of a task written for lm-eval, whose methods may compute and aggregate them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TaskScores(TaskRequests):
         if self.config.process_results is not None:
             return super().process_results(doc, results)
         asked = self.renderer.instances(self.renderer.fields(doc), "", doc_id=0, chat=False)
-        return self.scorer.computed(self.renderer.answered(0, doc, asked), [_output(r) for r in results], results)
+        return self.scorer.computed(self.renderer.with_requests(0, doc, asked), [_output(r) for r in results], results)
 
     def estimates(self, scored: Any, bootstrap_iters: int = 100_000) -> dict[str, Estimate]:
         try:

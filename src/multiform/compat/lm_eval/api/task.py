@@ -23,7 +23,7 @@ ALL_OUTPUT_TYPES = ["loglikelihood", "multiple_choice", "loglikelihood_rolling",
 
 
 class Task(TaskScores):
-    """A task whose methods may be overridden as those of lm-eval's are.
+    """A task with lm-eval's methods, all of which may be overridden.
 
     What it does not override is done as Multiform does it for its output type.
     """
@@ -45,29 +45,29 @@ class Task(TaskScores):
         if getattr(type(self), "build_qa_turn", None) not in (None, ConfigurableTask.build_qa_turn):
             what = f"{type(self).__name__} overrides build_qa_turn, by which our prompts are not made"
             raise ConfigError(what, where="build_qa_turn", hint="override fewshot_context instead")
-        made = _with_items(config) if isinstance(config, OurConfig) else self._configuration(config or {})
-        if self.VERSION is not None and "version" not in made.metadata:
-            made = made.changed(metadata={**made.metadata, "version": self.VERSION})
-        super().__init__(made, dataset_mirror=current().mirror)
-        self.DATASET_PATH, self.DATASET_NAME = made.dataset_path, made.dataset_name
-        self.VERSION = made.metadata.get("version")  # type: ignore[misc]
+        task_config = _with_items(config) if isinstance(config, OurConfig) else self._configuration(config or {})
+        if self.VERSION is not None and "version" not in task_config.metadata:
+            task_config = task_config.changed(metadata={**task_config.metadata, "version": self.VERSION})
+        super().__init__(task_config, dataset_mirror=current().mirror)
+        self.DATASET_PATH, self.DATASET_NAME = task_config.dataset_path, task_config.dataset_name
+        self.VERSION = task_config.metadata.get("version")  # type: ignore[misc]
 
     def _configure(self, config: OurConfig, settings: RunSettings) -> None:
         super()._configure(config, settings)
         if isinstance(config, TaskConfig) and config.__dict__.get("_on_change") is None:
             object.__setattr__(config, "_on_change", lambda new: self._configure(new, self.form.settings))
 
-    def _configuration(self, given: Mapping[str, Any]) -> OurConfig:
+    def _configuration(self, config: Mapping[str, Any]) -> OurConfig:
         """The configuration that the class's attributes and the given keys make."""
         file = current().config
-        own = {
+        attributes = {
             "task": file.task if file is not None else type(self).__name__,
             "dataset_path": self.DATASET_PATH,
             "dataset_name": self.DATASET_NAME,
             "output_type": getattr(self, "OUTPUT_TYPE", None),
         }
-        keys = {key: value for key, value in {**(self.CONFIG or {}), **given}.items() if key not in ("class", "group")}
-        set_keys = {key: value for key, value in own.items() if value is not None and keys.get(key) is None}
+        keys = {key: value for key, value in {**(self.CONFIG or {}), **config}.items() if key not in ("class", "group")}
+        set_keys = {key: value for key, value in attributes.items() if value is not None and keys.get(key) is None}
         return TaskConfig.from_dict({**keys, **set_keys}, source=file._source if file is not None else None)
 
     @classmethod
@@ -194,4 +194,4 @@ def _with_items(config: OurConfig) -> TaskConfig:
 
 def _takes_config(kind: type[Task]) -> bool:
     parameters = inspect.signature(kind.__init__).parameters.values()
-    return any(one.name == "config" or one.kind is one.VAR_KEYWORD for one in parameters)
+    return any(parameter.name == "config" or parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)

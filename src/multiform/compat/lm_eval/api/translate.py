@@ -1,11 +1,11 @@
-"""Between the requests of Multiform and the instances of lm-eval."""
+"""Conversion between the requests of Multiform and the instances of lm-eval."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from multiform.compat.lm_eval.api.instance import Instance
+from multiform.compat.lm_eval.api.instance import Instance, OutputType
 from multiform.errors import DataError, shorten
 from multiform.media import Kind, Media
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
@@ -21,59 +21,59 @@ _MEDIA: dict[str, Kind] = {"visual": "image", "audio": "audio"}
 
 def instances(doc: dict[str, Any], requests: Sequence[Request], **kwargs: Any) -> list[Instance]:
     """Requests as instances; the repeats of a generation are one instance."""
-    made: list[Instance] = []
+    converted: list[Instance] = []
+    kind: OutputType
     for request in requests:
         if isinstance(request, GenerationRequest):
             if request.sample:
                 continue
-            arguments: tuple[Any, ...] = (request.prompt, request.gen_kwargs)
-            made.append(Instance("generate_until", doc, (*arguments, *_media(request.media)), len(made), **kwargs))
+            kind, arguments = "generate_until", (request.prompt, request.gen_kwargs, *_media(request.media))
         elif isinstance(request, LoglikelihoodRequest):
-            arguments = (request.prompt, request.continuation)
-            made.append(Instance("loglikelihood", doc, (*arguments, *_media(request.media)), len(made), **kwargs))
+            kind, arguments = "loglikelihood", (request.prompt, request.continuation, *_media(request.media))
         else:
-            made.append(Instance("loglikelihood_rolling", doc, (request.text,), len(made), **kwargs))
-    return made
+            kind, arguments = "loglikelihood_rolling", (request.text,)
+        converted.append(Instance(kind, doc, arguments, len(converted), **kwargs))
+    return converted
 
 
-def requests(made: Any, doc_id: int, repeats: int, read_media: ReadMedia) -> list[Ours]:
-    """What a task's `construct_requests` made, as our requests; a generation once for each repeat."""
-    listed = [] if made is None else list(made) if isinstance(made, list | tuple) else [made]
-    for one in listed:
-        if not hasattr(one, "request_type") or not hasattr(one, "arguments"):
-            what = f"construct_requests returned {shorten(one)}, which is no Instance"
+def requests(returned: Any, doc_id: int, repeats: int, read_media: ReadMedia) -> list[Ours]:
+    """The instances that `construct_requests` returned, as requests; a generation once for each repeat."""
+    listed = [] if returned is None else list(returned) if isinstance(returned, list | tuple) else [returned]
+    for instance in listed:
+        if not hasattr(instance, "request_type") or not hasattr(instance, "arguments"):
+            what = f"construct_requests returned {shorten(instance)}, which is no Instance"
             raise DataError(what, hint="return one lm_eval.api.instance.Instance, or a list of them")
-    ordered = sorted(listed, key=lambda one: one.idx)
+    ordered = sorted(listed, key=lambda instance: instance.idx)
     return [
         Ours(doc_id, index, request)
-        for index, one in enumerate(ordered)
-        for request in _asked(one, repeats, read_media)
+        for index, instance in enumerate(ordered)
+        for request in _asked(instance, repeats, read_media)
     ]
 
 
 def _asked(instance: Any, repeats: int, read_media: ReadMedia) -> list[Request]:
-    given: tuple[Any, ...] = instance.arguments if isinstance(instance.arguments, tuple) else (instance.arguments,)
+    arguments: tuple[Any, ...] = instance.arguments if isinstance(instance.arguments, tuple) else (instance.arguments,)
     kind = instance.request_type
     if kind not in _KINDS:
         raise DataError(f"a request of type {shorten(kind)}", hint=f"there are {', '.join(_KINDS)}")
-    wanted = 1 if kind == "loglikelihood_rolling" else 2
-    if len(given) < wanted:
-        what = f"an instance of {kind} has {len(given)} arguments: {shorten(given)}"
+    needed = 1 if kind == "loglikelihood_rolling" else 2
+    if len(arguments) < needed:
+        what = f"an instance of {kind} has {len(arguments)} arguments: {shorten(arguments)}"
         raise DataError(what, hint="give (context, continuation), (context, generation arguments) or (text,)")
-    media = _media_in(given[2], read_media) if len(given) > 2 and kind != "loglikelihood_rolling" else ()
+    media = _media_in(arguments[2], read_media) if len(arguments) > 2 and kind != "loglikelihood_rolling" else ()
     if kind == "loglikelihood_rolling":
-        return [RollingRequest(str(given[0]))]
+        return [RollingRequest(str(arguments[0]))]
     if kind == "generate_until":
-        return [GenerationRequest.of(given[0], dict(given[1]), sample, media) for sample in range(repeats)]
-    return [LoglikelihoodRequest.of(given[0], str(given[1]), media)]
+        return [GenerationRequest.of(arguments[0], dict(arguments[1]), sample, media) for sample in range(repeats)]
+    return [LoglikelihoodRequest.of(arguments[0], str(arguments[1]), media)]
 
 
-def _media_in(given: Any, read_media: ReadMedia) -> tuple[Media, ...]:
-    found = [one for name, kind in _MEDIA.items() for one in read_media(given.get(name), kind) if given.get(name)]
-    return tuple(one for one in found if one is not None)
+def _media_in(named: Any, read_media: ReadMedia) -> tuple[Media, ...]:
+    media = [item for name, kind in _MEDIA.items() for item in read_media(named.get(name), kind) if named.get(name)]
+    return tuple(item for item in media if item is not None)
 
 
 def _media(media: Sequence[Media]) -> tuple[dict[str, Any], ...]:
     if not media:
         return ()
-    return ({name: [one for one in media if one.kind == kind] for name, kind in _MEDIA.items()},)
+    return ({name: [item for item in media if item.kind == kind] for name, kind in _MEDIA.items()},)

@@ -1,4 +1,4 @@
-"""The messages that a prompt is made of, and how texts are joined."""
+"""The messages of a prompt, and how texts are joined."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def messages_to_text(messages: Sequence[Message]) -> str:
 
 
 def multiturn_to_singleturn(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """A chat in which all turns are one message of the user; system message and begun answer stay by themselves.
+    """A chat with all turns in one user message; the system message and the beginning of the answer stay apart.
 
     >>> multiturn_to_singleturn([Message("user", "1+1?", " "), Message("assistant", "2", " "), Message("user", "2+2?")])
     [{'role': 'user', 'content': '1+1? 2 2+2?'}]

@@ -109,13 +109,15 @@ class EvaluatorConfig:
         if len(names) == 1 and Path(names[0]).is_dir() and not manager.match_tasks(names):
             self.tasks = _described(Path(names[0]) / "*.yaml")
             return manager
-        found = {name: _described(Path(name)) if name.endswith(".yaml") else manager.match_tasks([name])
+        matches = {name: _described(Path(name)) if name.endswith(".yaml") else manager.match_tasks([name])
                  for name in names}  # fmt: skip
-        missing = [str(Path(name).absolute()) if name.endswith(".yaml") else name for name in found if not found[name]]
+        missing = [
+            str(Path(name).absolute()) if name.endswith(".yaml") else name for name in matches if not matches[name]
+        ]
         if missing:
             raise ValueError(f"Tasks not found: {', '.join(missing)}")
         tasks: list[Any] = []
-        for task in (task for some in found.values() for task in some):
+        for task in (task for some in matches.values() for task in some):
             if task not in tasks:
                 tasks.append(task)
         self.tasks = tasks
@@ -123,7 +125,7 @@ class EvaluatorConfig:
 
     def _configure(self) -> EvaluatorConfig:
         """Check what the settings say together, and bring them into one form."""
-        for setting in (one.name for one in fields(self)):
+        for setting in (each.name for each in fields(self)):
             value = getattr(self, setting)
             if setting in DICT_KEYS and (isinstance(value, str) or value is None):
                 with also(ValueError):
@@ -173,15 +175,15 @@ def _chosen(samples: Any) -> Any:
         return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else samples
 
 
-def _seeds(given: Any) -> list[int | None] | None:
+def _seeds(seeds: Any) -> list[int | None] | None:
     """One seed for each generator, from one for all, from four, or from three and the default.
 
     >>> _seeds(7), _seeds("7"), _seeds([1, 2, 3, None]), _seeds([1, 2, 3])
     ([7, 7, 7, 7], [7, 7, 7, 7], [1, 2, 3, None], [1, 2, 3, 1234])
     """
-    if given is None:
+    if seeds is None:
         return None
-    values = list(given) if isinstance(given, list | tuple) else [given]
+    values = list(seeds) if isinstance(seeds, list | tuple) else [seeds]
     number = len(DEFAULT_SEED)
     if len(values) == 1:
         values *= number
@@ -190,8 +192,8 @@ def _seeds(given: Any) -> list[int | None] | None:
         values.append(DEFAULT_SEED[-1])
     if len(values) != number:
         raise ValueError(f"seed expects a single value or {number} values (random, numpy, torch, fewshot), "
-                         f"got {len(values)}: {given!r}")  # fmt: skip
+                         f"got {len(values)}: {seeds!r}")  # fmt: skip
     try:
         return [None if value is None else int(value) for value in values]
     except (TypeError, ValueError):
-        raise ValueError(f"seed values must be integers or None, got {given!r}") from None
+        raise ValueError(f"seed values must be integers or None, got {seeds!r}") from None

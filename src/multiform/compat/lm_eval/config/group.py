@@ -47,7 +47,9 @@ class GroupConfig:
         scores = self.aggregate_metric_list
         if scores is not None:
             listed = [scores] if isinstance(scores, Mapping | AggMetricConfig) else scores
-            self.aggregate_metric_list = [AggMetricConfig(**one) if isinstance(one, Mapping) else one for one in listed]
+            self.aggregate_metric_list = [
+                AggMetricConfig(**entry) if isinstance(entry, Mapping) else entry for entry in listed
+            ]
 
     def to_dict(self, keep_callable: bool = False) -> dict[str, Any]:
         """The configuration as plain data; functions as their source code unless they are kept."""

@@ -84,12 +84,12 @@ class Janitor:
 
     def clean(self, dirty_string: str) -> list[str]:
         """What is left of a text; nothing where too much of it is known."""
-        found = (
+        contaminated = (
             (ngram, *span)
             for ngram, span in word_ngrams_indices(dirty_string, self.ngram_n)
             if self.normalize_string(ngram) in self.dirt_ngrams
         )
-        return self._split_chunks(dirty_string, found)
+        return self._split_chunks(dirty_string, contaminated)
 
     register_contaminant_python = register_contaminant
     clean_python = clean

@@ -19,5 +19,5 @@ class BuiltinFilter(Filter):
         self._apply: Any = filters.get(self.function)(*args, **kwargs)
 
     def apply(self, resps: Iterable[Any], docs: Sequence[dict[str, Any]]) -> list[Any]:
-        made = [list(self._apply(list(answers), doc)) for answers, doc in zip(resps, docs, strict=False)]
-        return [answers[0] for answers in made] if self.single else made
+        filtered = [list(self._apply(list(responses), doc)) for responses, doc in zip(resps, docs, strict=False)]
+        return [responses[0] for responses in filtered] if self.single else filtered

@@ -80,8 +80,10 @@ class EvaluationTracker:
         if not self.output_path:
             return
         hashes = {
-            name: hash_string("".join(one["doc_hash"] + one["prompt_hash"] + one["target_hash"] for one in some))
-            for name, some in (samples or {}).items()
+            name: hash_string(
+                "".join(sample["doc_hash"] + sample["prompt_hash"] + sample["target_hash"] for sample in task_samples)
+            )
+            for name, task_samples in (samples or {}).items()
         }
         kept = {key: value for key, value in results.items() if key != "samples"}
         whole = {**kept, "task_hashes": hashes, **asdict(self.general_config_tracker)}
@@ -106,8 +108,8 @@ class EvaluationTracker:
 def _plain(sample: Mapping[str, Any]) -> dict[str, Any]:
     """A sample as files have it: answers as texts, arguments by name."""
     arguments = {
-        f"gen_args_{i}": {f"arg_{j}": value for j, value in enumerate(given)}
-        for i, given in enumerate(sample["arguments"])
+        f"gen_args_{i}": {f"arg_{j}": value for j, value in enumerate(values)}
+        for i, values in enumerate(sample["arguments"])
     }
     changed = {
         "arguments": arguments,
@@ -115,5 +117,5 @@ def _plain(sample: Mapping[str, Any]) -> dict[str, Any]:
         "filtered_resps": sanitize_list(sample["filtered_resps"]),
         "target": str(sample["target"]),
     }
-    made: dict[str, Any] = json.loads(json.dumps({**sample, **changed}, default=handle_non_serializable))
-    return made
+    plain: dict[str, Any] = json.loads(json.dumps({**sample, **changed}, default=handle_non_serializable))
+    return plain

@@ -42,11 +42,13 @@ class HFLM(ModelLM):
         super().__init__(pretrained=pretrained, backend=backend, **arguments)
 
     def _made(self, arguments: dict[str, Any]) -> Model:
-        given = {key: value for key, value in arguments.items() if value is not None}
-        if "dtype" in given:
-            given["dtype"] = str(given["dtype"]).removeprefix("torch.")
-        objects = {key: given.pop(key) for key in ("pretrained", "tokenizer") if not _is_name(given.get(key))}
-        return _GivenModel(objects, **given) if objects else HFModel(**given)
+        set_arguments = {key: value for key, value in arguments.items() if value is not None}
+        if "dtype" in set_arguments:
+            set_arguments["dtype"] = str(set_arguments["dtype"]).removeprefix("torch.")
+        objects = {
+            key: set_arguments.pop(key) for key in ("pretrained", "tokenizer") if not _is_name(set_arguments.get(key))
+        }
+        return _GivenModel(objects, **set_arguments) if objects else HFModel(**set_arguments)
 
     @property
     def _hf(self) -> HFModel:
@@ -103,9 +105,9 @@ class _GivenModel(HFModel):
     def _load(self, source: Source) -> Loaded:
         model, tokenizer = self._objects.get("pretrained"), self._objects.get("tokenizer")
         if model is None:
-            found = load_files(source)
+            loaded = load_files(source)
             return Loaded(
-                model=found.model, tokenizer=tokenizer, device=found.device, name=found.name, sha=uuid.uuid4().hex
+                model=loaded.model, tokenizer=tokenizer, device=loaded.device, name=loaded.name, sha=uuid.uuid4().hex
             )
         check_backend(source, model.config)
         if tokenizer is None:

@@ -135,8 +135,8 @@ def postprocess_generated_text(
     'yes'
     """
     text = generation.split(think_end_token)[-1].lstrip() if think_end_token else generation
-    for one in [stop] if isinstance(stop, str) else stop or ():
-        text = text.split(one)[0] if one else text
+    for stop_string in [stop] if isinstance(stop, str) else stop or ():
+        text = text.split(stop_string)[0] if stop_string else text
     return text
 
 

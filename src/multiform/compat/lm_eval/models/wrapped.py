@@ -30,21 +30,24 @@ class ModelLM(LM):
 
     def as_multiform_model(self) -> Model | None:
         """The wrapped model; None where a subclass answers by its own code."""
-        asked = (*_QUESTIONS, "apply_chat_template")
-        own = any(getattr(type(self), name) is not getattr(ModelLM, name) for name in asked)
-        return None if own else self.wrapped
+        methods = (*_QUESTIONS, "apply_chat_template")
+        overridden = any(getattr(type(self), name) is not getattr(ModelLM, name) for name in methods)
+        return None if overridden else self.wrapped
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        asked = [LoglikelihoodRequest.of(*request.args[:2]) for request in requests]
-        return [(one.loglikelihood, one.is_greedy) for one in _ordered(self.wrapped.loglikelihood(asked), asked)]
+        converted = [LoglikelihoodRequest.of(*request.args[:2]) for request in requests]
+        return [
+            (output.loglikelihood, output.is_greedy)
+            for output in _ordered(self.wrapped.loglikelihood(converted), converted)
+        ]
 
     def loglikelihood_rolling(self, requests: list[Instance], disable_tqdm: bool = False) -> list[float]:
-        asked = [RollingRequest(request.args[0]) for request in requests]
-        return [one.loglikelihood for one in _ordered(self.wrapped.loglikelihood_rolling(asked), asked)]
+        converted = [RollingRequest(request.args[0]) for request in requests]
+        return [output.loglikelihood for output in _ordered(self.wrapped.loglikelihood_rolling(converted), converted)]
 
     def generate_until(self, requests: list[Instance], disable_tqdm: bool = False) -> list[str]:
-        asked = [GenerationRequest.of(request.args[0], request.args[1], n) for n, request in enumerate(requests)]
-        return [one.text for one in _ordered(self.wrapped.generate(asked), asked)]
+        converted = [GenerationRequest.of(request.args[0], request.args[1], n) for n, request in enumerate(requests)]
+        return [output.text for output in _ordered(self.wrapped.generate(converted), converted)]
 
     def apply_chat_template(self, chat_history: list[dict[str, str]], add_generation_prompt: bool = True) -> str:
         return self.wrapped.apply_chat_template(chat_history, add_generation_prompt=add_generation_prompt)

@@ -41,10 +41,10 @@ def get_prompt(prompt_id: str, dataset_name: str | None = None, subset_name: str
     category, name = _parts(prompt_id)
     if category == "promptsource" or category.endswith(".yaml"):
         folder = Path()
-        found = load_prompt(prompt_id, folder=folder, dataset_path=dataset_name, dataset_name=subset_name)
-        return PromptString(found)
+        prompt = load_prompt(prompt_id, folder=folder, dataset_path=dataset_name, dataset_name=subset_name)
+        return PromptString(prompt)
     if name not in PROMPT_REGISTRY.get(category, {}):
-        known = [f"{one}:{other}" for one, prompts in PROMPT_REGISTRY.items() for other in prompts]
+        known = [f"{category_name}:{other}" for category_name, prompts in PROMPT_REGISTRY.items() for other in prompts]
         raise ValueError(f"no prompt {prompt_id!r}: there are {', '.join(known)}")
     return PROMPT_REGISTRY[category][name]
 

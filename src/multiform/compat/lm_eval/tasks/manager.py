@@ -22,7 +22,7 @@ from multiform.compat.lm_eval.tasks._index import Entry, KnownNames
 from multiform.config import TaskConfig
 from multiform.errors import UsageError, shorten
 from multiform.forms import Task
-from multiform.imports.lm_eval import real_folder
+from multiform.imports.lm_eval import finder
 
 Spec = str | Mapping[str, Any] | Task | Group
 Item = Task | Group
@@ -48,9 +48,9 @@ class TaskManager:
     ) -> None:
         self.include_path = include_path
         self.metadata = dict(metadata or {})
-        given = [include_path] if isinstance(include_path, str | os.PathLike) else list(include_path or ())
-        installed = real_folder() if include_defaults else None
-        self.folders = [*([installed / "tasks"] if installed else []), *(Path(path) for path in given)]
+        paths = [include_path] if isinstance(include_path, str | os.PathLike) else list(include_path or ())
+        installed = finder.real_folder() if include_defaults else None
+        self.folders = [*([installed / "tasks"] if installed else []), *(Path(path) for path in paths)]
         with also(ValueError):
             self.manager = OurManager(self.folders, library=include_defaults)
 
@@ -102,22 +102,22 @@ class TaskManager:
 
     def load_task_or_group(self, task_list: Spec | Sequence[Spec]) -> dict[Any, Any]:
         """The same as one dict, with the tasks of a group in a dict under it."""
-        made: dict[Any, Any] = {}
+        nested: dict[Any, Any] = {}
         for item in self._items(task_list):
-            made |= _nested(item)
-        return made
+            nested |= _nested(item)
+        return nested
 
     def _items(self, task_list: Spec | Sequence[Spec]) -> list[Item]:
         """The tasks and groups, those that are named or described with distinct names."""
-        one = isinstance(task_list, str | Mapping | Task | Group)
-        specs: Sequence[Any] = [task_list] if one else list(task_list)  # type: ignore[arg-type]
+        single = isinstance(task_list, str | Mapping | Task | Group)
+        specs: Sequence[Any] = [task_list] if single else list(task_list)  # type: ignore[arg-type]
         with also(KeyError):
-            found = [item for spec in specs for item in self._found(spec)]
+            items = [item for spec in specs for item in self._found(spec)]
         with also(ValueError):
-            renamed = iter(distinct([item for item in found if isinstance(item, TaskConfig | OurGroup)]))
+            renamed = iter(distinct([item for item in items if isinstance(item, TaskConfig | OurGroup)]))
             built: dict[str, Item] = {}
             return [
-                self._built(next(renamed), built) if isinstance(item, TaskConfig | OurGroup) else item for item in found
+                self._built(next(renamed), built) if isinstance(item, TaskConfig | OurGroup) else item for item in items
             ]
 
     def _found(self, spec: Any) -> list[Node | Item]:
@@ -162,10 +162,10 @@ class TaskManager:
 
     def _group(self, node: OurGroup, built: dict[str, Item]) -> Group:
         config = replace(node.config, group=node.name, metadata={**(node.config.metadata or {}), **self.metadata})
-        made = Group.from_config(config)
+        group = Group.from_config(config)
         for member in dict.fromkeys(map(node_name, node.members)):
-            made.add(self._built(next(one for one in node.members if node_name(one) == member), built))
-        return made
+            group.add(self._built(next(child for child in node.members if node_name(child) == member), built))
+        return group
 
     def _task(self, config: TaskConfig) -> Task:
         changes: dict[str, Any] = {"metadata": {**config.metadata, **self.metadata}}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from multiform.config.functions import load_module
 from multiform.formats.dialects.metric_classes import BaseMetric
 from multiform.formats.dialects.samples import BaseMetricContext, MetricResult, extract_context_metric
-from multiform.imports.lm_eval import real_folder
+from multiform.imports.lm_eval import finder
 
 if TYPE_CHECKING:
     from multiform.formats.dialects.samples import Completion
@@ -38,10 +38,10 @@ class IFEvalMetric(BaseMetric["Completion"]):
         if response.error is not None:
             return [self._named(name, None, response) for name in _PER_PROMPT]
         context = extract_context_metric(response, IFEvalMetricContext)
-        given = {**context.model_dump(exclude={"additional_kwargs"}), "kwargs": context.additional_kwargs}
+        instructions = {**context.model_dump(exclude={"additional_kwargs"}), "kwargs": context.additional_kwargs}
         check = _checks()
         assert check is not None
-        graded = check(given, [response.completion])
+        graded = check(instructions, [response.completion])
         prompts = [self._named(name, graded[name], response) for name in _PER_PROMPT]
         return prompts + [self._named(name, value, response) for name in _PER_INSTRUCTION for value in graded[name]]
 
@@ -54,7 +54,7 @@ class IFEvalMetric(BaseMetric["Completion"]):
 
 def _checks() -> Callable[..., dict[str, Any]] | None:
     """The function of lm-eval's task that grades a text."""
-    folder = real_folder()
+    folder = finder.real_folder()
     file = folder / "tasks" / "ifeval" / "utils.py" if folder is not None else None
     if file is None or not file.is_file():
         return None

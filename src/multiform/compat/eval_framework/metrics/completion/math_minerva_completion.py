@@ -47,7 +47,7 @@ class MathMinervaCompletion(BaseMetric["Completion"]):
             assert gold is not None
             raw = response.raw_completion or response.completion
             answers = extract_answers(raw, use_cot=self.use_cot, cot_style=self.cot_style, relaxed=self.relaxed)
-            any_right = any(is_equiv_minerva(one, gold) or is_equiv_hendrycks(one, gold) for one in answers)
+            any_right = any(is_equiv_minerva(answer, gold) or is_equiv_hendrycks(answer, gold) for answer in answers)
             values = [float(is_equiv_minerva(answers[0], gold)), float(any_right)]
         return [
             MetricResult(metric_name=name, value=value, higher_is_better=True, error=error)

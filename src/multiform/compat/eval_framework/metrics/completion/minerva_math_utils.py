@@ -105,10 +105,10 @@ COT_EXTRACTORS: dict[str, Callable[..., str]] = {
 
 def _stated(text: str, style: str, relaxed: bool) -> str:
     (exact, ending), loose, tail = _STATED[style]
-    found = re.search(loose, text) if relaxed else re.search(exact, text + ending)
-    if found is None:
+    match = re.search(loose, text) if relaxed else re.search(exact, text + ending)
+    if match is None:
         return INVALID_ANSWER
-    answer = found.group(1).strip()
+    answer = match.group(1).strip()
     return re.sub(tail, "", answer).strip() if relaxed else answer
 
 
@@ -149,7 +149,7 @@ def extract_answers(
 ) -> list[str]:
     """The answers that a text may mean, the most likely first: stated, boxed, between dollars, or the text itself."""
     raw = str(raw_answer)
-    dollars = [found.start() for found in re.finditer(r"\$", raw)]
+    dollars = [match.start() for match in re.finditer(r"\$", raw)]
     if not use_cot:
         between = [raw[dollars[0] + 1 : dollars[1]]] if len(dollars) > 1 else []
         return [normalize_final_answer(text) for text in (raw, *between)]
@@ -227,16 +227,16 @@ def _roots(string: str) -> str:
 def _fractions(string: str) -> str:
     """Fractions of two signs with braces around them; a text that ends in half a fraction as it is."""
     first, *parts = string.split(r"\frac")
-    made = first
+    rewritten = first
     for part in parts:
         if not part or part[0] == "{":
-            made += rf"\frac{part}"
+            rewritten += rf"\frac{part}"
         elif len(part) < 2:
             return string
         else:
             below = "{" if part[1] == "{" else f"{{{part[1]}}}"
-            made += rf"\frac{{{part[0]}}}{below}{part[2:]}"
-    return made
+            rewritten += rf"\frac{{{part[0]}}}{below}{part[2:]}"
+    return rewritten
 
 
 def _closing_brace(string: str, start: int) -> int:

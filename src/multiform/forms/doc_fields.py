@@ -1,4 +1,4 @@
-"""Reads the fields of documents, with errors that name the field, the file and the line."""
+"""FieldReader and DocFields: the fields of a document, each evaluated once; errors name the field, file and line."""
 
 from __future__ import annotations
 

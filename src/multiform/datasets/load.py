@@ -1,4 +1,4 @@
-"""Datasets: from a mirror folder, from local files, from a task's own function, or from the hub."""
+"""load_dataset: the dataset of a task, from a mirror folder, local files, the task's own function, or the hub."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from multiform.config import TaskConfig
 from multiform.datasets.local import dataset_title, local_dataset, mirrored_dataset
 from multiform.datasets.splits import Dataset, listing, splits_of
 from multiform.errors import DataError, running
-
-__all__ = ["Dataset", "load_dataset"]
 
 
 def load_dataset(config: TaskConfig, mirror: Path | None = None, arguments: Mapping[str, Any] | None = None) -> Dataset:

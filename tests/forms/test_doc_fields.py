@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from multiform import DataError, TaskConfig
-from multiform.forms.fields import DocFields, FieldReader
+from multiform.forms.doc_fields import DocFields, FieldReader
 from multiform.forms.form import Form
 
 CHOICES = ["1", "2", "3"]

@@ -1,4 +1,4 @@
-"""Seeds of the random numbers that a task's own code may draw."""
+"""What a run starts from: the seeds of the random numbers that a task's own code may draw."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import random
 
 import numpy
 
-from multiform.engine.seeds import set_seeds
+from multiform.engine.setup import set_seeds
 
 
 def test_python_and_numpy_draw_the_same_again():

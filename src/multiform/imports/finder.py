@@ -1,0 +1,141 @@
+"""PackageFinder: an import hook that provides the package of another harness with modules of this one.
+
+Which package of ours holds these modules is said once, by `provide_from`: it is above this one, which does not know
+its name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+
+#: Loads a file as a module.
+Load = Callable[[Path], ModuleType]
+
+#: The package whose modules are provided, and its folder.
+_providers: list[tuple[str, Path]] = []
+
+
+def provide_from(package: str, folder: Path) -> None:
+    """Provide `x.y` with the module `x.y` of this package, which is in this folder."""
+    _providers.append((package, folder))
+
+
+def is_provided(name: str) -> bool:
+    """Whether there is a module of ours for this name."""
+    path = _provided_path(name)
+    return path is not None and (path.with_name(f"{path.name}.py").is_file() or (path / "__init__.py").is_file())
+
+
+def import_provided(name: str) -> ModuleType:
+    """Import our module for this name."""
+    return importlib.import_module(f"{_providers[0][0]}.{name}")
+
+
+def original_name(name: str) -> str:
+    """The name under which a module of ours is provided; the names of other modules as they are."""
+    prefixes = [f"{package}." for package, _ in _providers]
+    return next((name.removeprefix(prefix) for prefix in prefixes if name.startswith(prefix)), name)
+
+
+def _provided_path(name: str) -> Path | None:
+    """The path that our module for this name has, without its ending."""
+    return next((folder.joinpath(*name.split(".")) for _, folder in _providers), None)
+
+
+class PackageFinder(MetaPathFinder, Loader):
+    """Imports our modules by the names of another harness; each is one module, whichever name it is imported by.
+
+    Files of task folders may be modules of the harness as well: a subclass says which.
+    """
+
+    #: The packages that are provided: the one that can be installed, and those that come with it.
+    packages: tuple[str, ...]
+
+    def __init__(self) -> None:
+        #: Whether the packages are provided for good, and not only while a task's file is loaded.
+        self.installed = False
+        #: Loads files of task folders.
+        self.load: Load | None = None
+
+    @property
+    @abstractmethod
+    def is_loading(self) -> bool:
+        """Whether a task's file is being loaded."""
+
+    @abstractmethod
+    def task_file(self, fullname: str) -> Path | None:
+        """The file or folder of a task folder that is the module of this name."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if not self._has(fullname) or not (self.installed or self.is_loading):
+            return None
+        file = _provided_path(fullname) if is_provided(fullname) else self.task_file(fullname)
+        return None if file is None else ModuleSpec(fullname, self, is_package=file.is_dir())
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        module = self._module(spec.name)
+        spec.loader_state = module.__spec__ if module is not None else None
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Run nothing: the module is imported already, and keeps the spec of the name that it was imported by."""
+        imported = module.__spec__.loader_state if module.__spec__ is not None else None
+        if imported is not None:
+            module.__spec__ = imported
+
+    def _module(self, name: str) -> ModuleType | None:
+        """Our module, that of a task's file, or None for a folder without any code."""
+        if is_provided(name):
+            return import_provided(name)
+        file = self.task_file(name)
+        assert file is not None
+        file = file / "__init__.py" if file.is_dir() else file
+        assert self.load is not None
+        return self.load(file) if file.is_file() else None
+
+    def install(self, *, load: Load, instead: bool = False) -> bool:
+        """Provide the packages for good; False, and nothing is done, where the real one is installed.
+
+        `load` loads the files of task folders. With `instead`, the real package is replaced.
+        """
+        if not self.installed:
+            if not instead and self.real_folder() is not None:
+                return False
+            self.listen()
+            self.forget()
+            self.installed = True
+            self.load = load
+        return True
+
+    def uninstall(self) -> None:
+        """Provide the packages no longer, except while task files are loaded."""
+        if self.installed:
+            self.forget()
+            self.installed = False
+
+    def real_folder(self) -> Path | None:
+        """The folder of the real package, from an install or a clone; None where there is none. Imports nothing."""
+        specs = (finder.find_spec(self.packages[0], None) for finder in sys.meta_path if finder is not self)
+        folders = [folder for spec in specs if spec is not None for folder in spec.submodule_search_locations or ()]
+        return Path(folders[0]) if folders else None
+
+    def listen(self) -> None:
+        """Have Python ask this finder for modules before it asks others."""
+        if self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+
+    def forget(self) -> dict[str, ModuleType]:
+        """Remove the modules of the packages from those that are imported, and return them by name."""
+        return {name: sys.modules.pop(name) for name in [name for name in sys.modules if self._has(name)]}
+
+    def _has(self, name: str) -> bool:
+        return name.partition(".")[0] in self.packages
