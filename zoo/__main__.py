@@ -19,8 +19,11 @@ TABLE = Path(__file__).parent.parent / "docs" / "architectures.md"
 #: What the engine does, in the words of the table.
 WORDS = {
     "shared": "shared",
+    **dict.fromkeys(("at once", "at once positioned"), "from copied states"),
+    **dict.fromkeys(("stepwise", "stepwise positioned"), "from copied states, stepwise"),
     "together": "in batches",
     "padded": "in batches",
+    "resumed": "from copied states",
     "equal lengths": "in batches of one length",
     "alone": "alone",
     "uncached": "alone, without a cache",

@@ -20,6 +20,7 @@ from multiform.inference.counters import Counters
 from multiform.inference.decode.alone import prompt_inputs
 from multiform.inference.decode.generate import generate
 from multiform.inference.decode.processors import greedy_config
+from multiform.inference.forward import Mode
 from multiform.inference.limits import Limits
 from multiform.inference.lm_head import LMHead
 from multiform.inference.plain import accepted
@@ -91,11 +92,11 @@ def _check_causal(name: str, model: PreTrainedModel, judge: PreTrainedModel, rea
     texts = _texts(judge, prompts)
     tokenizer: Any = NumberTokenizer()
     completions = dict(generate(planner, tokenizer, _generations(prompts), Limits(4, 10**6), Counters()))
-    mode = planner.scoring_mode(LENGTH)
+    way = planner.scoring(LENGTH)
     return _compared(
         Finding(
             name=name,
-            scoring="shared" if mode else planner.grouping(LENGTH).name.replace("_", " ").lower(),
+            scoring="shared" if isinstance(way, Mode) else way.name.replace("_", " ").lower(),
             decoding=planner.decoding(LENGTH).name.lower(),
             reasons=tuple(dict.fromkeys(reasons)),
         ),

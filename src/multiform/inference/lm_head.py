@@ -57,10 +57,19 @@ class LMHead:
 
     def hidden_states(self, rows: Tensor, positions: Tensor, **inputs: Any) -> Tensor:
         """What `logits` takes, one line for each (row, position): hidden states, or logits where not separable."""
-        states = self._hidden(**inputs) if self.separable else self._all_logits(**inputs)
+        states, _ = self.run(**inputs)
         # A model that is spread over several devices has its last layers on another one than its first.
         selected: Tensor = states[rows.to(states.device), positions.to(states.device)]
         return selected
+
+    def run(self, **inputs: Any) -> tuple[Tensor, Any]:
+        """The hidden states (row, token, dimension), or logits where not separable, and all that the model returned.
+
+        Inputs that the model does not take are left out, as some architectures lack even the common ones.
+        """
+        part = self.model.base_model if self.separable else self.model
+        output = part(**accepted(part.forward, **inputs))
+        return output.last_hidden_state if self.separable else output.logits, output
 
     def logits(self, states: Tensor) -> Iterator[tuple[int, Tensor]]:
         """Float32 logits of lines from `hidden_states`, in pieces, each with the number of its first line."""

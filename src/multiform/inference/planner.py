@@ -20,9 +20,11 @@ from multiform.inference.limits import pass_tokens, prefix_budget
 from multiform.inference.lm_head import LMHead
 from multiform.inference.plain import accepted
 from multiform.inference.scoring.by_batch import Grouping
+from multiform.inference.scoring.by_state import Resume
+from multiform.inference.state import ModelState
 from multiform.inference.trial.decoding import decoding_trial
 from multiform.inference.trial.records import TrialRecords
-from multiform.inference.trial.scoring import attempt, candidate_modes, scoring_trial
+from multiform.inference.trial.scoring import attempt, candidate_modes, scoring_trial, state_trial
 from multiform.inference.trial.sequences import SHORT, trial_length, trial_tokens
 from multiform.inference.trial.structure import (
     SHORTEST,
@@ -31,6 +33,7 @@ from multiform.inference.trial.structure import (
     is_library_class,
     obstacle,
     plain_attention_length,
+    scaled_after,
     selects_tokens,
     sliding_window,
 )
@@ -49,6 +52,8 @@ class Decoding(Enum):
     SHARED = auto()
     #: In batches with one KV cache, padded at the left.
     PADDED = auto()
+    #: One at a time, by the model's own `generate`, after a copy of the state of a common prefix.
+    RESUMED = auto()
     #: One at a time, by the model's own `generate`.
     ALONE = auto()
     #: One at a time, by a plain forward pass for every token: for models without `generate`.
@@ -125,6 +130,11 @@ class Planner:
         return prefix_budget(self.prefix_budget, self.support.token_bytes, device_of(self.head.model))
 
     @cached_property
+    def state_budget(self) -> int:
+        """The tokens whose states may be kept, in memory: a state takes as much as that of a short sequence does."""
+        return prefix_budget(self.prefix_budget, max(1, self._state_bytes() // SHORT), device_of(self.head.model))
+
+    @cached_property
     def decode_tokens(self) -> int:
         """The tokens that all sequences being decoded may have together, by the memory that is free."""
         return prefix_budget(None, self.support.token_bytes, device_of(self.head.model))
@@ -141,25 +151,42 @@ class Planner:
         config = self.head.model.config.get_text_config()
         return min(plain_attention_length(config)[0], sliding_window(config) or 2**31)
 
+    def scoring(self, longest: int) -> Mode | Resume | Grouping:
+        """How sequences of up to that many tokens are scored: by plan, from copied states, or in batches.
+
+        The log says why where nothing is shared.
+        """
+        if mode := self.scoring_mode(longest):
+            return mode
+        if resume := self.resume(longest):
+            return resume
+        if self.prefix_budget not in (0, "0"):
+            self._warn(self._reason(longest))
+        return self.grouping(longest)
+
     def scoring_mode(self, longest: int) -> Mode | None:
-        """The mode for scoring sequences of up to that many tokens by plan; None, with a warning, where none fits.
+        """The mode for scoring sequences of up to that many tokens by plan; None where none fits.
 
         With a `prefix_budget` of 0 nothing is shared: sequences are scored in batches, as lm-eval scores them.
         """
         if self.prefix_budget in (0, "0"):
             return None
         if longest > self.support.max_length:
-            self._warn(self.support.reason)
             return None
         if self.is_known and longest <= self.short_length:
             return self.support.mode
         most = self.support.max_length if longest > self.short_length else self.short_length
         length = trial_length(longest, min(self.max_length - 1, most))
         name = self.records.verdict(f"plan of {length}", lambda: self._long_trial(length), otherwise=NONE)
-        if name == NONE:
-            self._warn(self._window if longest > self.short_length else OTHER_RESULTS)
+        return None if name == NONE else Mode[name]
+
+    def resume(self, longest: int) -> Resume | None:
+        """How sequences of up to that many tokens go on from the state after a common prefix; None where none can."""
+        if self.prefix_budget in (0, "0"):
             return None
-        return Mode[name]
+        length = trial_length(longest, self.max_length - 1)
+        name = self.records.verdict(f"states of {length}", lambda: self._tried_resume(length), otherwise=NONE)
+        return None if name == NONE else Resume[name]
 
     def grouping(self, longest: int) -> Grouping:
         """Which sequences of up to that many tokens may be scored in one batch."""
@@ -188,11 +215,18 @@ class Planner:
 
     def warn_about_decoding(self, decoding: Decoding, longest: int) -> None:
         """Say in the log why sequences of up to that many tokens are not decoded together."""
-        if decoding is not Decoding.SHARED:
-            reason = self._window if longest > self.short_length else "its attention is of a special kind"
+        if decoding not in (Decoding.SHARED, Decoding.RESUMED):
+            slides = longest > self.short_length and self._shares_short_prefixes
+            reason = self._window if slides else "its attention is of a special kind"
             if longest > self.support.max_length:
                 reason = self.support.reason
             self._warn(reason, "completions are generated without shared prefixes")
+
+    def _reason(self, longest: int) -> str:
+        """Why sequences of up to that many tokens do not share prefixes when they are scored."""
+        if longest > self.support.max_length:
+            return self.support.reason
+        return self._window if longest > self.short_length else OTHER_RESULTS
 
     @property
     def _window(self) -> str:
@@ -220,6 +254,19 @@ class Planner:
         mode = self._tried_mode(length, modes)
         return mode.name if mode else NONE
 
+    def _tried_resume(self, length: int) -> str:
+        """The name of the way in which sequences of that length can go on from a state."""
+        if not self._resumes(length):
+            return NONE
+        trial = state_trial(self.head, length)
+        return next((resume.name for resume in Resume if trial and trial.allows_states(resume)), NONE)
+
+    def _resumes(self, length: int) -> bool:
+        """Whether the configuration lets sequences of that length go on from a state."""
+        config = self.head.model.config.get_text_config()
+        shares = self.prefix_budget not in (0, "0")
+        return shares and not selects_tokens(config) and length <= scaled_after(config)
+
     def _tried_grouping(self, length: int) -> Grouping:
         if selects_tokens(self.head.model.config.get_text_config()):
             return Grouping.ALONE
@@ -238,7 +285,9 @@ class Planner:
         fits = length <= self.support.max_length and self._can_attend
         if fits and trial.allows_shared_prefixes(self.forward, self.pass_size):
             return Decoding.SHARED
-        return Decoding.PADDED if has_plain_cache(model) and trial.allows_padded_batches() else Decoding.ALONE
+        if has_plain_cache(model) and trial.allows_padded_batches():
+            return Decoding.PADDED
+        return Decoding.RESUMED if self._resumes(length) and trial.allows_copied_states() else Decoding.ALONE
 
     @torch.inference_mode()
     def _bytes_per_token(self) -> int:
@@ -249,6 +298,14 @@ class Planner:
         options = accepted(model.forward, past_key_values=cache, use_cache=True, logits_to_keep=1)
         attempt(lambda: model(input_ids=ids, **options))
         return bytes_per_token(cache, len(tokens))
+
+    @torch.inference_mode()
+    def _state_bytes(self) -> int:
+        """The memory of the state after a short sequence."""
+        model = self.head.model
+        tokens = trial_tokens(model.config.get_text_config())[: min(SHORT, self.max_length)]
+        _, output = self.head.run(input_ids=torch.tensor([tokens], device=device_of(model)), use_cache=True)
+        return ModelState.of(output).nbytes
 
     def _warn(self, reason: str, what: str = "prefixes are not shared") -> None:
         if reason not in self._warned:

@@ -42,8 +42,10 @@ def generate(
         return
     decoding = planner.decoding(_longest(generations))
     planner.warn_about_decoding(decoding, _longest(generations))
-    if decoding is Decoding.ALONE:
-        yield from generate_alone(planner.head.model, tokenizer, generations, counters)
+    if decoding in (Decoding.RESUMED, Decoding.ALONE):
+        resumes = decoding is Decoding.RESUMED
+        ordered = _grouped_by_prefix(generations, planner.state_budget) if resumes else generations
+        yield from generate_alone(planner.head.model, tokenizer, ordered, counters)
         return
     scheduler = _Scheduler(planner, tokenizer, generations, limits, counters, decoding)
     while scheduler.running or (scheduler.waiting and not stop_requested()):

@@ -3,6 +3,7 @@
 tree      the prefix tree of token sequences
 passes    the tree cut into forward passes under a cache budget
 plan      both together, with their cost
+states    batches that go on from copied states, for models whose state cannot be cut
 """
 
 from multiform.inference.plan.passes import Chunk, Pass, Span

@@ -1,16 +1,17 @@
-"""Log-likelihoods of continuations: by plan where the model can share prefixes, and in batches elsewhere."""
+"""Log-likelihoods of continuations: by plan where the model can share prefixes, from copied states, or in batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from multiform.inference.counters import Counters
-from multiform.inference.forward import Forward
+from multiform.inference.forward import Forward, Mode
 from multiform.inference.limits import Limits
 from multiform.inference.plan import Cost
 from multiform.inference.planner import Planner
 from multiform.inference.scoring.by_batch import score_by_batch
 from multiform.inference.scoring.by_plan import score_by_plan, scoring_plan
+from multiform.inference.scoring.by_state import Resume, score_by_state, state_plan
 from multiform.inference.sequences import Pair
 from multiform.requests import LLOutput, Response
 
@@ -25,12 +26,15 @@ def score(planner: Planner, pairs: Sequence[Pair], limits: Limits, counters: Cou
             yield part[position], output
 
 
-def scoring_cost(planner: Planner, pairs: Sequence[Pair]) -> Cost | None:
+def scoring_cost(planner: Planner, pairs: Sequence[Pair], limits: Limits) -> Cost | None:
     """The cost of scoring; None where not all pairs can share prefixes."""
-    if not planner.scoring_mode(_longest(pairs)):
-        return None
+    way = planner.scoring(_longest(pairs))
     nonempty = [pair for pair in pairs if pair.start < len(pair.tokens)]
-    return scoring_plan(nonempty, size=planner.pass_size, budget=planner.budget).cost
+    if isinstance(way, Mode):
+        return scoring_plan(nonempty, size=planner.pass_size, budget=planner.budget).cost
+    if isinstance(way, Resume):
+        return state_plan(planner.head, nonempty, limits, way, kept=planner.state_budget).cost
+    return None
 
 
 def _parts(planner: Planner, pairs: Sequence[Pair]) -> list[list[int]]:
@@ -38,7 +42,7 @@ def _parts(planner: Planner, pairs: Sequence[Pair]) -> list[list[int]]:
 
     In one batch, long pairs would change the positions of short ones where these are scaled by the longest row.
     """
-    if planner.scoring_mode(_longest(pairs)):
+    if planner.scoring_mode(_longest(pairs)) or planner.resume(_longest(pairs)):
         return [list(range(len(pairs)))]
     parts: tuple[list[int], list[int]] = [], []
     for index, pair in enumerate(pairs):
@@ -49,11 +53,13 @@ def _parts(planner: Planner, pairs: Sequence[Pair]) -> list[list[int]]:
 def _score_part(
     planner: Planner, pairs: Sequence[Pair], limits: Limits, counters: Counters
 ) -> Iterator[Response[LLOutput]]:
-    mode = planner.scoring_mode(_longest(pairs))
-    if mode:
+    way = planner.scoring(_longest(pairs))
+    if isinstance(way, Mode):
         size, budget = planner.pass_size, planner.budget
-        return score_by_plan(Forward(planner.head, mode), pairs, size=size, budget=budget, counters=counters)
-    return score_by_batch(planner.head, pairs, limits, counters, planner.grouping(_longest(pairs)))
+        return score_by_plan(Forward(planner.head, way), pairs, size=size, budget=budget, counters=counters)
+    if isinstance(way, Resume):
+        return score_by_state(planner.head, pairs, limits, counters, way, kept=planner.state_budget)
+    return score_by_batch(planner.head, pairs, limits, counters, way)
 
 
 def _longest(pairs: Sequence[Pair]) -> int:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from multiform.inference.counters import Counters
-from multiform.inference.decode.alone import prompt_inputs
+from multiform.inference.decode.alone import PrefixState, prompt_inputs
 from multiform.inference.decode.batch import DecodeBatch, PaddedBatch
 from multiform.inference.decode.processors import greedy_config
 from multiform.inference.decode.shared import SharedPrefixBatch
@@ -43,6 +44,18 @@ class DecodingTrial:
     def allows_padded_batches(self) -> bool:
         """Whether sequences in one cache, padded at the left, get their own logits."""
         return self._agrees(PaddedBatch(self.head.model, Counters()), [0, 0, 0])
+
+    def allows_copied_states(self) -> bool:
+        """Whether `generate` gives the same logits after a copy of the state that sequences have in common."""
+        shared = PrefixState(self.head.model, Counters())
+        prefixes = [prompt[: self.shared] for prompt in self.prompts[:2]]
+        lines = attempt(
+            lambda: [
+                _generated(self.head.model, prompt, shared.inputs(prefix))[1]
+                for prompt, prefix in zip(self.prompts, prefixes, strict=False)
+            ]
+        )
+        return lines is not None and all(map(self._is_close, lines, self.expected))
 
     def is_plain(self) -> bool:
         """Whether the numbers of `generate` are those of the plain forward pass: custom code may misuse its cache."""
@@ -97,13 +110,15 @@ def decoding_trial(head: LMHead, length: int, *, by_generate: bool) -> DecodingT
 
 
 @torch.inference_mode()
-def _generated(model: PreTrainedModel, prompt: Sequence[int]) -> tuple[list[int], Tensor]:
-    """The tokens that `generate` chooses after a prompt, and the logits that it chooses by."""
+def _generated(
+    model: PreTrainedModel, prompt: Sequence[int], state: Mapping[str, Any] | None = None
+) -> tuple[list[int], Tensor]:
+    """The tokens that `generate` chooses after a prompt, and the logits; a part of the prompt may be in a state."""
     reset_positions(model)
     ids = torch.tensor([list(prompt)], device=device_of(model))
     config = greedy_config(model, STEPS, pad_token_id=0)
     config.update(min_new_tokens=STEPS, return_dict_in_generate=True, output_logits=True)
-    output = model.generate(**prompt_inputs(model, ids), generation_config=config)
+    output = model.generate(**prompt_inputs(model, ids), **(state or {}), generation_config=config)
     return output.sequences[0, len(prompt) :].tolist(), torch.cat(output.logits).float()
 
 

@@ -21,9 +21,10 @@ from multiform.inference.lm_head import LMHead
 from multiform.inference.plain import plain_logits
 from multiform.inference.scoring.by_batch import Grouping, score_by_batch
 from multiform.inference.scoring.by_plan import score_by_plan
+from multiform.inference.scoring.by_state import Resume, score_by_state
 from multiform.inference.scoring.loglikelihood import token_logprobs
 from multiform.inference.sequences import Pair
-from multiform.inference.trial.sequences import trial_pairs, trial_tokens
+from multiform.inference.trial.sequences import state_pairs, trial_pairs, trial_tokens
 from multiform.requests import LLOutput, Response
 
 #: What a model raises that does not accept the inputs of a plan or of a batch.
@@ -68,6 +69,11 @@ class ScoringTrial:
         limits = Limits(len(self.pairs), max(PREFILL_TOKENS, sum(len(pair.tokens) for pair in self.pairs)))
         return self._agrees(score_by_batch(self.head, self.pairs, limits, Counters(), grouping))
 
+    def allows_states(self, resume: Resume) -> bool:
+        """Whether sequences that go on from copies of a state, in that way, get the model's own numbers."""
+        limits = Limits(len(self.pairs), max(PREFILL_TOKENS, sum(len(pair.tokens) for pair in self.pairs)))
+        return self._agrees(score_by_state(self.head, self.pairs, limits, Counters(), resume, least=1))
+
     def _agrees(self, responses: Iterable[Response[LLOutput]]) -> bool:
         outputs = attempt(lambda: dict(responses))
         return outputs is not None and all(
@@ -83,7 +89,15 @@ class ScoringTrial:
 
 def scoring_trial(head: LMHead, length: int) -> ScoringTrial | None:
     """The trial of sequences of up to `length` inputs; None where the model itself cannot compute them."""
-    pairs = trial_pairs(length, trial_tokens(head.model.config.get_text_config()))
+    return _judged(head, trial_pairs(length, trial_tokens(head.model.config.get_text_config())))
+
+
+def state_trial(head: LMHead, length: int) -> ScoringTrial | None:
+    """The trial of sequences of up to `length` inputs that go on from copied states."""
+    return _judged(head, state_pairs(length, trial_tokens(head.model.config.get_text_config())))
+
+
+def _judged(head: LMHead, pairs: list[Pair]) -> ScoringTrial | None:
     expected = attempt(lambda: [loglikelihood_alone(head, pair) for pair in pairs])
     return None if expected is None else ScoringTrial(head, pairs, expected)
 

@@ -59,6 +59,28 @@ def trial_pairs(length: int, tokens: Sequence[int]) -> list[Pair]:
     return [Pair(array("i", sequence), max(1, len(sequence) - min(SCORED, own))) for sequence in sequences]
 
 
+def state_pairs(length: int, tokens: Sequence[int]) -> list[Pair]:
+    """Sequences of up to `length` inputs for a trial of copied states, scored at their ends, and a short one.
+
+    Two branches of one length leave a common trunk, so that their states are computed in one batch, and from each of
+    them come sequences of several lengths, so that copies of both go on in one batch.
+    """
+    numbers = random.Random(length)
+    lowest, *middle, highest = tokens
+
+    def words(count: int) -> list[int]:
+        return numbers.choices(middle, k=max(1, count))
+
+    own = max(3, min(OWN, length // 4))
+    trunk = words(length // 2)
+    branches = [[*trunk, first, *words(length - own - len(trunk))] for first in (lowest, highest)]
+    sequences = [[*branch, *words(count)] for branch in branches for count in (own, own // 2 + 1, 2)]
+    short = words(FEW)
+    return [
+        Pair(array("i", sequence), max(1, len(sequence) - min(SCORED, own))) for sequence in (*sequences, trunk, short)
+    ]
+
+
 def trial_prompts(length: int, tokens: Sequence[int]) -> tuple[list[list[int]], int]:
     """Prompts of several lengths up to `length`, and the length of the prefix that the first two share.
 

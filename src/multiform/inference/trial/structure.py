@@ -103,10 +103,13 @@ def plain_attention_length(config: Any) -> tuple[int, str]:
     chunked = "chunked_attention" in kinds if kinds else True
     if chunked and isinstance(chunk := getattr(config, "attention_chunk_size", None), int):
         limits.append((chunk, f"its attention is cut into chunks of {chunk} tokens"))
-    for kind, length in rope_kinds(config):
-        if kind in SCALED_BY_LENGTH:
-            limits.append((length, f"its positions change after {length} tokens"))
-    return min(limits)
+    length = scaled_after(config)
+    return min([*limits, (length, f"its positions change after {length} tokens")] if length < 2**31 else limits)
+
+
+def scaled_after(config: Any) -> int:
+    """The length from which on positions are scaled by the longest sequence of a forward pass."""
+    return min((length for kind, length in rope_kinds(config) if kind in SCALED_BY_LENGTH), default=2**31)
 
 
 def rope_kinds(config: Any) -> list[tuple[str, int]]:

@@ -93,7 +93,7 @@ class CausalBackend:
         self.planner.keep_verdicts(identity)
 
     def scoring_tokens(self, pairs: Sequence[Pair]) -> int:
-        cost = scoring_cost(self.planner, pairs) if pairs else None
+        cost = scoring_cost(self.planner, pairs, self.limits) if pairs else None
         return sum(pair.inputs for pair in pairs) if cost is None else cost.computed
 
     def prefill_tokens(self, generations: Sequence[Generation]) -> int:
@@ -101,7 +101,7 @@ class CausalBackend:
         return sum(len(generation.prompt) for generation in generations) if cost is None else cost.computed
 
     def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
-        return _described(scoring_cost(self.planner, pairs))
+        return _described(scoring_cost(self.planner, pairs, self.limits))
 
     def describe_prefill(self, generations: Sequence[Generation]) -> str | None:
         return _described(prefill_cost(self.planner, generations))
