@@ -102,6 +102,11 @@ class Client:
         """The URL without its secrets."""
         return shown_url(self.url)
 
+    def without_secrets(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """What a server says, without the secrets that it repeats."""
+        shown: dict[str, Any] = self._redact.plain(facts)
+        return shown
+
     def ask(
         self,
         items: Sequence[Item],
