@@ -330,6 +330,7 @@ CONSENT = {
     "function without code, shown": Attack(OWN, WER, "show task.yaml --no_code", says="--no_code"),
     "function without code, planned": Attack(OWN, WER, RUN + " --plan --no_code", says="--no_code"),
     "function without code, converted": Attack(OWN, WER, "convert task.yaml@mcqa --to style --no_code"),
+    "function without code, inferred": Attack(OWN, WER, "formats infer task.yaml --no_code", says="--no_code"),
     "function without code, linted": Attack(OWN, WER, "lint task.yaml --no_code", says="--no_code"),
     "class without code": Attack("class: !function own.T\n", WER, "validate task.yaml --no_code", says="--no_code"),
     "Python task without code": Attack(files=PY, argv="validate p.py --no_code", says="--no_code"),
