@@ -512,3 +512,11 @@ def test_a_reader_that_goes_away_loses_no_file(folder):
     ran = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, cwd=folder.path, check=False)
     os.close(write)
     assert (ran.returncode, len(folder.results())) == (0, 1)
+
+
+def test_the_token_of_a_dataset_is_not_in_results(folder):
+    folder.task("dataset_kwargs: {token: hf_s3cret}\n")
+    ran = folder.run("run", "task.yaml", "--model", "dummy", "--json", "--output_path", "out", "--log_samples")
+    assert ran.json()["configs"]["t"]["dataset_kwargs"] == {"token": "***"}
+    written = [file.read_text() for file in (folder.path / "out").rglob("*") if file.is_file()]
+    assert all("s3cret" not in text for text in [ran.out, ran.err, *written])

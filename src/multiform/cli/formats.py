@@ -49,6 +49,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="as JSON")
     flags.add_sources(parser)
+    flags.add_code(parser)
     return parser
 
 

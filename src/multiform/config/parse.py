@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,9 @@ _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MAX_NODES = 200_000
 #: The most brackets that are open at once.
 MAX_DEPTH = 1000
+#: The most characters of a number: those of base 60 (1:30:00) take the square of their length to compute, and Python
+#: writes none of more than 4,300 digits.
+MAX_DIGITS = 1000
 _BRACKETS = re.compile(r"[\[\]{}]")
 
 
@@ -127,7 +130,24 @@ def _mapping(loader: Any, node: Any) -> dict[Any, Any]:
     return dict(loader.construct_pairs(node, deep=True))
 
 
+def _number(construct: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Constructs a number that is not too long."""
+
+    def limited(loader: Any, node: Any) -> Any:
+        length = len(node.value)
+        if length > MAX_DIGITS:
+            raise ValueError(f"a number of {length:,} characters, and {MAX_DIGITS:,} are allowed")
+        try:
+            return construct(loader, node)
+        except OverflowError as error:
+            raise ValueError(str(error)) from error
+
+    return limited
+
+
 _Loader.add_constructor("!function", _function)
+for _kind in ("int", "float"):
+    _Loader.add_constructor(f"tag:yaml.org,2002:{_kind}", _number(getattr(_BASE, f"construct_yaml_{_kind}")))
 _Loader.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 

@@ -24,6 +24,9 @@ _ORDER = (
 _ONLY_SET = ("tag", "dataset_kwargs", "generation_kwargs", "metric_list", "filter_list",
              "multiple_inputs", "multiple_targets", "keep_description", "lint_ignore")  # fmt: skip
 
+#: Arguments of `datasets.load_dataset` that hold keys.
+_SECRETS = ("token", "use_auth_token", "storage_options")
+
 
 def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration of a form as it was run: its exact templates, its few-shot settings, and its metadata.
@@ -33,11 +36,19 @@ def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]
     config = task.config
     values = {**task.dump_config(), **config.templates()}
     values |= {key: _source_code(getattr(config, key)) for key in values if isfunction(getattr(config, key, None))}
+    values["dataset_kwargs"] = _without_secrets(values.get("dataset_kwargs"))
     values["fewshot_config"] = _fewshot(config.fewshot_config)
     values["metadata"] = plain({**task.form.metadata, **arguments, **_source(task)})
     described = {key: value for key, value in values.items() if value or key not in _ONLY_SET}
     first = {key: described.pop(key) for key in _ORDER if key in described}
     return {**first, **described}
+
+
+def _without_secrets(kwargs: Any) -> Any:
+    """The arguments of a dataset, with keys and tokens hidden."""
+    if not isinstance(kwargs, Mapping):
+        return kwargs
+    return {key: "***" if key in _SECRETS and not isinstance(value, bool) else value for key, value in kwargs.items()}
 
 
 def _fewshot(config: Any) -> dict[str, Any]:

@@ -121,11 +121,27 @@ def test_a_text_that_ran_into_the_limit_says_so(server: Any) -> None:
     assert written(model(server), "x", max_gen_toks=2, until=["two"]) == Completion("one ")
 
 
-@pytest.mark.parametrize("content", [None, {"parts": []}])
-def test_an_answer_without_text_is_empty(server: Any, content: Any) -> None:
+def answered_with(content: Any) -> bytes:
     choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "length"}
-    server.fail(body=json.dumps({"choices": [choice]}).encode())
+    return json.dumps({"choices": [choice]}).encode()
+
+
+def test_an_answer_without_text_is_empty(server: Any) -> None:
+    server.fail(body=answered_with(None))
     assert written(model(server), "x") == Completion("", truncated=True)
+
+
+def test_the_text_of_an_answer_in_parts_is_read(server: Any) -> None:
+    parts = [{"type": "thinking", "thinking": "..."}, {"type": "text", "text": "fo"}, {"type": "text", "text": "ur"}]
+    server.fail(body=answered_with(parts))
+    assert written(model(server), "x") == Completion("four", truncated=True)
+
+
+@pytest.mark.parametrize("content", [5, {"parts": []}, ["four"], [{"type": "text", "text": None}]])
+def test_an_answer_that_is_no_text_is_asked_again(server: Any, content: Any) -> None:
+    server.fail(body=answered_with(content))
+    assert written(model(server), "x") == Completion("You said: x")
+    assert len(server.asked) == 2
 
 
 MALFORMED = [
@@ -403,6 +419,28 @@ def test_secrets_are_in_no_log_error_result_or_store(
         assert "given-secret" not in text
         assert "someone:" not in text
         assert base64.b64encode(b"someone:pw-given-secret").decode() not in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "repeated"),
+    [
+        ({"api_key": "sk-given-secret"}, "sk-given-secret"),
+        ({"headers": {"Authorization": "Bearer sk-given-secret"}}, "sk-given-secret"),
+    ],
+)
+def test_secrets_that_a_server_says_of_itself_or_in_an_error_are_hidden(
+    server: Any, arguments: dict[str, Any], repeated: str
+) -> None:
+    server.system_fingerprint = f"fp for {repeated}"
+    server.model_facts = {"root": f"/models/{repeated}", "meta": {"keys": [repeated]}}
+    one = model(server, max_retries=0, **arguments)
+    shown = json.dumps(one.info())
+    assert "fp for ***" in shown
+    assert "given-secret" not in shown
+    server.fail(status=400, message=f"no rights: {repeated}")
+    failed = written(one, "x")
+    assert isinstance(failed, FailedRequest)
+    assert "no rights: ***" in failed.reason
 
 
 def run_quiz(server: Any, **options: Any) -> multiform.Results:

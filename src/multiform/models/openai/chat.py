@@ -83,6 +83,25 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         message = choice.get("message")
         if not isinstance(message, Mapping):
             raise ModelError("the answer has no message", hint="check that it is a chat endpoint")
-        content = message.get("content")  # none after a refusal, or where all tokens were spent on reasoning
-        text = content if isinstance(content, str) else ""
-        return completion(text, stop_strings(request), at_limit=choice.get("finish_reason") == "length")
+        return completion(
+            _text(message.get("content")), stop_strings(request), at_limit=choice.get("finish_reason") == "length"
+        )
+
+
+def _text(content: Any) -> str:
+    """The text of a message: empty after a refusal, or where all tokens were spent on reasoning.
+
+    >>> _text([{"type": "thinking", "thinking": []}, {"type": "text", "text": "four"}])
+    'four'
+    """
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    parts = content if isinstance(content, list) else [content]
+    if not all(isinstance(part, Mapping) and isinstance(part.get("type"), str) for part in parts):
+        raise ModelError("the answer's message is no text", hint="check that it is a chat endpoint")
+    texts = [part.get("text") for part in parts if part["type"] == "text"]
+    if not all(isinstance(text, str) for text in texts):
+        raise ModelError("the answer's message has a part of text without text")
+    return "".join(map(str, texts))

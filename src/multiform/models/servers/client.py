@@ -24,6 +24,7 @@ from multiform.models.servers.exchange import (
     RefusedError,
     exchange,
 )
+from multiform.models.servers.http_client import ENCODINGS, HTTPClient
 from multiform.models.servers.schedule import Job, Schedule
 from multiform.models.servers.secrets import Redactor, shown_url, url_secrets
 from multiform.requests import FailedRequest
@@ -85,7 +86,7 @@ class Client:
         self.max_retries = max_retries
         self.num_concurrent = num_concurrent
         self.probe = probe
-        self._headers = {"Content-Type": "application/json", **(headers or {})}
+        self._headers = {"Content-Type": "application/json", "Accept-Encoding": ENCODINGS, **(headers or {})}
         self._hints = {**_HINTS, 401: key_hint}
         self._redact = Redactor([*url_secrets(url), *secrets])
         self._random = random.Random()  # for jitter: the shared generator belongs to the tasks
@@ -100,6 +101,11 @@ class Client:
     def shown(self) -> str:
         """The URL without its secrets."""
         return shown_url(self.url)
+
+    def without_secrets(self, facts: dict[str, Any]) -> dict[str, Any]:
+        """What a server says, without the secrets that it repeats."""
+        shown: dict[str, Any] = self._redact.plain(facts)
+        return shown
 
     def ask(
         self,
@@ -118,7 +124,7 @@ class Client:
         schedule = Schedule(len(items), min(self.num_concurrent, len(items)))
         reports: SimpleQueue[_Report | None] = SimpleQueue()  # None from a worker that has ended
 
-        def work(http: httpx.Client) -> None:
+        def work(http: HTTPClient) -> None:
             with http:
                 try:
                     while (job := schedule.take()) is not None:
@@ -185,7 +191,7 @@ class Client:
 
     def _outcome(
         self,
-        http: httpx.Client,
+        http: HTTPClient,
         schedule: Schedule,
         job: Job,
         payload: Callable[[], Mapping[str, Any]],
@@ -217,7 +223,7 @@ class Client:
             raise FailedAttemptError(error.what) from error
 
     def _after_failure(
-        self, http: httpx.Client, schedule: Schedule, job: Job, failed: FailedAttemptError
+        self, http: HTTPClient, schedule: Schedule, job: Job, failed: FailedAttemptError
     ) -> _Report | None:
         """Send the request again later; where that is over, it has failed, or the server has."""
         wait = self._wait(failed, job.attempts)
@@ -234,7 +240,7 @@ class Client:
         schedule.retry(job, wait, overloaded=failed.overloaded, pause=failed.wait is not None and failed.busy)
         return None
 
-    def _problem(self, http: httpx.Client, schedule: Schedule, job: Job) -> Exception | None:
+    def _problem(self, http: HTTPClient, schedule: Schedule, job: Job) -> Exception | None:
         """What is wrong with the server, by its answers to others since the job was sent, or to the probe now.
 
         None means that nothing is, and the job itself must be at fault.
@@ -257,7 +263,7 @@ class Client:
                 return None
         return problem
 
-    def _exchange(self, http: httpx.Client, content: bytes | None, url: httpx.URL | None = None) -> Any:
+    def _exchange(self, http: HTTPClient, content: bytes | None, url: httpx.URL | None = None) -> Any:
         method = "GET" if content is None else "POST"
         limits = Limits(seconds=self.timeout, size=LONGEST_ANSWER)
         try:
@@ -304,8 +310,8 @@ class Client:
         """The certificates that the server is checked with, read once for all connections."""
         return httpx.create_ssl_context() if self.url.scheme == "https" else False
 
-    def _http(self, certificates: ssl.SSLContext | bool) -> httpx.Client:
-        return httpx.Client(headers=self._headers, timeout=self.timeout, verify=certificates)
+    def _http(self, certificates: ssl.SSLContext | bool) -> HTTPClient:
+        return HTTPClient(headers=self._headers, timeout=self.timeout, verify=certificates)
 
 
 def _reported(reports: SimpleQueue[_Report | None], schedule: Schedule, workers: int) -> Iterator[_Report]:

@@ -12,6 +12,8 @@ from typing import Any
 
 import httpx
 
+from multiform.models.servers.http_client import HTTPClient, UnreadableError, decoded
+
 #: The most bytes of an answer: the log-probabilities of a prompt of 100,000 tokens are some 10 MB.
 LONGEST_ANSWER = 64 * 2**20
 #: Statuses of a server that is overloaded or being restarted, whatever it is asked.
@@ -59,25 +61,26 @@ class Limits:
     size: int
 
 
-def exchange(http: httpx.Client, method: str, url: httpx.URL, content: bytes | None, limits: Limits) -> Any:
+def exchange(http: HTTPClient, method: str, url: httpx.URL, content: bytes | None, limits: Limits) -> Any:
     """The content of the server's answer; a FailedAttemptError or RefusedError where there is none."""
     deadline = time.monotonic() + limits.seconds
+    late = f"no answer within {limits.seconds:g} s"
     body = bytearray()
     try:
-        with http.stream(method, url, content=content) as response:
-            for chunk in response.iter_bytes():
+        with http.ending_after(limits.seconds), http.stream(method, url, content=content) as response:
+            for chunk in decoded(response, limits.size):
                 body += chunk
-                if time.monotonic() > deadline:  # httpx only bounds the time between two chunks
+                if time.monotonic() > deadline:
                     raise httpx.ReadTimeout("the answer drips in")
-                if len(body) > limits.size:
-                    raise FailedAttemptError(f"the answer is longer than {limits.size} bytes")
     except httpx.TimeoutException as error:
-        raise FailedAttemptError(f"no answer within {limits.seconds:g} s", overloaded=True) from error
-    except httpx.DecodingError as error:
-        raise FailedAttemptError(f"the answer cannot be decoded: {error}") from error
+        raise FailedAttemptError(late, overloaded=True) from error
+    except UnreadableError as error:
+        raise FailedAttemptError(str(error)) from error
     except httpx.ConnectError as error:
         raise NoConnectionError(f"no connection: {error or 'refused'}") from error
     except httpx.TransportError as error:
+        if time.monotonic() >= deadline:  # we have broken it ourselves
+            raise FailedAttemptError(late, overloaded=True) from error
         raise FailedAttemptError(f"the connection broke: {error or type(error).__name__}") from error
     answer, is_json = _parsed(bytes(body))
     if response.status_code >= 300:
@@ -153,6 +156,6 @@ def retry_after(value: str | None) -> float | None:
     except ValueError:
         try:
             seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):  # a date without a time zone, or beyond all calendars
             return None
     return None if seconds != seconds else max(0.0, seconds)

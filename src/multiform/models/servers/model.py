@@ -16,7 +16,7 @@ from multiform.models.arguments import ArgumentRules, Refusal, argument_names
 from multiform.models.base import LOCAL_ARGUMENTS, Model, no_loglikelihoods
 from multiform.models.servers.client import Client
 from multiform.models.servers.fingerprint import PROBE, PROBE_TOKENS, described_model
-from multiform.models.servers.secrets import HIDDEN, header_value, url_secrets, without_userinfo
+from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo
 from multiform.requests import (
     ChatText,
     Completion,
@@ -110,7 +110,7 @@ class ServerModel(Model):
         self.client = Client(
             url=self._url(self.path()),
             headers=sent,
-            secrets=[key, *url_secrets(root), *basic.values(), *given.values()],
+            secrets=[key, *url_secrets(root), *header_secrets([*basic.values(), *given.values()])],
             timeout=at_least(0.001, timeout, "timeout"),
             deadline=at_least(0, deadline, "deadline"),
             max_retries=int(at_least(0, max_retries, "max_retries")),
@@ -178,7 +178,7 @@ class ServerModel(Model):
             self.payload(probe), lambda answer: {"probe": self.completion(probe, answer).text, **self.version(answer)}
         )
         self.client.probe = None if written is None else self.payload(probe)
-        return {"model": entry or {}, **(written or {})}
+        return self.client.without_secrets({"model": entry or {}, **(written or {})})
 
     def probe(self) -> GenerationRequest:
         """A small request that the server answers in the same way as long as it is the same."""

@@ -65,6 +65,15 @@ def url_secrets(url: httpx.URL) -> list[str]:
     return [url.username, url.password, *values]
 
 
+def header_secrets(values: Iterable[str]) -> list[str]:
+    """What must not be shown of headers: their values, and the words of these, as the token after ``Bearer``.
+
+    >>> header_secrets(["Bearer sk-secret"])
+    ['Bearer sk-secret', 'sk-secret']
+    """
+    return [part for value in values for part in (value, *(value.split()[1:]))]
+
+
 class Redactor:
     """Hides secrets in texts of others, such as the messages of a server that repeat a key.
 
@@ -86,6 +95,20 @@ class Redactor:
         for secret in self._secrets:
             text = text.replace(secret, HIDDEN)
         return text
+
+    def plain(self, value: Any) -> Any:
+        """The same for the texts of lists and mappings, as they come from JSON.
+
+        >>> Redactor(["sk-secret"]).plain({"id": ["a", "key sk-secret"]})
+        {'id': ['a', 'key ***']}
+        """
+        if isinstance(value, str):
+            return self(value)
+        if isinstance(value, list):
+            return [self.plain(item) for item in value]
+        if isinstance(value, dict):
+            return {self.plain(key): self.plain(item) for key, item in value.items()}
+        return value
 
 
 class _ShownUrls(logging.Filter):

@@ -1,0 +1,127 @@
+"""Answers of a hostile server: whatever it sends, one attempt ends in time and within its limits."""
+
+from __future__ import annotations
+
+import gzip
+import resource
+import socket
+import threading
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import httpx
+import pytest
+
+from multiform.models.servers.exchange import FailedAttemptError, Limits, exchange, retry_after
+from multiform.models.servers.http_client import HTTPClient
+
+SECONDS = 0.5
+SIZE = 1_000_000
+
+
+@contextmanager
+def raw_server(answer: Callable[[socket.socket], None]) -> Iterator[httpx.URL]:
+    """A server that reads a request and then does what `answer` does with the connection."""
+    listening = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=one, args=(connection,), daemon=True).start()
+
+    def one(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.recv(100_000)
+            answer(connection)
+
+    threading.Thread(target=serve, daemon=True).start()
+    try:
+        yield httpx.URL(f"http://127.0.0.1:{listening.getsockname()[1]}/")
+    finally:
+        listening.close()
+
+
+def ask(answer: Callable[[socket.socket], None]) -> object:
+    with raw_server(answer) as url, HTTPClient(timeout=SECONDS) as http:
+        return exchange(http, "POST", url, b"{}", Limits(seconds=SECONDS, size=SIZE))
+
+
+def sent(body: bytes, *headers: str) -> Callable[[socket.socket], None]:
+    lines = ["HTTP/1.1 200 OK", f"Content-Length: {len(body)}", *headers, "", ""]
+    return lambda connection: connection.sendall("\r\n".join(lines).encode() + body)
+
+
+def drip(first: bytes, piece: bytes) -> Callable[[socket.socket], None]:
+    """Send a piece again and again, each well before a timeout between two of them."""
+
+    def answer(connection: socket.socket) -> None:
+        connection.sendall(first)
+        for _ in range(200):
+            connection.sendall(piece)
+            time.sleep(0.1)
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        drip(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b" "),
+        drip(b"HTTP/1.1 200 OK\r\nX-Long: ", b"x"),
+        drip(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
+        drip(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    ],
+    ids=["body", "header", "headers", "interim answers"],
+)
+def test_an_answer_that_drips_in_ends_with_the_timeout(answer):
+    began = time.monotonic()
+    with pytest.raises(FailedAttemptError, match=r"no answer within 0\.5 s") as failed:
+        ask(answer)
+    assert time.monotonic() - began < 10 * SECONDS
+    assert failed.value.overloaded
+
+
+def bomb(layers: int, size: int = 2**30) -> bytes:
+    body = gzip.compress(bytes(2**20)) * (size // 2**20)  # members of one file
+    for _ in range(layers - 1):
+        body = gzip.compress(body)
+    return body
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_a_compressed_answer_is_not_blown_up(layers):
+    packed = gzip.compress(bytes(50 * SIZE)) if layers == 1 else bomb(layers)
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(FailedAttemptError, match=r"longer than|not asked for"):
+        ask(sent(packed, f"Content-Encoding: {', '.join(['gzip'] * layers)}"))
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
+
+
+@pytest.mark.parametrize("name", ["br", "zstd", "gzip, br", "x" * 1000])
+def test_an_unknown_encoding_is_a_failed_attempt(name):
+    with pytest.raises(FailedAttemptError, match="encoded as"):
+        ask(sent(b"{}", f"Content-Encoding: {name}"))
+
+
+@pytest.mark.parametrize(
+    ("name", "pack"),
+    [("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", zlib.compress), ("identity", bytes)],
+)
+def test_answers_are_decoded(name, pack):
+    body = b'{"a": [' + b"1, " * 1000 + b"1]}"
+    assert ask(sent(pack(body), f"Content-Encoding: {name}")) == {"a": [1] * 1001}
+
+
+def test_damaged_compression_is_a_failed_attempt():
+    with pytest.raises(FailedAttemptError, match="cannot be decoded"):
+        ask(sent(b"no gzip", "Content-Encoding: gzip"))
+
+
+@pytest.mark.parametrize("value", ["Wed, 21 Oct 2015 07:28:00 +99999999999999", "inf", "-1", "1e400", "x" * 10_000])
+def test_no_wait_that_a_server_asks_for_is_an_error(value):
+    assert retry_after(value) is None or retry_after(value) >= 0
