@@ -15,7 +15,9 @@ def test_the_largest_difference_and_what_was_not_extracted_stand_out() -> None:
     difference, not_extracted, took, following = closing_lines(results, output_path="my results")
     (comparison,) = results.comparisons
     widest = max(comparison.differences, key=lambda pair: abs(pair.estimate.value))
-    assert f": {abs(widest.estimate.value):.4f} (" in difference
+    assert comparison.spread is not None
+    low, high = comparison.spread.spread.interval  # not that of a pair that was named before looking
+    assert f": {abs(widest.estimate.value):.4f} ({low:.4f} to {high:.4f}), p = " in difference
     assert difference.endswith(f"p = {widest.p_holm:.3g} after Holm, the largest of 3")
     values = dict(zip(comparison.forms, (mean.value for mean in comparison.means), strict=True))
     higher, _, lower = difference.removeprefix("largest difference: ").partition(" in accuracy")[0].partition(" − ")

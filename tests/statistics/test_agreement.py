@@ -38,3 +38,9 @@ def test_kappa_is_that_of_statsmodels():
     predictions[:, 1] = predictions[:, 0]
     assert fleiss_kappa(predictions) == pytest.approx(reference_kappa(aggregate_raters(predictions)[0]))
     assert np.isnan(fleiss_kappa([[1, 1], [1, 1]]))
+
+
+def test_predictions_that_are_missing_do_not_add_to_kappa():
+    """Two forms that never name an answer together agree on nothing."""
+    assert fleiss_kappa([[0, 0], [1, 1], [MISSING, MISSING], [MISSING, MISSING]]) < fleiss_kappa([[0, 0], [1, 1]])
+    assert fleiss_kappa([[MISSING, MISSING]] * 3) == 0

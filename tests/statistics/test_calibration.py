@@ -38,3 +38,16 @@ def test_a_badly_calibrated_model_is_told_from_a_calibrated_one():
 def test_as_many_answers_as_confidences():
     with pytest.raises(DataError, match="2 confidences and 1 answers"):
         calibration([0.5, 0.5], [1])
+
+
+def test_clusters_widen_the_interval():
+    """Answers to the questions about a passage are right or wrong together."""
+    rng, runs, covered, naive = np.random.default_rng(5), 150, 0, 0
+    passages = np.repeat(np.arange(40), 10)
+    for _ in range(runs):
+        confidences = rng.uniform(0.3, 0.95, size=400)
+        right = np.repeat(rng.random(40), 10) < confidences - 0.2
+        covered += calibration(confidences, right, passages.tolist()).error.covers(0.2)
+        naive += calibration(confidences, right).error.covers(0.2)
+    assert naive / runs < 0.9
+    assert covered / runs >= 0.93

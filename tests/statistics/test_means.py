@@ -114,3 +114,36 @@ def test_one_document_has_no_interval():
         document_scores([[1, 0], [0, 1]], clusters=["p", "p"])
     with pytest.raises(DataError, match="not a number"):
         document_scores([[1.0, float("nan")], [0.0, 1.0]])
+
+
+def clustered_rights(rng, clusters, rate):
+    """Clusters of ten documents each, which are right or wrong together."""
+    return document_scores(np.repeat(rng.random(clusters) < rate, 10), np.repeat(np.arange(clusters), 10).tolist())
+
+
+def test_clusters_count_as_single_documents_where_all_documents_are_alike():
+    (alike,) = form_means(document_scores(np.ones(200), np.repeat(np.arange(20), 10).tolist())).estimates()
+    assert alike.interval == pytest.approx(mean_estimate([1.0] * 20).interval, abs=0.02)  # but for Student's quantile
+    rng, runs = np.random.default_rng(3), 1000
+    covered = [form_means(clustered_rights(rng, 20, 0.95)).estimates()[0].covers(0.95) for _ in range(runs)]
+    assert np.mean(covered) >= 0.935
+
+
+@pytest.mark.parametrize(("sizes", "rates"), [((20, 400), (0.9, 0.5)), ((10, 10, 200), (0.05, 0.1, 0.5))])
+def test_a_small_subject_that_is_all_right_or_all_wrong_is_not_taken_for_certain(sizes, rates):
+    rng, runs = np.random.default_rng(4), 1000
+    covered = 0
+    for _ in range(runs):
+        parts = [document_scores(rng.random(size) < rate) for size, rate in zip(sizes, rates, strict=True)]
+        (estimate,) = form_means(pooled(parts, [1] * len(parts))).estimates()
+        covered += estimate.covers(np.mean(rates))
+    assert covered / runs >= 0.935
+
+
+def test_many_small_subjects_cover_95_percent():
+    rng, covered, runs = np.random.default_rng(5), 0, 400
+    for _ in range(runs):
+        parts = [document_scores(rng.random(10) < 0.9) for _ in range(57)]
+        (estimate,) = form_means(pooled(parts, [10] * 57)).estimates()
+        covered += estimate.covers(0.9)
+    assert 0.935 <= covered / runs <= 0.965

@@ -136,3 +136,31 @@ def test_a_difference_of_rates_is_never_more_than_one():
     assert pair.estimate.value == pytest.approx(0.8)
     assert pair.estimate.high == 1.0
     assert spread_of(form_means(document_scores([[1, 0]] * 4 + [[1, 1]]))).spread.high == 1.0
+
+
+def test_forms_that_differ_on_no_cluster_are_not_taken_for_equal_on_its_documents():
+    """Both forms agree on all of 20 passages, with ten questions each, which says as much as 20 documents."""
+    right = np.repeat(np.arange(20) % 2, 10)
+    passages = np.repeat(np.arange(20), 10).tolist()
+    clustered = paired_difference(document_scores(np.stack([right, right], axis=1), passages)).estimate
+    independent = paired_difference(document_scores([[1, 1]] * 10 + [[0, 0]] * 10)).estimate
+    assert clustered.interval[1] >= independent.interval[1]
+    rng, runs, covered = np.random.default_rng(6), 500, 0
+    for _ in range(runs):
+        flipped = np.repeat(rng.random(20) < 0.05, 10)
+        values = np.stack([np.where(flipped, 1, right), np.where(flipped, 0, right)], axis=1)
+        covered += paired_difference(document_scores(values, passages)).estimate.covers(0.05)
+    assert covered / runs >= 0.935
+
+
+def test_forms_that_never_differ_on_a_small_subject_may_do_so_on_others_of_its_documents():
+    """The subject counts as much as a large one; a tenth of all its documents is right under the first form only."""
+    rng, runs, covered = np.random.default_rng(7), 500, 0
+    for _ in range(runs):
+        parts = []
+        for size, flips in ((10, 0.1), (200, 0.3)):
+            flipped, right = rng.random(size) < flips, rng.random(size) < 0.5
+            parts.append(document_scores(np.stack([flipped | right, ~flipped & right], axis=1)))
+        (estimate,) = difference_estimates(form_means(pooled(parts, [1, 1])), 0, 1)
+        covered += estimate.covers(0.2)
+    assert covered / runs >= 0.935

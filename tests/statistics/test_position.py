@@ -60,3 +60,26 @@ def test_a_position_that_is_never_right_has_no_recall():
     assert np.isnan(bias.positions[2].recall)
     with pytest.raises(DataError, match="2 picks and 1"):
         position_bias([0, 1], [0])
+
+
+def test_documents_of_one_cluster_count_together():
+    """A model that answers all questions about a passage alike, and has no preference among passages."""
+    rng, runs, naive, clustered = np.random.default_rng(3), 300, 0, 0
+    passages = np.repeat(np.arange(40), 5)
+    for _ in range(runs):
+        golds = rng.integers(0, 4, size=200)
+        picked = rng.integers(0, 4, size=40)[passages]
+        naive += position_bias(picked, golds).p < 0.05
+        bias = position_bias(picked, golds, passages.tolist())
+        clustered += bias.p < 0.05
+    assert naive / runs > 0.2
+    assert clustered / runs <= 0.07
+    alone = position_bias(picked, golds)
+    widths = [found.positions[0].excess.interval[1] - found.positions[0].excess.interval[0] for found in (bias, alone)]
+    assert widths[0] > 1.3 * widths[1]
+
+
+def test_a_cluster_for_each_document_changes_nothing():
+    rng = np.random.default_rng(4)
+    picked, golds = rng.integers(0, 4, size=(2, 60))
+    assert stuart_maxwell(picked, golds, range(60)) == pytest.approx(stuart_maxwell(picked, golds))

@@ -69,9 +69,26 @@ def test_a_clear_spread_is_found():
     assert spread.p < 0.001
 
 
+@pytest.mark.parametrize("n", [3, 10])
+def test_a_few_documents_on_which_all_forms_differ_alike_are_not_taken_for_certain(n):
+    spread = spread_of(form_means(document_scores([[1, 0]] * n)))
+    exact = 2 * 0.5**n  # McNemar's
+    assert 0.3 * exact < spread.p < 3 * exact
+
+
 def test_one_sided_critical_values_grow_with_the_number_of_independent_forms():
     def lower_bound(number):
-        means = FormMeans(values=np.zeros(number), covariance=np.eye(number), freedom=np.inf, n=100, rates=False)
+        nothing = np.zeros((number, number))
+        means = FormMeans(
+            values=np.zeros(number),
+            covariance=np.eye(number),
+            freedom=np.inf,
+            n=100,
+            rates=False,
+            equivalent=100,
+            both_right=nothing,
+            unseen=nothing,
+        )
         return -spread_of(means, draws=40_000).high.interval[0]
 
     assert lower_bound(2) == pytest.approx(2.24, abs=0.03)  # Šidák: the 0.975 ** (1 / 2) quantile

@@ -6,6 +6,7 @@ import http.client
 import json
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from multiform import Results, evaluate
 from multiform.cli.main import main
+from multiform.statistics.estimates import mean_estimate
 from multiform.viewer import Viewer
 from multiform.viewer.leaderboard import leaderboard
 
@@ -129,8 +131,6 @@ def test_a_run_that_goes_on_is_shown_with_how_far_it_is(viewer: Viewer, folder: 
 def result(model: str, scores: dict[str, float]) -> Results:
     """Results of a model with these scores and no samples."""
     base = evaluate(model="dummy", tasks=[f"quiz@{name}" for name in scores], limit=4, progress=False)
-    from dataclasses import replace
-
     forms = [
         replace(
             form,
@@ -160,6 +160,44 @@ def test_the_leaderboard_finds_orders_that_reverse() -> None:
     )
     assert reversal["clear"]
     assert board["tau"][0]["tau"] == pytest.approx(1 / 3)
+    assert board["stability"] == {
+        "compared": 3,
+        "reversed": 1,
+        "clear": 1,
+        "mean_tau": pytest.approx(1 / 3),
+        "min_tau": pytest.approx(1 / 3),
+    }
+    assert board["summary"] == (
+        "the order of two models reverses between two forms of a task in 1 of 3 cases (33%), clearly in 1; "
+        "Kendall's tau between two forms is 0.33 (0.33 at least)"
+    )
+
+
+def scored(model: str, right: dict[str, range]) -> Results:
+    """Results of a model that gets these documents right under each form."""
+    base = evaluate(model="dummy", tasks=[f"quiz@{name}" for name in right], limit=40, progress=False)
+    forms = []
+    for form, numbers in zip(base.forms, right.values(), strict=True):
+        values = [float(sample.doc_id in numbers) for sample in form.samples]
+        samples = [
+            replace(sample, values={**sample.values, "acc": value})
+            for sample, value in zip(form.samples, values, strict=True)
+        ]
+        forms.append(replace(form, samples=samples, estimates={"acc,none": mean_estimate(values)}))
+    return replace(base, forms=forms, provenance={**base.provenance, "model_name": model})
+
+
+def test_a_reversal_is_clear_by_the_test_of_the_same_documents() -> None:
+    """Models of 50 and 70 % on 40 documents have intervals that overlap, though one knows all that the other does."""
+    first = scored("a", {"mcqa": range(28), "cloze": range(20)})
+    second = scored("b", {"mcqa": range(20), "cloze": range(28)})
+    cells = [cell for row in leaderboard({"1": first, "2": second})["cells"] for cell in row]
+    assert max(cell["low"] for cell in cells) < min(cell["high"] for cell in cells)
+    (reversal,) = leaderboard({"1": first, "2": second})["reversals"]
+    assert reversal["clear"]
+    second = scored("b", {"mcqa": range(25), "cloze": range(23)})  # three documents each way
+    (reversal,) = leaderboard({"1": first, "2": second})["reversals"]
+    assert not reversal["clear"]
 
 
 def test_a_folder_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -136,4 +136,5 @@ def _table(board: dict[str, Any]) -> str:
         f"{entry['ahead']} is ahead of {entry['behind']} under {entry['form']}, and behind under {entry['other']}"
         for entry in clear
     ]
+    lines += [] if board["summary"] is None else [board["summary"]]
     return "\n".join(lines)

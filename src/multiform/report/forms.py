@@ -12,7 +12,7 @@ from multiform.formats.axes import AXIS_WORDS
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.requests import LLOutput
-from multiform.results.compare import calibration_of, metric_family, position_bias_of
+from multiform.results.compare import calibration_of, clusters_of, metric_family, position_bias_of
 from multiform.results.results import FormResult, GroupResult
 from multiform.results.samples import choices_and_labels
 from multiform.statistics.estimates import Estimate
@@ -81,8 +81,8 @@ def form_entry(form: FormResult, run: int, samples: Sequence[ScoredSample], shor
         "scores": scores,
         "flags": flags,
         "unreadable": sum(bool(flag & UNREADABLE) for flag in flags),
-        "position": _position(samples),
-        "calibration": _calibration(samples),
+        "position": _position(samples, clusters_of(form, samples)),
+        "calibration": _calibration(samples, clusters_of(form, samples)),
     }
 
 
@@ -139,10 +139,10 @@ def _metric(key: str) -> str:
     return metric if scorer in ("none", "") else f"{metric} ({scorer})"
 
 
-def _position(samples: Sequence[ScoredSample]) -> dict[str, Any] | None:
+def _position(samples: Sequence[ScoredSample], clusters: Sequence[str] | None) -> dict[str, Any] | None:
     if len({len(sample.sample.texts or sample.sample.choices) for sample in samples}) != 1:
         return None
-    bias = position_bias_of(samples)
+    bias = position_bias_of(samples, clusters)
     if bias is None:
         return None
     favourite = bias.positions[bias.preferred]
@@ -159,8 +159,8 @@ def _position(samples: Sequence[ScoredSample]) -> dict[str, Any] | None:
     }
 
 
-def _calibration(samples: Sequence[ScoredSample]) -> dict[str, Any] | None:
-    result = calibration_of(samples)
+def _calibration(samples: Sequence[ScoredSample], clusters: Sequence[str] | None) -> dict[str, Any] | None:
+    result = calibration_of(samples, clusters)
     if result is None:
         return None
     error = result.error

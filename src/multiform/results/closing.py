@@ -47,6 +47,8 @@ def _difference(comparison: FormComparison, pair: Difference, number: int) -> st
     estimate, sign = pair.estimate, 1 if pair.estimate.value >= 0 else -1
     first, second = (pair.first, pair.second)[::sign]
     low, high = sorted(sign * bound for bound in estimate.interval)
+    if comparison.spread is not None and len(comparison.differences) > 1:
+        low, high = comparison.spread.spread.interval  # which allows for picking the two forms, as that in the table
     what = f"{comparison.forms[first]} − {comparison.forms[second]} in {comparison.metric}"
     among = f", the largest of {number:,}" if number > 1 else ""
     return (

@@ -180,8 +180,7 @@ def _values(columns: Sequence[_Scored], documents: Sequence[int]) -> list[tuple[
 
 def _clusters(columns: Sequence[_Scored], documents: Sequence[int]) -> list[str] | None:
     """What documents belong together by; None where they are independent."""
-    column = columns[0].form.cluster
-    return None if column is None else [str(sample.doc.get(column)) for sample in columns[0].on(documents)]
+    return clusters_of(columns[0].form, columns[0].on(documents))
 
 
 def _scores_or_none(values: Sequence[Sequence[Any]], clusters: Sequence[Hashable] | None) -> DocumentScores | None:
@@ -207,13 +206,14 @@ def _comparison(
     known = several and bool((codes != MISSING).any(axis=0).all())
     # What is counted over documents means nothing of a group whose documents have different weights.
     equal = bool(np.allclose(table.weights, table.weights[0]))
+    clusters = table.clusters.tolist()
     return FormComparison(
         name=name,
         metric=metrics.pop() if len(metrics) == 1 else family,
         higher_is_better=columns[0].form.higher_is_better.get(columns[0].metric, True),
         forms=tuple(names),
         n=table.n,
-        clusters=len(np.unique(table.clusters)),
+        clusters=len(set(clusters)),
         means=tuple(means.estimates()),
         differences=tuple(paired_differences(table)),
         spread=spread_of(means) if several else None,
@@ -221,8 +221,8 @@ def _comparison(
         rightness=rightness(table) if several and table.binary else None,
         agreement=agreement(table, codes) if known else None,
         kappa=fleiss_kappa(codes) if known and equal else None,
-        positions=tuple(position_bias_of(column) if equal else None for column in samples),
-        calibrations=tuple(calibration_of(column) if equal else None for column in samples),
+        positions=tuple(position_bias_of(column, clusters) if equal else None for column in samples),
+        calibrations=tuple(calibration_of(column, clusters) if equal else None for column in samples),
     )
 
 
@@ -264,15 +264,27 @@ def _choice_index(sample: ScoredSample, answer: Any) -> int | None:
     return None
 
 
-def position_bias_of(samples: Sequence[ScoredSample]) -> PositionBias | None:
-    """The position bias of a form, from the documents that have a pick and one right choice."""
+def position_bias_of(
+    samples: Sequence[ScoredSample], clusters: Sequence[Hashable] | None = None
+) -> PositionBias | None:
+    """The position bias of a form, from the documents that have a pick and one right choice.
+
+    `clusters` holds the cluster of each sample. None where fewer than two documents or clusters are left.
+    """
     pairs = [(_picked(sample), _choice_index(sample, sample.gold)) for sample in samples]
-    known = [(pick, gold) for pick, gold in pairs if pick is not None and gold is not None]
-    return position_bias(*zip(*known, strict=True)) if len(known) > 1 else None
+    names = range(len(samples)) if clusters is None else clusters
+    known = [(pick, gold, name) for (pick, gold), name in zip(pairs, names, strict=True) if None not in (pick, gold)]
+    if len({name for *_, name in known}) < 2:
+        return None
+    picks, golds, left = zip(*known, strict=True)
+    return position_bias(picks, golds, left)
 
 
-def calibration_of(samples: Sequence[ScoredSample]) -> Calibration | None:
-    """The calibration of a form that ranks choices, from the probabilities of the choices among each other."""
+def calibration_of(samples: Sequence[ScoredSample], clusters: Sequence[Hashable] | None = None) -> Calibration | None:
+    """The calibration of a form that ranks choices, from the probabilities of the choices among each other.
+
+    `clusters` holds the cluster of each sample.
+    """
     confidences, right = [], []
     for sample in samples:
         likelihoods = [output.loglikelihood for output in sample.outputs if isinstance(output, LLOutput)]
@@ -282,4 +294,9 @@ def calibration_of(samples: Sequence[ScoredSample]) -> Calibration | None:
         weights = np.exp(ranked - ranked.max())
         confidences.append(float(weights.max() / weights.sum()))
         right.append(float(sample.prediction in sample.sample.gold))
-    return calibration(confidences, right) if confidences else None
+    return calibration(confidences, right, clusters) if confidences else None
+
+
+def clusters_of(form: FormResult, samples: Sequence[ScoredSample]) -> list[str] | None:
+    """What samples of a form belong together by, such as their passage; None where they are independent."""
+    return None if form.cluster is None else [str(sample.doc.get(form.cluster)) for sample in samples]

@@ -56,7 +56,7 @@ def compare_runs(first: Results, second: Results, *, metric: str | None = None) 
     Scores are compared document by document. A document that differs between the runs is refused, as its scores do not
     belong together, and so are metrics of which a difference means nothing.
     """
-    return _corrected([_compare(form, other, metric) for form, other in _pairs(first, second)])
+    return _corrected([compare_form(form, other, metric) for form, other in _pairs(first, second)])
 
 
 def compare_groups(first: Results, second: Results, *, metric: str | None = None) -> list[FormChange]:
@@ -100,7 +100,8 @@ def _pairs(first: Results, second: Results) -> list[tuple[FormResult, FormResult
     raise UsageError(what, where="compare", hint="compare runs of the same tasks")
 
 
-def _compare(first: FormResult, second: FormResult, metric: str | None) -> FormChange:
+def compare_form(first: FormResult, second: FormResult, metric: str | None = None) -> FormChange:
+    """One form of two runs: the second minus the first, on the first metric or on `metric`."""
     keyed = [(form, _key(form, metric)) for form in (first, second)]
     scores = [_by_document(form, key) if metric_family(form, key) else {} for form, key in keyed]
     estimates = [form.estimates[key] for form, key in keyed]

@@ -65,14 +65,16 @@ def agreement(scores: DocumentScores, predictions: ArrayLike) -> Estimate:
 def fleiss_kappa(predictions: ArrayLike) -> float:
     """Fleiss' kappa: agreement beyond what the frequencies of the predictions alone would give.
 
-    1 is perfect agreement, 0 that of chance. Not a number where there is one prediction only.
+    1 is perfect agreement, 0 that of chance. Not a number where there is one prediction only. A prediction that is
+    missing agrees with no other, not even by chance.
 
     >>> fleiss_kappa([[0, 0], [1, 1], [0, 1], [1, 0]])
     0.0
     """
     codes = np.asarray(predictions, dtype=np.int64)
     forms = codes.shape[1]
-    counts: Array = np.stack([(codes == code).sum(axis=1) for code in np.unique(codes)], axis=1).astype(np.float64)
-    observed = float(((counts**2).sum(axis=1) - forms).mean() / (forms * (forms - 1)))
-    expected = float(((counts.sum(axis=0) / counts.sum()) ** 2).sum())
+    known = [code for code in np.unique(codes) if code != MISSING]
+    counts: Array = np.array([(codes == code).sum(axis=1) for code in known], dtype=np.float64).reshape(-1, len(codes))
+    observed = float((counts * (counts - 1)).sum(axis=0).mean() / (forms * (forms - 1)))
+    expected = float(((counts.sum(axis=1) / codes.size) ** 2).sum())
     return (observed - expected) / (1 - expected) if expected < 1 else float("nan")

@@ -2,11 +2,13 @@
 
 Documents are binned by confidence, with equally many in each bin. Even a perfectly calibrated model has a
 positive error by chance; the interval allows for that: its lower bound subtracts what noise alone may add
-up to, and its upper bound adds the normal error of the weighted sum of gaps.
+up to, and its upper bound adds the normal error of the weighted sum of gaps. Where documents are clustered,
+both are wider by the design effect of all gaps together (Rao and Scott).
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +17,8 @@ from scipy.special import ndtri
 
 from multiform.errors import DataError
 from multiform.statistics.estimates import LEVEL, Estimate
+from multiform.statistics.means import form_means
+from multiform.statistics.scores import Array, document_scores
 
 BINS = 10
 _DRAWS = 10_000
@@ -38,9 +42,17 @@ class Calibration:
 
 
 def calibration(
-    confidences: ArrayLike, right: ArrayLike, *, bins: int = BINS, level: float = LEVEL, seed: int = 0
+    confidences: ArrayLike,
+    right: ArrayLike,
+    clusters: Sequence[Hashable] | None = None,
+    *,
+    bins: int = BINS,
+    level: float = LEVEL,
+    seed: int = 0,
 ) -> Calibration:
     """The calibration of one form: the probability of the chosen answer of each document, and whether it is right.
+
+    `clusters` holds the cluster of each document, such as the name of its passage; by default each is its own.
 
     >>> calibration([0.9] * 10 + [0.5] * 10, [1] * 9 + [0] + [1] * 5 + [0] * 5, bins=2).error.value
     0.0
@@ -60,7 +72,7 @@ def calibration(
     error = float((weights * np.abs(gaps)).sum())
     # One more right and one more wrong document per bin, so that a bin without mistakes is not taken for certain.
     rates = np.array([(part.n * part.accuracy + 1) / (part.n + 2) for part in found])
-    deviations = weights * np.sqrt(rates * (1 - rates) / sizes)
+    deviations = weights * np.sqrt(rates * (1 - rates) / sizes) * _design_effect(hits - p, clusters) ** 0.5
     noise = np.abs(np.random.default_rng(seed).standard_normal((_DRAWS, len(found)))) @ deviations
     quantile = (1 + level) / 2
     rounded = round(error, 12)
@@ -73,3 +85,11 @@ def calibration(
         ),
         bins=found,
     )
+
+
+def _design_effect(gaps: Array, clusters: Sequence[Hashable] | None) -> float:
+    """By how much clusters add to the variance of the mean gap: 1 or more, as few clusters may show less by chance."""
+    if clusters is None or len(set(clusters)) < 2:
+        return 1.0
+    (clustered,), (independent,) = (form_means(document_scores(gaps, names)).stderrs for names in (clusters, None))
+    return max(1.0, float(clustered / independent) ** 2) if independent else 1.0

@@ -3,6 +3,10 @@
 The standard errors allow for clusters of documents (CR2 of Bell and McCaffrey, with their degrees of
 freedom); with a cluster for each document they are the sample standard errors. The mean of a group is
 that of its subjects, each of which is a sample of its own.
+
+Scores that are all alike have a standard error of zero, and tell nothing of how documents depend on each other. The
+intervals of rates allow for that: clusters then count as one document each, and a subject on which nothing
+varies as if a few documents more were otherwise.
 """
 
 from __future__ import annotations
@@ -14,6 +18,9 @@ from scipy.special import stdtrit
 
 from multiform.statistics.estimates import LEVEL, Estimate
 from multiform.statistics.scores import Array, DocumentScores
+
+#: Variances of less than this are rounding errors.
+_NONE = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,6 +36,13 @@ class FormMeans:
     n: int
     #: Whether the means are rates of successes.
     rates: bool
+    #: How many independent documents of equal weight there are if all of a cluster are alike (Kish's formula).
+    equivalent: float
+    #: How often two forms are right on the same document; on the diagonal, how often each is. For rates only.
+    both_right: Array
+    #: The variance that may be unseen, as nothing varies within a subject: of the mean of each form on the diagonal, of
+    #: the differences between forms beside it. For rates only.
+    unseen: Array
 
     @property
     def stderrs(self) -> Array:
@@ -62,9 +76,12 @@ class FormMeans:
 
     def _effective(self) -> Array:
         """The number of independent documents that would give the same standard errors."""
-        variance, single = np.diag(self.covariance), self.values * (1 - self.values)
-        known = (variance > 0) & (single > 0)
-        return np.where(known, 1 + single / np.where(known, variance, 1.0), float(self.n))
+        return self.effective(np.diag(self.covariance), self.values * (1 - self.values), np.diag(self.unseen))
+
+    def effective(self, variance: Array, single: Array, unseen: Array) -> Array:
+        """The effective numbers of documents of some means, from their variances and those of single documents."""
+        seen = (variance > _NONE * single) & (single > _NONE)
+        return np.where(seen, 1 + single / np.where(seen, variance + unseen, 1.0), self.equivalent)
 
     def estimates(self, level: float = LEVEL) -> list[Estimate]:
         """The mean of every form with its standard error and interval."""
@@ -78,10 +95,9 @@ class FormMeans:
 
 def form_means(scores: DocumentScores) -> FormMeans:
     """The means of all forms, with their covariance."""
-    subjects = [_subject_means(scores, subject) for subject in np.unique(scores.subjects)]
-    covariance = sum((share**2 * part for share, _, part, _ in subjects), np.zeros((scores.values.shape[1],) * 2))
-    traces = np.array([share**2 * np.trace(part) for share, _, part, _ in subjects])
-    freedoms = np.array([freedom for _, _, _, freedom in subjects])
+    subjects = [_subject(scores, number) for number in np.unique(scores.subjects)]
+    traces = np.array([np.trace(subject.covariance) for subject in subjects])
+    freedoms = np.array([subject.freedom for subject in subjects])
     if scores.binary and not scores.clustered:
         freedom = np.inf
     elif traces.any():  # Satterthwaite's, for a sum of independent variances
@@ -89,11 +105,15 @@ def form_means(scores: DocumentScores) -> FormMeans:
     else:
         freedom = float(freedoms.sum())
     return FormMeans(
-        values=np.sum([share * mean for share, mean, _, _ in subjects], axis=0),
-        covariance=covariance,
+        values=np.sum([subject.share * subject.means for subject in subjects], axis=0),
+        covariance=np.sum([subject.covariance for subject in subjects], axis=0),
         freedom=freedom,
         n=scores.n,
         rates=scores.binary,
+        equivalent=float(1 / np.sum([subject.share**2 / subject.equivalent for subject in subjects])),
+        both_right=np.sum([subject.share * subject.both_right for subject in subjects], axis=0),
+        # The variance of many subjects is right on average; what a single one may hide is added once.
+        unseen=np.max([subject.unseen for subject in subjects], axis=0),
     )
 
 
@@ -102,16 +122,52 @@ def mean_of(scores: DocumentScores, column: Array) -> Estimate:
     return form_means(scores.of(column)).estimates()[0]
 
 
-def _subject_means(scores: DocumentScores, subject: int) -> tuple[float, Array, Array, float]:
-    """The weight of a subject, its means, their covariance, and its degrees of freedom."""
-    inside = scores.subjects == subject
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Subject:
+    """What a subject adds to the means of a group, of which it is a share."""
+
+    share: float
+    means: Array
+    both_right: Array
+    equivalent: float
+    #: The part of the variance of the group's means; and the part that is unseen, as nothing varies.
+    covariance: Array
+    unseen: Array
+    freedom: float
+
+
+def _subject(scores: DocumentScores, number: int) -> _Subject:
+    inside = scores.subjects == number
     values, n = scores.values[inside], int(inside.sum())
-    _, clusters, sizes = np.unique(scores.clusters[inside], return_inverse=True, return_counts=True)
-    mean = values.mean(axis=0)
+    _, clusters, counts = np.unique(scores.clusters[inside], return_inverse=True, return_counts=True)
+    sizes = counts.astype(np.float64)
+    means, both_right = values.mean(axis=0), values.T @ values / n
     sums = np.zeros((len(sizes), values.shape[1]))
-    np.add.at(sums, clusters, values - mean)
+    np.add.at(sums, clusters, values - means)
     inflation = 1 / (1 - sizes / n)
-    covariance = (sums * inflation[:, None]).T @ sums / n**2
-    squares = inflation * sizes.astype(np.float64) ** 2
-    freedom = n**2 / (np.sum(sizes.astype(np.float64) ** 2) + (squares.sum() ** 2 - np.sum(squares**2)) / n**2)
-    return float(scores.weights[inside].sum() / scores.weights.sum()), mean, covariance, float(freedom)
+    squares = inflation * sizes**2
+    share = float(scores.weights[inside].sum() / scores.weights.sum())
+    equivalent = float(n**2 / np.sum(sizes**2))
+    return _Subject(
+        share=share,
+        means=means,
+        both_right=both_right,
+        equivalent=equivalent,
+        covariance=share**2 * ((sums * inflation[:, None]).T @ sums) / n**2,
+        unseen=share**2 * _unseen(means, both_right, equivalent),
+        freedom=float(n**2 / (np.sum(sizes**2) + (squares.sum() ** 2 - np.sum(squares**2)) / n**2)),
+    )
+
+
+def _unseen(means: Array, both_right: Array, equivalent: float) -> Array:
+    """The variances of rates and of their differences that a sample may have in which nothing varies.
+
+    A rate has that of Agresti and Coull, with two more documents each way; a difference that of Bonett and Price, with
+    one more each way.
+    """
+    rates = np.diag(both_right)
+    single = np.add.outer(rates, rates) - 2 * both_right - np.subtract.outer(means, means) ** 2
+    unseen = np.where(single > _NONE, 0.0, 2 / (equivalent + 2) ** 2)
+    of_rates = np.where(rates * (1 - rates) > _NONE, 0.0, 2 * (equivalent + 2) / (equivalent + 4) ** 3)
+    np.fill_diagonal(unseen, of_rates)
+    return unseen

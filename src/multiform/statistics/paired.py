@@ -2,8 +2,9 @@
 
 The difference of two rates has the interval of Bonett and Price, which is that of Student after adding two
 documents on which the forms differ, one each way; it does not shrink to a point where the forms never
-differ. Two rates over independent documents are tested with McNemar's exact test, anything else with a
-permutation test that flips the signs of whole clusters.
+differ. Where documents are clustered or weighted, their number is the effective one. Two rates over
+independent documents are tested with McNemar's exact test, anything else with a permutation test that
+flips the signs of whole clusters.
 """
 
 from __future__ import annotations
@@ -87,8 +88,9 @@ def contrasts(means: FormMeans, first: Indexes, second: Indexes) -> tuple[Array,
     values, squares = means.values[first] - means.values[second], variances(means, first, second)
     if not means.rates:
         return values, np.sqrt(squares)
-    n = means.n
-    discordance = (n - 1) * squares + values**2
+    rates = np.diag(means.both_right)
+    discordance = np.maximum(0.0, rates[first] + rates[second] - 2 * means.both_right[first, second])
+    n = means.effective(squares, discordance - values**2, means.unseen[first, second])
     more = n + 2
     centres = n * values / more
     return centres, np.sqrt(((n * discordance + 2) / more - centres**2) / more)

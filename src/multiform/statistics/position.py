@@ -7,6 +7,7 @@ the two distributions differ. The spread of the recalls is RStd of Zheng et al. 
 
 from __future__ import annotations
 
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,8 +47,10 @@ class PositionBias:
     p: float
 
 
-def position_bias(picked: ArrayLike, gold: ArrayLike) -> PositionBias:
+def position_bias(picked: ArrayLike, gold: ArrayLike, clusters: Sequence[Hashable] | None = None) -> PositionBias:
     """The position bias of a form, from the picked and the right index for each document.
+
+    `clusters` holds the cluster of each document, such as the name of its passage; by default each is its own.
 
     >>> bias = position_bias([0, 0, 0, 0, 0, 1], [0, 1, 2, 3, 2, 1])
     >>> bias.preferred, [round(position.excess.value, 2) for position in bias.positions]
@@ -57,18 +60,19 @@ def position_bias(picked: ArrayLike, gold: ArrayLike) -> PositionBias:
     if picks.shape != golds.shape or len(picks) < 2:
         what = f"{len(picks)} picks and {len(golds)} right positions"
         raise DataError(what, hint="give one of each for two or more documents")
-    positions = tuple(_position(picks, golds, index) for index in range(int(max(picks.max(), golds.max())) + 1))
+    count = int(max(picks.max(), golds.max())) + 1
+    positions = tuple(_position(picks, golds, index, clusters) for index in range(count))
     recalls = np.array([position.recall for position in positions])
     return PositionBias(
         positions=positions,
         preferred=int(np.argmax([position.excess.value for position in positions])),
         recall_std=float(np.nanstd(recalls)),
-        p=stuart_maxwell(picks, golds),
+        p=stuart_maxwell(picks, golds, clusters),
     )
 
 
-def _position(picks: Indexes, golds: Indexes, index: int) -> Position:
-    means = form_means(document_scores(np.stack([picks == index, golds == index], axis=1)))
+def _position(picks: Indexes, golds: Indexes, index: int, clusters: Sequence[Hashable] | None) -> Position:
+    means = form_means(document_scores(np.stack([picks == index, golds == index], axis=1), clusters))
     right = golds == index
     picked, gold = means.estimates()
     return Position(
@@ -79,14 +83,20 @@ def _position(picks: Indexes, golds: Indexes, index: int) -> Position:
     )
 
 
-def stuart_maxwell(first: ArrayLike, second: ArrayLike) -> float:
-    """The p value of the test that two classifications of the same documents have the same frequencies."""
+def stuart_maxwell(first: ArrayLike, second: ArrayLike, clusters: Sequence[Hashable] | None = None) -> float:
+    """The p value of the test that two classifications of the same documents have the same frequencies.
+
+    The covariance is that of sums over clusters, which are the documents themselves by default.
+    """
     pair = np.stack([np.asarray(first), np.asarray(second)])
-    classes = np.unique(pair)
-    one_hot = pair[:, :, None] == classes
-    difference = (one_hot[0].astype(np.float64) - one_hot[1]).sum(axis=0)
-    table = np.einsum("da,db->ab", one_hot[0].astype(np.float64), one_hot[1])
-    covariance = np.diag(table.sum(axis=0) + table.sum(axis=1)) - table - table.T
+    one_hot = (pair[:, :, None] == np.unique(pair)).astype(np.float64)
+    differences = one_hot[0] - one_hot[1]
+    if clusters is not None:
+        numbers: dict[Hashable, int] = {}
+        sums = np.zeros((len(set(clusters)), differences.shape[1]))
+        np.add.at(sums, [numbers.setdefault(cluster, len(numbers)) for cluster in clusters], differences)
+        differences = sums
+    covariance, difference = differences.T @ differences, differences.sum(axis=0)
     rank = int(np.linalg.matrix_rank(covariance))
     if rank == 0:
         return 1.0

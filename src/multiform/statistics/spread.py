@@ -11,7 +11,7 @@ any pair, are treated in the same way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -61,7 +61,10 @@ def spread_of(means: FormMeans, *, level: float = LEVEL, seed: int = 0, draws: i
     of_any = max(float(np.quantile(scaled.max(axis=1), quantile)), means.critical(level))
     below, above = means.bounds(means.critical(level))
     below_all, above_all = means.bounds(of_any)
-    ranges = deviations.max(axis=1) - deviations.min(axis=1)
+    # What equal forms would show: deviations with the covariance of the means about their common mean, as in a score
+    # test, so that forms that differ in the same way on every document do not seem to be certain.
+    by_chance = _deviations(_equal(means), draws, seed)
+    ranges = by_chance.max(axis=1) - by_chance.min(axis=1)
     distance = float(values[highest] - values[lowest])
     low, high = _spread_bounds(means, deviations, quantile, level)
     first_quartile, median, third_quartile = np.quantile(values, (0.25, 0.5, 0.75))
@@ -81,6 +84,13 @@ def spread_of(means: FormMeans, *, level: float = LEVEL, seed: int = 0, draws: i
 
 def _estimate(means: FormMeans, form: int, low: float, high: float) -> Estimate:
     return Estimate(value=float(means.values[form]), n=means.n, stderr=float(means.stderrs[form]), low=low, high=high)
+
+
+def _equal(means: FormMeans) -> FormMeans:
+    """The means with their covariance if all forms are equally good."""
+    off = means.values - means.values.mean()
+    share = 1 / means.equivalent
+    return replace(means, covariance=(1 - share) * means.covariance + share * np.outer(off, off))
 
 
 def _deviations(means: FormMeans, draws: int, seed: int) -> Array:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from multiform.errors import MultiformError
 from multiform.results.results import FormResult, Results
+from multiform.results.run_comparison import compare_form
 from multiform.statistics.ranking import kendall_tau
+
+#: The level at which a lead is clear.
+_ALPHA = 0.05
 
 
 def leaderboard(runs: Mapping[str, Results]) -> dict[str, Any]:
@@ -16,20 +21,86 @@ def leaderboard(runs: Mapping[str, Results]) -> dict[str, Any]:
     `runs` has the oldest run first: a later run of the same model and form replaces its score.
     """
     cells: dict[tuple[str, str], dict[str, Any]] = {}
+    results_of: dict[tuple[str, str], FormResult] = {}
     for key, results in runs.items():
         model = str(results.provenance.get("model_name") or results.run.get("model"))
         for form in results.forms:
             if form.estimates:
                 cells[model, form.name] = {**_cell(form), "run": key}
+                results_of[model, form.name] = form
     models = sorted({model for model, _ in cells})
     forms = sorted({form for _, form in cells})
+    reversals = [
+        {**entry, "clear": all(_is_clear(entry, form, results_of, cells) for form in (entry["form"], entry["other"]))}
+        for entry in _reversals(models, forms, cells)
+    ]
+    taus = _tau(models, forms, cells)
+    stability = _stability(_compared(models, forms, cells), reversals, taus)
     return {
         "models": models,
         "forms": forms,
         "cells": [[cells.get((model, form)) for form in forms] for model in models],
-        "reversals": _reversals(models, forms, cells),
-        "tau": _tau(models, forms, cells),
+        "reversals": reversals,
+        "tau": taus,
+        "stability": stability,
+        "summary": _summary(stability),
     }
+
+
+def _summary(stability: Mapping[str, Any]) -> str | None:
+    """How stable the order of the models is, in a sentence; None where there is nothing to compare."""
+    if not stability["compared"]:
+        return None
+    share = stability["reversed"] / stability["compared"]
+    words = (
+        f"the order of two models reverses between two forms of a task in {stability['reversed']} of "
+        f"{stability['compared']} cases ({share:.0%}), clearly in {stability['clear']}"
+    )
+    if stability["mean_tau"] is None:
+        return words
+    tau = f"{stability['mean_tau']:.2f} ({stability['min_tau']:.2f} at least)"
+    return f"{words}; Kendall's tau between two forms is {tau}"
+
+
+def _stability(compared: int, reversals: Sequence[Any], taus: Sequence[Any]) -> dict[str, Any]:
+    known = [entry["tau"] for entry in taus if entry["tau"] is not None]
+    return {
+        "compared": compared,
+        "reversed": len(reversals),
+        "clear": sum(entry["clear"] for entry in reversals),
+        "mean_tau": sum(known) / len(known) if known else None,
+        "min_tau": min(known, default=None),
+    }
+
+
+def _compared(models: list[str], forms: list[str], cells: Mapping[tuple[str, str], Any]) -> int:
+    """How many pairs of models have scores under both of two forms of a task: the cases in which they may reverse."""
+    number = 0
+    for i, first in enumerate(models):
+        for second in models[i + 1 :]:
+            leads = [_lead(cells.get((first, form)), cells.get((second, form))) for form in forms]
+            tasks = [lead[0] for lead in leads if lead is not None]
+            number += sum(tasks[:index].count(task) for index, task in enumerate(tasks))
+    return number
+
+
+def _is_clear(
+    entry: Mapping[str, Any],
+    form: str,
+    results_of: Mapping[tuple[str, str], FormResult],
+    cells: Mapping[tuple[str, str], Any],
+) -> bool:
+    """Whether two models differ under a form: by the test of paired documents, else by intervals that lie apart."""
+    models = (entry["ahead"], entry["behind"])
+    try:
+        p = compare_form(results_of[models[0], form], results_of[models[1], form]).p
+    except MultiformError:  # too few documents in common, or other ones
+        p = None
+    if p is not None:
+        return p < _ALPHA
+    first, second = (cells[model, form] for model in models)
+    bounds = [first["low"], first["high"], second["low"], second["high"]]
+    return None not in bounds and bool(first["low"] > second["high"] or second["low"] > first["high"])
 
 
 def _cell(form: FormResult) -> dict[str, Any]:
@@ -54,8 +125,8 @@ def _reversals(models: list[str], forms: list[str], cells: Mapping[tuple[str, st
             leads = {form: _lead(cells.get((first, form)), cells.get((second, form))) for form in forms}
             ahead = {form: lead for form, lead in leads.items() if lead is not None and lead[1] > 0}
             behind = {form: lead for form, lead in leads.items() if lead is not None and lead[1] < 0}
-            for form, (task, lead, clear) in ahead.items():
-                for other, (other_task, deficit, also_clear) in behind.items():
+            for form, (task, lead) in ahead.items():
+                for other, (other_task, deficit) in behind.items():
                     if task == other_task:
                         found.append(
                             {
@@ -65,20 +136,17 @@ def _reversals(models: list[str], forms: list[str], cells: Mapping[tuple[str, st
                                 "lead": lead,
                                 "other": other,
                                 "deficit": deficit,
-                                "clear": clear and also_clear,
                             }
                         )
     return sorted(found, key=lambda entry: -min(entry["lead"], -entry["deficit"]))
 
 
-def _lead(first: Any, second: Any) -> tuple[str, float, bool] | None:
-    """By how much the first model is better, and whether the intervals of both scores lie apart."""
+def _lead(first: Any, second: Any) -> tuple[str, float] | None:
+    """By how much the first model is better, with the task."""
     if first is None or second is None or first["value"] is None or second["value"] is None:
         return None
     sign = 1 if first["higher"] else -1
-    bounds = [first["low"], first["high"], second["low"], second["high"]]
-    apart = None not in bounds and (first["low"] > second["high"] or second["low"] > first["high"])
-    return first["task"], sign * (first["value"] - second["value"]), apart
+    return first["task"], sign * (first["value"] - second["value"])
 
 
 def _tau(models: list[str], forms: list[str], cells: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:

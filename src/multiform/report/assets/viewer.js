@@ -49,9 +49,10 @@ function boardSection(board) {
     entry && entry.value !== null ? cell(element(entry.value === best[column] ? "b" : "span", {}, fixed(entry.value)), element("span", { class: "soft small" }, interval(entry))) : cell())));
   const reversals = board.reversals.slice(0, 30).map((entry) => element("li", {},
     `${plainLine(entry.ahead)} is ${signed(entry.lead)} ahead of ${plainLine(entry.behind)} under ${entry.form}, and ${signed(entry.deficit)} under ${entry.other}`,
-    element("span", { class: "soft" }, entry.clear ? " (the intervals are apart both times)" : " (within the intervals)")));
+    element("span", { class: "soft" }, entry.clear ? " (clear both times)" : " (may be chance)")));
   const taus = board.tau.map((entry) => element("li", {}, `${entry.form} and ${entry.other}: Kendall's tau ${entry.tau === null ? "not defined" : fixed(entry.tau, 2)} over ${entry.models} models`));
   return [element("div", { class: "wide" }, element("table", { class: "board" }, element("thead", {}, element("tr", {}, element("th", {}), ...board.forms.map((form) => element("th", {}, plainLine(form))))), element("tbody", {}, ...rows))),
+    ...(board.summary ? [element("p", {}, board.summary)] : []),
     ...(reversals.length ? [element("h3", {}, "Rank reversals between forms"), element("ul", { class: "reversals" }, ...reversals)] : []),
     ...(taus.length ? [element("h3", {}, "Agreement of the orders"), element("ul", {}, ...taus)] : [])];
 }
