@@ -86,6 +86,7 @@ def results_of(
                 outcome.usage,
                 requests=outcome.requests,
                 cached=outcome.cached,
+                asked_again=outcome.asked_again,
                 loading_seconds=model.loading_seconds,
             ),
         ),
