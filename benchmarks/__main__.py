@@ -12,7 +12,7 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import architectures, building, forms, growth, listing, report, rerun, scoring, startup, workers
+from benchmarks import architectures, building, driver, forms, growth, listing, report, rerun, scoring, startup, workers
 from benchmarks.rows import Row, print_rows, say
 from benchmarks.sides import ROOT, Setting
 
@@ -26,6 +26,7 @@ MEASUREMENTS = {
     "architectures": architectures.measure,
     "forms": forms.measure,
     "report": report.measure,
+    "driver": driver.measure,
     "workers": workers.measure,
 }
 

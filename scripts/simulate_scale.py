@@ -3,9 +3,10 @@
     python scripts/simulate_scale.py                        # 10 to 1,000 workers, 10^9 tokens, 1 % of units fail
     python scripts/simulate_scale.py --tokens_per_response 200
 
-Units go to whoever is free, the largest first, as in `engine/executors/pool.py`. A unit that fails kills its worker at
-a random point: the responses that were sent stay, the rest is asked again, with the shared prefix of the unit, and a
-new worker loads the model first. The driver is one process that takes the messages in their order.
+The driver renders and cuts all requests before workers load the model. Units go to whoever is free, the largest first,
+as in `engine/executors/pool.py`. A unit that fails kills its worker at a random point: the responses that were sent
+stay, the rest is asked again, with the shared prefix of the unit, and a new worker loads the model first. The driver is
+one process that takes the messages in their order.
 """
 
 from __future__ import annotations
@@ -16,12 +17,18 @@ import random
 from collections import deque
 from dataclasses import dataclass
 
-#: Seconds of the driver for a response (unpickle, check, store, score) and for a message that holds some of them.
-#: The first is measured on one core, the second is an estimate: see docs/scale.md.
-RESPONSE_SECONDS = 70e-6
-MESSAGE_SECONDS = 700e-6
+#: Seconds of the driver for a request before it is asked (render, cut), for a response (check, store, score) and for a
+#: message that holds some of them, and the bytes of a request and its response in its memory. Measured by
+#: `python -m benchmarks --only driver`: see docs/scale.md.
+REQUEST_SECONDS = 60e-6
+RESPONSE_SECONDS = 100e-6
+MESSAGE_SECONDS = 400e-6
+REQUEST_BYTES = 1500
 #: Bytes of a stored response.
 STORED_BYTES = 120
+#: The share of tokens that cuts add at most, and how much longer a run of many workers takes because some of them are
+#: idle while the last units are computed.
+CUTS, TAIL = 0.04, 1 / 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +47,7 @@ class Setting:
     load_seconds: float = 120.0
     #: The spread of the workers' speeds, as the sigma of a log-normal distribution.
     spread: float = 0.1
+    request_seconds: float = REQUEST_SECONDS
     response_seconds: float = RESPONSE_SECONDS
     message_seconds: float = MESSAGE_SECONDS
 
@@ -51,15 +59,35 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What came of a simulated run."""
+    """What came of a simulated run.
+
+    `prepared_seconds` pass before workers have anything to do; `seconds` are all, with these.
+    """
 
     seconds: float
+    prepared_seconds: float
     workers_seconds: float
     ideal_seconds: float
     lost_tokens: float
     failures: int
     responses: float
     driver_busy: float
+
+
+def predicted_seconds(
+    *,
+    tokens: float,
+    tokens_per_second: float,
+    workers: int,
+    requests: float = 0.0,
+    load_seconds: float = 0.0,
+    has_failures: bool = False,
+) -> float:
+    """The cost model of docs/scale.md: how long a run takes, about."""
+    idle = TAIL * (workers - 1) / workers
+    asked = (1 + CUTS) * tokens / (tokens_per_second * workers) * (1 + idle)
+    replaced = load_seconds if has_failures else 0.0
+    return requests * REQUEST_SECONDS + load_seconds + max(asked, requests * RESPONSE_SECONDS) + replaced
 
 
 def simulate(setting: Setting, seed: int = 0) -> Outcome:
@@ -97,10 +125,11 @@ def simulate(setting: Setting, seed: int = 0) -> Outcome:
         messages += 1 + seconds / setting.pause
         ended = max(ended, end)
     busy = responses * setting.response_seconds + messages * setting.message_seconds
+    prepared = setting.tokens / setting.tokens_per_response * setting.request_seconds
     # The driver takes messages from the first unit on, and is done when it has taken the last.
-    seconds = max(ended, setting.load_seconds + busy)
     return Outcome(
-        seconds=seconds,
+        seconds=prepared + max(ended, setting.load_seconds + busy),
+        prepared_seconds=prepared,
         workers_seconds=ended,
         ideal_seconds=setting.load_seconds + setting.tokens / sum(speeds),
         lost_tokens=lost,
@@ -117,15 +146,38 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=float, default=Setting.__dataclass_fields__[name].default)
     parser.add_argument("--workers", type=int, nargs="+", default=[10, 30, 100, 300, 1000])
     options = vars(parser.parse_args())
-    print("workers  makespan s  workers s  ideal s  failed  lost tokens  store rows/s  MB/s  driver busy")
+    print("| workers | makespan | formula | prepared | workers alone | ideal | failures | tokens lost | stored |")
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
     for workers in options.pop("workers"):
-        outcome = simulate(Setting(workers=workers, **options))
-        rows = outcome.responses / outcome.seconds
-        print(
-            f"{workers:7}  {outcome.seconds:10,.0f}  {outcome.workers_seconds:9,.0f}  {outcome.ideal_seconds:7,.0f}  "
-            f"{outcome.failures:6}  {outcome.lost_tokens / options['tokens']:11.2%}  {rows:12,.0f}  "
-            f"{rows * STORED_BYTES / 1e6:4.1f}  {outcome.driver_busy:11.0%}"
-        )
+        setting = Setting(workers=workers, **options)
+        print(_line(setting, simulate(setting)))
+    requests = setting.tokens / setting.tokens_per_response
+    print(f"memory of the driver: {requests * REQUEST_BYTES / 1e9:,.1f} GB for {requests:,.0f} requests")
+
+
+def _line(setting: Setting, outcome: Outcome) -> str:
+    """A line of the table, in Markdown."""
+    formula = predicted_seconds(
+        tokens=setting.tokens,
+        tokens_per_second=setting.tokens_per_second,
+        workers=setting.workers,
+        requests=setting.tokens / setting.tokens_per_response,
+        load_seconds=setting.load_seconds,
+        has_failures=outcome.failures > 0,
+    )
+    rows = outcome.responses / (outcome.seconds - outcome.prepared_seconds - setting.load_seconds)
+    cells = [
+        f"{setting.workers:,}",
+        f"{outcome.seconds:,.0f} s",
+        f"{formula:,.0f} s",
+        f"{outcome.prepared_seconds:,.0f} s",
+        f"{outcome.workers_seconds:,.0f} s",
+        f"{outcome.ideal_seconds:,.0f} s",
+        f"{outcome.failures}",
+        f"{outcome.lost_tokens / setting.tokens:.2%}",
+        f"{rows:,.0f}/s, {rows * STORED_BYTES / 1e6:.1f} MB/s",
+    ]
+    return f"| {' | '.join(cells)} |"
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import argparse
 import json
 import logging
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,11 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--only", metavar="N", type=values.count("--only"), help="the runs of the N-th model, from 0")
     parser.add_argument("--cache_path", metavar="FILE", help="where responses are stored (default: as for run)")
     parser.add_argument(
+        "--cached",
+        action="store_true",
+        help="ask no model, and print the leaderboard of what is stored; runs that lack responses are named",
+    )
+    parser.add_argument(
         "--slurm",
         metavar="DIR",
         help="run nothing, and write scripts for SLURM to DIR: an array with a job for each model, and one that merges "
@@ -67,6 +73,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.only is not None and options.only >= len(sweep.models):
         what = f"the sweep has {len(sweep.models)} models"
         raise UsageError(what, where="--only", hint=f"give 0 to {len(sweep.models) - 1}")
+    sweep.check(options.only)
     if options.slurm:
         from multiform.evaluation.slurm import write_scripts
 
@@ -89,18 +96,20 @@ def execute(options: argparse.Namespace) -> int:
 
 def _run(sweep: Sweep, options: argparse.Namespace) -> tuple[dict[str, Results], list[tuple[str, MultiformError]]]:
     """The results of all runs by their titles, and the runs that failed; one that fails does not stop the others."""
-    from multiform.engine.hosts import chosen_host
+    from multiform.engine.hosts import CachedHost, chosen_host
     from multiform.engine.progress import make_progress
     from multiform.evaluation.evaluator import run_evaluation
 
-    overrides = {"use_cache": options.cache_path} if options.cache_path else {}
+    overrides: dict[str, Any] = {"use_cache": options.cache_path} if options.cache_path else {}
+    if options.cached:
+        overrides["fresh"] = False
     results: dict[str, Results] = {}
     problems: list[tuple[str, MultiformError]] = []
     with make_progress() as progress:
         runs = list(sweep.runs(options.only, progress=progress, **overrides))
         for label in dict.fromkeys(run.model.label for run in runs):
             of_model = [run for run in runs if run.model.label == label]
-            with chosen_host(of_model[0].options.cluster) as host:
+            with nullcontext(CachedHost()) if options.cached else chosen_host(of_model[0].options.cluster) as host:
                 for run in of_model:
                     progress.message(f"=== {run.title}")
                     try:
@@ -128,7 +137,8 @@ def _table(board: dict[str, Any]) -> str:
             "" if cell is None or cell["value"] is None else f"{cell['value']:.4f}{'*' * (cell['value'] == best)}"
             for cell in cells
         ]
-        rows.append([form, known[0]["metric"], str(known[0]["n"]), *shown])
+        sizes = sorted({cell["n"] for cell in known})
+        rows.append([form, known[0]["metric"], " to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1])))), *shown])
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     clear = [entry for entry in board["reversals"] if entry["clear"]]

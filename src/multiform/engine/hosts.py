@@ -5,20 +5,21 @@ A host keeps the model that it has loaded, so that several runs of one model loa
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from multiform.engine.executors import Executor, LocalExecutor
+from multiform.engine.executors import Executor, LocalExecutor, Unit
 from multiform.engine.executors.cluster import ClusterOptions
 from multiform.engine.executors.pool import PoolExecutor
 from multiform.engine.lazy_model import LazyModel
 from multiform.engine.progress import Progress
 from multiform.engine.setup import load_model, loaded_model
 from multiform.engine.store import Store
-from multiform.errors import UsageError
-from multiform.models import Model
+from multiform.errors import ModelError, UsageError
+from multiform.models import Model, models
+from multiform.requests import FailedRequest, Output, Request
 
 if TYPE_CHECKING:  # Ray is imported where it is used
     from multiform.engine.executors.ray import RayPool
@@ -65,6 +66,41 @@ class LocalHost:
         return self._loaded
 
 
+class CachedHost:
+    """No place at all: a run has the responses that are stored, and fails where it needs others."""
+
+    def model(
+        self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
+    ) -> Model:
+        if isinstance(model, str) and model in models and models.get(model).signature(arguments) is not None:
+            return load_model(model, arguments, progress, store, load=_unstored)
+        # The identity of other models, such as those on servers, is known once they are loaded.
+        return load_model(model, arguments, progress, store)
+
+    def executor(self, model: Model) -> Executor:
+        return CachedExecutor()
+
+    def close(self) -> None:
+        pass
+
+
+class CachedExecutor:
+    """Asks nobody."""
+
+    asked_again = 0
+
+    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+        if units:
+            what = f"{sum(map(len, units))} responses are not stored"
+            raise ModelError(what, hint="run the same command without --cached to ask for them")
+        return iter(())
+
+
+def _unstored() -> Model:
+    what = "nothing of this model is stored"
+    raise ModelError(what, hint="run the same command without --cached to ask it")
+
+
 class RayHost:
     """The workers of a Ray cluster, which are started when the model is first needed."""
 
@@ -81,6 +117,7 @@ class RayHost:
         if not isinstance(model, str):
             what = f"workers load a model by its name, and this is a {type(model).__name__}"
             raise UsageError(what, where="--executor ray", hint="register its class with register_model, and name it")
+        self._options.check_model(model, arguments)
         key = _key(model, arguments)
         if self._current is None or self._current.key != key:
             self.close()

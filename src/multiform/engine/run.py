@@ -105,9 +105,11 @@ class RunOutcome:
     documents: int
     signal: int | None = None
     error: ModelError | None = None
-    #: Distinct requests, how many of them were cached, and what the model computed for the others, where it counts.
+    #: Distinct requests, how many of them were cached, how many were asked again because a worker failed, and what the
+    #: model computed, where it counts.
     requests: int = 0
     cached: int = 0
+    asked_again: int = 0
     usage: Usage | None = None
 
 
@@ -156,7 +158,9 @@ def run_samples(
     missing = [request for request in run.waiting if request not in cached]
     if not missing:
         return run.outcome("complete")
-    stream = responses(executor or LocalExecutor(model), missing, identity=model.identity, store=store)
+    executor = executor or LocalExecutor(model)
+    run.executor, run.asked_before = executor, executor.asked_again
+    stream = responses(executor, missing, identity=model.identity, store=store)
     try:
         try:
             run.begin(model, missing)
@@ -247,6 +251,9 @@ class _Run:
         self._documents = Counter(entry.task.name for entry in pending)
         #: How many documents have failed so far.
         self.failures = 0
+        #: Who asks the model, once it is asked, and how often requests were asked again in runs before this one.
+        self.executor: Executor | None = None
+        self.asked_before = 0
         #: How far the asking has come, once it has begun.
         self.status: RunStatus | None = None
         self._scores_due = 0.0
@@ -318,6 +325,7 @@ class _Run:
             error=error,
             requests=len(self.waiting),
             cached=len(self.waiting) if self.status is None else self.status.cached,
+            asked_again=0 if self.executor is None else self.executor.asked_again - self.asked_before,
             usage=None if self.status is None else self.status.usage,
         )
 

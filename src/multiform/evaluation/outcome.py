@@ -94,6 +94,7 @@ def results_of(asked: AskedRun) -> Results:
                 outcome.usage,
                 requests=outcome.requests,
                 cached=outcome.cached,
+                asked_again=outcome.asked_again,
                 loading_seconds=model.loading_seconds,
             ),
         ),

@@ -34,27 +34,33 @@ trap 'kill -TERM "$$run"' TERM
 wait "$$run"; code=$$?
 if [ "$$code" -gt 128 ]; then wait "$$run"; fi
 # A copy that nobody writes to, moved in place at once.
-if [ -f "$$scratch/answers.db" ]; then
+if [ -f "$$scratch/answers.db" ] && ! {
     multiform store merge "$$scratch/copy.db" "$$scratch/answers.db" &&
         cp "$$scratch/copy.db" "$$stores/$$number.part" && mv "$$stores/$$number.part" "$$stores/$$number.db"
+}; then
+    echo "the responses could not be copied to $$stores; they are in $$scratch/answers.db on $$(hostname)" >&2
+    exit 1
 fi
 rm -rf "$$scratch"
 exit "$$code"
 """)
 _MERGE = Template("""\
 #!/bin/bash
-# Merges the stores of all jobs of $file, and prints the leaderboard: nothing that is stored is asked again.
+# Merges the stores of all jobs of $file, and prints the leaderboard of what is stored: no model is asked.
 #SBATCH --job-name=multiform-merge
 #SBATCH --output=$folder/leaderboard.log
 set -eu
 stores=$stores
 scratch=$$(mktemp -d "$${SLURM_TMPDIR:-$${TMPDIR:-/tmp}}/multiform.XXXXXX")
 trap 'rm -rf "$$scratch"' EXIT
-cp "$$stores"/*.db "$$scratch"
+if ! cp "$$stores"/*.db "$$scratch"; then
+    echo "no job has left its responses in $$stores; see its log" >&2
+    exit 1
+fi
 multiform store merge "$$scratch/merged.sqlite" "$$scratch"/*.db
 cp "$$scratch/merged.sqlite" "$$stores/all.part" && mv "$$stores/all.part" "$$stores/all.db"
 cd $cwd
-multiform sweep $file --cache_path "$$scratch/merged.sqlite"
+multiform sweep $file --cache_path "$$scratch/merged.sqlite" --cached
 """)
 _SUBMIT = Template("""\
 #!/bin/bash

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from multiform.catalog import TaskManager
 from multiform.config.parse import parse_yaml
+from multiform.config.source import KeyPath, Position
 from multiform.config.yaml import read_text
-from multiform.errors import ConfigError, nearest, shorten
+from multiform.errors import ConfigError, MultiformError, nearest, shorten
 from multiform.evaluation.evaluator import evaluate
 from multiform.evaluation.options import RunOptions
+from multiform.formats.variation import split_outside
+from multiform.models import models
 from multiform.results import Results
 
 #: The keys of the file that are not arguments of `evaluate`.
@@ -56,6 +60,32 @@ class Sweep:
     tasks: Sequence[str]
     shots: Sequence[int | None]
     options: Mapping[str, Any]
+    positions: Mapping[KeyPath, Position] = field(default_factory=dict)
+
+    def check(self, only: int | None = None) -> None:
+        """Refuse values, models and tasks that cannot be, before anything is loaded."""
+        for index in range(len(self.models)) if only is None else [only]:
+            options = next(self.runs(index)).options
+            try:
+                options.check()
+                options.settings  # noqa: B018  (reads the arguments of the model and of generation)
+                models.get(options.model)
+            except MultiformError as error:
+                raise error.moved(self._place(index, error.where)) from error
+            manager = TaskManager(options.include_path, design=options.design)
+            try:
+                manager.nodes(self.tasks)
+            except MultiformError as error:
+                raise error.at(self._place(index, "tasks")) from error
+
+    def _place(self, index: int, where: str | None) -> str:
+        """The line of the file with what an error names, an option of one model or of all."""
+        key = (where or "").removeprefix("--")
+        for place in (("models", index, key), (key,)):
+            if place in self.positions:
+                return str(self.positions[place]) if key == "tasks" else f"{self.positions[place]}: {key}"
+        line = self.positions.get(("models", index), self.positions.get(("models",), f"{self.path}:1"))
+        return f"{line}: {where}" if where else str(line)
 
     def runs(self, only: int | None = None, **options: Any) -> Iterator[SweepRun]:
         """The runs, those of one model after the other; with `only`, those of the model at that place.
@@ -91,43 +121,68 @@ def read_sweep(path: Path) -> Sweep:
     options = {key: value for key, value in data.items() if key not in _AXES}
     for key in options:
         _check_key(key, (*_DEFAULTS, *_AXES), at(key))
-    for key in ("models", "tasks", "num_fewshot"):
-        if data.get(key, [None] if key == "num_fewshot" else []) in ([], None, ""):
-            raise ConfigError(f"the sweep names no {key}", where=f"{path}:1", hint=f"add {key}: with a list")
-    entries = _list(data["models"])
-    models = [_model(entry, at("models", index)) for index, entry in enumerate(entries)]
-    labels = [model.label for model in models]
-    for index, label in enumerate(labels):
-        if label in labels[:index]:
-            raise ConfigError(f"two models are called '{label}'", where=at("models", index), hint="give one a label:")
+    for key in _AXES:
+        is_needed = key in ("models", "tasks")
+        if (key in data or is_needed) and data.get(key) in ([], {}, None, ""):
+            hint = f"add {key}: with a list" if is_needed else "give it a list, or leave it out"
+            raise ConfigError(f"the sweep names no {key}", where=at(key), hint=hint)
+    tasks, formats = (_texts(data.get(key, []), at(key)) for key in ("tasks", "formats"))
     shots = _list(data.get("num_fewshot", [None]))
     for number in shots:
         if number is not None and (type(number) is not int or number < 0):
             what = f"expected whole numbers of 0 or more, got {shorten(number)}"
             raise ConfigError(what, where=at("num_fewshot"), hint="write e.g. num_fewshot: [0, 5]")
+    for key, values in {"tasks": tasks, "formats": formats, "num_fewshot": shots}.items():
+        if doubled := [value for index, value in enumerate(values) if value in values[:index]]:
+            what = f"{key} has {shorten(doubled[0])} twice"
+            raise ConfigError(what, where=at(key), hint="leave one of them out")
     return Sweep(
         path=path,
-        models=models,
-        tasks=_forms(_texts(data["tasks"], at("tasks")), _texts(data.get("formats", []), at("formats"))),
+        models=_models([(entry, at("models", index)) for index, entry in enumerate(_list(data["models"]))]),
+        tasks=_forms(tasks, formats),
         shots=shots,
         options=options,
+        positions=parsed.positions,
     )
+
+
+def _models(entries: Sequence[tuple[Any, str]]) -> list[SweepModel]:
+    """The models of the entries, each with its place in the file; all differ, in their labels and otherwise."""
+    swept: list[SweepModel] = []
+    for entry, where in entries:
+        model = _model(entry, where)
+        if model.label in [other.label for other in swept]:
+            raise ConfigError(f"two models are called '{model.label}'", where=where, hint="give one a label:")
+        for other in swept:
+            if other.arguments == model.arguments:
+                what = f"the models '{other.label}' and '{model.label}' are the same"
+                raise ConfigError(what, where=where, hint="leave one of them out")
+        swept.append(model)
+    return swept
 
 
 def _model(entry: Any, where: str) -> SweepModel:
     """A model by its name, or by the arguments of `evaluate` that are its own."""
     if isinstance(entry, str):
         return SweepModel(label=entry, arguments={"model": entry})
-    if not isinstance(entry, dict):
+    if not isinstance(entry, dict) or not entry:
         hint = "write a name, or a mapping with model: and model_args:"
         raise ConfigError(f"expected a model, got {shorten(entry)}", where=where, hint=hint)
-    arguments = {key: value for key, value in entry.items() if key != "label"}
-    for key in arguments:
+    for key in entry:
         _check_key(key, (*_DEFAULTS, "label"), where, allowed=("model", "model_args"))
+    arguments = {key: value for key, value in entry.items() if key != "label"}
+    if not arguments.get("model_args"):
+        arguments.pop("model_args", None)
     arguments.setdefault("model", "hf" if "model_args" in arguments else _DEFAULTS["model"])
-    named = arguments.get("model_args")
+    label, named = entry.get("label"), arguments.get("model_args")
+    if label is not None and (isinstance(label, bool) or not isinstance(label, str | int | float) or label == ""):
+        raise ConfigError(f"expected a name, got {shorten(label)}", where=where, hint="write e.g. label: base")
+    if not isinstance(arguments["model"], str):
+        what = f"expected the name of a model, got {shorten(arguments['model'])}"
+        raise ConfigError(what, where=where, hint="write e.g. model: hf")
     pretrained = named.get("pretrained") or named.get("model") if isinstance(named, dict) else named
-    return SweepModel(label=str(entry.get("label") or pretrained or arguments["model"]), arguments=arguments)
+    chosen = next(name for name in (label, pretrained, arguments["model"]) if name not in (None, ""))
+    return SweepModel(label=str(chosen), arguments=arguments)
 
 
 def _check_key(key: Any, known: Sequence[str], where: str, *, allowed: Sequence[str] = ()) -> None:
@@ -152,7 +207,7 @@ def _texts(value: Any, where: str) -> list[str]:
     for text in texts:
         if not isinstance(text, str) or not text:
             raise ConfigError(f"expected names, got {shorten(text)}", where=where, hint="write a list of names")
-    return texts
+    return [name for text in texts for name in split_outside(text, ",")]
 
 
 def _list(value: Any) -> list[Any]:

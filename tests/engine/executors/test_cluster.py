@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import socket
 import subprocess
 import sys
+import threading
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from multiform.engine.executors.cluster import ClusterOptions, parse_resources
+from multiform.engine.executors.cluster import ClusterOptions, check_address, parse_resources
 from multiform.errors import UsageError
 from multiform.evaluation.evaluator import evaluate
 
@@ -50,6 +54,28 @@ def test_custom_resources_keep_their_name() -> None:
     assert parse_resources({"TPU": 4, "cpu": 1}) == {"TPU": 4.0, "CPU": 1.0}
 
 
+def test_a_numbered_device_is_refused_as_workers_count_their_own_gpus() -> None:
+    with pytest.raises(UsageError, match=r"--device: Ray gives each worker GPUs .* 'device=cuda:1' cannot be meant"):
+        ClusterOptions().check_model("hf", {"device": "cuda:1"})
+    ClusterOptions().check_model("hf", {"device": "cuda"})
+
+
+@pytest.mark.parametrize(
+    ("model", "arguments", "is_warned"),
+    [
+        ("hf", {}, True),
+        ("hf", {"parallelize": True}, False),
+        ("hf", {"device_map": "auto"}, False),
+        ("mine", {}, False),
+    ],
+)
+def test_a_model_that_would_use_one_of_several_gpus_is_said(
+    model: str, arguments: dict[str, Any], is_warned: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    ClusterOptions(resources={"GPU": 2.0}).check_model(model, arguments)
+    assert ("each worker gets gpu=2, and model 'hf' uses one of them" in caplog.text) is is_warned
+
+
 @pytest.mark.skipif(find_spec("ray") is None, reason="Ray is asked for first")
 @pytest.mark.parametrize(
     ("address", "message"),
@@ -63,6 +89,41 @@ def test_a_wrong_address_is_one_message(address: str, message: str) -> None:
     with pytest.raises(UsageError, match=message) as caught:
         evaluate(model="dummy", tasks="quiz@mcqa", limit=2, executor="ray", ray_address=address)
     assert caught.value.where == "--ray_address"
+
+
+@pytest.fixture
+def listening() -> Iterator[Callable[[bytes], str]]:
+    """The address of a server that answers every connection with these bytes; with none, it says nothing."""
+    servers: list[socket.socket] = []
+
+    def serve(server: socket.socket, answer: bytes) -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = server.accept()
+            servers.append(connection)
+            if answer:
+                connection.recv(1000)
+                connection.sendall(answer)
+
+    def start(answer: bytes) -> str:
+        server = socket.create_server(("127.0.0.1", 0))
+        servers.append(server)
+        threading.Thread(target=serve, args=(server, answer), daemon=True).start()
+        return f"127.0.0.1:{server.getsockname()[1]}"
+
+    yield start
+    for each in servers:
+        each.close()
+
+
+def test_an_address_of_something_else_is_one_message(
+    listening: Callable[[bytes], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("multiform.engine.executors.cluster._PATIENCE", 0.2)
+    check_address(listening(bytes((0, 0, 0, 4, 0, 0, 0, 0, 0))))
+    with pytest.raises(UsageError, match="what listens there is something else, such as its dashboard"):
+        check_address(listening(b"HTTP/1.1 400 Bad Request\r\n\r\n"))
+    with pytest.raises(UsageError, match="timed out"):
+        check_address(listening(b""))
 
 
 @pytest.mark.parametrize("option", [{"workers": 2}, {"resources": "cpu=1"}, {"ray_address": "auto"}])

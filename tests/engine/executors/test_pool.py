@@ -11,6 +11,7 @@ from multiform.engine.executors.pool import Answered, Event, Failed, Finished, P
 from multiform.engine.store import Store
 from multiform.errors import ModelError
 from multiform.models.dummy import DummyModel
+from multiform.models.usage import Usage
 from multiform.requests import FailedRequest, LoglikelihoodRequest, Output, Request, Response
 from multiform.stopping import request_stop, stoppable
 
@@ -36,18 +37,20 @@ class FakePool:
         self._dead = dead
         self._pending: list[Event] = []
         self._workers = 0
+        self._started = False
 
     def start(self) -> None:
-        if not self._workers:
+        if not self._started:
+            self._started = True
             for _ in range(self.size):
                 self._add()
 
     def ask(self, worker: int, unit: Unit) -> None:
         self.asked.append((worker, unit))
         fails = self._fails(unit)
-        self._pending += [Answered(worker, [answer]) for answer in answers(unit, fails)]
+        self._pending += [Answered(worker, [answer], Usage(prefill=1)) for answer in answers(unit, fails)]
         if fails is None:
-            self._pending.append(Finished(worker, computed=len(unit)))
+            self._pending.append(Finished(worker))
             return
         self._pending.append(Failed(worker, "its worker died", dead=self._dead))
         if self._dead:
@@ -59,6 +62,10 @@ class FakePool:
 
     def stop(self) -> None:
         self.stopped = True
+
+    def abandon(self) -> None:
+        self._pending.clear()
+        self._started = False
 
     def _add(self) -> None:
         self._workers += 1
@@ -87,7 +94,7 @@ def test_a_pool_gives_the_answers_of_one_model(size: int) -> None:
     executor = PoolExecutor(FakePool(size))
     assert dict(responses(executor, REQUESTS)) == local()
     assert executor.asked_again == 0
-    assert executor.computed == len(REQUESTS)
+    assert executor.usage == Usage(prefill=len(REQUESTS))
 
 
 def test_units_go_to_whoever_is_free() -> None:
@@ -111,6 +118,7 @@ def test_only_what_a_dead_worker_had_not_answered_is_asked_again() -> None:
     assert len(stream) == len(REQUESTS)
     assert executor.asked_again == fails.failed - 5
     assert sum(len(unit) for _, unit in pool.asked) == len(REQUESTS) + executor.asked_again
+    assert executor.usage == Usage(prefill=len(REQUESTS))  # with what the dead worker had computed
 
 
 @pytest.mark.parametrize("dead", [True, False])
@@ -147,6 +155,40 @@ def test_after_a_stop_nothing_more_is_asked_and_what_is_in_flight_is_stored(tmp_
     assert pool.stopped
     assert 0 < len(came) == sum(len(unit) for _, unit in pool.asked) < len(REQUESTS)
     assert store.known("m", REQUESTS) == came
+
+
+def test_a_run_that_ended_early_leaves_nothing_to_the_next_one() -> None:
+    """As in a sweep, where a run fails and the next one has the same workers."""
+    pool = FakePool(2)
+    executor = PoolExecutor(pool)
+    stream = responses(executor, REQUESTS)
+    next(stream)
+    stream.close()
+    assert dict(executor.run([REQUESTS])) == local()
+    assert {worker for worker, _ in pool.asked} == {1, 2, 3, 4}
+
+
+def test_an_error_of_the_pool_leaves_nothing_to_the_next_run() -> None:
+    failing = True
+    pool = FakePool(2, lambda unit: 0 if failing else None)
+    executor = PoolExecutor(pool)
+    with pytest.raises(ModelError):
+        list(responses(executor, REQUESTS * 10))
+    failing = False
+    assert dict(responses(executor, REQUESTS)) == local()
+
+
+def test_requests_that_a_worker_leaves_without_a_response_are_asked_again() -> None:
+    class Forgetful(FakePool):
+        def ask(self, worker: int, unit: Unit) -> None:
+            first = not self.asked
+            super().ask(worker, unit)
+            if first:
+                self._pending.remove(next(event for event in self._pending if isinstance(event, Answered)))
+
+    executor = PoolExecutor(Forgetful(2))
+    assert dict(responses(executor, REQUESTS)) == local()
+    assert executor.asked_again == 1
 
 
 def test_a_driver_that_died_asks_nothing_twice(tmp_path) -> None:

@@ -16,6 +16,8 @@ import pytest
 
 from multiform.engine.executors import LocalExecutor, responses
 from multiform.engine.executors.cluster import ClusterOptions
+from multiform.engine.executors.pool import PoolExecutor
+from multiform.engine.executors.ray import RayPool
 from multiform.engine.hosts import RayHost
 from multiform.engine.progress import Silent
 from multiform.engine.run import pending_samples
@@ -27,6 +29,7 @@ from multiform.forms import RunSettings
 from multiform.models import register_model
 from multiform.models.dummy import DummyModel
 from multiform.requests import FailedRequest, LLOutput, LoglikelihoodRequest, Request, Response
+from multiform.stopping import request_stop, stoppable
 from tests.engine.conftest import Runs
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'multiform[ray]'")
@@ -39,7 +42,7 @@ pytestmark = [
 
 
 class SlowModel(DummyModel):
-    """Notes what it is asked, takes its time, and dies of one request."""
+    """Notes what it is asked, on each node, takes its time, and dies of one request."""
 
     stored = True
 
@@ -49,8 +52,9 @@ class SlowModel(DummyModel):
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         for position, output in super().loglikelihood(requests):
-            with open(self.asked, "a") as file:
-                print(repr(requests[position]), file=file)
+            for path in (self.asked, f"{self.asked}.{ray.get_runtime_context().get_node_id()}"):
+                with open(path, "a") as file:
+                    print(repr(requests[position]), file=file)
             if self.poison and self.poison in requests[position].context:
                 os._exit(1)
             time.sleep(self.pause)
@@ -118,7 +122,10 @@ def test_two_workers_score_as_one_process_and_compute_hardly_more(tiny_folder: P
         else:
             assert output == expected[request]
     assert executor.asked_again == 0
-    assert executor.computed <= 1.05 * (local.counters.prefill + local.counters.decode)
+    usage = local.usage()
+    assert usage is not None
+    assert executor.usage.computed <= 1.05 * usage.computed
+    assert executor.usage.unshared == usage.unshared
 
 
 def test_a_run_on_ray_gives_the_results_of_a_local_one(tiny_folder: Path) -> None:
@@ -143,25 +150,81 @@ def test_of_three_nodes_one_is_killed_and_only_its_unit_is_asked_again(slow: str
     cluster.add_node(num_cpus=1)
     requests = quiz_requests()
     asked = tmp_path / "asked.txt"
-    host = RayHost(ClusterOptions.of(cluster.address, 3, "cpu=1"))
+    of_doomed = tmp_path / f"asked.txt.{doomed.node_id}"
+    pool = RayPool(ClusterOptions.of(cluster.address, 3, "cpu=1"), slow, {"asked": str(asked), "pause": 0.05}, Silent())
+    executor = PoolExecutor(pool)
     store = Store(tmp_path / "answers.db")
     answers: dict[Request, Any] = {}
+    is_killed = False
     try:
-        model = host.model(slow, {"asked": str(asked)}, Silent(), None)
-        executor = host.executor(model)
+        pool.loaded(3)
         for request, output in responses(executor, requests, identity="m", store=store):
             assert request not in answers
             answers[request] = output
-            if len(answers) == 60:
+            # In the middle of its first unit.
+            if not is_killed and of_doomed.exists() and len(of_doomed.read_text().splitlines()) > 3:
+                is_killed = True
                 cluster.remove_node(doomed, allow_graceful=False)
     finally:
-        host.close()
+        pool.close()
         cluster.shutdown()
+    assert is_killed
     assert answers == dict(responses(LocalExecutor(DummyModel()), requests))
     assert store.known("m", requests) == answers
     times = len(asked.read_text().splitlines())
     assert 0 < executor.asked_again < len(requests) / 3
     assert len(requests) <= times <= len(requests) + executor.asked_again
+
+
+def test_a_node_that_is_killed_changes_no_score_and_costs_few_tokens(
+    slow: str, tiny_folder: Path, tmp_path: Path
+) -> None:
+    from ray.cluster_utils import Cluster
+
+    from multiform.models.hf.model import HFModel
+
+    class SlowHF(HFModel):
+        """Takes its time, and notes on which nodes it responds."""
+
+        def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+            for position, output in super().loglikelihood(requests):
+                with open(tmp_path / ray.get_runtime_context().get_node_id(), "a") as file:
+                    print(position, file=file)
+                time.sleep(0.02)
+                yield position, output
+
+    register_model("slow-hf")(SlowHF)
+    requests = quiz_requests(limit=100)
+    local = HFModel(str(tiny_folder), device="cpu")
+    planned = local.workload(requests)
+    expected: dict[Request, Any] = dict(responses(LocalExecutor(local), requests))
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
+    doomed = cluster.add_node(num_cpus=1)
+    cluster.add_node(num_cpus=1)
+    noted = tmp_path / doomed.node_id
+    arguments = {"pretrained": str(tiny_folder), "device": "cpu"}
+    pool = RayPool(ClusterOptions.of(cluster.address, 3, "cpu=1"), "slow-hf", arguments, Silent())
+    executor = PoolExecutor(pool)
+    answers: dict[Request, Any] = {}
+    is_killed = False
+    try:
+        pool.loaded(3)
+        for request, output in responses(executor, requests):
+            answers[request] = output
+            if not is_killed and noted.exists() and len(noted.read_text().splitlines()) > 20:
+                is_killed = True
+                cluster.remove_node(doomed, allow_graceful=False)
+    finally:
+        pool.close()
+        cluster.shutdown()
+    assert answers.keys() == expected.keys()
+    for request, output in answers.items():
+        assert output.loglikelihood == pytest.approx(expected[request].loglikelihood, abs=1e-4)
+        assert (output.is_greedy, output.tokens) == (expected[request].is_greedy, expected[request].tokens)
+    assert is_killed
+    assert 0 < executor.asked_again < len(requests) / 6
+    assert planned is not None
+    assert executor.usage.computed <= 1.05 * planned.prefill
 
 
 def test_a_request_that_kills_its_worker_is_reported_and_the_others_are_answered(slow: str, tmp_path: Path) -> None:
@@ -212,6 +275,42 @@ def test_a_signal_ends_a_run_on_ray_with_what_is_in_flight_stored(runs: Runs, si
     with sqlite3.connect(runs.folder / "answers.db") as database:
         stored = database.execute("SELECT count(*) FROM answers").fetchone()[0]
     assert 60 <= stored == len(runs.asked()) < 160
+
+
+def test_workers_of_a_stopped_run_answer_the_next_one(slow: str, tmp_path: Path) -> None:
+    """As in a sweep, where too many documents of a run fail, and the next run has the same workers."""
+    requests = quiz_requests()
+    host = RayHost(ClusterOptions.of("local", 2, "cpu=1"))
+    try:
+        executor = host.executor(host.model(slow, {"asked": str(tmp_path / "asked.txt")}, Silent(), None))
+        with stoppable():
+            stream = responses(executor, requests)
+            answered = dict([next(stream)])
+            request_stop()
+            answered |= dict(stream)
+        again = dict(responses(executor, requests))
+    finally:
+        host.close()
+    assert 0 < len(answered) < len(requests)
+    assert again == dict(responses(LocalExecutor(DummyModel()), requests))
+    assert executor.asked_again == 0
+
+
+def test_workers_are_in_the_folder_of_the_driver_and_as_important_as_it(
+    slow: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Placed(DummyModel):
+        def info(self) -> dict[str, Any]:
+            return {"folder": os.getcwd(), "niceness": os.nice(0)}
+
+    register_model("placed")(Placed)
+    monkeypatch.chdir(tmp_path)
+    host = RayHost(ClusterOptions.of("local", 1, "cpu=1"))
+    try:
+        info = host.model("placed", {}, Silent(), None).info()
+    finally:
+        host.close()
+    assert info == {"folder": str(tmp_path), "niceness": os.nice(0)}
 
 
 @pytest.mark.parametrize(

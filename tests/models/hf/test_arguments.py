@@ -149,7 +149,14 @@ def test_what_is_not_needed_is_noted(
 
 @pytest.mark.parametrize(
     "given",
-    [{"backend": "causal"}, {"backend": "default"}, {"load_in_8bit": False}, {"autogptq": False}, {"delta": None}],
+    [
+        {"backend": "causal"},
+        {"backend": "default"},
+        {"load_in_8bit": False},
+        {"autogptq": False},
+        {"delta": None},
+        {"data_parallel_size": 1},
+    ],
 )
 def test_defaults_of_lm_eval_are_taken(given: dict[str, Any], tiny: Callable[..., Path], llama: HFModel) -> None:
     assert HFModel(str(tiny()), **given).identity == llama.identity
@@ -163,6 +170,9 @@ def test_defaults_of_lm_eval_are_taken(given: dict[str, Any], tiny: Callable[...
         ({"quantization_config": {"bits": 4}}, "'quantization_config' is not supported; give load_in_8bit or"),
         ({"autogptq": "weights.safetensors"}, "'autogptq' is not supported; name a folder whose config.json says"),
         ({"mixed_precision_dtype": "bfloat16"}, "is not supported; set dtype"),
+        ({"tensor_parallel_size": 2}, "'tensor_parallel_size' is not supported; give parallelize=True"),
+        ({"pipeline_parallel_size": "2"}, "'pipeline_parallel_size' is not supported; give parallelize=True"),
+        ({"data_parallel_size": 4}, "'data_parallel_size' is not supported; add --executor ray --workers N"),
         ({"logit_cache": True}, "unknown model argument 'logit_cache'; did you mean 'logits_cache'"),
     ],
 )

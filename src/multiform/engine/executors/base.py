@@ -25,6 +25,9 @@ Unit: TypeAlias = Sequence[Request]
 class Executor(Protocol):
     """Has units of work done, in any order and any place."""
 
+    #: Requests that were asked more than once so far, because a worker failed on their unit.
+    asked_again: int
+
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         """Every request of every unit once, with its output as soon as that is known, or how it failed.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import socket
@@ -13,10 +14,14 @@ from typing import Any
 from multiform.arguments import parse_arguments
 from multiform.errors import UsageError, shorten
 
+logger = logging.getLogger("multiform")
+
 #: Where a model is asked: in this process, or on the workers of a Ray cluster.
 EXECUTORS = ("local", "ray")
 #: What Ray calls the resources that it knows by itself.
 _NAMES = {"cpu": "CPU", "gpu": "GPU", "memory": "memory"}
+#: Models that transformers loads, on one device unless their arguments say otherwise.
+_TRANSFORMERS = ("hf", "hf-auto", "huggingface", "hf-multimodal", "bundled")
 _BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 #: Seconds to wait for the answer of an address.
 _PATIENCE = 5.0
@@ -50,6 +55,24 @@ class ClusterOptions:
             raise UsageError(what, where="--ray_address", hint="ray status says the address")
         return cls(address=address, workers=workers, resources=parse_resources(resources))
 
+    def check_model(self, name: str, arguments: Mapping[str, Any]) -> None:
+        """Refuse arguments of a model that say what is up to Ray; warn where a worker would use one GPU of several.
+
+        Only of models of transformers is it known how they use GPUs.
+        """
+        device = str(arguments.get("device") or "")
+        if re.fullmatch(r"cuda:\d+", device):
+            what = f"Ray gives each worker GPUs of its own, whose numbers begin at 0: 'device={device}' cannot be meant"
+            raise UsageError(what, where="--device", hint="give device=cuda or leave it out, and --resources gpu=1")
+        gpus = self.resources.get("GPU", 0)
+        if gpus > 1 and name in _TRANSFORMERS and not any(arguments.get(key) for key in ("parallelize", "device_map")):
+            logger.warning(
+                "--resources: each worker gets gpu=%g, and model '%s' uses one of them; "
+                "add parallelize=True to --model_args, or give gpu=1",
+                gpus,
+                name,
+            )
+
     def fitted(self, nodes: Sequence[Mapping[str, float]]) -> ClusterOptions:
         """The workers and resources that these nodes can hold; an error where they cannot.
 
@@ -60,7 +83,7 @@ class ClusterOptions:
         resources = self.resources or ({"CPU": 1.0, "GPU": 1.0} if has_gpus else {"CPU": 1.0})
         room = sum(min(int(node.get(name, 0) // amount) for name, amount in resources.items()) for node in nodes)
         wanted = ", ".join(f"{name.lower()}={_shown(amount)}" for name, amount in resources.items())
-        there = "; ".join(_described(node) for node in nodes[:5]) + (" ..." if len(nodes) > 5 else "")
+        there = "; ".join(described(node) for node in nodes[:5]) + (" ..." if len(nodes) > 5 else "")
         if not room:
             what = f"a worker with {wanted} fits on no node of the cluster, which has {there}"
             raise UsageError(what, where="--resources", hint="ask for less, or add a node that has as much")
@@ -89,12 +112,24 @@ def parse_resources(resources: str | Mapping[str, Any] | None) -> dict[str, floa
 
 
 def check_address(address: str) -> None:
-    """Refuse an address at which nothing listens; Ray itself waits for minutes, and then ends the process."""
+    """Refuse an address at which no Ray listens; Ray itself waits for minutes, and then ends the process."""
     host, _, port = address.rpartition(":")
     try:
-        socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
+        with socket.create_connection((host, int(port)), timeout=_PATIENCE) as connection:
+            is_grpc = bool(os.environ.get("RAY_USE_TLS")) or _speaks_grpc(connection)
     except (OSError, OverflowError) as error:
         raise no_cluster(address, str(error)) from error
+    if not is_grpc:
+        raise no_cluster(address, "what listens there is something else, such as its dashboard")
+
+
+def _speaks_grpc(connection: socket.socket) -> bool:
+    """Whether the other side answers the greeting of HTTP/2, as a gRPC server does, with a frame of settings."""
+    connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))
+    answer = b""
+    while len(answer) < 4 and (more := connection.recv(64)):
+        answer += more
+    return answer[3:4] == b"\x04"
 
 
 def no_cluster(address: str, why: str) -> UsageError:
@@ -103,7 +138,7 @@ def no_cluster(address: str, why: str) -> UsageError:
     return UsageError(f"no Ray cluster at '{address}': {why}", where="--ray_address", hint=hint)
 
 
-def _described(node: Mapping[str, float]) -> str:
+def described(node: Mapping[str, float]) -> str:
     """The resources of a node in words, without what Ray adds for itself."""
     own = {name: value for name, value in node.items() if ":" not in name and name != "object_store_memory"}
     return ", ".join(f"{name.lower()}={_shown(value)}" for name, value in sorted(own.items())) or "nothing"

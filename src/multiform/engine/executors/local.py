@@ -15,6 +15,8 @@ from multiform.stopping import stop_requested
 class LocalExecutor:
     """Asks the model one unit after the other."""
 
+    asked_again = 0
+
     def __init__(self, model: Model) -> None:
         self.model = model
 

@@ -15,6 +15,7 @@ from typing import Protocol, TypeAlias
 from multiform.engine.executors.base import Unit
 from multiform.engine.executors.subtrees import halves, subtrees
 from multiform.errors import ModelError
+from multiform.models.usage import Usage
 from multiform.requests import FailedRequest, Output, Request, Response
 from multiform.stopping import stop_requested
 
@@ -35,18 +36,18 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """Responses of a worker, by the positions of the requests in its unit."""
+    """Responses of a worker, by the positions of the requests in its unit, and what it computed for them."""
 
     worker: int
     responses: Sequence[Response[Output | FailedRequest]]
+    usage: Usage = field(default_factory=Usage)
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A worker is done with its unit, for which it has computed so many tokens; it is free."""
+    """A worker is done with its unit; it is free."""
 
     worker: int
-    computed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,10 @@ class Pool(Protocol):
         """What has happened since the last time; waits a moment for something to happen."""
 
     def stop(self) -> None:
-        """Have workers begin nothing new; they finish what is in flight."""
+        """Have workers begin nothing new; they finish what is in flight, and answer the units of later runs."""
+
+    def abandon(self) -> None:
+        """Give all workers up, with what they compute; `start` starts others."""
 
 
 @dataclass(slots=True)
@@ -103,15 +107,23 @@ class PoolExecutor:
         self.pool = pool
         #: What begins a run: by default, it starts the workers.
         self.start: Callable[[], object] = pool.start
-        #: Tokens that the workers computed for units which they finished, as far as their model counts them.
-        self.computed = 0
-        #: Requests that were asked more than once, because a worker failed on their unit.
+        #: What the workers have computed, as far as they could say it and their model counts tokens.
+        self.usage = Usage()
         self.asked_again = 0
         self._free: list[int] = []
 
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
-        self.start()
-        waiting = deque(_Task(part.requests) for part in subtrees(units, self.pool.size))
+        is_complete = False
+        try:
+            self.start()
+            yield from self._responses(deque(_Task(part.requests) for part in subtrees(units, self.pool.size)))
+            is_complete = True
+        finally:
+            if not is_complete:  # nobody waits for what the workers compute: the next run needs others
+                self._free.clear()
+                self.pool.abandon()
+
+    def _responses(self, waiting: deque[_Task]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         busy: dict[int, _Task] = {}
         failures = 0
         stopped = False
@@ -129,16 +141,18 @@ class PoolExecutor:
                 match event:
                     case Ready(worker):
                         self._free.append(worker)
-                    case Answered(worker, responses):
+                    case Answered(worker, responses, usage):
                         failures = 0
+                        self.usage += usage
                         task = busy[worker]
                         for position, output in responses:
                             task.answered.add(position)
                             yield task.requests[position], output
-                    case Finished(worker, computed):
-                        del busy[worker]
-                        self.computed += computed
+                    case Finished(worker):
+                        task = busy.pop(worker)
                         self._free.append(worker)
+                        if task.missing and not stopped:
+                            yield from self._again(task, "its worker left requests without a response", waiting)
                     case Failed(worker, reason, dead):
                         failures += 1
                         task = busy.pop(worker)

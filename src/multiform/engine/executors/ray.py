@@ -11,13 +11,13 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, TypeAlias
 
 from multiform.engine.executors.base import Unit
-from multiform.engine.executors.cluster import ClusterOptions, check_address, no_cluster
+from multiform.engine.executors.cluster import ClusterOptions, check_address, described, no_cluster
 from multiform.engine.executors.local import LocalExecutor
 from multiform.engine.executors.pool import Answered, Event, Failed, Finished, Ready
 from multiform.engine.executors.remote_model import LoadedModel
@@ -25,16 +25,16 @@ from multiform.engine.lazy_model import Facts
 from multiform.engine.progress import Progress
 from multiform.engine.setup import create_model
 from multiform.errors import ModelError, MultiformError, UsageError, reason
-from multiform.inference.counters import Counters
 from multiform.models import Model, models
 from multiform.models.registry import ModelEntry
+from multiform.models.usage import Usage
 from multiform.requests import FailedRequest, Output, Request, Response
-from multiform.stopping import request_stop
+from multiform.stopping import request_stop, stoppable
 
 logger = logging.getLogger("multiform")
 
-#: Seconds in which a worker gathers responses before it sends them: what a dead one loses at most. With many workers
-#: it is longer, so that the driver gets at most so many messages a second.
+#: Seconds in which a worker gathers responses before it sends them. With many workers it is longer, so that the driver
+#: gets at most so many messages a second.
 _PAUSE = 0.2
 _MESSAGES_PER_SECOND = 200
 #: How often a worker may die while it loads the model before its place stays empty.
@@ -43,32 +43,45 @@ _LOAD_ATTEMPTS = 3
 _LONG = 30.0
 
 
+_Batch: TypeAlias = list[Response[Output | FailedRequest]]
+
+
 class Worker:
     """The code of a worker: loads the model, and answers units."""
 
     model: Model
 
-    def load(self, name: str, entry: ModelEntry, arguments: Mapping[str, Any]) -> LoadedModel:
-        """Load the model."""
-        self._messages = _Messages()
-        models.register(name)(entry)  # the driver's own code may have registered it
-        self.model = create_model(name, arguments)
-        model = self.model
-        return LoadedModel(facts=Facts.of(model), media=model.media, stored=model.stored, version=_version())
+    def __init__(self) -> None:
+        self._turns = _Turns()
 
-    def ask(
-        self, unit: Unit, pause: float
-    ) -> Iterator[tuple[list[Response[Output | FailedRequest]], list[tuple[int, str]], int]]:
-        """Responses to a unit, what was logged, and how many tokens were computed; gathered for `pause` seconds."""
+    def load(self, name: str, entry: ModelEntry, arguments: Mapping[str, Any], folder: str) -> LoadedModel:
+        """Load the model; relative paths in its arguments are those of the driver, which is in `folder`."""
+        self._messages = _Messages()
+        with suppress(OSError):  # a node may not have that folder
+            os.chdir(folder)
+        models.register(name)(entry)  # the driver's own code may have registered it
+        model = self.model = create_model(name, arguments)
+        return LoadedModel(
+            facts=Facts.of(model),
+            media=model.media,
+            stored=model.stored,
+            counts_tokens=model.usage() is not None,
+            version=_version(),
+        )
+
+    def ask(self, unit: Unit, pause: float, run: int) -> Iterator[tuple[_Batch, list[tuple[int, str]], Usage]]:
+        """Responses to a unit of a run, what was logged, and what was computed; gathered for `pause` seconds."""
         positions = {request: position for position, request in enumerate(unit)}
-        computed, sent = self._computed(), time.monotonic()
-        batch: list[Response[Output | FailedRequest]] = []
-        for request, output in LocalExecutor(self.model).run([unit]):
-            batch.append((positions[request], output))
-            if time.monotonic() - sent >= pause:
-                yield batch, self._messages.taken(), 0
-                batch, sent = [], time.monotonic()
-        yield batch, self._messages.taken(), self._computed() - computed
+        before, sent = self._usage(), time.monotonic()
+        batch: _Batch = []
+        with self._turns.of(run):
+            for request, output in LocalExecutor(self.model).run([unit]):
+                batch.append((positions[request], output))
+                if time.monotonic() - sent >= pause:
+                    usage = self._usage()
+                    yield batch, self._messages.taken(), usage.since(before)
+                    batch, before, sent = [], usage, time.monotonic()
+        yield batch, self._messages.taken(), self._usage().since(before)
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         return self.model.plan(requests)
@@ -76,13 +89,43 @@ class Worker:
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool) -> str:
         return self.model.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
 
-    def stop(self) -> None:
-        """Finish what is in flight, and begin nothing new."""
-        request_stop()
+    def stop(self, run: int) -> None:
+        """Finish what is in flight, and begin nothing new of this run."""
+        self._turns.stop(run)
 
-    def _computed(self) -> int:
-        counters = getattr(self.model, "counters", None)
-        return counters.prefill + counters.decode if isinstance(counters, Counters) else 0
+    def _usage(self) -> Usage:
+        return self.model.usage() or Usage()
+
+
+class _Turns:
+    """Which run a worker is answering, so that a stop ends that run and no later one.
+
+    A stop comes by another thread: before, while or after a unit of its run is being answered.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._current = self._stopped = -1
+
+    def stop(self, run: int) -> None:
+        with self._lock:
+            self._stopped = max(self._stopped, run)
+            if self._current == run:
+                request_stop()
+
+    @contextmanager
+    def of(self, run: int) -> Iterator[None]:
+        """A block in which units of a run are answered; `stop_requested()` says whether that run was stopped."""
+        with stoppable():
+            with self._lock:
+                self._current = run
+                if run <= self._stopped:
+                    request_stop()
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._current = -1
 
 
 class _Messages(logging.Handler):
@@ -110,7 +153,7 @@ class RayPool:
         self._errors = import_module("ray.exceptions")
         self.options = options
         self.size = options.workers or 1
-        self._model = (name, models.get(name), dict(arguments))
+        self._model = (name, models.get(name), dict(arguments), os.getcwd())
         self._progress = progress
         self._first: LoadedModel | None = None
         self._connected = self._started = False
@@ -120,8 +163,8 @@ class RayPool:
         self._streams: dict[Any, int] = {}
         #: How often each worker has failed one unit after the other, or has died while it was loading.
         self._failures: dict[int, int] = {}
-        #: The tokens that each worker has computed for its unit so far.
-        self._computed: dict[int, int] = {}
+        #: How often a run was stopped: workers tell by it which units they are still to answer.
+        self._run = 0
         self._logged: set[tuple[int, str]] = set()
         #: Events that came while `loaded` waited for the first worker.
         self._early: list[Event] = []
@@ -130,7 +173,8 @@ class RayPool:
     def start(self) -> None:
         if self._started:
             return
-        self._connect()
+        if not self._connected:
+            self._connect()
         nodes = [node["Resources"] for node in self._ray.nodes() if node["Alive"]]
         self.options = self.options.fitted(nodes)
         self.size = self.options.workers or 1
@@ -143,7 +187,7 @@ class RayPool:
 
     def ask(self, worker: int, unit: Unit) -> None:
         pause = max(_PAUSE, self.size / _MESSAGES_PER_SECOND)
-        stream = self._actors[worker].ask.options(num_returns="streaming").remote(unit, pause)
+        stream = self._actors[worker].ask.options(num_returns="streaming").remote(unit, pause, self._run)
         self._streams[stream] = worker
 
     def events(self) -> Sequence[Event]:
@@ -162,7 +206,8 @@ class RayPool:
 
     def stop(self) -> None:
         for actor in self._actors.values():
-            actor.stop.remote()
+            actor.stop.remote(self._run)
+        self._run += 1
 
     def loaded(self, workers: int = 1) -> LoadedModel:
         """The model, once so many workers have loaded it."""
@@ -182,14 +227,18 @@ class RayPool:
         except self._errors.RayError as error:
             raise ModelError(f"a worker died: {reason(error)}", hint="run the same command again") from error
 
-    def close(self) -> None:
-        """End the workers, and the cluster where it was started for them."""
+    def abandon(self) -> None:
         for actor in self._actors.values():
             self._ray.kill(actor)
-        self._actors, self._loading, self._streams = {}, {}, {}
+        self._actors, self._loading, self._streams, self._early = {}, {}, {}, []
+        self._started = False
+
+    def close(self) -> None:
+        """End the workers, and the cluster where it was started for them."""
+        self.abandon()
         if self._connected:
             self._ray.shutdown()
-        self._connected = self._started = False
+        self._connected = False
 
     def _connect(self) -> None:
         """Connect to the cluster, or start one on this machine; one that the program has started is used."""
@@ -201,15 +250,20 @@ class RayPool:
                 raise UsageError(what, where="--ray_address", hint="leave it out, or call ray.shutdown() before")
             return
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        # Ray gives the workers of a cluster a low priority: beside other processes they would get hardly any time.
+        os.environ.setdefault("RAY_worker_niceness", "0")
         if ":" in address:
             check_address(address)
         settings = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
         if address == "local":
             settings["include_dashboard"] = False
         try:
-            with _signals_kept():
+            with _signals_kept(), _quiet():
                 self._ray.init(address, **settings)
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        except Exception as error:  # a node that does not start in time is a bare Exception
+            if address == "local":
+                hint = "run the same command again when the machine is less busy, or with --ray_address"
+                raise ModelError(f"Ray does not start on this machine: {reason(error)}", hint=hint) from error
             raise no_cluster(address, reason(error)) from error
         self._connected = True
 
@@ -277,11 +331,11 @@ class RayPool:
         """A worker has sent responses, is done with its unit, or has failed on it."""
         worker = self._streams[stream]
         try:
-            responses, messages, computed = self._ray.get(next(stream))
+            responses, messages, usage = self._ray.get(next(stream))
         except StopIteration:
             del self._streams[stream]
             self._failures[worker] = 0
-            return [Finished(worker, self._computed.pop(worker, 0))]
+            return [Finished(worker)]
         except self._errors.RayTaskError as error:
             del self._streams[stream]
             cause = _cause(error)
@@ -300,8 +354,7 @@ class RayPool:
             if line not in self._logged:
                 self._logged.add(line)
                 logger.log(line[0], "%s", line[1])
-        self._computed[worker] = self._computed.get(worker, 0) + computed
-        return [Answered(worker, responses)] if responses else []
+        return [Answered(worker, responses, usage)] if responses or usage.computed else []
 
     def _replace(self, worker: int) -> None:
         self._drop(worker)
@@ -318,8 +371,7 @@ class RayPool:
             self._waiting_since = time.monotonic()
         elif time.monotonic() - self._waiting_since > _LONG:
             self._waiting_since = time.monotonic()
-            free = ", ".join(f"{name.lower()}={amount:g}" for name, amount in self._ray.available_resources().items())
-            logger.warning("no worker is ready; free on the cluster: %s", free or "nothing")
+            logger.warning("no worker is ready; free on the cluster: %s", described(self._ray.available_resources()))
 
 
 @contextmanager
@@ -332,6 +384,18 @@ def _signals_kept() -> Iterator[None]:
     finally:
         for number, handler in handlers.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep what Ray says while it starts out of the log of the run."""
+    log = logging.getLogger("ray")
+    level = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(level)
 
 
 def _cause(error: Any) -> MultiformError:

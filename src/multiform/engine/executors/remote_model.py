@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -11,6 +12,7 @@ from multiform.engine.executors.pool import Pool, PoolExecutor
 from multiform.engine.lazy_model import Facts
 from multiform.media import Kind
 from multiform.models import Model
+from multiform.models.usage import Usage
 from multiform.requests import (
     Completion,
     FailedRequest,
@@ -30,6 +32,7 @@ class LoadedModel:
     facts: Facts
     media: frozenset[Kind]
     stored: bool
+    counts_tokens: bool
     version: str
 
 
@@ -49,12 +52,15 @@ class RemoteModel(Model):
     handles_stop = True
 
     def __init__(self, pool: ModelPool, executor: PoolExecutor) -> None:
+        started = time.monotonic()
         loaded = pool.loaded()
+        self.loading_seconds = time.monotonic() - started
         self.facts = loaded.facts
         self.identity = self.facts.identity
         self.name = self.facts.name
         self.media = loaded.media
         self.stored = loaded.stored  # type: ignore[misc]
+        self._counts_tokens = loaded.counts_tokens
         self._pool = pool
         self._executor = executor
 
@@ -79,6 +85,9 @@ class RemoteModel(Model):
     def plan(self, requests: Sequence[Request]) -> str | None:
         planned: str | None = self._pool.call("plan", requests)
         return planned
+
+    def usage(self) -> Usage | None:
+        return self._executor.usage if self._counts_tokens else None
 
     def info(self) -> dict[str, Any]:
         return self.facts.info

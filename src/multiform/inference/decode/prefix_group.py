@@ -73,16 +73,18 @@ class PrefixGroup:
         """
         rows, heads, _, size = query.shape
         keys, values = self.own[layer]
+        # The layers of a model on several GPUs are on different devices.
+        positions, mask = self.positions.to(query.device), self.mask.to(query.device)
         row_numbers = torch.arange(rows, device=query.device)
-        keys[row_numbers, :, self.positions] = key[:, :, 0]
-        values[row_numbers, :, self.positions] = value[:, :, 0]
+        keys[row_numbers, :, positions] = key[:, :, 0]
+        values[row_numbers, :, positions] = value[:, :, 0]
         # Queries that share a head of keys are rows of one matrix.
         kv_heads = key.shape[1]
         scaled = query.reshape(rows, kv_heads, heads // kv_heads, size) * scale
-        width = self.mask.shape[1]
-        scores = torch.matmul(scaled, keys[:rows, :, :width].transpose(-1, -2)) + self.mask[:, None, None]
+        width = mask.shape[1]
+        scores = torch.matmul(scaled, keys[:rows, :, :width].transpose(-1, -2)) + mask[:, None, None]
         if window is not None:
-            scores = scores.masked_fill(self._is_before(window, 0, width)[:, None, None], float("-inf"))
+            scores = scores.masked_fill(_is_before(window, positions, 0, width)[:, None, None], float("-inf"))
         if not self.prefix:
             return torch.matmul(scores.softmax(-1), values[:rows, :, :width]).reshape(rows, heads, 1, size)
         shared_keys, shared_values = (part[0, :, : self.prefix] for part in self.shared.layers[layer])
@@ -92,7 +94,7 @@ class PrefixGroup:
         )
         prefix_scores = prefix_scores.transpose(0, 1)
         if window is not None:
-            hidden = self._is_before(window, -self.prefix, 0)[:, None, None]
+            hidden = _is_before(window, positions, -self.prefix, 0)[:, None, None]
             prefix_scores = prefix_scores.masked_fill(hidden, float("-inf"))
         weights = torch.cat([prefix_scores, scores], -1).softmax(-1)
         prefix_weights, own_weights = weights[..., : self.prefix], weights[..., self.prefix :]
@@ -103,14 +105,6 @@ class PrefixGroup:
             .transpose(0, 1)
         )
         return output.reshape(rows, heads, 1, size)
-
-    def _is_before(self, window: int, start: int, stop: int) -> Tensor:
-        """Whether positions (sequence, position) are before the window of each sequence's new token.
-
-        Positions count from the end of the prefix; its own are negative.
-        """
-        positions = torch.arange(start, stop, device=self.positions.device)
-        return positions <= self.positions[:, None] - window
 
     def _allocate(self, rows: int, positions: int, like: Sequence[tuple[Tensor, Tensor]]) -> None:
         if not self.own:
@@ -123,3 +117,11 @@ class PrefixGroup:
             for layer, (keys, values) in enumerate(self.own):  # layer by layer: only one is in memory twice
                 padding = (0, 0, 0, more_positions, 0, 0, 0, more_rows)
                 self.own[layer] = pad(keys, padding), pad(values, padding)
+
+
+def _is_before(window: int, new: Tensor, start: int, stop: int) -> Tensor:
+    """Whether positions (sequence, position) are before the window of each sequence's new token, which is at `new`.
+
+    Positions count from the end of the prefix; its own are negative.
+    """
+    return torch.arange(start, stop, device=new.device) <= new[:, None] - window

@@ -11,6 +11,13 @@ BACKENDS = ("default", "causal", "seq2seq")
 #: Arguments of lm-eval's `hf` model for loaders of quantized checkpoints, which transformers loads as all others.
 _LOADERS = ("autogptq", "gptqmodel")
 _LOADER_HINT = "name a folder whose config.json says how its weights are quantized"
+
+
+def _is_several(value: object) -> bool:
+    """Whether a number of GPUs or copies asks for more than one."""
+    return value not in (None, 1, "1")
+
+
 #: Other arguments of lm-eval's `hf` model.
 RULES = ArgumentRules(
     without_effect={
@@ -23,6 +30,17 @@ RULES = ArgumentRules(
     refused={
         "mixed_precision_dtype": Refusal(hint="set dtype, the number type of the weights"),
         "tp_plan": Refusal(hint="give parallelize=True or a device_map"),
+        "tensor_parallel_size": Refusal(
+            hint="give parallelize=True, which places the layers on all GPUs, or take --model vllm",
+            when=_is_several,
+        ),
+        "pipeline_parallel_size": Refusal(
+            hint="give parallelize=True, which places the layers on all GPUs", when=_is_several
+        ),
+        "data_parallel_size": Refusal(
+            hint="add --executor ray --workers N --resources gpu=1 for a copy of the model on each of N GPUs",
+            when=_is_several,
+        ),
         "delta": Refusal(hint="add the delta to the weights, save them, and name that folder"),
         "quantization_config": Refusal(
             hint="give load_in_8bit or load_in_4bit, or name a checkpoint that was saved quantized"
