@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -315,3 +316,126 @@ def test_scores_between_wrong_and_right_are_shown_as_numbers(
     page = open_page(write_report([graded], tmp_path / "report.html").as_uri())
     page.keyboard.press("j")
     assert page.locator(".detail .tag").first.inner_text() == "acc 0.250"
+
+
+def shown(locator: Any) -> str:
+    return str(locator.inner_text())
+
+
+@pytest.fixture(scope="module")
+def two_runs(results: Results, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Results]:
+    """The report on two runs whose names differ by their dates and numbers alone, and the second of them."""
+    settings: dict[str, Any] = {"num_fewshot": 2, "limit": 60, "progress": False, "use_cache": False}
+    other = evaluate(model="dummy", model_args={"seed": 1}, tasks="quiz@mcqa+generate", **settings)
+    path = tmp_path_factory.mktemp("two") / "report.html"
+    return write_report([results, other], path).as_uri(), other
+
+
+def test_runs_with_long_names_are_numbered_and_the_page_says_which_they_are(
+    open_page: Callable[..., Any], two_runs: tuple[str, Results]
+) -> None:
+    page = open_page(two_runs[0])
+    about = page.locator(".about li").all_inner_texts()
+    assert [line.split(" · ")[0] for line in about] == ["run 1 dummy", "run 2 dummy seed=1"]
+    names = page.locator("#scores svg").first.locator("text[text-anchor=end]").all_text_contents()
+    assert names[:2] == ["mcqa · run 1mcqa · run 1", "mcqa · run 2mcqa · run 2"]  # each with its tooltip
+    assert not any("…" in text for text in page.locator("#differences svg text").all_text_contents())
+    assert "Right in all runs" in shown(page.locator("#differences"))
+
+
+def test_documents_that_changed_between_runs_can_be_filtered(
+    open_page: Callable[..., Any], results: Results, two_runs: tuple[str, Results]
+) -> None:
+    url, other = two_runs
+    changed = {doc for name in ("quiz@mcqa", "quiz@generate") for doc in wrong(results, name) ^ wrong(other, name)}
+    page = open_page(url)
+    page.get_by_role("button", name="differs between runs").click()
+    expect_shown(page, len(changed))
+
+
+def test_forms_of_two_runs_are_not_taken_for_different_forms(
+    open_page: Callable[..., Any], results: Results, tmp_path: Path
+) -> None:
+    """A document that one run got right and the other wrong does not differ between the forms of either."""
+    form = results.forms[0]
+    flipped = [replace(s, values={**s.values, "acc": 1 - s.values["acc"]}) for s in form.samples]
+    runs = [
+        replace(results, forms=[form], comparisons=[]),
+        replace(results, forms=[replace(form, samples=flipped)], comparisons=[]),
+    ]
+    page = open_page(write_report(runs, tmp_path / "report.html").as_uri())
+    assert page.get_by_role("button", name="differs between forms").count() == 0
+    page.get_by_role("button", name="differs between runs").click()
+    expect_shown(page, 60)
+
+
+def test_a_score_of_which_less_is_better_is_neither_right_nor_wrong(
+    open_page: Callable[..., Any], results: Results, tmp_path: Path
+) -> None:
+    """Such a form has no verdict that could differ from that of others."""
+    first, second = results.forms[0], results.forms[1]
+    wrong_everywhere = [replace(s, values={**s.values, "acc": 0.0}) for s in first.samples]
+    errors = replace(second, higher_is_better={"acc": False})
+    mixed = replace(results, forms=[replace(first, samples=wrong_everywhere), errors], comparisons=[])
+    page = open_page(write_report([mixed], tmp_path / "report.html").as_uri())
+    page.get_by_role("button", name="differs between forms").click()
+    expect_shown(page, 0)
+
+
+def test_prompts_that_were_cut_off_are_said_to_be(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    results = evaluate(model="dummy", tasks="quiz@mcqa", limit=4, progress=False, use_cache=False)
+    (form,) = results.forms
+    cut = [
+        replace(s, outputs=tuple(replace(output, context_truncated=True) for output in s.outputs))
+        if s.doc_id == 2
+        else s
+        for s in form.samples
+    ]
+    page = open_page(write_report([replace(results, forms=[replace(form, samples=cut)])], tmp_path / "r.html").as_uri())
+    page.get_by_role("button", name="truncated").click()
+    _expect(page.locator(".tools [aria-live]")).to_have_text("1 of 4 documents")
+    page.keyboard.press("j")
+    _expect(page.locator(".detail .tag.none").last).to_contain_text("the beginning of the prompt was cut off")
+
+
+def test_the_list_shows_where_documents_differ(open_page: Callable[..., Any], variations: str, url: str) -> None:
+    """And not the instruction that all prompts of the first form begin with."""
+    page = open_page(variations)
+    heads = page.locator(".list .head").all_inner_texts()
+    assert len(set(heads)) == len(heads)
+    assert "Choose the correct answer" not in heads[0]
+
+
+def test_the_marks_of_the_list_are_explained(open_page: Callable[..., Any], url: str) -> None:
+    key = shown(open_page(url).locator(".key"))
+    assert "Marks, from the left: mcqa, cloze, hybrid, generate, cot, bpb" in key
+    assert "? not extracted" in key
+    assert "failed" not in key
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_phone_shows_the_scores_without_scrolling_sideways(
+    open_page: Callable[..., Any], url: str, results: Results, dark: bool
+) -> None:
+    page = open_page(url, width=390, dark=dark)
+    first = page.locator("#scores svg .score").first
+    box = first.bounding_box()
+    assert f"{results['quiz@mcqa']['acc']:.3f}" in str(first.text_content())
+    assert box["x"] + box["width"] <= 390
+    assert page.locator("header.top").bounding_box()["height"] < 90
+
+
+def test_differing_words_of_long_prompts_are_marked(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    """Also where all of their words are too many to be aligned."""
+    rows = [{"question": f"Is {n} even?", "choices": ["yes", "no"], "answer": n % 2} for n in range(4)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    fields = "dataset_path: rows.jsonl\ntest_split: test\ndoc_to_text: question\ndoc_to_choice: choices\n"
+    long = " ".join(f"word{n}" for n in range(4000))
+    (tmp_path / "long.yaml").write_text(f"task: long\n{fields}doc_to_target: answer\ndescription: {long}\n")
+    tasks = f"{tmp_path}/long.yaml@mcqa+generate"
+    results = evaluate(model="dummy", tasks=tasks, num_fewshot=0, progress=False, use_cache=False)
+    link = "#sample=long%2F1&form=0%3Along%40mcqa,0%3Along%40generate"
+    page = open_page(write_report([results], tmp_path / "report.html").as_uri() + link)
+    marked = page.locator(".columns.two > div").nth(1).locator("mark").all_inner_texts()
+    assert any("best answer is" in text for text in marked)
+    assert not any("even?" in text for text in marked)

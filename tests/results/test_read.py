@@ -135,3 +135,20 @@ def test_a_parquet_file_has_the_same_rows(results: Results, tmp_path: Path) -> N
     assert table.num_rows == len(rows)
     assert table.column("prompt").to_pylist() == [row["prompt"] for row in rows]
     assert table.column("loglikelihoods").to_pylist() == [row["loglikelihoods"] for row in rows]
+
+
+def test_a_killed_run_is_named_with_what_it_left(tmp_path: Path) -> None:
+    (tmp_path / "partial_samples_abc.jsonl").write_text("{}\n")
+    with pytest.raises(UsageError, match=r"partial_samples_abc\.jsonl has the documents .* run the same command again"):
+        read_results(tmp_path)
+
+
+def test_rates_of_lm_eval_have_wilsons_interval(results: Results, tmp_path: Path) -> None:
+    """A normal one would be empty where no document is right, and reach below zero elsewhere."""
+    (file,) = [path for path in results.save(tmp_path) if path.name.startswith("results_")]
+    saved = json.loads(file.read_text())
+    recorded = saved.pop("intervals")
+    file.write_text(json.dumps(saved))
+    for form in read_results(tmp_path).forms:
+        estimate = form.estimates[form.primary]
+        assert estimate.interval == pytest.approx(recorded[form.name][form.primary])

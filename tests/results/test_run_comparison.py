@@ -190,6 +190,16 @@ def test_other_shots_and_documents_of_one_run_are_said(tmp_path: Path, capsys: p
     ]
 
 
+def test_left_out_documents_are_counted_once_for_forms_of_the_same_documents(
+    base: Results, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base.save(tmp_path / "base")
+    run(1, limit=20).save(tmp_path / "less")
+    assert main(["compare", f"{tmp_path}/base", f"{tmp_path}/less"]) == 0
+    words = f"each over the 20 documents that both have; 40 only in {tmp_path}/base"
+    assert f"quiz@mcqa, quiz@cloze: {words}" in capsys.readouterr().err
+
+
 def test_runs_that_differ_by_the_model_alone_need_no_caution(base: Results, tuned: Results) -> None:
     for entry in compare_runs(base, tuned):
         assert (entry.settings, entry.left_out) == ((), (0, 0))

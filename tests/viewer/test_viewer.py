@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import platform
+import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -14,6 +17,7 @@ import pytest
 
 from multiform import Results, evaluate
 from multiform.cli.main import main
+from multiform.results.export import to_json, write_json
 from multiform.statistics.estimates import mean_estimate
 from multiform.viewer import Viewer
 from multiform.viewer.leaderboard import leaderboard
@@ -228,3 +232,52 @@ def test_a_browser_sees_runs_as_they_come(viewer: Viewer, folder: Path, open_pag
     assert "<b>big</b>" in page.locator("#going-on").inner_text()
     assert page.locator("[role=progressbar]").get_attribute("aria-valuenow") == "25"
     (folder / "run_abc.json").unlink()
+
+
+@pytest.mark.process
+def test_the_bar_of_a_run_that_goes_on_is_as_long_as_its_share(
+    viewer: Viewer, folder: Path, open_page: Callable[..., Any]
+) -> None:
+    state = {"status": "running", "model": "big", "forms": {}, "requests": {"needed": 4, "answered": 1}}
+    (folder / "run_bar.json").write_text(json.dumps(state))
+    page = open_page(viewer.url)
+    (folder / "run_bar.json").unlink()
+    track, fill = (page.locator(f"[role=progressbar]{part}").bounding_box() for part in ("", " .fill"))
+    assert fill["height"] > 4
+    assert fill["width"] == pytest.approx(track["width"] / 4, abs=1)
+
+
+def test_a_run_whose_process_is_gone_was_killed(viewer: Viewer, folder: Path) -> None:
+    child = subprocess.Popen(["true"])
+    child.wait()
+    for name, pid, host in (("gone", child.pid, platform.node()), ("here", os.getpid(), platform.node())):
+        state = {"status": "running", "model": name, "forms": {}, "requests": {}, "pid": pid, "host": host}
+        (folder / f"run_{name}.json").write_text(json.dumps(state))
+    (folder / "run_far.json").write_text(json.dumps({**state, "pid": child.pid, "host": "another", "model": "far"}))
+    shown = {state["model"]: state["status"] for state in json.loads(get(viewer, "/api/runs")[2])["going_on"]}
+    for name in ("gone", "here", "far"):
+        (folder / f"run_{name}.json").unlink()
+    assert shown == {"gone": "killed", "here": "running", "far": "running"}
+
+
+def test_a_run_that_was_stopped_can_be_opened_beside_others(viewer: Viewer, folder: Path) -> None:
+    results = evaluate(model="dummy", tasks="quiz@mcqa", limit=4, progress=False, use_cache=False)
+    partial = folder / "partial_results_abc.json"
+    write_json(partial, to_json(replace(results, status="stopped")))
+    runs = json.loads(get(viewer, "/api/runs")[2])["complete"]
+    (stopped,) = [run for run in runs if run.get("status") == "stopped"]
+    assert len(runs) == 3
+    assert get(viewer, f"/api/report?runs={stopped['key']}")[0] == 200
+    partial.unlink()
+
+
+def test_the_leaderboard_keeps_settings_apart() -> None:
+    """A model with other arguments is another model, and a form with other few-shot examples another form."""
+    base = result("a", {"mcqa": 0.8})
+    other = replace(result("a", {"mcqa": 0.5}), run={**base.run, "model_args": {"dtype": "float16"}})
+    (form,) = base.forms
+    shots = replace(base, forms=[replace(form, num_fewshot=5)])
+    board = leaderboard({"1": base, "2": other, "3": shots})
+    assert board["models"] == ["a (dtype=float16)", "a (no arguments)"]
+    assert board["forms"] == ["quiz@mcqa", "quiz@mcqa · 5-shot"]
+    assert [[entry and entry["run"] for entry in row] for row in board["cells"]] == [["2", None], ["1", "3"]]

@@ -98,12 +98,26 @@ def _cautions(compared: Sequence[FormChange], runs: Sequence[str]) -> Iterator[s
     for settings, names in by_settings.items():
         if settings:
             yield f"{_listed(names)}: not the same in both runs: {', '.join(settings)}"
-    partial = [entry for entry in compared if any(entry.left_out)]
-    if partial:
-        left_out = [sum(counts) for counts in zip(*(entry.left_out for entry in partial), strict=True)]
-        only = " and ".join(f"{number:,} only in {run}" for number, run in zip(left_out, runs, strict=True) if number)
-        shared = sum(entry.difference.n for entry in partial)
-        yield f"{_listed([entry.name for entry in partial])}: over the {shared:,} documents that both have; {only}"
+    yield from _left_out([entry for entry in compared if any(entry.left_out)], runs)
+
+
+def _left_out(partial: Sequence[FormChange], runs: Sequence[str]) -> Iterator[str]:
+    """How many documents forms are compared over: a line for those with the same numbers, or one line for many."""
+    by_counts: dict[tuple[int, ...], list[str]] = {}
+    for entry in partial:
+        by_counts.setdefault((entry.difference.n, *entry.left_out), []).append(entry.name)
+    if len(by_counts) > _NAMED:
+        sums = [sum(counts) for counts in zip(*((e.difference.n, *e.left_out) for e in partial), strict=True)]
+        yield f"{_listed([entry.name for entry in partial])}: together {_counts(sums, runs)}"
+        return
+    for counts, names in by_counts.items():
+        yield f"{_listed(names)}: {'each ' if len(names) > 1 else ''}{_counts(counts, runs)}"
+
+
+def _counts(counts: Sequence[int], runs: Sequence[str]) -> str:
+    shared, *left_out = counts
+    only = " and ".join(f"{number:,} only in {run}" for number, run in zip(left_out, runs, strict=True) if number)
+    return f"over the {shared:,} documents that both have; {only}"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -18,7 +18,7 @@ from multiform.results.samples import choices_and_labels
 from multiform.statistics.estimates import Estimate
 
 #: What can be said of a sample, as bits of a number.
-WRONG, UNREADABLE, TRUNCATED, FAILED = 1, 2, 4, 8
+WRONG, UNREADABLE, TRUNCATED, FAILED, PROMPT_TRUNCATED = 1, 2, 4, 8, 16
 #: The longest name of a format that charts show whole.
 _LONGEST = 24
 
@@ -120,6 +120,7 @@ def _flags(sample: ScoredSample, *, wrong: bool) -> int:
         | UNREADABLE * (written and sample.prediction is None)
         | FAILED * (sample.failure is not None)
         | TRUNCATED * any(getattr(output, "truncated", False) for output in sample.outputs)
+        | PROMPT_TRUNCATED * any(getattr(output, "context_truncated", False) for output in sample.outputs)
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from multiform.engine.stops import stop_lines
@@ -20,6 +21,8 @@ from multiform.results.usage import usage_words
 BLOCK = 200
 #: Characters of a document that the list of documents shows.
 _HEAD = 110
+#: The longest name of a run that charts show whole.
+_LONGEST_LABEL = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +36,7 @@ class Payload:
 def payload(runs: Sequence[Results], *, title: str) -> Payload:
     """The data of a report on these runs."""
     labels = run_labels(runs)
+    short_labels = short_run_labels(labels)
     shorts = short_formats(form for results in runs for form in results.forms)
     forms: list[dict[str, Any]] = []
     blocks: list[list[dict[str, Any]]] = []
@@ -45,15 +49,15 @@ def payload(runs: Sequence[Results], *, title: str) -> Payload:
             forms.append({**entry, "first_block": len(blocks), "block_size": BLOCK})
             rows = [_row(sample, start) for sample, start in zip(samples, starts, strict=True)]
             blocks += [rows[at : at + BLOCK] for at in range(0, len(rows), BLOCK)]
-            for sample, row in zip(samples, rows, strict=True):
-                heads.setdefault(form.task, {}).setdefault(sample.doc_id, _head(row))
+            for sample, head in zip(samples, _heads(rows), strict=True):
+                heads.setdefault(form.task, {}).setdefault(sample.doc_id, head)
     groups = [group_entry(group, n) for n, results in enumerate(runs) for group in results.groups if group.estimates]
     main = {
         "title": title,
-        "runs": [_run(results, label) for results, label in zip(runs, labels, strict=True)],
+        "runs": [_run(*run) for run in zip(runs, labels, short_labels, strict=True)],
         "forms": forms,
         "groups": groups,
-        "tasks": task_entries(runs, labels, shorts),
+        "tasks": task_entries(runs, short_labels, shorts),
         "variations": variation_table(shorts),
         "heads": heads,
     }
@@ -63,7 +67,7 @@ def payload(runs: Sequence[Results], *, title: str) -> Payload:
 def run_labels(runs: Sequence[Results]) -> list[str]:
     """What each run is called: its model, with its date where one model ran twice."""
     models = [_model(results) for results in runs]
-    dates = [str(results.provenance.get("date_iso") or results.provenance.get("date") or "")[:16] for results in runs]
+    dates = [_minute(results) for results in runs]
     labels = [m if models.count(m) == 1 else f"{m} {d}" for m, d in zip(models, dates, strict=True)]
     return [
         label if labels.count(label) == 1 else f"{label} #{labels[: n + 1].count(label)}"
@@ -71,24 +75,43 @@ def run_labels(runs: Sequence[Results]) -> list[str]:
     ]
 
 
+def short_run_labels(labels: Sequence[str]) -> list[str]:
+    """What charts call each run: its label, or a number where there are several and any label is too long for them.
+
+    >>> short_run_labels(["base", "tuned"]), short_run_labels(["base 2026-01-02 03:04", "base 2026-01-03 03:04"])
+    (['base', 'tuned'], ['run 1', 'run 2'])
+    """
+    if len(labels) == 1 or all(len(label) <= _LONGEST_LABEL for label in labels):
+        return list(labels)
+    return [f"run {number}" for number in range(1, len(labels) + 1)]
+
+
+def _minute(results: Results) -> str:
+    """When a run began, to the minute; lm-eval's files have seconds since 1970 alone."""
+    date = results.provenance.get("date_iso") or results.provenance.get("date") or ""
+    text = datetime.fromtimestamp(date).isoformat() if isinstance(date, int | float) else str(date)
+    return text[:16].replace("T", " ")
+
+
 def _model(results: Results) -> str:
     name = str(results.provenance.get("model_name") or results.run.get("model") or "model")
     return name if len(name) <= 40 else f"…{name[-39:]}"
 
 
-def _run(results: Results, label: str) -> dict[str, Any]:
+def _run(results: Results, label: str, short_label: str) -> dict[str, Any]:
     about = results.provenance
+    model = f"{results.run.get('model')} {arguments_text(results.run.get('model_args'))}".strip()
     names = ("date_iso", "multiform_version", "lm_eval_version", "transformers_version", "git_hash", "model_identity")
     facts = [(name, about[name]) for name in names if about.get(name)]
     if results.status != "complete":
         facts.insert(0, ("status", f"partial: the run was {results.status}"))
     return {
         "label": label,
+        "short": short_label,
+        "model": model,
+        "date": _minute(results),
         "seconds": about.get("total_evaluation_time_seconds"),
-        "facts": [
-            ("model", f"{results.run.get('model')} {arguments_text(results.run.get('model_args'))}".strip()),
-            *facts,
-        ],
+        "facts": [("model", model), *facts],
         "config": dict(results.run),
         "environment": about.get("pretty_env_info"),
         "command": command(results),
@@ -119,8 +142,12 @@ def _plain(value: Any) -> str:
     return "nothing" if value is None else str(value)
 
 
-def _head(row: Mapping[str, Any]) -> str:
-    return " ".join(row["prompt"][row["question_start"] :][: 4 * _HEAD].split())[:_HEAD]
+def _heads(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """How each question begins, without the lines that all of them begin with, such as an instruction."""
+    questions = [row["prompt"][row["question_start"] :] for row in rows]
+    first, last = min(questions, default=""), max(questions, default="")
+    start = first.rfind("\n", 0, _shared(first, last)) + 1 if first != last else 0
+    return [" ".join(question[start : start + 4 * _HEAD].split())[:_HEAD] for question in questions]
 
 
 def question_starts(form: FormResult, samples: Sequence[ScoredSample]) -> list[int]:

@@ -12,7 +12,7 @@ from multiform.forms.sample import Step
 from multiform.requests import LLOutput, LoglikelihoodRequest, Output
 from multiform.results.recorded import RecordedRun, newest_run, recorded_doc
 from multiform.results.results import FormResult, GroupResult, Results
-from multiform.statistics.estimates import Estimate, normal_estimate
+from multiform.statistics.estimates import Estimate, recorded_estimate
 
 
 def read_results(path: str | Path, *, samples: bool = True) -> Results:
@@ -152,7 +152,7 @@ def _depth(name: str, nested: Mapping[str, Any]) -> int:
 
 
 def _estimates(name: str, saved: Mapping[str, Any], n: int, primary: str | None) -> dict[str, Estimate]:
-    """The scores of a form or group; one without an interval in the file has a normal one."""
+    """The scores of a form or group; one without an interval in the file has one by its standard error."""
     scores = saved["results"][name]
     intervals = (saved.get("intervals") or {}).get(name) or {}
     counts = scores.get("sample_count") or {}
@@ -166,7 +166,7 @@ def _estimates(name: str, saved: Mapping[str, Any], n: int, primary: str | None)
             low, high = intervals[key]
             estimates[key] = Estimate(value=value, n=size, stderr=stderr, low=low, high=high)
         else:
-            estimates[key] = normal_estimate(value, stderr, size)
+            estimates[key] = recorded_estimate(value, stderr, size)
     if primary in estimates:
         estimates = {primary: estimates.pop(primary), **estimates}
     return estimates

@@ -102,15 +102,22 @@ def results_files(path: Path) -> list[Path]:
         return [path]
     files = [(_STAMP.search(file.name), file) for file in path.rglob("*.json")]
     dated = sorted((found.group(1), str(file), file) for found, file in files if found)
-    partial = sorted(path.rglob(f"{_PARTIAL}*.json"), key=lambda file: file.stat().st_mtime)
-    return [file for _, _, file in dated] or partial
+    return [file for _, _, file in dated] or partial_results_files(path)
+
+
+def partial_results_files(folder: Path) -> list[Path]:
+    """The results files of runs that were stopped or failed, the newest last."""
+    return sorted(folder.rglob(f"{_PARTIAL}*.json"), key=lambda file: file.stat().st_mtime)
 
 
 def newest_run(path: Path) -> RecordedRun:
     """The run of a results file, or the newest one in a folder; that there are others is logged."""
     files = results_files(path)
     if not files:
+        samples = next(path.rglob("partial_samples_*.jsonl"), None)
         hint = "name the --output_path of a run, of Multiform or of lm-eval"
+        if samples is not None:
+            hint = f"{samples} has the documents that are scored so far; run the same command again to go on from there"
         raise UsageError("there is no results_<date>.json in this folder", where=str(path), hint=hint)
     if len(files) > 1:
         logger.warning("%s holds %d runs; the newest is read: %s", path, len(files), files[-1])

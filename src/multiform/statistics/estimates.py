@@ -102,3 +102,19 @@ def normal_estimate(value: float, stderr: float | None, n: int) -> Estimate:
         return Estimate(value=value, n=n)
     half = NormalDist().inv_cdf((1 + LEVEL) / 2) * stderr
     return Estimate(value=value, n=n, stderr=stderr, low=value - half, high=value + half)
+
+
+def recorded_estimate(value: float, stderr: float | None, n: int) -> Estimate:
+    """An aggregate of which only the standard error is known: Wilson's interval where that is the one of a rate of
+    successes, and a normal one elsewhere.
+
+    >>> rate, other = recorded_estimate(0.0, 0.0, 10), recorded_estimate(0.5, 0.01, 10)
+    >>> round(rate.high, 4), round(other.high, 4)
+    (0.2775, 0.5196)
+    """
+    if stderr is None or n < 2 or not 0 <= value <= 1:
+        return normal_estimate(value, stderr, n)
+    if not math.isclose(stderr, math.sqrt(value * (1 - value) / (n - 1)), rel_tol=1e-6):
+        return normal_estimate(value, stderr, n)
+    low, high = wilson_interval(value, n)
+    return Estimate(value=value, n=n, stderr=stderr, low=low, high=high)

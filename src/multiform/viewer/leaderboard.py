@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from multiform.errors import MultiformError
+from multiform.report.command import arguments_text
 from multiform.results.results import FormResult, Results
 from multiform.results.run_comparison import compare_form
 from multiform.statistics.ranking import kendall_tau
@@ -18,16 +19,18 @@ _ALPHA = 0.05
 def leaderboard(runs: Mapping[str, Results]) -> dict[str, Any]:
     """The scores of all models under all forms, and the pairs of models whose order reverses between two forms.
 
-    `runs` has the oldest run first: a later run of the same model and form replaces its score.
+    `runs` has the oldest run first: a later run of the same model and form replaces its score. A model with other
+    arguments is another model, and a form with other few-shot examples or a chat template another form.
     """
+    labels = model_labels(runs)
     cells: dict[tuple[str, str], dict[str, Any]] = {}
     results_of: dict[tuple[str, str], FormResult] = {}
     for key, results in runs.items():
-        model = str(results.provenance.get("model_name") or results.run.get("model"))
         for form in results.forms:
             if form.estimates:
-                cells[model, form.name] = {**_cell(form), "run": key}
-                results_of[model, form.name] = form
+                cell = labels[key], _form_label(form, results)
+                cells[cell] = {**_cell(form), "run": key}
+                results_of[cell] = form
     models = sorted({model for model, _ in cells})
     forms = sorted({form for _, form in cells})
     reversals = [
@@ -45,6 +48,23 @@ def leaderboard(runs: Mapping[str, Results]) -> dict[str, Any]:
         "stability": stability,
         "summary": _summary(stability),
     }
+
+
+def model_labels(runs: Mapping[str, Results]) -> dict[str, str]:
+    """What the model of each run is called: its name, with its arguments where a model of that name has others, too."""
+    names = {
+        key: str(results.provenance.get("model_name") or results.run.get("model")) for key, results in runs.items()
+    }
+    arguments = {key: arguments_text(results.run.get("model_args")) for key, results in runs.items()}
+    several = {name for name in names.values() if len({arguments[key] for key in names if names[key] == name}) > 1}
+    return {
+        key: f"{name} ({arguments[key] or 'no arguments'})" if name in several else name for key, name in names.items()
+    }
+
+
+def _form_label(form: FormResult, results: Results) -> str:
+    shots = f" · {form.num_fewshot}-shot" if form.num_fewshot else ""
+    return f"{form.name}{shots}{' · chat' if results.provenance.get('chat_template') else ''}"
 
 
 def _summary(stability: Mapping[str, Any]) -> str | None:

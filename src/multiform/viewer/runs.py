@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import platform
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from multiform.errors import MultiformError
 from multiform.hashing import sha256
+from multiform.report.command import arguments_text
 from multiform.report.payload import Payload, payload
 from multiform.results.read import results_of_run
-from multiform.results.recorded import recorded_run, results_files
+from multiform.results.recorded import partial_results_files, recorded_run, results_files
 from multiform.results.results import Results
 
 
@@ -24,8 +27,10 @@ class Runs:
         self._payloads: dict[tuple[tuple[str, int], ...], Payload] = {}
 
     def files(self) -> dict[str, Path]:
-        """The results files by their key, which the viewer's addresses use; the newest last."""
-        return {self._key(file): file for file in results_files(self.folder)}
+        """The results files by their key, which the viewer's addresses use: those of runs that were stopped or failed,
+        then the others, the newest last."""
+        partial = partial_results_files(self.folder) if self.folder.is_dir() else []
+        return {self._key(file): file for file in dict.fromkeys([*partial, *results_files(self.folder)])}
 
     def listed(self) -> list[dict[str, Any]]:
         """A line for each complete run: model, date and scores; the newest first."""
@@ -79,8 +84,10 @@ class Runs:
             "key": key,
             "file": name,
             "model": str(about.get("model_name") or results.run.get("model")),
+            "arguments": arguments_text(results.run.get("model_args")),
             "date": about.get("date_iso") or about.get("date"),
             "seconds": about.get("total_evaluation_time_seconds"),
+            "status": results.status,
             "harness": "multiform" if "multiform_version" in about else "lm-eval",
             "scores": [_score(form.name, form) for form in results.forms[:8] if form.estimates],
             "forms": len(results.forms),
@@ -106,4 +113,20 @@ def _state(file: Path) -> dict[str, Any] | None:
         return None
     if not isinstance(state, dict) or not isinstance(state.get("forms"), dict) or "status" not in state:
         return None
+    if state["status"] == "running" and _ended(state):
+        state["status"] = "killed"
     return {"file": file.name, **state}
+
+
+def _ended(state: Mapping[str, Any]) -> bool:
+    """Whether the process of a run is no more; those of other machines are taken to be there."""
+    pid = state.get("pid")
+    if state.get("host") != platform.node() or not isinstance(pid, int) or pid <= 0:
+        return False
+    try:
+        os.kill(pid, 0)  # signal 0 asks whether the process is there, and does nothing to it
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False

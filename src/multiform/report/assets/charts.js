@@ -14,7 +14,7 @@ function ticks(low, high, count = 5) {
   return [values, Math.max(0, -Math.floor(Math.log10(size) + 1e-9))];
 }
 
-/** Dots with intervals, a line for each row: {label, value, low, high, note, href}. */
+/** Dots with intervals, a line for each row: {label, value, low, high, note}. On a phone, names stand above the lines. */
 function intervalChart(rows, { zero = false, label = "", format = fixed } = {}) {
   const known = rows.filter((row) => row.value !== null);
   if (!known.length) return element("p", { class: "soft" }, "No scores.");
@@ -23,10 +23,27 @@ function intervalChart(rows, { zero = false, label = "", format = fixed } = {}) 
   let high = Math.max(...ends, ...(zero ? [0] : []));
   const margin = Math.max(high - low, Math.abs(high) * 1e-6) * 0.05 || 0.05;
   [low, high] = [low - margin, high + margin];
+  const holder = element("div", { class: "chart" });
+  const draw = () => holder.replaceChildren(intervalLines(rows, { low, high, zero, label, format, layout: PHONE.matches ? phoneLayout() : wideLayout(rows) }));
+  PHONE.addEventListener("change", draw);
+  draw();
+  return holder;
+}
+
+const PHONE = matchMedia("(max-width: 600px)");
+
+/** Where the parts of a row are: its name, its line and its numbers. */
+const wideLayout = (rows) => {
   const names = Math.min(260, 16 + 7.2 * Math.max(...rows.map((row) => row.label.length)));
-  const width = 760, height = 26 * rows.length + 40, right = width - 130;
-  const x = scale(low, high, names + 12, right);
-  const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img", "aria-label": label, style: `max-width:${width}px;min-width:420px` });
+  return { width: 760, step: 26, from: names + 12, to: 630, name: { x: names, up: -4, anchor: "end", most: 36 }, numbers: { x: 644, up: -4, anchor: "start" } };
+};
+const phoneLayout = () => ({ width: 334, step: 40, from: 4, to: 330, name: { x: 0, up: 12, anchor: "start", most: 30 }, numbers: { x: 334, up: 12, anchor: "end" } });
+
+function intervalLines(rows, { low, high, zero, label, format, layout }) {
+  const { width, step, name, numbers } = layout;
+  const height = step * rows.length + 40;
+  const x = scale(low, high, layout.from, layout.to);
+  const svg = shape("svg", { viewBox: `0 0 ${width} ${height}`, width: "100%", role: "img", "aria-label": label, style: `max-width:${width}px` });
   const [values, digits] = ticks(low, high);
   for (const value of values) {
     svg.append(shape("line", { class: "axis", x1: x(value), x2: x(value), y1: 4, y2: height - 30 }));
@@ -34,21 +51,20 @@ function intervalChart(rows, { zero = false, label = "", format = fixed } = {}) 
   }
   if (zero) svg.append(shape("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: height - 30 }));
   rows.forEach((row, index) => {
-    const y = 18 + 26 * index;
-    const name = row.label.length > 34 ? `${row.label.slice(0, 33)}…` : row.label;
-    svg.append(shape("text", { x: names, y: y + 4, "text-anchor": "end" }, name, shape("title", {}, row.label)));
+    const y = step - 8 + step * index;
+    svg.append(shape("text", { x: name.x, y: y - name.up, "text-anchor": name.anchor }, shortened(row.label, name.most), shape("title", {}, row.label)));
     if (row.value === null) return;
     if (row.low !== null && row.high !== null) svg.append(shape("line", { class: "whisker", x1: x(row.low), x2: x(row.high), y1: y, y2: y }));
     const tip = `${row.label}: ${format(row.value)}` + (row.low === null ? "" : ` (${format(row.low)} to ${format(row.high)})`);
     svg.append(shape("circle", { class: "dot", cx: x(row.value), cy: y, r: 4.5 }, shape("title", {}, tip)));
-    svg.append(shape("text", { x: right + 14, y: y + 4 }, format(row.value), shape("tspan", { class: "soft" }, row.note ? `  ${row.note}` : "")));
+    svg.append(shape("text", { class: "score", x: numbers.x, y: y - numbers.up, "text-anchor": numbers.anchor }, format(row.value), shape("tspan", { class: "soft" }, row.note ? `  ${row.note}` : "")));
   });
   return svg;
 }
 
 /** Picked and right answers by their position in the list of choices. */
 function positionChart(position) {
-  const width = 320, height = 170, top = 12, floor = height - 26;
+  const width = 320, height = 180, top = 22, floor = height - 26;
   const highest = Math.max(...position.picked, ...position.gold, 0.01);
   const y = scale(0, highest, floor, top);
   const step = (width - 40) / position.picked.length;
@@ -57,6 +73,7 @@ function positionChart(position) {
     const x = 30 + index * step;
     const tip = `${position.labels[index]}: picked ${(100 * share).toFixed(1)} %, right ${(100 * position.gold[index]).toFixed(1)} %`;
     svg.append(shape("rect", { class: "bar", x, y: y(share), width: step * 0.7, height: floor - y(share) }, shape("title", {}, tip)));
+    svg.append(shape("text", { class: "soft", x: x + step * 0.35, y: Math.min(y(share), y(position.gold[index])) - 6, "text-anchor": "middle" }, `${(100 * share).toFixed(0)} %`));
     svg.append(shape("line", { class: "gold", x1: x - 2, x2: x + step * 0.7 + 2, y1: y(position.gold[index]), y2: y(position.gold[index]) }));
     svg.append(shape("text", { class: "soft", x: x + step * 0.35, y: height - 8, "text-anchor": "middle" }, position.labels[index]));
   });
@@ -65,19 +82,22 @@ function positionChart(position) {
 
 /** How often answers are right, by how sure the model is of them. */
 function calibrationChart(calibration) {
-  const size = 220, left = 34, floor = size - 28;
-  const x = scale(0, 1, left, size - 8), y = scale(0, 1, floor, 8);
+  const size = 240, left = 46, floor = size - 42;
+  const x = scale(0, 1, left, size - 10), y = scale(0, 1, floor, 10);
   const svg = shape("svg", { viewBox: `0 0 ${size} ${size}`, width: "100%", role: "img", "aria-label": "calibration", style: `max-width:${size}px` });
   for (const value of [0, 0.5, 1]) {
-    svg.append(shape("text", { class: "soft", x: x(value), y: size - 10, "text-anchor": "middle" }, String(value)));
-    svg.append(shape("text", { class: "soft", x: left - 6, y: y(value) + 4, "text-anchor": "end" }, String(value)));
+    svg.append(shape("line", { class: "axis", x1: x(value), x2: x(value), y1: y(0), y2: y(1) }), shape("line", { class: "axis", x1: x(0), x2: x(1), y1: y(value), y2: y(value) }));
+    svg.append(shape("text", { class: "soft", x: x(value), y: floor + 18, "text-anchor": "middle" }, String(value)));
+    svg.append(shape("text", { class: "soft", x: left - 8, y: y(value) + 4, "text-anchor": "end" }, String(value)));
   }
+  svg.append(shape("text", { class: "soft", x: x(0.5), y: size - 6, "text-anchor": "middle" }, "probability of the picked choice"));
+  svg.append(shape("text", { class: "soft", transform: `translate(12 ${y(0.5)}) rotate(-90)`, "text-anchor": "middle" }, "share that is right"));
   svg.append(shape("line", { class: "zero", x1: x(0), y1: y(0), x2: x(1), y2: y(1) }));
   const most = Math.max(...calibration.bins.map((bin) => bin.n), 1);
   for (const bin of calibration.bins) {
     if (!bin.n) continue;
     const tip = `confidence ${fixed(bin.confidence, 2)}: right ${fixed(bin.accuracy, 2)} of ${bin.n}`;
-    svg.append(shape("circle", { class: "dot", cx: x(bin.confidence), cy: y(bin.accuracy), r: 3 + 6 * Math.sqrt(bin.n / most) }, shape("title", {}, tip)));
+    svg.append(shape("circle", { class: "dot", cx: x(bin.confidence), cy: y(bin.accuracy), r: 2.5 + 2.5 * Math.sqrt(bin.n / most) }, shape("title", {}, tip)));
   }
   return svg;
 }

@@ -1,6 +1,6 @@
 // Where the report's data come from: compressed blocks in the page itself, inflated when they are needed.
 
-const WRONG = 1, UNREADABLE = 2, TRUNCATED = 4, FAILED = 8;
+const WRONG = 1, UNREADABLE = 2, TRUNCATED = 4, FAILED = 8, PROMPT_TRUNCATED = 16;
 
 /** The JSON value of an embedded block: base64 of zlib-compressed UTF-8. */
 async function inflate(id) {

@@ -86,21 +86,40 @@ const controlName = (character) => {
   return code < 32 ? String.fromCodePoint(0x2400 + code) : `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
 };
 
+/** A text without its middle, where it is longer: names differ at their ends. */
+const shortened = (text, most) => (text.length <= most ? text : `${text.slice(0, Math.ceil(most / 2) - 1)}…${text.slice(-Math.floor(most / 2))}`);
+
 /** One line of text for a list, without what could act on the page. */
 const plainLine = (text) => text.replace(new RegExp(HIDDEN.source, "g"), controlName).replace(/\s+/g, " ").trim();
 
-/** The ranges of the words of each text that the other does not have in the same order. */
-function differingWords(left, right) {
-  const words = (text) => [...text.matchAll(/\s+|[^\s]+/g)].map((match) => [match[0], match.index]);
-  let a = words(left);
-  let b = words(right);
-  if (a.length * b.length > 4e6) return [[], []]; // too long to align in a moment
+/** The ranges of the words of each text that the other does not have in the same order; of lines where there are too
+ * many words to align them in a moment. What lies before the positions is compared with itself alone. */
+function differingWords(left, right, leftStart = 0, rightStart = 0) {
+  const shifted = (ranges, by) => ranges.map(([from, to]) => [from + by, to + by]);
+  const before = alignedDifferences(left.slice(0, leftStart), right.slice(0, rightStart));
+  const after = alignedDifferences(left.slice(leftStart), right.slice(rightStart));
+  return [[...before[0], ...shifted(after[0], leftStart)], [...before[1], ...shifted(after[1], rightStart)]];
+}
+
+const WORDS = /\s+|[^\s]+/g;
+const LINES = /[^\n]*\n|[^\n]+/g;
+const MOST_PAIRS = 9e6;
+
+function alignedDifferences(left, right, unit = WORDS) {
+  const parts = (text) => [...text.matchAll(unit)].map((match) => [match[0], match.index]);
+  let a = parts(left);
+  let b = parts(right);
   let start = 0;
   while (start < a.length && start < b.length && a[start][0] === b[start][0]) start++;
   let end = 0;
   while (end < a.length - start && end < b.length - start && a[a.length - 1 - end][0] === b[b.length - 1 - end][0]) end++;
   a = a.slice(start, a.length - end);
   b = b.slice(start, b.length - end);
+  if (a.length * b.length > MOST_PAIRS) {
+    if (unit === WORDS) return alignedDifferences(left, right, LINES);
+    const whole = (rest) => [[rest[0][1], rest.at(-1)[1] + rest.at(-1)[0].length]];
+    return [whole(a), whole(b)];
+  }
   const width = b.length + 1;
   const longest = new Uint32Array((a.length + 1) * width);
   for (let i = a.length - 1; i >= 0; i--)

@@ -1,16 +1,26 @@
 // The report: scores, heat map, differences, biases, provenance, and the sample browser.
 
-const formLabel = (report, form) => (report.runs.length > 1 ? `${form.name} · ${report.runs[form.run].label}` : form.name);
+const inRun = (report, text, run) => (report.runs.length > 1 && report.runs[run] ? `${text} · ${report.runs[run].short}` : text);
+const formLabel = (report, form) => inRun(report, form.name, form.run);
+/** The name of a form for lists: variations by their numbers, which the legend explains. */
+const listLabel = (report, form) => inRun(report, form.format && form.short !== form.format ? `${form.task}@${form.short}` : form.name, form.run);
 
-/** Sections of the page, each left out where there is nothing to show. */
+/** Sections of the page with their names in the head, each left out where there is nothing to show. */
 const SECTIONS = [
-  ["scores", "Scores", scoresSection],
-  ["heatmap", "Heat map", heatSection],
-  ["differences", "Differences", differencesSection],
-  ["bias", "Position and calibration", biasSection],
-  ["samples", "Samples", null],
-  ["provenance", "Provenance", provenanceSection],
+  ["scores", "Scores", "Scores", scoresSection],
+  ["heatmap", "Heat map", "Heat map", heatSection],
+  ["differences", "Differences", "Differences", differencesSection],
+  ["bias", "Position and calibration", "Bias", biasSection],
+  ["samples", "Samples", "Samples", null],
+  ["provenance", "Provenance", "Provenance", provenanceSection],
 ];
+
+/** Which runs these are: model, when, how long and how much was computed. */
+function aboutRuns(report) {
+  const words = (run) => [run.date, run.seconds ? duration(run.seconds) : "", run.usage].filter(Boolean).join(" · ");
+  return element("ul", { class: "about" }, ...report.runs.map((run) => element("li", {},
+    ...(run.short === run.label ? [] : [element("b", {}, run.short), " "]), element("b", {}, plainLine(run.model)), element("span", { class: "soft" }, ` · ${words(run)}`))));
+}
 
 function scoresSection(report) {
   const tasks = new Map();
@@ -19,13 +29,15 @@ function scoresSection(report) {
     if (!tasks.has(key)) tasks.set(key, []);
     tasks.get(key).push(form);
   }
-  const grouped_forms = [...tasks.values()];
+  const formats = [...new Set(report.forms.map((form) => form.short))];
+  const byFormat = (a, b) => formats.indexOf(a.short) - formats.indexOf(b.short) || a.run - b.run;
+  const grouped_forms = [...tasks.values()].map((forms) => forms.sort(byFormat));
   const charts = grouped_forms.slice(0, 40).map((forms) =>
     element("div", { class: "panel" }, element("h3", {}, `${forms[0].task}: ${[...new Set(forms.map((form) => form.metric))].join(", ")} ${forms[0].higher === false ? "↓" : "↑"}`),
-      intervalChart(forms.map((form) => ({ ...form, label: report.runs.length > 1 ? `${form.short} · ${report.runs[form.run].label}` : form.short, note: `n=${form.n}` })), { label: `scores of ${forms[0].task}` })));
+      intervalChart(forms.map((form) => ({ ...form, label: inRun(report, form.short, form.run), note: `n=${form.n}` })), { label: `scores of ${forms[0].task}` })));
   const more = grouped_forms.length > 40 ? [element("p", { class: "soft" }, `Charts of ${grouped_forms.length - 40} more tasks are left out; the table has all.`)] : [];
   const groups = report.groups.length ? [element("div", { class: "panel" }, element("h3", {}, "Groups"),
-    intervalChart(report.groups.map((group) => ({ ...group, label: `${"  ".repeat(group.depth)}${group.name}`, note: group.metric })), { label: "scores of groups" }))] : [];
+    intervalChart(report.groups.map((group) => ({ ...group, label: inRun(report, `${"  ".repeat(group.depth)}${group.name}`, group.run), note: group.metric })), { label: "scores of groups" }))] : [];
   return [...standsOut(report), element("div", { class: "grid wider" }, ...groups, ...charts), ...more, ...legend(report), ...notes(report), scoresTable(report)];
 }
 
@@ -50,17 +62,17 @@ function standsOut(report) {
   const cards = [];
   const card = (value, words) => cards.push(element("div", { class: "card" }, element("b", {}, value), element("span", {}, words)));
   const docs = new Set(report.forms.flatMap((form) => form.docs.map((doc) => `${form.task}/${doc}`))).size || Math.max(0, ...report.forms.map((form) => form.n));
-  card(grouped(docs), `documents, ${report.forms.length} form${report.forms.length === 1 ? "" : "s"}`);
+  const forms = new Set(report.forms.map((form) => form.name)).size;
+  card(grouped(docs), `documents, ${forms} form${forms === 1 ? "" : "s"}${report.runs.length > 1 ? `, ${report.runs.length} runs` : ""}`);
   // A group says more than the most extreme of its many small subjects.
   const whole = new Set(report.groups.filter((group) => group.depth === 0).map((group) => group.path));
   const tasks = report.tasks.some((task) => whole.has(task.task)) ? report.tasks.filter((task) => whole.has(task.task)) : report.tasks;
   const widest = tasks.filter((task) => task.spread !== null).sort((a, b) => b.spread - a.spread)[0];
-  if (widest) card(`${(100 * widest.spread).toFixed(1)} points`, `between the best and the worst form of ${widest.task}`);
-  const flips = tasks.filter((task) => task.some !== null).sort((a, b) => b.some - a.some)[0];
-  if (flips) card(`${(100 * flips.some).toFixed(0)} %`, `of ${flips.task}'s documents are right under some forms only`);
+  if (widest) card(`${(100 * widest.spread).toFixed(1)} points`, inRun(report, `between the best and the worst form of ${widest.task}`, widest.run));
+  const flips = tasks.filter((task) => task.some !== null && task.run !== null).sort((a, b) => b.some - a.some)[0];
+  if (flips) card(`${(100 * flips.some).toFixed(0)} %`, inRun(report, `of ${flips.task}'s documents are right under some forms only`, flips.run));
   const unread = report.forms.filter((form) => form.unreadable).sort((a, b) => b.unreadable / b.n - a.unreadable / a.n)[0];
-  if (unread) card(`${((100 * unread.unreadable) / unread.n).toFixed(0)} %`, `of ${unread.name}'s answers could not be extracted`);
-  for (const run of report.runs.slice(0, 1)) if (run.seconds) card(duration(run.seconds), run.usage ?? "the whole run");
+  if (unread) card(`${((100 * unread.unreadable) / unread.n).toFixed(0)} %`, inRun(report, `of ${unread.name}'s answers could not be extracted`, unread.run));
   return [element("div", { class: "cards" }, ...cards)];
 }
 
@@ -69,7 +81,7 @@ function scoresTable(report) {
   const rows = report.forms.map((form) => element("tr", {},
     element("td", { class: "name" }, formLabel(report, form)), element("td", {}, form.metric), element("td", { class: "number" }, fixed(form.value, 4)), element("td", { class: "number" }, fixed(form.stderr, 4)),
     element("td", { class: "number" }, form.low === null ? "" : `${fixed(form.low, 4)} to ${fixed(form.high, 4)}`), element("td", { class: "number" }, String(form.n)), element("td", { class: "number" }, String(form.shots ?? "")),
-    element("td", { class: "soft small" }, [...form.others.map((other) => `${other.metric} ${fixed(other.value, 3)}`), ...(form.overridden.length ? [`the format overrides ${form.overridden.join(", ")}`] : [])].join("; "))));
+    element("td", { class: "soft small also" }, [...form.others.map((other) => `${other.metric} ${fixed(other.value, 3)}`), ...(form.overridden.length ? [`the format overrides ${form.overridden.join(", ")}`] : [])].join("; "))));
   return element("details", { open: report.forms.length <= 12 }, element("summary", {}, "All scores as a table"),
     element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {}, ...head.map((name) => element("th", {}, name)))), element("tbody", {}, ...rows))));
 }
@@ -93,17 +105,17 @@ function heatSection(report) {
     });
     return element("div", { class: "wide" }, ...(report.runs.length > 1 ? [element("h3", {}, run.label)] : []),
       element("table", { class: "heat" }, element("thead", {}, element("tr", {}, element("th", {}), ...formats.map((format) => element("th", { title: format }, shorts.get(format))))), element("tbody", {}, ...rows)),
-      element("p", { class: "soft small" }, "Darker is better, among scores of one kind."));
+      element("p", { class: "soft small" }, "The stronger the colour, the better the score among those of its kind."));
   });
 }
 
 function differencesSection(report) {
   const panels = report.tasks.filter((task) => task.pairs.length).slice(0, 40).map((task) => element("div", { class: "panel" },
-    element("h3", {}, report.runs.length > 1 ? `${task.task} · ${report.runs[task.run]?.label ?? "between runs"}` : task.task),
+    element("h3", {}, task.run === null ? `${task.task} · between runs` : inRun(report, task.task, task.run)),
     element("p", { class: "soft small" }, `Paired differences of ${task.metric} on the same documents, with 95 % intervals; p values are corrected for the number of pairs (Holm).`),
     intervalChart(task.pairs.map((pair) => ({ label: pair.label, value: pair.difference, low: pair.low, high: pair.high, note: pair.p === null ? "" : pair.p < 0.001 ? "p<0.001" : `p=${fixed(pair.p, 3)}` })), { zero: true, format: signed, label: `paired differences of ${task.task}` }),
     ...(task.more ? [element("p", { class: "soft small" }, `The ${task.pairs.length} largest of ${task.pairs.length + task.more} differences.`)] : []),
-    ...(task.all === null ? [] : [element("p", { class: "small" }, `Right under all forms: ${(100 * task.all).toFixed(1)} %, under some: ${(100 * task.some).toFixed(1)} %, under none: ${(100 * task.none).toFixed(1)} %.`)]),
+    ...(task.all === null ? [] : [element("p", { class: "small" }, `Right ${task.run === null ? "in all runs" : "under all forms"}: ${(100 * task.all).toFixed(1)} %, ${task.run === null ? "in" : "under"} some: ${(100 * task.some).toFixed(1)} %, ${task.run === null ? "in" : "under"} none: ${(100 * task.none).toFixed(1)} %.`)]),
     ...(task.variance === null ? [] : [element("p", { class: "small variance" }, `Variance of a single score: ${Object.entries(task.variance).map(([name, share]) => `${name} ${(100 * share).toFixed(1)} %`).join(", ")}.`)]),
     ...(task.clusters === task.n ? [] : [element("p", { class: "small" }, `${grouped(task.n)} documents in ${grouped(task.clusters)} clusters, which intervals and tests count instead.`)])));
   return panels.length ? [element("div", { class: "grid wider" }, ...panels)] : [];
@@ -111,9 +123,9 @@ function differencesSection(report) {
 
 function biasSection(report) {
   const panels = report.forms.filter((form) => form.position || form.calibration).slice(0, 24).map((form) => element("div", { class: "panel" },
-    element("h3", {}, formLabel(report, form)),
-    ...(form.position ? [element("p", { class: "soft small" }, `Picked by position (bars) and right answers (lines); ${form.position.words}`), positionChart(form.position)] : []),
-    ...(form.calibration ? [element("p", { class: "soft small" }, form.calibration.words), calibrationChart(form.calibration)] : [])));
+    element("h3", { title: form.name }, listLabel(report, form)),
+    ...(form.position ? [element("p", { class: "soft small" }, `Picked by position (bars) and right answers (lines): ${form.position.words}.`), positionChart(form.position)] : []),
+    ...(form.calibration ? [element("p", { class: "soft small" }, `Calibration: ${form.calibration.words}.`), calibrationChart(form.calibration)] : [])));
   return panels.length ? [element("div", { class: "grid" }, ...panels)] : [];
 }
 
@@ -135,11 +147,12 @@ function provenanceSection(report) {
 function buildPage(report, source) {
   const nav = document.getElementById("sections");
   const main = document.getElementById("report");
-  for (const [id, title, make] of SECTIONS) {
+  main.append(aboutRuns(report));
+  for (const [id, title, short, make] of SECTIONS) {
     const content = make ? make(report) : report.forms.some((form) => form.docs.length) ? [] : [element("p", { class: "soft" }, "The run wrote no samples: add --log_samples to see them here.")];
     if (make && !content.length) continue;
     const section = element("section", { id }, element("h2", {}, title), ...content);
-    nav.append(element("a", { href: `#${id}`, onclick: (event) => { event.preventDefault(); section.scrollIntoView({ behavior: "smooth" }); } }, title));
+    nav.append(element("a", { href: `#${id}`, onclick: (event) => { event.preventDefault(); section.scrollIntoView({ behavior: "smooth" }); } }, short));
     main.append(section);
     if (!make && report.forms.some((form) => form.docs.length)) globalThis.browser = new SampleBrowser(report, source, section);
   }

@@ -4,13 +4,14 @@ const ROW = 44;
 const MARKS = 16;
 const FILTERS = [
   ["wrong", "wrong only", "a form got it wrong"],
-  ["differs", "differs between forms", "right under one form and wrong under another"],
+  ["differs", "differs between forms", "right under one form and wrong under another, in the same run"],
+  ["changed", "differs between runs", "right in one run and wrong in another, under the same form"],
   ["unreadable", "unreadable", "no answer could be extracted from the completion"],
-  ["truncated", "truncated", "the completion ran into its token limit"],
+  ["truncated", "truncated", "the completion ran into its token limit, or the beginning of the prompt was cut off"],
   ["failed", "failed", "the request failed"],
 ];
 const decoded = (text) => { try { return decodeURIComponent(text ?? ""); } catch { return ""; } };
-const BITS = { wrong: WRONG, unreadable: UNREADABLE, truncated: TRUNCATED, failed: FAILED };
+const BITS = { wrong: WRONG, unreadable: UNREADABLE, truncated: TRUNCATED | PROMPT_TRUNCATED, failed: FAILED };
 
 class SampleBrowser {
   constructor(report, source, root) {
@@ -42,8 +43,8 @@ class SampleBrowser {
 
   #build() {
     this.search = element("input", { type: "search", placeholder: "search prompts, choices and completions  ( / )", "aria-label": "search", oninput: () => this.#changed() });
-    this.formSelect = element("select", { "aria-label": "form", onchange: () => this.#changed() }, element("option", { value: "" }, "all forms"),
-      ...this.forms.map((form) => element("option", { value: form.number }, formLabel(this.report, form))));
+    this.formSelect = element("select", { "aria-label": "form", onchange: () => { this.formSelect.blur(); this.#changed(); } }, element("option", { value: "" }, "all forms"),
+      ...this.forms.map((form) => element("option", { value: form.number, title: form.name }, listLabel(this.report, form))));
     this.buttons = FILTERS.filter(([name]) => this.#useful(name)).map(([name, label, title]) =>
       element("button", { type: "button", title, "aria-pressed": "false", "data-filter": name, onclick: () => this.#toggle(name) }, label));
     this.count = element("span", { class: "soft small", "aria-live": "polite" });
@@ -53,13 +54,26 @@ class SampleBrowser {
     this.detail = element("div", { class: "detail" }, element("div", { class: "empty" }, "Choose a document, or press j."));
     this.root.append(
       element("div", { class: "tools" }, this.search, this.formSelect, ...this.buttons, this.count),
+      this.#key(),
       element("div", { class: "browser" }, this.list, this.detail));
     new ResizeObserver(() => this.#paint()).observe(this.list);
     this.#filter();
   }
 
+  /** What the marks of the list mean, and which form each of them is of. */
+  #key() {
+    const names = [...new Set(this.forms.map((form) => inRun(this.report, form.short, form.run)))];
+    const graded = this.forms.some((form) => form.scores.some((score, at) => score !== 1 && !(form.flags[at] & (WRONG | UNREADABLE | FAILED))));
+    const signs = [["ok", "✓", "right"], ["no", "✗", "wrong"], ...(this.#useful("unreadable") ? [["none", "?", "not extracted"]] : []),
+      ...(this.#useful("failed") ? [["none", "!", "failed"]] : []), ...(graded ? [["soft", "·", "neither right nor wrong"]] : [])];
+    const order = names.length > 1 && names.length <= MARKS ? [element("span", { class: "order" }, `Marks, from the left: ${names.join(", ")}`)] : [];
+    return element("p", { class: "soft small key" }, ...order, ...signs.map(([kind, sign, words]) => element("span", {}, element("b", { class: kind }, sign), ` ${words}`)));
+  }
+
   #useful(name) {
-    if (name === "differs") return this.documents.some((document) => document.places.length > 1);
+    const varies = (key) => new Set(this.forms.map((form) => form[key])).size > 1;
+    if (name === "differs") return varies("name") && this.documents.some((document) => document.places.length > 1);
+    if (name === "changed") return varies("run");
     return this.forms.some((form) => form.flags.some((flags) => flags & BITS[name]));
   }
 
@@ -86,13 +100,24 @@ class SampleBrowser {
     if (!places.length) return false;
     const flags = (place) => this.report.forms[place.form].flags[place.position];
     for (const name of this.state.filters) {
-      if (name === "differs") {
-        const judged = document.places.filter((place) => this.report.forms[place.form].scores[place.position] !== null);
-        const wrong = judged.filter((place) => flags(place) & WRONG).length;
-        if (wrong === 0 || wrong === judged.length) return false;
+      if (name === "differs" || name === "changed") {
+        if (!this.#disagree(document, name === "differs" ? "run" : "name")) return false;
       } else if (!places.some((place) => flags(place) & BITS[name])) return false;
     }
     return true;
+  }
+
+  /** Whether forms that agree in `same` (a run, a name) got the document right and wrong. */
+  #disagree(document, same) {
+    const verdicts = new Map();
+    for (const { form, position } of document.places) {
+      const { scores, flags, higher, [same]: key } = this.report.forms[form];
+      if (scores[position] === null || higher === false) continue;
+      const wrong = Boolean(flags[position] & WRONG);
+      if ((verdicts.get(key) ?? wrong) !== wrong) return true;
+      verdicts.set(key, wrong);
+    }
+    return false;
   }
 
   async #filter() {
@@ -137,10 +162,10 @@ class SampleBrowser {
   }
 
   #mark({ form, position }) {
-    const { scores, flags, name } = this.report.forms[form];
+    const { scores, flags } = this.report.forms[form];
     const score = scores[position];
     const [kind, sign] = flags[position] & FAILED ? ["none", "!"] : flags[position] & UNREADABLE ? ["none", "?"] : score === 1 ? ["ok", "✓"] : flags[position] & WRONG ? ["no", "✗"] : ["soft", "·"];
-    return element("span", { class: kind, title: name }, sign);
+    return element("span", { class: kind, title: listLabel(this.report, this.report.forms[form]) }, sign);
   }
 
   move(step) {
@@ -185,7 +210,7 @@ class SampleBrowser {
     const place = (number) => document.places.find((entry) => entry.form === number);
     const samples = await Promise.all(numbers.map((number) => this.source.sample(number, place(number).position)));
     if (document !== this.selected) return;
-    const [leftMarks, rightMarks] = samples.length === 2 ? differingWords(samples[0].prompt, samples[1].prompt) : [null, null];
+    const [leftMarks, rightMarks] = samples.length === 2 ? differingWords(samples[0].prompt, samples[1].prompt, samples[0].question_start, samples[1].question_start) : [null, null];
     const columns = samples.map((sample, index) => this.#column(document, numbers[index], place(numbers[index]).position, sample, index ? rightMarks : leftMarks));
     this.detail.replaceChildren(this.#detailTools(document), element("div", { class: `columns${columns.length === 2 ? " two" : ""}` }, ...columns));
   }
@@ -193,7 +218,7 @@ class SampleBrowser {
   #detailTools(document) {
     const options = (chosen, none) => [
       ...(none ? [element("option", { value: "-1", selected: chosen === undefined }, none)] : []),
-      ...document.places.map(({ form }) => element("option", { value: form, selected: form === chosen }, formLabel(this.report, this.report.forms[form])))];
+      ...document.places.map(({ form }) => element("option", { value: form, selected: form === chosen }, listLabel(this.report, this.report.forms[form])))];
     const left = element("select", { "aria-label": "form on the left", onchange: (event) => this.open(document, Number(event.target.value), this.right ?? -1) }, ...options(this.left));
     const right = element("select", { "aria-label": "compare with", onchange: (event) => this.open(document, this.left, Number(event.target.value)) }, ...options(this.right, "compare with …"));
     const white = element("button", { type: "button", "aria-pressed": String(this.state.whitespace), title: "show spaces, tabs and line ends  ( w )", onclick: () => this.toggleWhitespace() }, "whitespace");
@@ -212,6 +237,7 @@ class SampleBrowser {
     const tags = [element("span", { class: `tag ${verdict[0]}` }, verdict[1])];
     if (flags & UNREADABLE) tags.push(" ", element("span", { class: "tag none" }, "no answer could be extracted"));
     if (flags & TRUNCATED) tags.push(" ", element("span", { class: "tag none" }, "cut off at the token limit"));
+    if (flags & PROMPT_TRUNCATED) tags.push(" ", element("span", { class: "tag none" }, "the beginning of the prompt was cut off to fit into the model's context"));
     const scores = Object.entries(sample.scores).map(([name, value]) => `${name} ${typeof value === "number" ? +value.toFixed(4) : value}`).join(", ");
     return element("div", {},
       element("h3", {}, plainLine(formLabel(this.report, form)), " ", ...tags),
@@ -255,8 +281,8 @@ class SampleBrowser {
     return [
       ...sample.raw.flatMap((text, index) => [element("p", { class: "soft small" }, sample.raw.length > 1 ? `completion ${index + 1}` : "completion"), exactText(text, { whitespace })]),
       ...(sample.steps ?? []).flatMap((step) => [element("p", { class: "soft small step" }, `→ ${plainLine(step.step)}`), exactText(step.text, { whitespace })]),
-      element("p", {}, element("span", { class: "soft" }, "extracted: "), sample.extracted === null ? element("span", { class: "none" }, "nothing") : element("code", { class: "extracted" }, plainLine(String(sample.extracted))),
-        element("span", { class: "soft" }, "   right: "), element("code", {}, plainLine(String(Array.isArray(sample.gold) ? sample.gold.join(" | ") : sample.gold ?? sample.target ?? "")))),
+      element("p", { class: "answer" }, element("span", { class: "soft" }, "extracted: "), sample.extracted === null ? element("span", { class: "none" }, "nothing") : element("code", { class: "extracted" }, plainLine(String(sample.extracted))),
+        element("span", { class: "soft right" }, "right: "), element("code", {}, plainLine(String(Array.isArray(sample.gold) ? sample.gold.join(" | ") : sample.gold ?? sample.target ?? "")))),
     ];
   }
 }

@@ -11,7 +11,14 @@ async function ask(path) {
 
 const shortDate = (date) => (typeof date === "number" ? new Date(1000 * date).toISOString() : String(date ?? "")).slice(0, 16).replace("T", " ");
 const cell = (...children) => element("td", {}, ...children);
-const interval = (score) => (score.low === null ? "" : ` (${fixed(score.low)} to ${fixed(score.high)})`);
+const spanned = (score) => (score.low === null ? "" : `${fixed(score.low)} to ${fixed(score.high)}`);
+const interval = (score) => (score.low === null ? "" : ` (${spanned(score)})`);
+
+/** Since when a run that goes on has not been heard of: it may have been killed, or be in a long batch. */
+function silence(state) {
+  const minutes = Math.floor((Date.now() - Date.parse(state.updated)) / 60000);
+  return state.status === "running" && minutes >= 2 ? `, last heard of ${duration(60 * minutes)} ago` : "";
+}
 
 /** Runs that are not complete, with how far they are. */
 function goingOn(states) {
@@ -20,7 +27,7 @@ function goingOn(states) {
     const done = needed ? (answered + cached + failed) / needed : 0;
     const forms = Object.entries(state.forms).map(([name, form]) => `${name} ${form.scored} of ${form.documents}`).join(", ");
     return element("div", { class: "panel", "data-status": state.status },
-      element("h3", {}, `${plainLine(String(state.model ?? state.file))} `, element("span", { class: `tag ${state.status === "running" ? "ok" : "none"}` }, state.status)),
+      element("h3", {}, `${plainLine(String(state.model ?? state.file))} `, element("span", { class: `tag ${state.status === "running" && !silence(state) ? "ok" : "none"}` }, state.status, silence(state))),
       element("div", { class: "track", role: "progressbar", "aria-valuenow": Math.round(100 * done) }, element("span", { class: "fill", style: `display:block;width:${100 * done}%` })),
       element("p", { class: "soft small" }, `${grouped(answered + cached)} of ${grouped(needed)} responses${failed ? `, ${failed} failed` : ""}; updated ${shortDate(state.updated)}; ${plainLine(forms).slice(0, 300)}`));
   });
@@ -30,14 +37,18 @@ function runsTable(runs) {
   const open = element("button", { type: "button", disabled: chosen.size === 0, onclick: () => { location.href = `/report?runs=${[...chosen].join(",")}`; } }, chosen.size > 1 ? `compare ${chosen.size} runs` : "open");
   const rows = runs.map((run) => element("tr", { "data-key": run.key },
     cell(element("input", { type: "checkbox", "aria-label": `choose ${run.file}`, checked: chosen.has(run.key), onchange: (event) => { event.target.checked ? chosen.add(run.key) : chosen.delete(run.key); showRuns(); } })),
-    cell(run.problem ? element("span", { class: "no" }, plainLine(run.problem)) : element("a", { href: `/report?runs=${run.key}` }, plainLine(run.model))),
+    cell(run.problem ? element("span", { class: "no" }, plainLine(run.problem)) : element("a", { href: `/report?runs=${run.key}` }, plainLine(run.model)), run.arguments ? element("div", { class: "soft small args" }, plainLine(run.arguments)) : null,
+      run.status && run.status !== "complete" ? element("span", { class: "tag none" }, plainLine(run.status)) : null),
     cell(shortDate(run.date)), cell(run.harness ?? ""), cell(duration(run.seconds)),
-    cell(...(run.scores ?? []).flatMap((score, index) => [index ? element("br") : "", `${plainLine(score.form)} `, element("b", { title: interval(score) }, fixed(score.value)), element("span", { class: "soft small" }, ` ${score.metric}${interval(score)}`)]),
-      run.forms > 8 ? element("span", { class: "soft small" }, ` and ${run.forms - 8} more`) : "")));
+    element("td", { class: "run-scores" }, ...(run.scores ?? []).map((score) => element("div", {}, `${plainLine(score.form)} `, element("b", {}, fixed(score.value)), element("span", { class: "soft small" }, ` ${score.metric}${interval(score)}`))),
+      run.forms > 8 ? element("div", { class: "soft small" }, `and ${run.forms - 8} more`) : null)));
   const head = ["", "Model", "Date", "Harness", "Time", "Scores"];
   return [element("div", { class: "tools" }, open, element("span", { class: "soft small" }, "Choose two or more runs to compare them document by document.")),
-    element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {}, ...head.map((name) => element("th", {}, name)))), element("tbody", {}, ...rows)))];
+    element("div", { class: "wide" }, element("table", { class: "runs" }, element("thead", {}, element("tr", {}, ...head.map((name) => element("th", {}, name)))), element("tbody", {}, ...rows)))];
 }
+
+/** The metrics of a column, with the direction that is better. */
+const metricOf = (board, column) => [...new Set(board.cells.map((row) => row[column]).filter(Boolean).map((entry) => `${entry.metric} ${entry.higher ? "↑" : "↓"}`))].join(", ");
 
 function boardSection(board) {
   if (board.models.length < 1 || !board.forms.length) return [];
@@ -46,12 +57,12 @@ function boardSection(board) {
     return cells.length > 1 ? (cells[0].higher ? Math.max : Math.min)(...cells.map((entry) => entry.value)) : null;
   });
   const rows = board.models.map((model, index) => element("tr", {}, element("th", {}, plainLine(model)), ...board.cells[index].map((entry, column) =>
-    entry && entry.value !== null ? cell(element(entry.value === best[column] ? "b" : "span", {}, fixed(entry.value)), element("span", { class: "soft small" }, interval(entry))) : cell())));
+    entry && entry.value !== null ? element("td", { title: `${entry.metric} over ${entry.n} documents` }, element("a", { href: `/report?runs=${entry.run}` }, element(entry.value === best[column] ? "b" : "span", {}, fixed(entry.value))), element("div", { class: "soft small" }, spanned(entry)), element("div", { class: "soft small" }, `n=${grouped(entry.n)}`)) : cell())));
   const reversals = board.reversals.slice(0, 30).map((entry) => element("li", {},
     `${plainLine(entry.ahead)} is ${signed(entry.lead)} ahead of ${plainLine(entry.behind)} under ${entry.form}, and ${signed(entry.deficit)} under ${entry.other}`,
     element("span", { class: "soft" }, entry.clear ? " (clear both times)" : " (may be chance)")));
   const taus = board.tau.map((entry) => element("li", {}, `${entry.form} and ${entry.other}: Kendall's tau ${entry.tau === null ? "not defined" : fixed(entry.tau, 2)} over ${entry.models} models`));
-  return [element("div", { class: "wide" }, element("table", { class: "board" }, element("thead", {}, element("tr", {}, element("th", {}), ...board.forms.map((form) => element("th", {}, plainLine(form))))), element("tbody", {}, ...rows))),
+  return [element("div", { class: "wide" }, element("table", { class: "board" }, element("thead", {}, element("tr", {}, element("th", {}), ...board.forms.map((form, column) => element("th", {}, plainLine(form), element("div", { class: "soft small" }, metricOf(board, column)))))), element("tbody", {}, ...rows))),
     ...(board.summary ? [element("p", {}, board.summary)] : []),
     ...(reversals.length ? [element("h3", {}, "Rank reversals between forms"), element("ul", { class: "reversals" }, ...reversals)] : []),
     ...(taus.length ? [element("h3", {}, "Agreement of the orders"), element("ul", {}, ...taus)] : [])];
@@ -60,7 +71,7 @@ function boardSection(board) {
 let seen = "";
 async function showRuns() {
   const [runs, board] = await Promise.all([ask("/api/runs"), ask("/api/leaderboard")]);
-  const state = JSON.stringify([runs, board, [...chosen]]);
+  const state = JSON.stringify([runs, board, [...chosen], runs.going_on.map(silence)]);
   if (state === seen) return;
   seen = state;
   const sections = [];
