@@ -59,7 +59,7 @@ class Engine:
     def _scoring(self, query: Query) -> Any:
         options: dict[str, Any] = {"temperature": 0.0, "max_tokens": 1, "ignore_eos": True, "detokenize": False}
         if query.kind == "labels":
-            return self.params(**options, logprob_token_ids=list(query.tokens))
+            return self.params(**options, logprob_token_ids=list(dict.fromkeys(query.tokens)))
         if query.kind == "prompt":
             return self.params(**options, prompt_logprobs=0)
         tokens = list(query.tokens)

@@ -30,7 +30,10 @@ class Abilities:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """One prompt; `tokens` are the labels to list or the tokens to generate, `pairs` the positions that it scores."""
+    """One prompt; `tokens` are the tokens to list or to generate, `pairs` the positions that it scores.
+
+    Of labels, there is one token for each pair.
+    """
 
     kind: Kind
     prompt: Tokens
@@ -87,7 +90,7 @@ def scoring_queries(pairs: Sequence[Pair], abilities: Abilities) -> list[Query]:
 def _label_queries(first: Pair, members: Sequence[int], pairs: Sequence[Pair], most: int) -> Iterator[Query]:
     for start in range(0, len(members), most):
         listed = tuple(members[start : start + most])
-        tokens = tuple(dict.fromkeys(pairs[position].tokens[-1] for position in listed))
+        tokens = tuple(pairs[position].tokens[-1] for position in listed)
         yield Query(kind="labels", prompt=first.tokens[: first.start], tokens=tokens, pairs=listed)
 
 
@@ -95,8 +98,7 @@ def log_likelihoods(query: Query, answer: Answer, pairs: Sequence[Pair]) -> Iter
     """The log-likelihood of each pair that a query scores; a ModelError where the answer does not have them."""
     if query.kind == "labels":
         listed = answer.logprobs[0] if answer.logprobs else {}
-        for position in query.pairs:
-            token = pairs[position].tokens[-1]
+        for position, token in zip(query.pairs, query.tokens, strict=True):
             if token not in listed:
                 raise _unexpected("lists no log-probability of a label")
             yield position, LLOutput(listed[token], is_greedy=answer.tokens[0] == token, tokens=1)
