@@ -618,7 +618,9 @@ FLAGS = [
     flags("metadata_without_value", "--metadata a", "--metadata: expected key=value, got 'a'", "key=value"),
     flags("model_args_several", "--model_args seed=1 two", "--model_args: expected key=value, got 'two'", "key=value"),
     flags("max_batch_size", "--max_batch_size 0", "--max_batch_size: expected a whole number of 1 or more", "e.g."),
-    flags("model_of_lm_eval", "--model vllm", "--model: the model 'vllm' of lm-eval is not here", "local-completions"),
+    flags(
+        "model_of_lm_eval", "--model sglang", "--model: the model 'sglang' of lm-eval is not here", "local-completions"
+    ),
     flags("bootstrap_iters", "--bootstrap_iters -5", "--bootstrap_iters: expected a whole number of 0 or more", "e.g."),
     flags("corpus_missing", "--decontamination_corpus a.txt", "--decontamination_corpus: no file 'a.txt'", "check"),
     *(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from typing import Any
 
 from multiform.models.servers.fingerprint import PROBE
@@ -66,6 +67,9 @@ class FakeServer:
     first_token: str | None = None
     #: Whether prompts are echoed at all.
     echoes: bool = True
+    #: Whether given tokens are listed in one step, and generated where they are given, as vLLM does it.
+    lists: bool = False
+    forces: bool = False
     delay: float = 0.0
     busy: int = 0
     busiest: int = 0
@@ -97,7 +101,7 @@ class FakeServer:
 
 
 #: The prompts that find out about a server.
-PROBES = (PROBE, "one two three four")
+PROBES = (PROBE, "one two three four", "[1, 2]")
 
 
 def prompt_of(payload: dict[str, Any]) -> str:
@@ -243,7 +247,12 @@ def _completions(state: FakeServer, payload: dict[str, Any]) -> dict[str, Any]:
         shown = prompt if isinstance(prompt, str) else " ".join(map(str, prompt))
         text, reason = _written(state, shown, payload)
         choice: dict[str, Any] = {"index": index, "text": text, "finish_reason": reason}
-        if payload.get("logprobs") and (state.echoes and payload.get("echo")):
+        forced = payload.get("vllm_xargs", {}).get("multiform_tokens") if state.forces else None
+        if state.lists and "logprob_token_ids" in payload:
+            choice["logprobs"] = _listed(prompt, payload["logprob_token_ids"])
+        elif forced:
+            choice["logprobs"] = _forced(prompt, forced)
+        elif payload.get("logprobs") and (state.echoes and payload.get("echo")):
             choice["logprobs"] = _logprobs(state, prompt, text)
         elif payload.get("logprobs") and state.alternatives:
             listed = _alternatives(state, shown, payload["logprobs"])
@@ -251,6 +260,26 @@ def _completions(state: FakeServer, payload: dict[str, Any]) -> dict[str, Any]:
             choice["logprobs"] = {"tokens": [first], "token_logprobs": [value], "top_logprobs": [listed]}
         choices.append(choice)
     return _response(state, "text_completion", choices)
+
+
+def _listed(prompt: list[int], tokens: list[int]) -> dict[str, Any]:
+    """The log-probabilities of given tokens after a prompt; the first that is the likeliest is generated."""
+    before = f"t{prompt[-1]}"
+    best = next((token for token in tokens if is_best(before, f"t{token}")), 399)
+    listed = {f"token_id:{token}": logprob(before, f"t{token}") for token in (best, *tokens)}
+    return {"tokens": [f"token_id:{best}"], "token_logprobs": [listed[f"token_id:{best}"]], "top_logprobs": [listed]}
+
+
+def _forced(prompt: list[int], tokens: list[int]) -> dict[str, Any]:
+    """The log-probabilities of tokens that are generated because they are given."""
+    pairs = list(pairwise(f"t{token}" for token in (prompt[-1], *tokens)))
+    scores = [logprob(*pair) or 0.0 for pair in pairs]
+    names = [f"token_id:{token}" for token in tokens]
+    tops = [
+        {name: score} if is_best(*pair) else {name: score, "token_id:399": score / 2}
+        for name, score, pair in zip(names, scores, pairs, strict=True)
+    ]
+    return {"tokens": names, "token_logprobs": scores, "top_logprobs": tops}
 
 
 def _logprobs(state: FakeServer, prompt: str | list[int], text: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ _CHAT = "use --model openai-chat --model_args base_url=URL,model=NAME, with the 
 _LOCAL = "use --model hf --model_args pretrained=NAME"
 #: lm-eval's models that Multiform does not have, and what to use instead.
 INSTEAD = {
-    **dict.fromkeys(("vllm", "sglang", "sglang-generate", "trtllm", "gguf", "ggml"), _SERVED),
+    **dict.fromkeys(("sglang", "sglang-generate", "trtllm", "gguf", "ggml"), _SERVED),
     "vllm-vlm": f"use --model hf-multimodal --model_args pretrained=NAME, or {_SERVED}",
     "anthropic-completions": "use --model anthropic --model_args model=NAME: Anthropic's older interface is closed",
     **dict.fromkeys(("litellm", "litellm-chat", "litellm-chat-completions", "textsynth", "watsonx_llm"), _CHAT),

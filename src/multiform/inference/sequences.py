@@ -11,7 +11,7 @@ from multiform.inference.plan import Tokens
 from multiform.requests import Completion, FailedRequest
 
 if TYPE_CHECKING:  # tokenizing needs neither torch nor transformers
-    from transformers import LogitsProcessorList, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import GenerationConfig, LogitsProcessorList, PreTrainedTokenizerBase
 
     from multiform.inference.sampling import Sampling
 
@@ -115,8 +115,8 @@ class Generation:
         return any(stop in tail for stop in self.stops)
 
 
-def end_tokens(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+def end_tokens(config: GenerationConfig | None, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
     """The tokens that end a completion: the tokenizer's, and those of the model's generation config."""
-    configured = getattr(model.generation_config, "eos_token_id", None)
+    configured = getattr(config, "eos_token_id", None)
     listed = configured if isinstance(configured, list) else [configured]
     return frozenset(token for token in [tokenizer.eos_token_id, *listed] if isinstance(token, int))

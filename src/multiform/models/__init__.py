@@ -8,6 +8,7 @@ chat        chat templates
 hf/         models of transformers: loading, and the bundled model
 seq2seq/    encoder-decoder models of transformers
 multimodal/ image-text and audio-text models of transformers
+vllm/       models that vLLM runs in this process
 servers/    what all models behind a server share
 openai/     servers that speak OpenAI's protocol
 anthropic   Anthropic's messages

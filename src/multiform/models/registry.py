@@ -86,6 +86,14 @@ _BUNDLED = ModelEntry(
     named_chat_templates=True,
     generation_check="multiform.inference.generation_options:generation_options",
 )
+_VLLM = ModelEntry(
+    factory="multiform.models.vllm.model:VLLMModel",
+    about="any causal model that vLLM loads, in this process (pretrained=...)",
+    signature_from="multiform.models.vllm.identity:signature",
+    chat_from="multiform.models.hf.load:load_chat",
+    named_chat_templates=True,
+    generation_check="multiform.models.vllm.arguments:check_generation",
+)
 _OPENAI_CHAT = ModelEntry(
     factory="multiform.models.openai:OpenAIChat",
     about="a server's chat completions (base_url=..., model=...)",
@@ -120,6 +128,7 @@ models: Registry[ModelEntry] = Registry(
         "hf": _HF,
         "hf-multimodal": _MULTIMODAL,
         "bundled": _BUNDLED,
+        "vllm": _VLLM,
         "dummy": _DUMMY,
         "openai-chat": _OPENAI_CHAT,
         "openai-completions": _OPENAI_COMPLETIONS,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from multiform.errors import ModelError, shorten
 from multiform.inference.plan import Tokens
@@ -122,6 +122,26 @@ def _load_tokenizer(name: str) -> PreTrainedTokenizerBase:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         hint = "give a folder or a hub name: tokenizer=NAME"
         raise ModelError(f"cannot load the tokenizer: {reason}", where=name, hint=hint) from error
+
+
+def think_end(tokenizer: PreTrainedTokenizerBase, token: str | int | None) -> str | int | None:
+    """The end of a thought, from the argument `think_end_token`; a special token by its id, as texts do not have it."""
+    if token is None:
+        return None
+    if str(token).isdecimal():
+        return int(token)
+    is_special = token in tokenizer.all_special_tokens
+    return int(tokenizer.convert_tokens_to_ids(token)) if is_special else token
+
+
+def special_tokens(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    """The special tokens of a tokenizer, for the results file."""
+    return {
+        "tokenizer_pad_token": [tokenizer.pad_token, str(tokenizer.pad_token_id)],
+        "tokenizer_eos_token": [tokenizer.eos_token, str(tokenizer.eos_token_id)],
+        "tokenizer_bos_token": [tokenizer.bos_token, str(tokenizer.bos_token_id)],
+        "eot_token_id": tokenizer.eos_token_id,
+    }
 
 
 def move_whitespace(context: str, continuation: str) -> tuple[str, str]:

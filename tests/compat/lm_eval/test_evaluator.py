@@ -123,7 +123,7 @@ def test_an_lm_also_runs_in_a_script_of_ours(folder):
         ({"tasks": ["anmals"]}, UsageError, "did you mean 'animals'"),
         ({"tasks": [3]}, UsageError, "expected a task's name, configuration or object, got 3"),
         ({"model": "dumy"}, UsageError, "no model 'dumy' here; did you mean 'dummy'"),
-        ({"model": "vllm"}, UsageError, "no model 'vllm' here; start its server and use --model local-completions"),
+        ({"model": "sglang"}, UsageError, "no model 'sglang' here; start its server and use --model local-completions"),
         ({"model": "hf-auto"}, UsageError, "needs the argument 'pretrained'"),
         ({"model": object()}, UsageError, "expected a model's name or a model, got an object of object"),
         ({"model": Lengths}, UsageError, "got the class Lengths"),

@@ -14,7 +14,14 @@ import multiform
 from multiform.errors import ModelError, UsageError
 from multiform.models import models
 from multiform.models.openai import OpenAICompletions
-from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
+from multiform.requests import (
+    Completion,
+    FailedRequest,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    RollingRequest,
+)
 from tests.models.fake_server import Fault
 
 PAIRS = [
@@ -112,6 +119,40 @@ class TestByTokenIds:
         assert output.loglikelihood == pytest.approx(expected[0])
         assert output.is_greedy == expected[1]
         assert output.tokens == len(whole) - len(context)
+
+    @pytest.mark.parametrize(("lists", "forces"), [(True, False), (False, True), (True, True)])
+    def test_a_server_of_vllm_scores_by_the_tokens_that_it_generates(
+        self, lists: bool, forces: bool, server: Any, tokenizer: Path
+    ) -> None:
+        question = "Question: is 12 + 30 = 42?\nAnswer:"
+        pairs = [*PAIRS, (question, "\n"), (question, "."), (question, "d"), (question, " and the cat")]
+        expected = scored(model(server, tokenizer=str(tokenizer)), pairs)
+        server.asked.clear()
+        server.lists, server.forces = lists, forces
+        one = model(server, tokenizer=str(tokenizer), num_concurrent=1)
+        outputs = scored(one, pairs)
+        sums = [output.loglikelihood for output in expected]
+        assert [output.loglikelihood for output in outputs] == pytest.approx(sums)
+        assert [output.tokens for output in outputs] == [output.tokens for output in expected]
+        asked = [asked.payload for asked in server.asked]
+        labels = [payload for payload in asked if "logprob_token_ids" in payload]
+        forced = [payload for payload in asked if "vllm_xargs" in payload]
+        longest = max((payload["logprob_token_ids"] for payload in labels), key=len, default=[])
+        assert len(longest) == (4 if lists else 0)  # those of one prompt
+        assert bool(forced) == forces
+        # A text that is longer than its context is echoed in any case.
+        assert any(payload["echo"] for payload in asked)
+        assert [payload["prompt"] for payload in asked] == sorted(payload["prompt"] for payload in asked)
+        assert one.info()["server_scoring"]["others"] == ("forced tokens" if forces else "echoed prompts")
+
+    def test_tokens_that_a_server_did_not_generate_are_asked_for_again(self, server: Any, tokenizer: Path) -> None:
+        server.lists = server.forces = True
+        one = model(server, tokenizer=str(tokenizer), max_retries=1)
+        assert one.abilities.forced
+        server.forces = False
+        [output] = scored(one, [("Question: is 12 + 30 = 42?\nAnswer:", " and the cat")])
+        assert isinstance(output, FailedRequest)
+        assert "did not generate the tokens" in output.reason
 
     def test_an_empty_context_is_the_first_token(self, server: Any, tokenizer: Path) -> None:
         scored(model(server, tokenizer=str(tokenizer)), [("", "The dog")])

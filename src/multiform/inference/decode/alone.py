@@ -92,7 +92,7 @@ def _generate(
         **state,
         generation_config=greedy_config(model, generation.limit, tokenizer.pad_token_id),
         logits_processor=[SamplingProcessor([generation])],
-        stopping_criteria=[StoppingCriterion([generation], tokenizer, end_tokens(model, tokenizer))],
+        stopping_criteria=[StoppingCriterion([generation], tokenizer, end_tokens(model.generation_config, tokenizer))],
     )
     for _ in generation.tokens[1:]:  # before the prompt, as nearly all the time belongs to them
         counters.count_decode(1)

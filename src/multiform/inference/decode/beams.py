@@ -89,7 +89,7 @@ def _search(
     for token in output[0, start:].tolist():  # before the prompt, as nearly all the time belongs to them
         counters.count_decode(generation.num_beams)
         if not generation.finished:
-            generation.append(token, tokenizer, end_tokens(model, tokenizer))
+            generation.append(token, tokenizer, end_tokens(model.generation_config, tokenizer))
     counters.count_prefill(ids.numel())
     counters.count_completion(len(generation.tokens))
     return generation.completion(tokenizer)

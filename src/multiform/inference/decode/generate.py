@@ -93,7 +93,7 @@ class _Scheduler:
         self.model = model
         self.tokenizer = tokenizer
         self.has_processors = has_processors(model.generation_config)
-        self.end_tokens = end_tokens(model, tokenizer)
+        self.end_tokens = end_tokens(model.generation_config, tokenizer)
         self.running: list[Generation] = []
         self.finished: deque[Generation] = deque()
         self.new_batch: Callable[[], DecodeBatch]

@@ -72,7 +72,7 @@ def load(source: Source, auto_class: Any = None) -> Loaded:
         model = _load_weights(source, folder, dtype, device, auto_class, quantized_by)
         if source.peft:
             model = _with_adapter(model, tokenizer, source)
-        sha = _sha(source, folder)
+        sha = source_sha(source, folder)
     model.eval()
     return Loaded(
         model=model,
@@ -237,7 +237,7 @@ def _with_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, so
     return wrapped.get_base_model()
 
 
-def _sha(source: Source, folder: Path | None) -> str:
+def source_sha(source: Source, folder: Path | None) -> str:
     """The fingerprint or commit of the model, and those of a tokenizer, an adapter and code from elsewhere."""
     parts = [fingerprint(folder / source.subfolder, gguf_file=source.gguf_file) if folder else source.revision]
     for argument, name in (("tokenizer", source.tokenizer), ("peft", source.peft)):

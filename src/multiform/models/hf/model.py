@@ -31,7 +31,7 @@ from multiform.models.hf.weights import NAMES as WEIGHT_OPTIONS
 from multiform.models.hf.weights import WeightOptions
 from multiform.models.rolling import rolling_windows, score_rolling
 from multiform.models.seq2seq.backend import Seq2SeqBackend
-from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token
+from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, special_tokens, think_end
 from multiform.models.usage import Usage, Workload
 from multiform.requests import (
     Completion,
@@ -127,7 +127,7 @@ class HFModel(Model):
         )
         if chat_template is not None:
             self.chat.check_name()
-        self.think_end = self._think_end(think_end_token)
+        self.think_end = think_end(self.tokenizer, think_end_token)
         self.counters = Counters()
         self._has_warned_about_limit = False
         self._tokenized_pairs = TokenizedOnce[list[tuple[str, str]], list[Pair]]()
@@ -230,14 +230,7 @@ class HFModel(Model):
         }
 
     def tokenizer_info(self) -> dict[str, Any]:
-        tokenizer = self.tokenizer
-        return {
-            "tokenizer_pad_token": [tokenizer.pad_token, str(tokenizer.pad_token_id)],
-            "tokenizer_eos_token": [tokenizer.eos_token, str(tokenizer.eos_token_id)],
-            "tokenizer_bos_token": [tokenizer.bos_token, str(tokenizer.bos_token_id)],
-            "eot_token_id": tokenizer.eos_token_id,
-            "max_length": self.max_length,
-        }
+        return {**special_tokens(self.tokenizer), "max_length": self.max_length}
 
     def _load(self, source: Source) -> Loaded:
         return load(source)
@@ -363,15 +356,6 @@ class HFModel(Model):
 
     def _apply_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
         return str(self.tokenizer.apply_chat_template(messages, **options))
-
-    def _think_end(self, token: str | int | None) -> str | int | None:
-        """The end of a thought; a special token by its id, as texts do not have it."""
-        if token is None:
-            return None
-        if str(token).isdecimal():
-            return int(token)
-        is_special = token in self.tokenizer.all_special_tokens
-        return int(self.tokenizer.convert_tokens_to_ids(token)) if is_special else token
 
     def _warn_about_truncation(self, count: int) -> None:
         if count:

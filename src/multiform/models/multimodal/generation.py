@@ -80,7 +80,7 @@ def _generate_batch(
         **tensors,
         generation_config=_greedy_config(max(each.limit for each in generations), tokenizer.pad_token_id),
         logits_processor=[SamplingProcessor(generations)],
-        stopping_criteria=[StoppingCriterion(generations, tokenizer, end_tokens(model, tokenizer))],
+        stopping_criteria=[StoppingCriterion(generations, tokenizer, end_tokens(model.generation_config, tokenizer))],
     )
     return [(generation.index, generation.completion(tokenizer)) for generation in generations]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, TypeVar
 
 from multiform.errors import ModelError, UsageError
@@ -14,12 +15,14 @@ from multiform.inference.sequences import Pair
 from multiform.models.base import no_loglikelihoods
 from multiform.models.chat import apply_tokenizer_template
 from multiform.models.openai.first_token import NUMBERS, PROBE_ATTEMPTS, Scoring, completion_alternatives, score_labels
+from multiform.models.openai.forced import MAX_LABELS, query_arguments, query_scores
 from multiform.models.openai.logprobs import echoed_logprobs, score_text, score_tokens
 from multiform.models.openai.payload import OpenAIProtocol, generation_payload, only_choice
 from multiform.models.rolling import rolling_windows, score_rolling
 from multiform.models.servers.generation import completion, stop_strings, token_limit
 from multiform.models.servers.model import RULES, ServerModel, at_least, resolve_arguments
 from multiform.models.tokenizer import Encoder, fit, load_encoder
+from multiform.models.vllm.queries import Abilities, Kind, Query, scoring_queries
 from multiform.requests import (
     Completion,
     FailedRequest,
@@ -90,6 +93,16 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
     @cached_property
     def server_facts(self) -> dict[str, Any]:
         return {**super().server_facts, "scoring": self.scoring}
+
+    def info(self) -> dict[str, Any]:
+        known = vars(self).get("abilities")  # asked where continuations were scored
+        if not known or not (known.forced or known.labels):
+            return super().info()
+        others = "forced tokens" if known.forced else "echoed prompts"
+        return {
+            **super().info(),
+            "server_scoring": {"labels": "one step" if known.labels else others, "others": others},
+        }
 
     @cached_property
     def scoring(self) -> Scoring:
@@ -186,12 +199,45 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         assert self.tokenizer_name is not None
         return load_encoder(self.tokenizer_name, self.prefix_token_id, self.add_bos_token)
 
-    def _score_pairs(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput | FailedRequest]]:
-        return self._echoed(
-            [pair if pair.start < len(pair.tokens) else None for pair in pairs],
-            lambda pair: pair.tokens.tolist(),
-            lambda pair, choice: score_tokens(choice, pair.start, len(pair.tokens)),
+    @cached_property
+    def abilities(self) -> Abilities:
+        """What the server does without echoing prompts: it lists given tokens, or generates them, as vLLM does."""
+        prompt = array("i", [1, 2])
+        queries: dict[Kind, Query] = {
+            "labels": Query(kind="labels", prompt=prompt, tokens=(4, 5, 6), pairs=(0, 1, 2)),
+            "forced": Query(kind="forced", prompt=prompt, tokens=(4, 5, 6), pairs=(0,)),
+        }
+        can = {
+            kind: self.client.single(self._query_payload(query), partial(query_scores, query), attempts=1) is not None
+            for kind, query in queries.items()
+        }
+        logger.info(
+            "%s: continuations of one token are scored %s, others by %s",
+            self.name,
+            "in one step" if can["labels"] else "like others",
+            "forced tokens" if can["forced"] else "echoed prompts",
         )
+        return Abilities(forced=can["forced"], labels=MAX_LABELS if can["labels"] else 0)
+
+    def _score_pairs(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput | FailedRequest]]:
+        """The score of each pair, asked in the order of their prefix tree."""
+        yield from ((index, LLOutput(0.0, True, 0)) for index, pair in enumerate(pairs) if not pair.inputs)
+        queries = scoring_queries(pairs, self.abilities)
+        self.client.probe = self._echo_payload(_ECHO_PROMPT)
+
+        def read(query: Query, response: Any) -> dict[int, LLOutput]:
+            if query.kind != "prompt":
+                return query_scores(query, response)
+            position = query.pairs[0]
+            return {position: score_tokens(only_choice(response), pairs[position].start, len(query.prompt))}
+
+        for number, scores in self.client.ask(queries, self._query_payload, read):
+            for position in queries[number].pairs:
+                yield position, scores if isinstance(scores, FailedRequest) else scores[position]
+
+    def _query_payload(self, query: Query) -> dict[str, Any]:
+        payload = self._echo_payload(query.prompt.tolist())
+        return payload if query.kind == "prompt" else {**payload, **query_arguments(query)}
 
     def _score_texts(self, texts: Sequence[tuple[str, int]]) -> Iterator[Response[LLOutput | FailedRequest]]:
         """The log-likelihood of each text from a character on."""

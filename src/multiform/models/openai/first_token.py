@@ -39,8 +39,10 @@ def chat_alternatives(choice: Mapping[str, Any]) -> Alternatives:
 
 
 def completion_alternatives(choice: Mapping[str, Any]) -> Alternatives:
-    """The alternatives in a choice of a completion."""
+    """The alternatives in a choice of a completion; llama.cpp's server lists them as in a chat."""
     logprobs = choice.get("logprobs")
+    if isinstance(logprobs, Mapping) and isinstance(logprobs.get("content"), list):
+        return chat_alternatives(choice)
     tops = logprobs.get("top_logprobs") if isinstance(logprobs, Mapping) else None
     first = tops[0] if isinstance(tops, list) and tops else None
     return _checked(list(first.items()) if isinstance(first, Mapping) else [])

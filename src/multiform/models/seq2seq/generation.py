@@ -65,7 +65,7 @@ def _generate_batch(
         attention_mask=mask,
         generation_config=config,
         logits_processor=[SamplingProcessor(generations, with_prompts=False)],
-        stopping_criteria=[StoppingCriterion(generations, tokenizer, end_tokens(model, tokenizer))],
+        stopping_criteria=[StoppingCriterion(generations, tokenizer, end_tokens(model.generation_config, tokenizer))],
     )
     for _ in range(decoded.shape[1] - 1):  # before the prompts, as nearly all the time belongs to them
         counters.count_decode(len(generations))

@@ -1,0 +1,64 @@
+"""Scores of continuations from the tokens that a server generates, so that its prefix cache works.
+
+vLLM's servers list the log-probabilities of given tokens in one step (`logprob_token_ids`), and generate given tokens
+where they run our logits processor (`--logits-processors`, asked by `vllm_xargs`). What a server does not know it
+ignores, so it is tried out first, with tokens by their ids (`return_tokens_as_token_ids`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from multiform.errors import ModelError
+from multiform.models.openai.logprobs import echoed_logprobs, is_logprob, score_tokens
+from multiform.models.openai.payload import only_choice
+from multiform.models.vllm.queries import Query
+from multiform.requests import LLOutput
+
+#: The argument of vLLM's processor with the tokens to generate.
+ARGUMENT = "multiform_tokens"
+#: The most tokens that vLLM lists in one step.
+MAX_LABELS = 128
+_GENERATED: Mapping[str, Any] = {
+    "echo": False,
+    "logprobs": 1,
+    "temperature": 0,
+    "ignore_eos": True,
+    "return_tokens_as_token_ids": True,
+}
+
+
+def query_arguments(query: Query) -> dict[str, Any]:
+    """The arguments of a completion that answers a query for labels or for forced tokens."""
+    tokens = list(query.tokens)
+    if query.kind == "labels":
+        return {**_GENERATED, "max_tokens": 1, "logprob_token_ids": list(dict.fromkeys(tokens))}
+    return {**_GENERATED, "max_tokens": len(tokens), "vllm_xargs": {ARGUMENT: tokens}}
+
+
+def query_scores(query: Query, response: Any) -> dict[int, LLOutput]:
+    """The score of each pair of a query by its position; a ModelError where the response does not have them."""
+    choice = only_choice(response)
+    logprobs = echoed_logprobs(choice)
+    names = logprobs.get("tokens")
+    if query.kind == "labels":
+        return _label_scores(query, names, logprobs.get("top_logprobs"))
+    if names != [_name(token) for token in query.tokens]:
+        raise ModelError("the server did not generate the tokens of a continuation")
+    return {query.pairs[0]: score_tokens(choice, 0, len(query.tokens))}
+
+
+def _label_scores(query: Query, names: Any, tops: Any) -> dict[int, LLOutput]:
+    listed = tops[0] if isinstance(tops, list) and tops and isinstance(tops[0], Mapping) else {}
+    scores: dict[int, LLOutput] = {}
+    for position, token in zip(query.pairs, query.tokens, strict=True):
+        value = listed.get(_name(token))
+        if not is_logprob(value) or not isinstance(names, list) or not names:
+            raise ModelError("the answer has no log-probabilities of the labels")
+        scores[position] = LLOutput(float(value), is_greedy=names[0] == _name(token), tokens=1)
+    return scores
+
+
+def _name(token: int) -> str:
+    return f"token_id:{token}"

@@ -1,0 +1,188 @@
+"""Engine: vLLM's `LLM`, started and asked."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+
+from multiform.errors import ModelError, UsageError
+from multiform.models.hf.source import first_line
+from multiform.models.vllm.queries import Abilities, Answer, Query
+from multiform.stopping import stop_requested
+
+T = TypeVar("T")
+
+#: How tokens are forced: by our logits processor, by vLLM's replay of traces, or not at all.
+Forcing: TypeAlias = Literal["processor", "replay", "none"]
+PROCESSOR = "multiform.models.vllm.processor:ForcedTokens"
+#: The extra argument of a request with the tokens that it generates; the processor reads it.
+ARGUMENT = "multiform_tokens"
+#: The most tokens whose log-probabilities a request may list.
+MAX_LABELS = 128
+#: How many prompts vLLM gets first, and the seconds after which their number does not grow any more.
+FIRST_CHUNK = 64
+CHUNK_SECONDS = 20.0
+
+
+class LLM(Protocol):
+    """The method of vLLM's `LLM` that is used."""
+
+    def generate(self, prompts: Any, sampling_params: Any, *, use_tqdm: bool) -> list[Any]:
+        """The output of each prompt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Engine:
+    """A running `LLM`; `params` is vLLM's `SamplingParams`."""
+
+    llm: LLM
+    params: Any
+    forcing: Forcing
+    abilities: Abilities
+    max_length: int
+    dtype: str
+    version: str
+
+    def score(self, queries: Sequence[Query]) -> list[Answer]:
+        """The answer to each query; all are of one kind."""
+        return self._ask([query.prompt for query in queries], [self._scoring(query) for query in queries])
+
+    def complete(self, prompts: Sequence[Sequence[int]], options: Sequence[Mapping[str, Any]]) -> list[Answer]:
+        """The tokens generated after each prompt, with the sampling parameters of each."""
+        return self._ask(prompts, [self.params(**each) for each in options])
+
+    def _scoring(self, query: Query) -> Any:
+        options: dict[str, Any] = {"temperature": 0.0, "max_tokens": 1, "ignore_eos": True, "detokenize": False}
+        if query.kind == "labels":
+            return self.params(**options, logprob_token_ids=list(dict.fromkeys(query.tokens)))
+        if query.kind == "prompt":
+            return self.params(**options, prompt_logprobs=0)
+        tokens = list(query.tokens)
+        how = {"trace_decode_token_ids": tokens} if self.forcing == "replay" else {"extra_args": {ARGUMENT: tokens}}
+        return self.params(**{**options, "max_tokens": len(tokens), "logprobs": 0}, **how)
+
+    def _ask(self, prompts: Sequence[Sequence[int]], params: Sequence[Any]) -> list[Answer]:
+        asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
+        try:
+            outputs = self.llm.generate(asked, list(params), use_tqdm=False)
+        except Exception as error:  # whatever vLLM raises
+            raise ModelError(f"vLLM failed: {first_line(error)}", where="vllm") from error
+        return [_answer(output) for output in outputs]
+
+
+def start(arguments: Mapping[str, Any], *, force: bool, where: str) -> Engine:
+    """Start vLLM with the arguments of its engine; `force` says that it may score by forced tokens."""
+    # Standard output is for results.
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
+    import vllm
+
+    options = with_defaults(arguments)
+    version = vllm.__version__
+    forcing: Forcing = "none"
+    try:
+        forcing = _forcing(options) if force else "none"
+        if forcing == "processor":
+            options["logits_processors"] = [PROCESSOR]
+        elif forcing == "replay":
+            options["enable_trace_replay"] = True
+        llm = vllm.LLM(**options)
+    except (ModelError, UsageError):
+        raise
+    except Exception as error:  # whatever vLLM raises
+        hint = f"tried with vLLM {version}, whose log above says more"
+        raise ModelError(f"vLLM cannot load the model: {first_line(error)}", where=where, hint=hint) from error
+    labels = MAX_LABELS if force and "logprob_token_ids" in _fields(vllm.SamplingParams) else 0
+    config = llm.llm_engine.vllm_config.model_config
+    engine = Engine(
+        llm=llm,
+        params=vllm.SamplingParams,
+        forcing=forcing,
+        abilities=Abilities(forced=forcing != "none", labels=labels),
+        max_length=int(config.max_model_len),
+        dtype=str(config.dtype),
+        version=version,
+    )
+    return checked(engine)
+
+
+def with_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, with what suits evaluation where nothing is said."""
+    from vllm.platforms import current_platform
+
+    options = {"disable_log_stats": True, "logprobs_mode": "raw_logprobs", **arguments}
+    if current_platform.is_cpu():
+        # CPUs without half-precision units run bfloat16 many times slower than float32.
+        if options.get("dtype", "auto") == "auto":
+            options["dtype"] = "float32"
+        # Prefixes are shared in whole blocks; the usual ones of 128 tokens are longer than most questions.
+        options.setdefault("block_size", 32)
+    return options
+
+
+def checked(engine: Engine) -> Engine:
+    """The engine with the abilities that it really has: it forces tokens, and their log-probabilities are the model's.
+
+    Two different tokens are forced after the same prompt. Both can be nearly certain only where log-probabilities are
+    taken after all other tokens have been ruled out.
+    """
+    if not engine.abilities.forced:
+        return engine
+    queries = [Query(kind="forced", prompt=array("i", [1, 2]), tokens=(token, 3), pairs=(0,)) for token in (4, 5)]
+    answers = engine.score(queries)
+    if all(answer.tokens == query.tokens for query, answer in zip(queries, answers, strict=True)):
+        first = [answer.logprobs[0][query.tokens[0]] for query, answer in zip(queries, answers, strict=True)]
+        if min(first) < math.log(0.5) + 1e-3:
+            return engine
+    return replace(engine, abilities=replace(engine.abilities, forced=False))
+
+
+def in_chunks(items: Sequence[T], clock: Callable[[], float] = time.monotonic) -> Iterator[Sequence[T]]:
+    """Consecutive chunks, so that responses come before all are there; twice as large each time until that takes long.
+
+    When a stop is requested, no further chunk begins.
+    """
+    size, begin = FIRST_CHUNK, 0
+    while begin < len(items) and not stop_requested():
+        started = clock()
+        yield items[begin : begin + size]
+        begin += size
+        if clock() - started < CHUNK_SECONDS:
+            size *= 2
+
+
+def _forcing(options: Mapping[str, Any]) -> Forcing:
+    """How the engine with these arguments forces tokens, before it is started."""
+    from vllm.engine.arg_utils import EngineArgs
+
+    known = EngineArgs.__dataclass_fields__
+    # The newer model runner has another interface of logits processors, and replays traces.
+    if "enable_trace_replay" in known and EngineArgs(**options).create_engine_config().use_v2_model_runner:
+        return "replay"
+    return "processor" if "logits_processors" in known else "none"
+
+
+def _answer(output: Any) -> Answer:
+    """The parts of a `RequestOutput` that are used."""
+    completion = output.outputs[0]
+    tokens, listed = tuple(completion.token_ids), completion.logprobs or []
+    return Answer(
+        tokens=tokens,
+        logprobs=tuple({token: entry.logprob for token, entry in each.items()} for each in listed),
+        ranks=tuple(each[token].rank for token, each in zip(tokens, listed, strict=False)),
+        prompt=tuple(map(_prompt_entry, output.prompt_token_ids, output.prompt_logprobs or ())),
+        at_limit=completion.finish_reason == "length",
+        cached=output.num_cached_tokens or 0,
+    )
+
+
+def _prompt_entry(token: int, listed: Mapping[int, Any] | None) -> tuple[float, int] | None:
+    return (listed[token].logprob, listed[token].rank) if listed and token in listed else None
+
+
+def _fields(params: Any) -> Sequence[str]:
+    return getattr(params, "__struct_fields__", ()) or tuple(getattr(params, "__annotations__", ()))

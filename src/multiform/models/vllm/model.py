@@ -1,0 +1,327 @@
+"""VLLMModel: a language model that vLLM runs in this process."""
+
+from __future__ import annotations
+
+import logging
+import time
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, get_args
+
+from multiform.errors import UsageError
+from multiform.inference.counters import Counters
+from multiform.inference.generation_config import in_force
+from multiform.inference.generation_options import generation_options
+from multiform.inference.limits import fixed_rows
+from multiform.inference.plan import Tokens, plan
+from multiform.inference.sampling import random_numbers, sampling
+from multiform.inference.sequences import Generation, Pair, end_tokens
+from multiform.models.arguments import argument_names
+from multiform.models.base import Model
+from multiform.models.chat import ChatTemplate, template_variables
+from multiform.models.hf.source import Source
+from multiform.models.rolling import rolling_windows, score_rolling
+from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, fit, special_tokens, think_end
+from multiform.models.usage import Usage, Workload
+from multiform.models.vllm.arguments import check_generation, check_values, engine_arguments, known_arguments
+from multiform.models.vllm.completions import check_model_config, completion, sampling_options
+from multiform.models.vllm.engine import in_chunks, start
+from multiform.models.vllm.identity import identity, lasting
+from multiform.models.vllm.load import load_files
+from multiform.models.vllm.queries import Kind, computed_tokens, log_likelihoods, scoring_queries
+from multiform.requests import (
+    Completion,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Request,
+    Response,
+    RollingRequest,
+)
+
+logger = logging.getLogger("multiform")
+
+#: A prompt and the tokens that are generated after it share the context: vLLM generates one at least.
+RESERVED = 2
+#: The size of a pass in plans, of which only the number of tokens is used.
+PASS_TOKENS = 512
+
+
+class VLLMModel(Model):
+    """A decoder-only model from a folder or the hub; the arguments have the names of lm-eval's `vllm` model.
+
+    `batch_size` is the most sequences that vLLM computes at a time. `max_length` or `max_model_len` is the context
+    length. ``scoring=prompt_logprobs`` scores continuations by prompt log-probabilities, without forced tokens.
+    `chat_template`, `chat_template_args`, `enable_thinking` and `think_end_token` are those of `hf`. All other
+    arguments are passed on to vLLM's engine.
+    """
+
+    stored = True
+    handles_stop = True
+
+    def __init__(
+        self,
+        pretrained: str = "",
+        *,
+        revision: str = "main",
+        dtype: str = "auto",
+        tokenizer: str | None = None,
+        add_bos_token: bool | None = None,
+        prefix_token_id: int | None = None,
+        truncation: bool = False,
+        trust_remote_code: bool = False,
+        batch_size: int | str = "auto",
+        max_length: int | None = None,
+        max_model_len: int | None = None,
+        seed: int = 1234,
+        scoring: str = "auto",
+        chat_template: str | None = None,
+        chat_template_args: Mapping[str, Any] | None = None,
+        enable_thinking: bool | None = None,
+        think_end_token: str | int | None = None,
+        **others: Any,
+    ) -> None:
+        check_values(pretrained, scoring, max_length, max_model_len)
+        rows = fixed_rows(batch_size)
+        passed = engine_arguments(others, known_arguments(), argument_names(type(self)))
+        files = load_files(
+            Source(
+                pretrained=str(pretrained),
+                revision=str(revision or "main"),
+                tokenizer=tokenizer,
+                add_bos_token=add_bos_token,
+                trust_remote_code=trust_remote_code,
+            )
+        )
+        self.files = files
+        self.name, self.tokenizer = files.name, files.tokenizer
+        self.truncation = truncation
+        self.chat = ChatTemplate(
+            tokenizer=self.tokenizer,
+            model=self.name,
+            apply=lambda messages, **options: str(self.tokenizer.apply_chat_template(messages, **options)),
+            template=chat_template,
+            variables=template_variables(chat_template_args, enable_thinking),
+        )
+        if chat_template is not None:
+            self.chat.check_name()
+        self.encoder = Encoder(
+            tokenizer=self.tokenizer,
+            prefix_token_id=first_token(self.tokenizer, prefix_token_id, where=self.name),
+            add_bos_token=add_bos_token,
+        )
+        self.think_end = think_end(self.tokenizer, think_end_token)
+        length = max_length or max_model_len
+        arguments = {
+            "model": files.location,
+            "tokenizer": tokenizer or files.location,
+            **({} if files.is_local else {"revision": files.revision}),
+            "dtype": dtype,
+            "seed": seed,
+            "trust_remote_code": trust_remote_code,
+            **({} if length is None else {"max_model_len": length}),
+            **({} if rows is None else {"max_num_seqs": rows}),
+            **passed,
+        }
+        self.engine = start(arguments, force=scoring == "auto", where=str(pretrained))
+        self.max_length = self.engine.max_length
+        self.counters = Counters()
+        self._has_warned_about_limit = False
+        self._tokenized_pairs = TokenizedOnce[list[tuple[str, str]], list[Pair]]()
+        self.identity = self._make_identity(passed)
+        self._say_how_it_scores(scoring)
+
+    def _make_identity(self, passed: Mapping[str, Any]) -> str:
+        """The hash of the weights and of every setting that changes outputs."""
+        return identity(
+            self.name,
+            sha=self.files.sha,
+            vllm=self.engine.version,
+            dtype=self.engine.dtype,
+            max_length=self.max_length,
+            add_bos_token=self.encoder.add_bos_token,
+            prefix_token_id=self.encoder.prefix_token_id,
+            truncation=self.truncation,
+            generation_config=in_force(self.files.generation_config),
+            think_end_token=self.think_end,
+            **{f"engine.{name}": value for name, value in lasting(passed).items()},
+        )
+
+    @property
+    def scoring(self) -> str:
+        """How continuations are scored, in words."""
+        forced, labels = self.engine.abilities.forced, self.engine.abilities.labels > 0
+        if forced:
+            return "forced tokens" + (", labels in one step" if labels else "")
+        return "labels in one step, others by prompt log-probabilities" if labels else "prompt log-probabilities"
+
+    def _say_how_it_scores(self, scoring: str) -> None:
+        if self.engine.abilities.forced or scoring != "auto":
+            logger.info("%s: vLLM %s scores by %s", self.name, self.engine.version, self.scoring)
+        else:
+            what = "%s: vLLM %s cannot be made to generate given tokens; it scores by %s, without its prefix cache"
+            logger.warning(what, self.name, self.engine.version, self.scoring)
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+        pairs, cut = self._pairs(requests)
+        for position, output in self._score(pairs):
+            yield position, replace(output, context_truncated=True) if position in cut else output
+
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
+        encoded = self.encoder.encode(request.text for request in requests)
+        texts = [encoded[request.text] for request in requests]
+        return score_rolling(texts, self._windows, self._score)
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
+        generations, cut = self._generations(requests)
+        self._warn_about_truncation(len(cut))
+        ends = end_tokens(self.files.generation_config, self.tokenizer)
+        ordered = sorted(generations, key=lambda generation: generation.prompt)
+        for chunk in in_chunks(ordered):
+            started = time.monotonic()
+            options = [sampling_options(generation, ends) for generation in chunk]
+            answers = self.engine.complete([generation.prompt for generation in chunk], options)
+            for generation, answer in zip(chunk, answers, strict=True):
+                self.counters.prefill += len(generation.prompt) - answer.cached
+                self.counters.decode += len(answer.tokens)
+                self.counters.count_prompt(len(generation.prompt))
+                self.counters.count_completion(len(answer.tokens))
+            self.counters.decode_seconds += time.monotonic() - started
+            for generation, answer in zip(chunk, answers, strict=True):
+                output = completion(generation, answer, self.tokenizer)
+                marked = replace(output, context_truncated=True) if generation.index in cut else output
+                yield generation.index, marked
+
+    def workload(self, requests: Sequence[Request]) -> Workload | None:
+        """The tokens of the requests; those that are computed are the nodes of their prefix tree, or a few more."""
+        scored = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
+        rolling = [request for request in requests if isinstance(request, RollingRequest)]
+        pairs, _ = self._pairs(scored, for_later=True)
+        encoded = self.encoder.encode(request.text for request in rolling)
+        windows = [window for request in rolling for window in self._windows(encoded[request.text])]
+        generations, _ = self._generations([request for request in requests if isinstance(request, GenerationRequest)])
+        inputs = [pair.tokens[:-1] for pair in (*pairs, *windows) if pair.inputs]
+        prompts = [array("i", generation.prompt) for generation in generations]
+        return Workload(
+            prefill=sum(_nodes(sequences) for sequences in (inputs, prompts)),
+            unshared=sum(map(len, (*inputs, *prompts))),
+            decode=sum(generation.limit for generation in generations),
+            completions=len(generations),
+        )
+
+    def usage(self) -> Usage | None:
+        return Usage(**{name: getattr(self.counters, name) for name in Usage.__dataclass_fields__})
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+        if self.chat.text is None:
+            return super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+        self.check_parts(messages)
+        return self.chat.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+
+    def chat_template_name(self) -> str:
+        return str(self.tokenizer.name_or_path).replace("/", "__") + self.chat.variant
+
+    def chat_template_text(self) -> str | None:
+        return self.chat.text
+
+    def info(self) -> dict[str, Any]:
+        return {
+            "model_dtype": self.engine.dtype,
+            "model_revision": self.files.revision,
+            "model_sha": self.files.sha,
+            "generation_config": in_force(self.files.generation_config),
+            "vllm_version": self.engine.version,
+            "vllm_scoring": self.scoring,
+        }
+
+    def tokenizer_info(self) -> dict[str, Any]:
+        return {**special_tokens(self.tokenizer), "max_length": self.max_length}
+
+    def _score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
+        """The log-likelihood of each pair's continuation, counted."""
+        yield from ((index, LLOutput(0.0, True, 0)) for index, pair in enumerate(pairs) if not pair.inputs)
+        queries = scoring_queries(pairs, self.engine.abilities)
+        for kind in get_args(Kind):  # a batch of vLLM's has one way of listing log-probabilities
+            for chunk in in_chunks([query for query in queries if query.kind == kind]):
+                started = time.monotonic()
+                answers = self.engine.score(chunk)
+                self.counters.prefill_seconds += time.monotonic() - started
+                for query, answer in zip(chunk, answers, strict=True):
+                    self.counters.prefill += computed_tokens(query, answer)
+                    for position, output in log_likelihoods(query, answer, pairs):
+                        self.counters.count_prompt(pairs[position].inputs)
+                        yield position, output
+
+    def _pairs(
+        self, requests: Sequence[LoglikelihoodRequest], *, for_later: bool = False
+    ) -> tuple[list[Pair], set[int]]:
+        """The tokens of each request, and the positions of those whose contexts are truncated.
+
+        With `for_later` the tokens are kept until the requests are asked, and warnings wait until then.
+        """
+        texts = [(request.context, request.continuation) for request in requests]
+        whole = self._tokenized_pairs.take(texts, lambda texts: list(self.encoder.pairs(texts)))
+        pairs = [fit(pair, self.max_length - RESERVED, text) for pair, (_, text) in zip(whole, texts, strict=True)]
+        cut = {index for index, (before, pair) in enumerate(zip(whole, pairs, strict=True)) if before is not pair}
+        if for_later:
+            self._tokenized_pairs.keep(texts, whole)
+            return pairs, cut
+        self._warn_about_truncation(len(cut))
+        if empty := sum(pair.start == len(pair.tokens) for pair in pairs):
+            logger.warning("%d continuations are empty; their log-likelihood is 0", empty)
+        return pairs, cut
+
+    def _windows(self, tokens: Tokens) -> Iterator[Pair]:
+        return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length - RESERVED)
+
+    def _generations(self, requests: Sequence[GenerationRequest]) -> tuple[list[Generation], set[int]]:
+        """The prompt of each request, and the positions of those that are truncated."""
+        prompts = self.encoder.prompts((request.context for request in requests), truncation=self.truncation)
+        generations = [
+            self._generation(index, request, prompts[request.context].tolist())
+            for index, request in enumerate(requests)
+        ]
+        lengths = [len(prompts[request.context]) for request in requests]
+        return generations, {each.index for each in generations if len(each.prompt) < lengths[each.index]}
+
+    def _generation(self, index: int, request: GenerationRequest, prompt: list[int]) -> Generation:
+        options = generation_options(request.gen_kwargs)
+        check_generation(request.gen_kwargs)
+        config = self.files.generation_config
+        check_model_config(config, is_sampled=options.temperature > 0, where=self.name)
+        max_prompt_length = self.max_length - options.max_gen_toks
+        if max_prompt_length < 1:
+            what = f"max_gen_toks is {options.max_gen_toks} and the model reads {self.max_length} tokens in all"
+            raise UsageError(what, where=self.name, hint="set a smaller max_gen_toks")
+        prompt = prompt[-max_prompt_length:]
+        end = self.tokenizer.eos_token
+        return Generation(
+            index=index,
+            prompt=prompt,
+            limit=self._completion_limit(options.max_gen_toks, len(prompt)),
+            stops=(*options.until, end) if isinstance(end, str) and end else options.until,
+            sampling=sampling(options, config),
+            rng=random_numbers(request),
+            think_end=self.think_end,
+        )
+
+    def _completion_limit(self, max_gen_toks: int, prompt_length: int) -> int:
+        """The most tokens of a completion; `max_new_tokens` of the model takes precedence, as for `hf`."""
+        configured = getattr(self.files.generation_config, "max_new_tokens", None)
+        if configured is None:
+            return max_gen_toks
+        if not self._has_warned_about_limit:
+            what = "the model's generation config sets max_new_tokens=%d, which takes precedence over max_gen_toks"
+            logger.warning(what, configured)
+            self._has_warned_about_limit = True
+        return min(int(configured), self.max_length - prompt_length)
+
+    def _warn_about_truncation(self, count: int) -> None:
+        if count:
+            logger.warning("%d contexts lose their beginning: the model reads %d tokens", count, self.max_length)
+
+
+def _nodes(sequences: Sequence[Tokens]) -> int:
+    """The number of tokens in the prefix tree of some sequences."""
+    return plan(sequences, [0] * len(sequences), size=PASS_TOKENS, budget=0).cost.nodes

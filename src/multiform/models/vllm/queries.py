@@ -1,0 +1,128 @@
+"""Queries: what vLLM is asked to score continuations, and their log-likelihoods from its answers. Pure, without vLLM.
+
+Three kinds. `labels`: one step after a context lists the log-probabilities of all continuations of one token. `forced`:
+the tokens of a continuation are generated one after the other, whatever the model prefers. Both read their prompt from
+vLLM's prefix cache. `prompt`: context and continuation are the prompt, and its log-probabilities are asked for, which
+computes all of it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from multiform.errors import ModelError
+from multiform.inference.plan import Tokens
+from multiform.inference.sequences import Pair
+from multiform.requests import LLOutput, Response
+
+Kind: TypeAlias = Literal["labels", "forced", "prompt"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abilities:
+    """What an engine can do: force tokens, and list the log-probabilities of so many given tokens in one step."""
+
+    forced: bool
+    labels: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One prompt; `tokens` are the tokens to list or to generate, `pairs` the positions that it scores.
+
+    Of labels, there is one token for each pair.
+    """
+
+    kind: Kind
+    prompt: Tokens
+    tokens: tuple[int, ...]
+    pairs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What vLLM returned for a prompt.
+
+    `tokens` were generated, each with its `ranks` (1 is the likeliest) and the log-probabilities of those listed in its
+    place. `prompt` has log-probability and rank of the prompt's tokens, where these were asked for. `cached` prompt
+    tokens came from the prefix cache.
+    """
+
+    tokens: tuple[int, ...]
+    logprobs: tuple[Mapping[int, float], ...] = ()
+    ranks: tuple[int, ...] = ()
+    prompt: tuple[tuple[float, int] | None, ...] = ()
+    at_limit: bool = False
+    cached: int = 0
+
+
+def scoring_queries(pairs: Sequence[Pair], abilities: Abilities) -> list[Query]:
+    """The queries that score the pairs with something to score, in the order of a walk through their prefix tree.
+
+    >>> from array import array
+    >>> pairs = [Pair(array("i", [1, 2, 3, 4]), 2), Pair(array("i", [1, 2, 7]), 2), Pair(array("i", [1, 2, 6]), 2)]
+    >>> for query in scoring_queries(pairs, Abilities(forced=True, labels=8)):
+    ...     print(query.kind, query.prompt.tolist(), query.tokens, query.pairs)
+    forced [1, 2] (3, 4) (0,)
+    labels [1, 2] (6, 7) (2, 1)
+    """
+    labels: dict[bytes, list[int]] = {}
+    queries: list[tuple[Tokens, Query]] = []
+    for position in sorted(range(len(pairs)), key=lambda position: pairs[position].tokens):
+        pair = pairs[position]
+        scored = len(pair.tokens) - pair.start
+        if scored == 1 and abilities.labels:
+            labels.setdefault(pair.tokens[: pair.start].tobytes(), []).append(position)
+        elif scored and abilities.forced and scored <= pair.start:
+            prompt, tokens = pair.tokens[: pair.start], tuple(pair.continuation)
+            queries.append((pair.tokens, Query(kind="forced", prompt=prompt, tokens=tokens, pairs=(position,))))
+        elif scored:
+            # Of a text that is longer than its context, little or nothing is in the cache.
+            queries.append((pair.tokens, Query(kind="prompt", prompt=pair.tokens, tokens=(), pairs=(position,))))
+    for members in labels.values():
+        first = pairs[members[0]]
+        queries += [(first.tokens, query) for query in _label_queries(first, members, pairs, abilities.labels)]
+    return [query for _, query in sorted(queries, key=lambda entry: entry[0])]
+
+
+def _label_queries(first: Pair, members: Sequence[int], pairs: Sequence[Pair], most: int) -> Iterator[Query]:
+    for start in range(0, len(members), most):
+        listed = tuple(members[start : start + most])
+        tokens = tuple(pairs[position].tokens[-1] for position in listed)
+        yield Query(kind="labels", prompt=first.tokens[: first.start], tokens=tokens, pairs=listed)
+
+
+def log_likelihoods(query: Query, answer: Answer, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
+    """The log-likelihood of each pair that a query scores; a ModelError where the answer does not have them."""
+    if query.kind == "labels":
+        listed = answer.logprobs[0] if answer.logprobs else {}
+        for position, token in zip(query.pairs, query.tokens, strict=True):
+            if token not in listed:
+                raise _unexpected("lists no log-probability of a label")
+            yield position, LLOutput(listed[token], is_greedy=answer.tokens[0] == token, tokens=1)
+        return
+    position = query.pairs[0]
+    if query.kind == "forced":
+        if answer.tokens != query.tokens or len(answer.logprobs) != len(query.tokens):
+            raise _unexpected("did not generate the tokens of a continuation")
+        values = [listed[token] for token, listed in zip(answer.tokens, answer.logprobs, strict=True)]
+        ranks = list(answer.ranks)
+    else:
+        scored = answer.prompt[pairs[position].start :]
+        if len(answer.prompt) != len(query.prompt) or None in scored:
+            raise _unexpected("lists no log-probabilities of a prompt")
+        values = [entry[0] for entry in scored if entry]
+        ranks = [entry[1] for entry in scored if entry]
+    yield position, LLOutput(sum(values), is_greedy=set(ranks) == {1}, tokens=len(values))
+
+
+def computed_tokens(query: Query, answer: Answer) -> int:
+    """The tokens that vLLM computed for a query: what the cache did not have, and all but the last generated one."""
+    return len(query.prompt) - answer.cached + max(0, len(query.tokens) - 1 if query.kind == "forced" else 0)
+
+
+def _unexpected(what: str) -> ModelError:
+    hint = "report it with the version of vLLM; scoring=prompt_logprobs scores without forced tokens"
+    return ModelError(f"vLLM {what}", where="vllm", hint=hint)
