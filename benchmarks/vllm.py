@@ -15,7 +15,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from importlib import metadata
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -26,7 +25,7 @@ from benchmarks.sides import NAMES, ROOT
 from benchmarks.workloads import WORKLOADS, multiform_requests
 
 #: Both sides run vLLM like this.
-ENGINE = {"dtype": "float32", "max_model_len": 2048, "enforce_eager": True}
+ENGINE: dict[str, Any] = {"dtype": "float32", "max_model_len": 2048, "enforce_eager": True}
 #: One thread, so that CPU seconds are work and not waiting, on no particular core.
 VARIABLES = {
     "VLLM_CPU_KVCACHE_SPACE": "2",
@@ -38,7 +37,8 @@ VARIABLES = {
     "HF_HUB_OFFLINE": "1",
 }
 VERSION = metadata.version
-_DISTRIBUTION = {} if find_spec("vllm") is None else {"vllm": metadata.packages_distributions()["vllm"][0]}
+#: The name of the package with vLLM: the build for CPUs has another one.
+VLLM_PACKAGE = metadata.packages_distributions().get("vllm", ["vllm"])[0]
 WORKLOAD = "texts, 5-shot"
 NEEDED = 5.0
 
@@ -63,8 +63,8 @@ def lm_eval_side(folder: str) -> Callable[[list[Any]], list[Any]]:
     from vllm.platforms import current_platform  # which is told by the name of the installed package
 
     say(f"vLLM runs on {current_platform.device_type}")
-    # lm-eval's module asks for the version of the package 'vllm', and the build for CPUs has another name.
-    with patch.object(metadata, "version", lambda name: VERSION(_DISTRIBUTION.get(name, name))):
+    # lm-eval's module asks for the version of the package 'vllm'.
+    with patch.object(metadata, "version", lambda name: VERSION(VLLM_PACKAGE if name == "vllm" else name)):
         from lm_eval.models.vllm_causallms import VLLM
 
     model = VLLM(pretrained=folder, batch_size="auto", **ENGINE)
@@ -90,7 +90,7 @@ def child(side: str, job: dict[str, Any]) -> dict[str, Any]:
 
 def processes_cpu() -> float:
     """The CPU seconds of this process and those that it started."""
-    import psutil
+    import psutil  # comes with vLLM
 
     this = psutil.Process(os.getpid())
     return sum(sum(each.cpu_times()[:2]) for each in (this, *this.children(recursive=True)))

@@ -3,7 +3,8 @@
 All YAML, shell and Python blocks of a page are taken out and run in a folder with the files that the page talks
 about: a task is validated, a command is run, Python is executed. What stands in for what a reader has:
 
-* `path/to/model` and `pretrained=...` are a random model of a few kilobytes, a model of `hf-multimodal` is `dummy`;
+* `path/to/model` and `pretrained=...` are a random model of a few kilobytes;
+* a model of `hf-multimodal`, of vLLM or on a server is `dummy`;
 * `run` without a model uses `dummy` instead of the bundled one, and without a limit two documents of each task;
 * `...` at the end of a command stands for flags of the reader: a model, a limit and a folder of tasks;
 * a piece of a task file, which names no data, gets the other keys of a small task;
@@ -45,7 +46,10 @@ ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 #: Commands of other programs, by their first words.
-NOT_RUN = {"lm_eval": "lm-eval's own command, printed beside ours for comparison"}
+NOT_RUN = {
+    "lm_eval": "lm-eval's own command, printed beside ours for comparison",
+    "vllm": "vLLM's own server, which has an environment of its own (make test-vllm)",
+}
 
 #: Commands with which a shell block begins; what follows a command and is none is what it prints.
 COMMANDS = ("multiform", "python", "make", "pip", *NOT_RUN)
@@ -299,9 +303,9 @@ def _stand_ins(words: list[str]) -> list[str]:
     if words[-1] == "...":
         words = [*words[:-1], "--include_path", "my_tasks"]
     words = [word.replace("pretrained=...", "pretrained=path/to/model") for word in words]
-    if "hf-multimodal" in words:
+    if others := {"hf-multimodal", "vllm", "local-completions"} & set(words):
         place = words.index("--model_args")
-        words = ["dummy" if word == "hf-multimodal" else word for word in [*words[:place], *words[place + 2 :]]]
+        words = ["dummy" if word in others else word for word in [*words[:place], *words[place + 2 :]]]
     if asks and "--model" not in words:
         words += ["--model", "dummy"]
     return [*words, "--limit", "2"] if asks and "--limit" not in words else words

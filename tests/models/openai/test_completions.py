@@ -137,8 +137,8 @@ class TestByTokenIds:
         asked = [asked.payload for asked in server.asked]
         labels = [payload for payload in asked if "logprob_token_ids" in payload]
         forced = [payload for payload in asked if "vllm_xargs" in payload]
-        longest = max((payload["logprob_token_ids"] for payload in labels), key=len, default=[])
-        assert len(longest) == (4 if lists else 0)  # those of one prompt
+        # Those of one prompt are asked together.
+        assert max((len(payload["logprob_token_ids"]) for payload in labels), default=0) == (4 if lists else 0)
         assert bool(forced) == forces
         # A text that is longer than its context is echoed in any case.
         assert any(payload["echo"] for payload in asked)

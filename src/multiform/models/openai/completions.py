@@ -74,6 +74,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         self.max_length = None if max_length is None else int(at_least(2, max_length, "max_length"))
         self.add_bos_token = add_bos_token
         self.prefix_token_id = resolved.pop("prefix_token_id", None)
+        self._has_scored = False
         super().__init__(**resolved)
         if self.max_length is not None and self.tokenizer_name is None:
             raise UsageError("max_length needs a tokenizer to count with", where=self.kind, hint="add tokenizer=NAME")
@@ -95,10 +96,9 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         return {**super().server_facts, "scoring": self.scoring}
 
     def info(self) -> dict[str, Any]:
-        known = vars(self).get("abilities")  # asked where continuations were scored
-        if not known or not (known.forced or known.labels):
+        if not self._has_scored or not (self.abilities.forced or self.abilities.labels):
             return super().info()
-        others = "forced tokens" if known.forced else "echoed prompts"
+        known, others = self.abilities, "forced tokens" if self.abilities.forced else "echoed prompts"
         return {
             **super().info(),
             "server_scoring": {"labels": "one step" if known.labels else others, "others": others},
@@ -223,6 +223,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         """The score of each pair, asked in the order of their prefix tree."""
         yield from ((index, LLOutput(0.0, True, 0)) for index, pair in enumerate(pairs) if not pair.inputs)
         queries = scoring_queries(pairs, self.abilities)
+        self._has_scored = True
         self.client.probe = self._echo_payload(_ECHO_PROMPT)
 
         def read(query: Query, response: Any) -> dict[int, LLOutput]:

@@ -53,7 +53,7 @@ def _label_scores(query: Query, names: Any, tops: Any) -> dict[int, LLOutput]:
     listed = tops[0] if isinstance(tops, list) and tops and isinstance(tops[0], Mapping) else {}
     scores: dict[int, LLOutput] = {}
     for position, token in zip(query.pairs, query.tokens, strict=True):
-        value = listed.get(_name(token))
+        value: Any = listed.get(_name(token))
         if not is_logprob(value) or not isinstance(names, list) or not names:
             raise ModelError("the answer has no log-probabilities of the labels")
         scores[position] = LLOutput(float(value), is_greedy=names[0] == _name(token), tokens=1)
