@@ -11,8 +11,8 @@ from pathlib import Path
 import torch
 import transformers
 
-from zoo.check import LENGTH, TOLERANCE, Finding, check
-from zoo.configs import CHUNK, WINDOW
+from zoo.check import TOLERANCE, Finding, check
+from zoo.configs import CHUNK, POSITIONS, WINDOW
 from zoo.models import architectures, zoo_model
 
 TABLE = Path(__file__).parent.parent / "docs" / "architectures.md"
@@ -25,7 +25,7 @@ WORDS = {
     "padded": "in batches",
     "resumed": "from copied states",
     "equal lengths": "in batches of one length",
-    "alone": "alone",
+    **dict.fromkeys(("alone", "plain"), "alone"),
     "uncached": "alone, without a cache",
 }
 
@@ -58,22 +58,27 @@ def page(findings: list[Finding]) -> str:
     """The page of the documentation."""
     compared = [finding for finding in findings if not finding.problem]
     shared = sum(finding.scoring == "shared" for finding in compared)
+    copied = sum(WORDS[finding.scoring].startswith("from copied states") for finding in compared)
     rows = "\n".join(_line(finding) for finding in compared)
     others = "\n".join(f"* {finding.name}: {finding.problem}" for finding in findings if finding.problem)
     right = sum(finding.is_right for finding in compared)
+    worked = sum(finding.lm_eval != "fails" for finding in compared)
+    agree = sum(finding.agrees_with_lm_eval for finding in compared)
     return f"""# Architectures
 
 `make zoo` writes this page. It builds a tiny model of every causal and encoder-decoder architecture of transformers
 {transformers.__version__}, with random weights of large scale, and holds the engine against transformers itself: the
-plain forward pass of each sequence alone, and `generate`. Sequences have up to {LENGTH} tokens, beyond every window
-({WINDOW} tokens) and chunk ({CHUNK}).
+plain forward pass of each sequence alone, and `generate`. Sequences have up to {POSITIONS} tokens, beyond every window
+({WINDOW} tokens) and chunk ({CHUNK}); contexts of {POSITIONS + 40} tokens are truncated to the last position.
 
 {len(compared)} architectures were compared; {right} of them give every log-likelihood within {TOLERANCE:g} a token,
-every greedy flag and every text. {shared} share prefixes when these sequences are scored; the others say in the log
-why they do not. "Difference" is the largest of a log-likelihood, for each of its tokens.
+every greedy flag and every text. {shared} share a prefix tree when these sequences are scored, and {copied} go on from
+copied states; the others say in the log why they do not. "Difference" is the largest of a log-likelihood, for each of
+its tokens. The last column is the same from lm-eval in batches of one: of the {worked} that it can score, {agree} agree
+within {TOLERANCE:g} in all numbers, flags and texts. Where they do not, the numbers here are those of the model alone.
 
-| architecture | scoring | generation | why prefixes are not shared | difference |
-|---|---|---|---|---|
+| architecture | scoring | generation | why prefixes are not shared | difference | from lm-eval |
+|---|---|---|---|---|---|
 {rows}
 
 Not compared, because no tiny model could be built or run on text alone:
@@ -88,7 +93,9 @@ def _line(finding: Finding) -> str:
     wrong = f"; {finding.wrong_flags} flags and {finding.wrong_texts} texts differ" if not finding.is_right else ""
     scoring, decoding = WORDS[finding.scoring], WORDS[finding.decoding]
     reasons = "; ".join(finding.reasons)
-    return f"| {finding.name} | {scoring} | {decoding} | {reasons} | {finding.difference:.0e}{wrong} |"
+    return (
+        f"| {finding.name} | {scoring} | {decoding} | {reasons} | {finding.difference:.0e}{wrong} | {finding.lm_eval} |"
+    )
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import logging
 import random
@@ -31,12 +32,14 @@ from multiform.inference.sequences import Generation, Pair
 from multiform.inference.trial.structure import rope_kinds
 from multiform.models.seq2seq.backend import Seq2SeqBackend
 from multiform.models.seq2seq.scoring import decoder_tokens
+from multiform.models.tokenizer import fit
 from multiform.requests import Completion, LLOutput
 from zoo.configs import POSITIONS, TOKENS, VOCABULARY
+from zoo.peer import PeerScores, lm_eval_scores
 
 #: Tokens in a forward pass, so that every plan has several.
 PASS_TOKENS = 48
-#: The longest sequence, beyond every window and near the last position.
+#: The longest prompt with its completion, beyond every window and near the last position. Some contexts are longer.
 LENGTH = 150
 NEW_TOKENS = 8
 #: The largest difference of a log-likelihood for each of its tokens.
@@ -45,7 +48,10 @@ TOLERANCE = 3e-5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What came out for one architecture; `problem` says why there is nothing to compare."""
+    """What came out for one architecture; `problem` says why there is nothing to compare.
+
+    `lm_eval` is the largest difference from lm-eval, in words where that is more than the tolerance, or where it fails.
+    """
 
     name: str
     scoring: str = ""
@@ -54,12 +60,21 @@ class Finding:
     difference: float = 0.0
     wrong_flags: int = 0
     wrong_texts: int = 0
+    lm_eval: str = ""
     problem: str = ""
 
     @property
     def is_right(self) -> bool:
         """Whether every number, flag and text is the model's own."""
         return self.difference <= TOLERANCE and not self.wrong_flags and not self.wrong_texts
+
+    @property
+    def agrees_with_lm_eval(self) -> bool:
+        """Whether lm-eval works, and gives the same numbers, flags and texts."""
+        try:
+            return float(self.lm_eval) <= TOLERANCE
+        except ValueError:
+            return False
 
 
 class NumberTokenizer:
@@ -82,17 +97,22 @@ def check(name: str, model: PreTrainedModel) -> Finding:
 
 
 def _check_causal(name: str, model: PreTrainedModel, judge: PreTrainedModel, reasons: list[str]) -> Finding:
-    pairs, prompts = _branching_pairs(), _prompts(LENGTH - NEW_TOKENS)
+    whole, prompts = _branching_pairs(), _prompts(LENGTH - NEW_TOKENS)
     try:
-        expected = [_judged(_plain(judge, pair), pair) for pair in pairs]
+        expected = [_judged(_plain(judge, pair), pair) for pair in whole]
     except Exception as error:  # noqa: BLE001 - whatever the model itself raises
         return Finding(name=name, problem=_first_line(error))
+    with contextlib.suppress(Exception):  # those that count positions from another number than 0 have fewer
+        expected += [_judged(_plain(judge, pair), pair) for pair in map(_truncated, _long_pairs())]
+        whole += _long_pairs()
+    pairs = [_truncated(pair) for pair in whole]
+    longest = max(len(pair.tokens) - 1 for pair in pairs)
     planner = Planner(LMHead(model), max_length=POSITIONS)
     outputs = dict(score(planner, pairs, Limits(8, 10**6), Counters()))
     texts = _texts(judge, prompts)
     tokenizer: Any = NumberTokenizer()
     completions = dict(generate(planner, tokenizer, _generations(prompts), Limits(4, 10**6), Counters()))
-    way = planner.scoring(LENGTH)
+    way = planner.scoring(longest)
     return _compared(
         Finding(
             name=name,
@@ -104,6 +124,7 @@ def _check_causal(name: str, model: PreTrainedModel, judge: PreTrainedModel, rea
         expected,
         completions,
         texts,
+        lm_eval_scores(judge, whole, prompts, NEW_TOKENS, tokenizer),
     )
 
 
@@ -127,7 +148,9 @@ def _check_seq2seq(name: str, model: PreTrainedModel, judge: PreTrainedModel, re
     verdicts = {question.partition(" ")[0]: verdict for question, verdict in backend.records.verdicts.items()}
     finding = Finding(name=name, reasons=tuple(reason for reason in dict.fromkeys(reasons) if "encoder" not in reason))
     finding = Finding(**{**_fields(finding), **verdicts})
-    return _compared(finding, outputs, expected, completions, _texts(judge, prompts))
+    texts = _texts(judge, prompts)
+    peer = lm_eval_scores(judge, pairs, prompts, NEW_TOKENS, NumberTokenizer())
+    return _compared(finding, outputs, expected, completions, texts, peer)
 
 
 def _compared(
@@ -136,6 +159,7 @@ def _compared(
     expected: Sequence[LLOutput],
     completions: dict[int, Completion],
     texts: Sequence[str] | None,
+    peer: PeerScores | None,
 ) -> Finding:
     """The finding with the differences; without texts, the model's own `generate` fails and none can be compared."""
     pairs = [(outputs[index], judged) for index, judged in enumerate(expected)]
@@ -147,9 +171,28 @@ def _compared(
             "difference": max(differences),
             "wrong_flags": sum(ours.is_greedy != judged.is_greedy for ours, judged in pairs),
             "wrong_texts": wrong_texts,
+            "lm_eval": _difference_from_lm_eval(outputs, completions, peer),
             "reasons": finding.reasons if texts is not None else (*finding.reasons, "its own `generate` fails"),
         }
     )
+
+
+def _difference_from_lm_eval(
+    outputs: dict[int, LLOutput], completions: dict[int, Completion], peer: PeerScores | None
+) -> str:
+    """The largest difference from a log-likelihood of lm-eval for each token, and the flags and texts that differ."""
+    if peer is None or peer.outputs is None:
+        return "fails"
+    theirs = peer.outputs
+    difference = max(
+        abs(outputs[index].loglikelihood - each.loglikelihood) / (each.tokens or 1) for index, each in enumerate(theirs)
+    )
+    flags = sum(outputs[index].is_greedy != each.is_greedy for index, each in enumerate(theirs))
+    texts = sum(completions[index].text != text for index, text in enumerate(peer.texts or ()))
+    parts = [f"{difference:.0e}", f"{flags} flags" if flags else "", f"{texts} texts" if texts else ""]
+    if peer.texts is None:
+        parts.append("generation fails")
+    return ", ".join(part for part in parts if part)
 
 
 def _fields(finding: Finding) -> dict[str, Any]:
@@ -173,6 +216,17 @@ def _branching_pairs() -> list[Pair]:
             pairs.append(Pair(array("i", [*trunk[:depth], *end]), depth + 4))
             pairs.append(Pair(array("i", [*trunk[:depth], *end[:4], *_tokens(numbers, 2)]), depth + 4))
     return pairs
+
+
+def _long_pairs() -> list[Pair]:
+    """Pairs with contexts beyond the last position, which lose their beginning."""
+    numbers = random.Random(9)
+    context = _tokens(numbers, POSITIONS + 40)
+    return [Pair(array("i", [*context, *_tokens(numbers, count)]), len(context)) for count in (1, 4, 6)]
+
+
+def _truncated(pair: Pair) -> Pair:
+    return fit(pair, POSITIONS, "a continuation")
 
 
 def _seq2seq_pairs() -> list[Pair]:

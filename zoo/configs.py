@@ -82,6 +82,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "hunyuan_v1_moe": {"head_dim": 8},
     "ministral": {"head_dim": 8},
     "nemotron": {"num_key_value_heads": 2},
+    "lfm2": {"layer_types": ["conv", "full_attention", "conv", "full_attention"]},
     "lfm2_moe": {"layer_types": ["conv", "full_attention", "conv", "full_attention"]},
     "mamba2": {"num_heads": 4, "head_dim": 16},
     "prophetnet": {"num_hidden_layers": None},

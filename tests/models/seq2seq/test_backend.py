@@ -133,6 +133,25 @@ def test_a_context_is_read_once_for_all_its_continuations(seq2seq: Callable[...,
     assert model.counters.prefill == len(model.tokenizer.encode(QUESTION)) + decoder
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_context_is_read_once_however_many_batches_its_continuations_take(
+    kind: str, seq2seq: Callable[..., Path]
+) -> None:
+    model = HFModel(str(seq2seq(kind)), batch_size=1)
+    texts = [" A dog", " the dog and the cat", " no"]
+    loglikelihoods(model, [(QUESTION, text) for text in texts])  # with the trial
+    read: list[int] = []
+    hook = model.model.get_encoder().register_forward_hook(lambda *_: read.append(1))
+    outputs = loglikelihoods(model, [(context, text) for context in (QUESTION, "The dog") for text in texts])
+    hook.remove()
+    assert len(read) == 2
+    whole = HFModel(str(seq2seq(kind)), batch_size=8)
+    expected = loglikelihoods(whole, [(context, text) for context in (QUESTION, "The dog") for text in texts])
+    assert [each.loglikelihood for each in outputs] == pytest.approx(
+        [each.loglikelihood for each in expected], abs=1e-4
+    )
+
+
 def test_an_empty_continuation_is_certain(seq2seq: Callable[..., Path], caplog: pytest.LogCaptureFixture) -> None:
     model = HFModel(str(seq2seq("t5")))
     assert loglikelihoods(model, [(QUESTION, ""), ("", "")]) == [LLOutput(0.0, True, 0)] * 2

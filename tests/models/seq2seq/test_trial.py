@@ -6,14 +6,14 @@ import pytest
 
 from multiform.models.hf.load import max_length
 from multiform.models.seq2seq.scoring import decoder_tokens
-from multiform.models.seq2seq.trial import ALONE, TOGETHER, UNCACHED, decodes_together, scores_together
+from multiform.models.seq2seq.trial import ALONE, PLAIN, TOGETHER, UNCACHED, decodes_together, scores_together
 from tests.tiny_models import make_tokenizer
 from zoo.models import WITH_ENCODER, zoo_model
 
 
 @pytest.mark.parametrize(
     ("name", "scoring", "decoding"),
-    [("t5", TOGETHER, TOGETHER), ("fsmt", ALONE, TOGETHER), (f"prophetnet{WITH_ENCODER}", ALONE, UNCACHED)],
+    [("t5", TOGETHER, TOGETHER), ("fsmt", PLAIN, TOGETHER), (f"prophetnet{WITH_ENCODER}", ALONE, UNCACHED)],
 )
 @pytest.mark.filterwarnings("ignore")
 def test_a_model_that_changes_in_a_batch_is_found_out(name: str, scoring: str, decoding: str) -> None:

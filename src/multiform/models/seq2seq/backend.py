@@ -19,7 +19,7 @@ from multiform.inference.trial.records import TrialRecords
 from multiform.inference.trial.sequences import trial_length
 from multiform.models.seq2seq.generation import generate
 from multiform.models.seq2seq.scoring import score
-from multiform.models.seq2seq.trial import ALONE, TOGETHER, UNCACHED, decodes_together, scores_together
+from multiform.models.seq2seq.trial import ALONE, PLAIN, TOGETHER, UNCACHED, decodes_together, scores_together
 from multiform.models.tokenizer import Encoder, after_prefix, check_length, encode_texts, move_whitespace
 from multiform.requests import Completion, LLOutput, Response
 
@@ -67,10 +67,17 @@ class Seq2SeqBackend:
     def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         self._warn("the model is an encoder-decoder")
         longest = max((pair.start for pair in pairs), default=0)
-        together = not pairs or self.verdict("scoring", longest, scores_together) == TOGETHER
-        if not together:
+        verdict = self.verdict("scoring", longest, scores_together) if pairs else TOGETHER
+        if verdict != TOGETHER:
             self._warn("its log-likelihoods change in a batch, so that each sequence is computed alone")
-        return score(self.model, pairs, self.limits, self.counters, together=together)
+        return score(
+            self.model,
+            pairs,
+            self.limits,
+            self.counters,
+            together=verdict == TOGETHER,
+            encodes_once=verdict in (TOGETHER, ALONE),
+        )
 
     def prompts(self, texts: Iterable[str], *, truncation: bool) -> dict[str, Tokens]:
         """The tokens of each text with the tokenizer's default special tokens, whatever `add_bos_token` says."""
@@ -117,7 +124,8 @@ class Seq2SeqBackend:
     def verdict(self, question: str, longest: int, ask: Callable[[PreTrainedModel, int], str]) -> str:
         """How sequences with contexts of up to that many tokens are computed, by a trial of that length."""
         length = trial_length(longest, self.max_length)
-        return self.records.verdict(f"{question} {length}", lambda: ask(self.model, length), otherwise=ALONE)
+        otherwise = PLAIN if question == "scoring" else ALONE
+        return self.records.verdict(f"{question} {length}", lambda: ask(self.model, length), otherwise=otherwise)
 
     def scoring_tokens(self, pairs: Sequence[Pair]) -> int:
         return sum(len(pair.tokens) for pair in pairs)

@@ -1,15 +1,18 @@
-"""Log-likelihoods of an encoder-decoder model, in batches in which each context is encoded once."""
+"""Log-likelihoods of an encoder-decoder model, in batches; each context is encoded once for all of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
 
 from multiform.inference.batching import run_batches
 from multiform.inference.counters import Counters
@@ -38,9 +41,18 @@ class Row:
 
 
 def score(
-    model: PreTrainedModel, pairs: Sequence[Pair], limits: Limits, counters: Counters, *, together: bool = True
+    model: PreTrainedModel,
+    pairs: Sequence[Pair],
+    limits: Limits,
+    counters: Counters,
+    *,
+    together: bool = True,
+    encodes_once: bool = True,
 ) -> Iterator[Response[LLOutput]]:
-    """The response of each pair, batch by batch; with `together` False, each batch has one row."""
+    """The response of each pair, batch by batch; with `together` False, each batch has one row.
+
+    With `encodes_once` False, a row is computed by nothing but the model's own forward pass, encoder included.
+    """
     if not together:
         limits = replace(limits, rows=1)
     sums = LoglikelihoodSums(pairs)
@@ -48,8 +60,10 @@ def score(
     vocabulary = int(model.config.get_text_config(decoder=True).vocab_size)
     limits = replace(limits, tokens=min(limits.tokens, max(1, ELEMENTS // vocabulary)))
 
+    encoded = EncodedContexts(model, counters)
+
     def run(batch: Sequence[Row]) -> list[Response[LLOutput]]:
-        logits = batch_logits(model, batch, counters) if together else plain_logits(model, batch[0], counters)
+        logits = encoded.batch_logits(batch) if encodes_once else plain_logits(model, batch[0], counters)
         return _score_rows(batch, logits, sums)
 
     for responses in run_batches(_rows(model, pairs), lambda row: row.max_tokens, limits, run):
@@ -88,24 +102,45 @@ def decoder_tokens(model: PreTrainedModel, continuation: Sequence[int]) -> list[
     return [start_token, *continuation[:-1]]
 
 
-@torch.inference_mode()
-def batch_logits(model: PreTrainedModel, rows: Sequence[Row], counters: Counters) -> Tensor:
-    """The logits (row, token, vocabulary) of a batch in which each context is encoded once."""
-    contexts = list(dict.fromkeys(row.context for row in rows))
-    index_of = {context: index for index, context in enumerate(contexts)}
-    ids, mask = (tensor.to(device_of(model)) for tensor in right_padded(contexts))
-    decoder_ids, _ = right_padded([row.decoder_input for row in rows])
-    encoded = model.get_encoder()(input_ids=ids, attention_mask=mask)
-    context_rows = torch.tensor([index_of[row.context] for row in rows], device=device_of(model))
-    # Padding stands to the right of every token that the decoder looks at, so it needs no mask.
-    logits: Tensor = model(
-        encoder_outputs=type(encoded)(last_hidden_state=encoded.last_hidden_state[context_rows]),
-        attention_mask=mask[context_rows],
-        decoder_input_ids=decoder_ids.to(device_of(model)),
-        use_cache=False,
-    ).logits
-    counters.count_prefill(ids.numel() + decoder_ids.numel())
-    return logits
+class EncodedContexts:
+    """The encoder's outputs for the contexts of the last batch: the next batch may begin with one of them."""
+
+    def __init__(self, model: PreTrainedModel, counters: Counters) -> None:
+        self.model = model
+        self.counters = counters
+        self.states: dict[tuple[int, ...], Tensor] = {}
+        self.output_type: type[Any] = BaseModelOutput
+
+    @torch.inference_mode()
+    def batch_logits(self, rows: Sequence[Row]) -> Tensor:
+        """The logits (row, token, vocabulary) of a batch in which each context is encoded once."""
+        device = device_of(self.model)
+        self._encode([row.context for row in rows])
+        decoder_ids, _ = right_padded([row.decoder_input for row in rows])
+        _, mask = right_padded([row.context for row in rows])
+        states = pad_sequence([self.states[row.context] for row in rows], batch_first=True)
+        # Padding stands to the right of every token that the decoder looks at, so it needs no mask.
+        logits: Tensor = self.model(
+            encoder_outputs=self.output_type(last_hidden_state=states),
+            attention_mask=mask.to(device),
+            decoder_input_ids=decoder_ids.to(device),
+            use_cache=False,
+        ).logits
+        self.counters.count_prefill(decoder_ids.numel())
+        return logits
+
+    def _encode(self, contexts: Sequence[tuple[int, ...]]) -> None:
+        """Encode the contexts that the last batch did not have, and forget those that this one does not have."""
+        self.states = {context: self.states[context] for context in contexts if context in self.states}
+        new = list(dict.fromkeys(context for context in contexts if context not in self.states))
+        if not new:
+            return
+        ids, mask = (tensor.to(device_of(self.model)) for tensor in right_padded(new))
+        encoded = self.model.get_encoder()(input_ids=ids, attention_mask=mask)
+        self.output_type = type(encoded)
+        for context, states in zip(new, encoded.last_hidden_state, strict=True):
+            self.states[context] = states[: len(context)]
+        self.counters.count_prefill(ids.numel())
 
 
 @torch.inference_mode()

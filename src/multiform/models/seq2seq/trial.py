@@ -14,27 +14,40 @@ from multiform.inference.decode.processors import greedy_config
 from multiform.inference.device import device_of
 from multiform.inference.trial.scoring import attempt, tolerance
 from multiform.inference.trial.sequences import trial_tokens
-from multiform.models.seq2seq.scoring import Row, batch_logits, decoder_tokens, plain_logits, right_padded
+from multiform.models.seq2seq.scoring import EncodedContexts, Row, decoder_tokens, plain_logits, right_padded
 
-#: Verdicts: sequences go into one batch, each is computed alone, or each alone and without a cache.
-TOGETHER, ALONE, UNCACHED = "together", "alone", "uncached"
+#: Verdicts: sequences go into one batch, each is computed alone, or each alone and without a cache; and each alone,
+#: by a plain forward pass that encodes its context anew.
+TOGETHER, ALONE, UNCACHED, PLAIN = "together", "alone", "uncached", "plain"
 #: Tokens that each sequence of a trial gets.
 STEPS = 4
 
 
 def scores_together(model: PreTrainedModel, length: int) -> str:
-    """Whether contexts of up to `length` tokens can be scored in one batch."""
+    """Whether contexts of up to `length` tokens can be scored in one batch, or each alone, and are encoded once."""
     continuations = [_tokens(model, size, seed=size) for size in (8, 3, 5)]
     rows = [
         Row(tuple(context), tuple(decoder_tokens(model, continuation)))
         for context, continuation in zip(_contexts(model, length), continuations, strict=True)
     ]
-    together = attempt(lambda: batch_logits(model, rows, Counters()))
-    alone = attempt(lambda: [plain_logits(model, row, Counters())[0] for row in rows])
-    if together is None or alone is None:
-        return ALONE
-    agree = all(_is_close(model, ours[: len(each)], each) for ours, each in zip(together, alone, strict=True))
-    return TOGETHER if agree else ALONE
+    # A second continuation of the last context, which is encoded by then.
+    rows.append(Row(rows[-1].context, rows[0].decoder_input))
+    expected = attempt(lambda: [plain_logits(model, row, Counters())[0] for row in rows])
+    if expected is None:
+        return PLAIN
+    for verdict, batches in ((TOGETHER, [rows[:3], rows[3:]]), (ALONE, [[row] for row in rows])):
+        logits = attempt(lambda batches=batches: _logits(model, batches))  # type: ignore[misc]
+        if logits is not None and all(
+            _is_close(model, ours[: len(each)], each) for ours, each in zip(logits, expected, strict=True)
+        ):
+            return verdict
+    return PLAIN
+
+
+def _logits(model: PreTrainedModel, batches: Sequence[Sequence[Row]]) -> list[Tensor]:
+    """The logits of rows that are computed batch by batch."""
+    encoded = EncodedContexts(model, Counters())
+    return [line for batch in batches for line in encoded.batch_logits(batch)]
 
 
 def decodes_together(model: PreTrainedModel, length: int) -> str:
