@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from types import FrameType
 from typing import Any
 
+from multiform.errors import RunInterrupted
+
 _requested = threading.Event()
 _SIGNALS = {signal.SIGINT: "interrupted", signal.SIGTERM: "terminated"}
 
@@ -40,7 +42,8 @@ def stoppable() -> Iterator[StopSignal]:
     came = StopSignal()
     defaults: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     main = threading.current_thread() is threading.main_thread()
-    handled = [number for number in _SIGNALS if main and signal.getsignal(number) is defaults[number]]
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    handled = [number for number in _SIGNALS if main and before[number] in (defaults[number], _terminated)]
 
     def first(number: int, frame: FrameType | None) -> None:
         came.number = number
@@ -58,5 +61,35 @@ def stoppable() -> Iterator[StopSignal]:
         yield came
     finally:
         for number in handled:
-            signal.signal(number, defaults[number])
+            signal.signal(number, before[number])
         _requested.clear()
+
+
+@contextlib.contextmanager
+def sigterm_interrupts() -> Iterator[None]:
+    """A block that SIGTERM ends as Ctrl-C does, with a KeyboardInterrupt: files are closed, and there is a message."""
+    main = threading.current_thread() is threading.main_thread()
+    if not main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
+        yield
+        return
+    _terminated.process = os.getpid()
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+class _Terminated:
+    """The handler of SIGTERM; processes that are forked from this one end without a word, as they would without it."""
+
+    process = 0
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if os.getpid() != self.process:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)
+        raise RunInterrupted("", signal=number)
+
+
+_terminated = _Terminated()

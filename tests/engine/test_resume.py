@@ -224,3 +224,62 @@ def test_facts_that_are_damaged_are_none(tmp_path: Path) -> None:
     store.remember("signature", {"identity": "x"})
     assert store.facts("signature") == {"identity": "x"}
     assert store.facts("another") is None
+
+
+#: Code of a task that sends a signal to its own process while documents are prepared, or when scores are aggregated.
+SIGNALLING = """
+import os, signal, time
+
+def stop():
+    os.kill(os.getpid(), int(os.environ["SIGNAL"]))
+    time.sleep(30)
+
+def prepare(docs):
+    return stop() if os.environ["WHEN"] == "rendering" else docs
+
+def aggregate(values):
+    return stop() if os.environ["WHEN"] == "aggregating" else 1.0
+"""
+SIGNALLED = """
+task: t
+dataset_path: rows.jsonl
+test_split: test
+output_type: multiple_choice
+doc_to_text: question
+doc_to_choice: choices
+doc_to_target: answer
+process_docs: !function own.prepare
+metric_list: [{metric: acc, aggregation: !function own.aggregate}]
+"""
+
+
+@pytest.mark.parametrize(
+    ("signum", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
+)
+@pytest.mark.parametrize(
+    ("when", "says"), [("rendering", "nothing was asked"), ("aggregating", "the responses so far are stored")]
+)
+def test_a_signal_before_or_after_the_asking_ends_with_a_message_as_well(
+    when: str, says: str, signum: int, code: int, word: str, tmp_path: Path
+) -> None:
+    (tmp_path / "own.py").write_text(SIGNALLING)
+    (tmp_path / "task.yaml").write_text(SIGNALLED)
+    (tmp_path / "rows.jsonl").write_text(json.dumps({"question": "?", "choices": ["a", "b"], "answer": 0}))
+    ran = subprocess.run(
+        [sys.executable, "-m", "multiform", "run", "task.yaml", "--model", "dummy", "--use_cache", "answers.db",
+         "--output_path", "out"],
+        cwd=tmp_path,
+        env={**os.environ, "WHEN": when, "SIGNAL": str(int(signum))},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )  # fmt: skip
+    assert ran.returncode == code, ran.stderr
+    last = ran.stderr.splitlines()[-1]
+    assert last.startswith(f"{word}: ")
+    assert says in last
+    assert "Traceback" not in ran.stderr
+    states = [json.loads(file.read_text())["status"] for file in tmp_path.rglob("run_*.json")]
+    assert states == ([] if when == "rendering" else ["stopped"])

@@ -32,6 +32,7 @@ from multiform.cli import options as flags
 from multiform.cli.parser import Parser
 from multiform.cli.quiet import quiet_libraries
 from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, reason
+from multiform.stopping import sigterm_interrupts
 from multiform.terminal import VisibleStream, visible
 
 _EXAMPLES = """\
@@ -143,7 +144,7 @@ def _command(arguments: list[str]) -> int:
     _log_to_stderr(options.verbosity)
     _escape_on_stdout(as_json=getattr(options, "json", False))
     visible_stdout = contextlib.redirect_stdout(VisibleStream(sys.stdout))
-    with quiet_libraries(), visible_stdout, _code(refused=getattr(options, "no_code", False)):
+    with quiet_libraries(), visible_stdout, sigterm_interrupts(), _code(refused=getattr(options, "no_code", False)):
         code: int = options.execute(options)
     return code
 
@@ -167,7 +168,7 @@ def _fail(message: str, code: int) -> int:
 def _interrupted(message: str, number: int) -> int:
     """Print how to go on, where there is something to go on with; the exit code is that of a signal in a shell."""
     word = "terminated" if number == signal.SIGTERM else "interrupted"
-    print(f"{word}: {message}" if message else word, file=sys.stderr)
+    print(f"{word}: {visible(message)}" if message else word, file=sys.stderr)
     return 128 + number
 
 

@@ -62,8 +62,10 @@ def interrupts_say(message: Callable[[], str]) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        if interrupt.args:
+        if str(interrupt):
             raise
+        if isinstance(interrupt, RunInterrupted):
+            raise RunInterrupted(message(), signal=interrupt.signal) from None
         raise KeyboardInterrupt(message()) from None
 
 
