@@ -101,6 +101,7 @@ def _model(results: Results) -> str:
 def _run(results: Results, label: str, short_label: str) -> dict[str, Any]:
     about = results.provenance
     model = f"{results.run.get('model')} {arguments_text(results.run.get('model_args'))}".strip()
+    name = str(about.get("model_name") or "")
     names = ("date_iso", "multiform_version", "lm_eval_version", "transformers_version", "git_hash", "model_identity")
     facts = [(name, about[name]) for name in names if about.get(name)]
     if results.status != "complete":
@@ -108,7 +109,7 @@ def _run(results: Results, label: str, short_label: str) -> dict[str, Any]:
     return {
         "label": label,
         "short": short_label,
-        "model": model,
+        "model": model if name in model else f"{name} · {model}",
         "date": _minute(results),
         "seconds": about.get("total_evaluation_time_seconds"),
         "facts": [("model", model), *facts],

@@ -35,7 +35,7 @@ const PHONE = matchMedia("(max-width: 600px)");
 /** Where the parts of a row are: its name, its line and its numbers. */
 const wideLayout = (rows) => {
   const names = Math.min(260, 16 + 7.2 * Math.max(...rows.map((row) => row.label.length)));
-  return { width: 760, step: 26, from: names + 12, to: 630, name: { x: names, up: -4, anchor: "end", most: 36 }, numbers: { x: 644, up: -4, anchor: "start" } };
+  return { width: 640, step: 26, from: names + 12, to: 516, name: { x: names, up: -4, anchor: "end", most: 36 }, numbers: { x: 528, up: -4, anchor: "start" } };
 };
 const phoneLayout = () => ({ width: 334, step: 40, from: 4, to: 330, name: { x: 0, up: 12, anchor: "start", most: 30 }, numbers: { x: 334, up: 12, anchor: "end" } });
 
