@@ -38,12 +38,17 @@ def _folder(name: str | Path) -> Path:
     raise UsageError(f"no folder {shorten(str(path))}", where="--include_path", hint="check the path")
 
 
-def _installed_tasks() -> Path:
-    """The folder of task files of the installed lm-eval, which is not imported."""
+def lm_eval_folder() -> Path | None:
+    """The folder of task files of the installed lm-eval, which is not imported; None where it is not installed."""
     from multiform.imports.lm_eval import finder
 
     package = finder.real_folder()
-    if package is not None and (package / "tasks").is_dir():
-        return package / "tasks"
+    return package / "tasks" if package is not None and (package / "tasks").is_dir() else None
+
+
+def _installed_tasks() -> Path:
+    folder = lm_eval_folder()
+    if folder is not None:
+        return folder
     what = "lm-eval is not installed, and there is no folder 'lm_eval'"
     raise UsageError(what, where="--include_path lm_eval", hint="pip install lm-eval, or give the path of its tasks")

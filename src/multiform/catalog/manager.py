@@ -13,7 +13,7 @@ from typing import Any
 from multiform.catalog.base_task import BaseTask, task_classes
 from multiform.catalog.design import Design
 from multiform.catalog.distinct import distinct
-from multiform.catalog.folders import task_folders
+from multiform.catalog.folders import lm_eval_folder, task_folders
 from multiform.catalog.group import Group, Node, build_group
 from multiform.catalog.index import Entry, Index, build_index
 from multiform.catalog.python_tasks import TaskClass, task_classes_in, with_class
@@ -259,6 +259,8 @@ class TaskManager:
             hint = f"there is a file of that name: write {files[0]}{spec.removeprefix(base)}"
         elif broken := self._broken(base):
             hint = f"its file cannot be read: {broken}"
+        elif self._is_of_lm_eval(base):
+            hint = "lm-eval has it: add --include_path lm_eval"
         else:
             known = [*self.index.entries, *self.index.tags(), *task_classes]
             hint = nearest(base, known, listed="tasks and tags")
@@ -266,6 +268,14 @@ class TaskManager:
                 first = next(iter(self.index.broken.values()))
                 hint += f" (task files that cannot be read: {len(self.index.broken)}, the first: {first})"
         return UnknownNameError(what, where=_shown(spec), hint=hint)
+
+    def _is_of_lm_eval(self, base: str) -> bool:
+        """Whether the installed lm-eval has a task, group or tag of the name, and was not asked for."""
+        folder = lm_eval_folder()
+        if folder is None or folder in self.folders:
+            return False
+        index = build_index([folder])
+        return base in index.entries or base in index.tags()
 
     def _broken(self, name: str) -> MultiformError | None:
         """The error of the file that seems to define the name, if it cannot be read."""
