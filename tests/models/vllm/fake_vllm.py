@@ -101,6 +101,7 @@ class Fake:
 
     uses_v2: bool = False
     ignores_forced: bool = False
+    refuses_forced: bool = False
     logprobs_of_forced_only: bool = False
     arguments: dict[str, Any] = field(default_factory=dict)
     asked: list[tuple[tuple[int, ...], Any]] = field(default_factory=list)
@@ -186,6 +187,8 @@ class LLM:
         )
 
     def _processed(self, logits: torch.Tensor, output: list[int], params: Any) -> torch.Tensor:
+        if FAKE.refuses_forced and getattr(params, "extra_args", None):
+            raise ValueError("extra_args are not supported")
         if FAKE.ignores_forced:
             return logits
         if getattr(params, "trace_decode_token_ids", None):

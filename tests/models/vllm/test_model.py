@@ -80,6 +80,7 @@ def test_what_greedy_decoding_writes_is_greedy(tiny: Callable[..., Path], vllm: 
         ({}, {"labels", "forced", "prompt"}, "forced tokens, labels in one step"),
         ({"uses_v2": True}, {"labels", "forced", "prompt"}, "forced tokens, labels in one step"),
         ({"ignores_forced": True}, {"labels", "prompt"}, "labels in one step, others by prompt log-probabilities"),
+        ({"refuses_forced": True}, {"labels", "prompt"}, "labels in one step, others by prompt log-probabilities"),
         ({"older": True}, {"prompt"}, "prompt log-probabilities"),
     ],
 )

@@ -15,14 +15,14 @@ from multiform.inference.sequences import Pair
 from multiform.models.base import no_loglikelihoods
 from multiform.models.chat import apply_tokenizer_template
 from multiform.models.openai.first_token import NUMBERS, PROBE_ATTEMPTS, Scoring, completion_alternatives, score_labels
-from multiform.models.openai.forced import MAX_LABELS, query_arguments, query_scores
+from multiform.models.openai.forced import query_arguments, query_scores
 from multiform.models.openai.logprobs import echoed_logprobs, score_text, score_tokens
 from multiform.models.openai.payload import OpenAIProtocol, generation_payload, only_choice
 from multiform.models.rolling import rolling_windows, score_rolling
 from multiform.models.servers.generation import completion, stop_strings, token_limit
 from multiform.models.servers.model import RULES, ServerModel, at_least, resolve_arguments
 from multiform.models.tokenizer import Encoder, fit, load_encoder
-from multiform.models.vllm.queries import Abilities, Kind, Query, scoring_queries
+from multiform.models.vllm.queries import MAX_LABELS, Abilities, Kind, Query, scoring_queries
 from multiform.requests import (
     Completion,
     FailedRequest,

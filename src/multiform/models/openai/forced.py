@@ -13,13 +13,9 @@ from typing import Any
 from multiform.errors import ModelError
 from multiform.models.openai.logprobs import echoed_logprobs, is_logprob, score_tokens
 from multiform.models.openai.payload import only_choice
-from multiform.models.vllm.queries import Query
+from multiform.models.vllm.queries import FORCED_ARGUMENT, Query
 from multiform.requests import LLOutput
 
-#: The argument of vLLM's processor with the tokens to generate.
-ARGUMENT = "multiform_tokens"
-#: The most tokens that vLLM lists in one step.
-MAX_LABELS = 128
 _GENERATED: Mapping[str, Any] = {
     "echo": False,
     "logprobs": 1,
@@ -34,7 +30,7 @@ def query_arguments(query: Query) -> dict[str, Any]:
     tokens = list(query.tokens)
     if query.kind == "labels":
         return {**_GENERATED, "max_tokens": 1, "logprob_token_ids": list(dict.fromkeys(tokens))}
-    return {**_GENERATED, "max_tokens": len(tokens), "vllm_xargs": {ARGUMENT: tokens}}
+    return {**_GENERATED, "max_tokens": len(tokens), "vllm_xargs": {FORCED_ARGUMENT: tokens}}
 
 
 def query_scores(query: Query, response: Any) -> dict[int, LLOutput]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection, Mapping
 from importlib.util import find_spec
 from typing import Any
@@ -71,6 +72,8 @@ def known_arguments() -> list[str]:
         if find_spec(package) is None:
             hint = "run: pip install 'multiform[vllm]'; docs/vllm.md says how on a machine without GPU"
             raise ModelError(f"the model 'vllm' needs the package '{package}'", where="--model", hint=hint)
+    # Standard output is for results; vLLM reads this when it is imported.
+    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
     from vllm.engine.arg_utils import EngineArgs
 
     return [name for name in EngineArgs.__dataclass_fields__ if not name.startswith("_")]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import math
-import os
 import time
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -12,18 +12,16 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from multiform.errors import ModelError, UsageError
 from multiform.models.hf.source import first_line
-from multiform.models.vllm.queries import Abilities, Answer, Query
+from multiform.models.vllm.queries import FORCED_ARGUMENT, MAX_LABELS, Abilities, Answer, Query
 from multiform.stopping import stop_requested
+
+logger = logging.getLogger("multiform")
 
 T = TypeVar("T")
 
 #: How tokens are forced: by our logits processor, by vLLM's replay of traces, or not at all.
 Forcing: TypeAlias = Literal["processor", "replay", "none"]
 PROCESSOR = "multiform.models.vllm.processor:ForcedTokens"
-#: The extra argument of a request with the tokens that it generates; the processor reads it.
-ARGUMENT = "multiform_tokens"
-#: The most tokens whose log-probabilities a request may list.
-MAX_LABELS = 128
 #: How many prompts vLLM gets first, and the seconds after which their number does not grow any more.
 FIRST_CHUNK = 64
 CHUNK_SECONDS = 20.0
@@ -63,7 +61,11 @@ class Engine:
         if query.kind == "prompt":
             return self.params(**options, prompt_logprobs=0)
         tokens = list(query.tokens)
-        how = {"trace_decode_token_ids": tokens} if self.forcing == "replay" else {"extra_args": {ARGUMENT: tokens}}
+        how = (
+            {"trace_decode_token_ids": tokens}
+            if self.forcing == "replay"
+            else {"extra_args": {FORCED_ARGUMENT: tokens}}
+        )
         return self.params(**{**options, "max_tokens": len(tokens), "logprobs": 0}, **how)
 
     def _ask(self, prompts: Sequence[Sequence[int]], params: Sequence[Any]) -> list[Answer]:
@@ -77,8 +79,6 @@ class Engine:
 
 def start(arguments: Mapping[str, Any], *, force: bool, where: str) -> Engine:
     """Start vLLM with the arguments of its engine; `force` says that it may score by forced tokens."""
-    # Standard output is for results.
-    os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")
     import vllm
 
     options = with_defaults(arguments)
@@ -133,8 +133,12 @@ def checked(engine: Engine) -> Engine:
     if not engine.abilities.forced:
         return engine
     queries = [Query(kind="forced", prompt=array("i", [1, 2]), tokens=(token, 3), pairs=(0,)) for token in (4, 5)]
-    answers = engine.score(queries)
-    if all(answer.tokens == query.tokens for query, answer in zip(queries, answers, strict=True)):
+    try:
+        answers = engine.score(queries)
+    except ModelError as error:
+        logger.warning("tokens cannot be forced: %s", error)
+        answers = []
+    if [answer.tokens for answer in answers] == [query.tokens for query in queries]:
         first = [answer.logprobs[0][query.tokens[0]] for query, answer in zip(queries, answers, strict=True)]
         if min(first) < math.log(0.5) + 1e-3:
             return engine

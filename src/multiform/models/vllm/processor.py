@@ -4,7 +4,8 @@ vLLM takes the log-probabilities that it returns before any processor runs (`log
 tokens are forced and their log-probabilities are the model's own. The prompt is an ordinary one, which the prefix
 cache serves; prompt log-probabilities would switch that off.
 
-The class is loaded by name in vLLM's own processes, which import nothing else of Multiform. A server gets it by
+The tokens are an extra argument of the request (`SamplingParams.extra_args`, `vllm_xargs` of a server). The class is
+loaded by name in vLLM's own processes. A server gets it by
 ``vllm serve MODEL --logits-processors multiform.models.vllm.processor:ForcedTokens``.
 """
 
@@ -16,11 +17,10 @@ from typing import TYPE_CHECKING, Any
 import torch
 from vllm.v1.sample.logits_processor import AdapterLogitsProcessor
 
+from multiform.models.vllm.queries import FORCED_ARGUMENT
+
 if TYPE_CHECKING:
     from vllm import SamplingParams
-
-#: The extra argument of a request (`SamplingParams.extra_args`, `vllm_xargs` of a server) with the tokens to generate.
-ARGUMENT = "multiform_tokens"
 
 
 class ForcedTokens(AdapterLogitsProcessor):  # type: ignore[misc]
@@ -28,19 +28,19 @@ class ForcedTokens(AdapterLogitsProcessor):  # type: ignore[misc]
 
     @classmethod
     def validate_params(cls, sampling_params: SamplingParams) -> None:
-        tokens = (sampling_params.extra_args or {}).get(ARGUMENT)
+        tokens = (sampling_params.extra_args or {}).get(FORCED_ARGUMENT)
         if tokens is None:
             return
         if not isinstance(tokens, list) or not all(isinstance(token, int) and token >= 0 for token in tokens):
-            raise ValueError(f"{ARGUMENT} must be a list of token ids")
+            raise ValueError(f"{FORCED_ARGUMENT} must be a list of token ids")
         if sampling_params.max_tokens is None or sampling_params.max_tokens > len(tokens):
-            raise ValueError(f"max_tokens must be at most the {len(tokens)} tokens of {ARGUMENT}")
+            raise ValueError(f"max_tokens must be at most the {len(tokens)} tokens of {FORCED_ARGUMENT}")
 
     def is_argmax_invariant(self) -> bool:
         return False
 
     def new_req_logits_processor(self, params: SamplingParams) -> Any:
-        tokens = (params.extra_args or {}).get(ARGUMENT)
+        tokens = (params.extra_args or {}).get(FORCED_ARGUMENT)
         return None if tokens is None else _Forced(tokens)
 
 

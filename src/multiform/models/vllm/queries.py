@@ -18,6 +18,10 @@ from multiform.inference.sequences import Pair
 from multiform.requests import LLOutput, Response
 
 Kind: TypeAlias = Literal["labels", "forced", "prompt"]
+#: The extra argument of a request with the tokens that it generates, which our logits processor reads.
+FORCED_ARGUMENT = "multiform_tokens"
+#: The most tokens whose log-probabilities vLLM lists in one step.
+MAX_LABELS = 128
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
