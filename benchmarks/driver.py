@@ -27,8 +27,9 @@ def measure(setting: Setting) -> Iterator[Row]:
     """Rendering, cutting, storing and scoring of texts, 5-shot, and the memory of a request."""
     from multiform.engine.executors import units
     from multiform.engine.executors.subtrees import subtrees
+    from multiform.engine.pending import pending_samples
     from multiform.engine.progress import Silent
-    from multiform.engine.run import pending_samples, run_samples
+    from multiform.engine.run import run_samples
     from multiform.engine.store import Store
     from multiform.forms import Task
     from multiform.models.dummy import DummyModel

@@ -39,7 +39,7 @@ def measure(setting: Setting) -> Iterator[Row]:
     if find_spec("ray") is None:
         say("Ray is not installed: pip install 'multiform[ray]'")
         return
-    from multiform.engine.run import pending_samples
+    from multiform.engine.pending import pending_samples
     from multiform.forms import Task
 
     workload = next(workload for workload in WORKLOADS if workload.name == "texts, 5-shot")

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 
 from multiform.engine.contests import Contest
 from multiform.engine.failures import ErrorPolicy
+from multiform.engine.pending import PendingSample, by_form
 from multiform.engine.progress import Progress
 from multiform.engine.rounds import Ask, EndedError, RoundLog, Rounds
-from multiform.engine.run import PendingSample, RunOutcome
+from multiform.engine.run import RunOutcome
 from multiform.engine.stops import TaskStops
 from multiform.errors import UsageError
 
@@ -71,11 +72,9 @@ def run_budgeted(
 
     `ask` scores the samples of a round. `policy` says what becomes of documents whose requests fail.
     """
-    by_form: dict[str, list[PendingSample]] = {}
-    for entry in pending:
-        by_form.setdefault(entry.task.name, []).append(entry)
-    log = RoundLog(ask, list(by_form), len(pending), policy, progress)
-    all_rounds = [Rounds(contest, by_form, log=log, seed=budget.seed) for contest in contests]
+    samples = by_form(pending)
+    log = RoundLog(ask, list(samples), len(pending), policy, progress)
+    all_rounds = [Rounds(contest, samples, log=log, seed=budget.seed) for contest in contests]
     most = sum(rounds.most_evaluations for rounds in all_rounds)
     stops: list[TaskStops] = []
     left = budget.evaluations or 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from multiform.engine.run import PendingSample
+from multiform.engine.pending import PendingSample
 from multiform.errors import DataError, nearest
 from multiform.statistics.power import Detectable, detectable_difference
 

@@ -10,8 +10,9 @@ import numpy as np
 
 from multiform.engine.contests import Contest
 from multiform.engine.failures import ErrorPolicy, FailedDoc
+from multiform.engine.pending import PendingSample
 from multiform.engine.progress import Progress, Silent, WatchingProgress
-from multiform.engine.run import PendingSample, RunOutcome
+from multiform.engine.run import RunOutcome
 from multiform.engine.status import EvaluationStatus, RunningScore
 from multiform.engine.stops import FormStop, TaskStops
 from multiform.errors import UsageError, shorten

@@ -13,14 +13,15 @@ from typing import Literal, Protocol
 
 from multiform.engine.executors import Executor, LocalExecutor, responses
 from multiform.engine.failures import ErrorPolicy, FailedDoc
+from multiform.engine.pending import PendingSample, by_form
 from multiform.engine.progress import Progress, WatchingProgress
 from multiform.engine.status import RunningScore, RunStatus
 from multiform.engine.store import CachedResponses, Store
 from multiform.errors import ModelError, MultiformError
-from multiform.forms import ChatTemplate, Sample, ScoredSample, Task
+from multiform.forms import ScoredSample
 from multiform.models import Model
 from multiform.models.usage import Usage, Workload
-from multiform.requests import FailedRequest, Instance, Output, Request, RollingRequest
+from multiform.requests import FailedRequest, Output, Request
 from multiform.stopping import request_stop, stoppable
 
 logger = logging.getLogger("multiform")
@@ -30,65 +31,6 @@ _DEFAULT_POLICY = ErrorPolicy()
 _LOGGED_FAILURES = 5
 #: Seconds between two computations of the running scores that displays show, at least.
 _SCORES_PAUSE = 0.5
-
-
-@dataclass(slots=True)
-class PendingSample:
-    """A sample that waits for responses to so many distinct requests."""
-
-    task: Task
-    sample: Sample
-    waiting: int
-    outputs: tuple[Output, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RequestCaching:
-    """Whether requests are cached on disk, made anew all the same, and whose chat template they are written with."""
-
-    refresh: bool = False
-    template: str = ""
-
-
-def pending_samples(
-    task: Task, chat_template: ChatTemplate | None = None, caching: RequestCaching | None = None
-) -> list[PendingSample]:
-    """The documents of a form to evaluate, rendered."""
-    settings = task.form.settings
-    chosen = None if settings.samples is None else settings.samples.get(task.name)
-    if chosen is None and settings.samples is not None:
-        chosen = settings.samples.get(task.config.base_name)
-    cached = None if caching is None else _cached(task, chosen, chat_template, caching)
-    pending = []
-    for doc_id, doc in task.doc_iterator(limit=settings.limit, samples=chosen):
-        if cached is None:
-            sample = task.sample(doc_id, doc, chat_template)
-        else:
-            sample = task.renderer.with_requests(doc_id, doc, cached.get(doc_id, []))
-        pending.append(PendingSample(task, sample, len({instance.request for instance in sample.instances})))
-    return pending
-
-
-def _cached(
-    task: Task, chosen: Sequence[int] | None, chat_template: ChatTemplate | None, caching: RequestCaching
-) -> dict[int, list[Instance]]:
-    """The requests of each document, from the request cache where they are in it."""
-    settings = task.form.settings
-    instances = task.build_all_requests(
-        limit=settings.limit,
-        samples=chosen,
-        system_instruction=settings.system_instruction,
-        apply_chat_template=bool(settings.apply_chat_template),
-        fewshot_as_multiturn=settings.multiturn,
-        chat_template=chat_template,
-        tokenizer_name=caching.template,
-        cache_requests=True,
-        rewrite_requests_cache=caching.refresh,
-    )
-    by_doc: dict[int, list[Instance]] = {}
-    for instance in instances:
-        by_doc.setdefault(instance.doc_id, []).append(instance)
-    return by_doc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -309,11 +251,9 @@ class _Run:
     ) -> RunOutcome:
         """What has come so far; scorers that want all samples together score those of a complete run."""
         if state == "complete":
-            for task in {entry.task.name: entry.task for entry in self.pending}.values():
-                answered = [
-                    (entry.sample, entry.outputs) for entry in self.pending if entry.task is task and entry.outputs
-                ]
-                self._scored[task.name] += task.scorer.score_together(answered)
+            for name, entries in by_form(self.pending).items():
+                answered = [(entry.sample, entry.outputs) for entry in entries if entry.outputs]
+                self._scored[name] += entries[0].task.scorer.score_together(answered)
         if isinstance(self.progress, WatchingProgress):
             self._update_scores()
         return RunOutcome(
@@ -385,15 +325,3 @@ class _RunningMean:
         self.total += float(value)
         self.n += 1
         progress.scored(form, metric, self.total / self.n, self.n)
-
-
-def written_out(pending: Sequence[PendingSample]) -> str:
-    """The first prompt of each form, for the log."""
-    shown: dict[str, str] = {}
-    for entry in pending:
-        if not entry.sample.instances:  # a task may leave documents out
-            continue
-        request = entry.sample.instances[0].request
-        text = request.text if isinstance(request, RollingRequest) else request.context
-        shown.setdefault(entry.task.name, f"=== {entry.task.name}, doc {entry.sample.doc_id}\n{text}")
-    return "\n".join(shown.values())

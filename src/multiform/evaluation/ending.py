@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from multiform.engine.failures import described
-from multiform.engine.run import PendingSample, RunOutcome
+from multiform.engine.pending import PendingSample
+from multiform.engine.run import RunOutcome
 from multiform.engine.store import Store
 from multiform.errors import IncompleteRunError, MultiformError, RunInterrupted
 from multiform.evaluation.options import RunOptions

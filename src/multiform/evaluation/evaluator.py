@@ -19,16 +19,9 @@ from multiform.engine.contests import Contest, contests
 from multiform.engine.failures import OnError
 from multiform.engine.forecast import check_clusters, detectable_differences
 from multiform.engine.hosts import Host, chosen_host
+from multiform.engine.pending import PendingSample, RequestCaching, by_form, pending_samples, written_out
 from multiform.engine.progress import Progress, chosen_progress
-from multiform.engine.run import (
-    PendingSample,
-    RequestCaching,
-    RunOutcome,
-    pending_samples,
-    planned,
-    run_samples,
-    written_out,
-)
+from multiform.engine.run import RunOutcome, planned, run_samples
 from multiform.engine.setup import (
     DEFAULT_MODEL,
     DEFAULT_SEEDS,
@@ -163,7 +156,7 @@ def run_evaluation(options: RunOptions, host: Host | None = None) -> Evaluation:
         arguments = options.model_arguments
         model = host.model(options.model, arguments, progress, store) if options.apply_chat_template else None
         pending = _render(options, forms, model, progress)
-        dirty = {form.name: contaminated_docs(form, pending, options.decontamination_corpus) for form in forms}
+        dirty = _contaminated_docs(forms, pending, options.decontamination_corpus)
         model = model or host.model(options.model, arguments, progress, store)
         _say(model_findings(model, forms, apply_chat_template=bool(options.apply_chat_template)))
         store = store if options.use_cache or model.stored else None
@@ -244,14 +237,12 @@ def _render(options: RunOptions, forms: Sequence[Task], model: Model | None, pro
 
 def _findings(forms: Sequence[Task], pending: Sequence[PendingSample], *, corpus: bool) -> list[Finding]:
     """What is odd about the documents and the settings of a run."""
-    docs = {
-        form.name: [(entry.sample.doc_id, entry.sample.doc) for entry in pending if entry.task is form]
-        for form in forms
-    }
-    findings = list(lint_tasks((form, docs[form.name]) for form in forms))
+    entries = by_form(pending)
+    samples = {form.name: [entry.sample for entry in entries.get(form.name, ())] for form in forms}
+    docs = ((form, [(sample.doc_id, sample.doc) for sample in samples[form.name]]) for form in forms)
+    findings = list(lint_tasks(docs))
     for form in forms:
-        samples = (entry.sample for entry in pending if entry.task is form)
-        findings += unsilenced(form.config, reference_findings(form, samples))
+        findings += unsilenced(form.config, reference_findings(form, samples[form.name]))
     return findings if corpus else [*findings, *corpus_findings(forms)]
 
 
@@ -272,10 +263,16 @@ def _request_caching(asked: bool | str, model: Model | None, progress: Progress)
     return RequestCaching(refresh=asked == "refresh", template=template)
 
 
-def contaminated_docs(task: Task, pending: Sequence[PendingSample], corpus: Sequence[str | Path]) -> set[int] | None:
-    """The documents of a form that the corpus contains; None where nothing is to be checked."""
-    if not corpus or not task.config.should_decontaminate:
-        return None
-    ids = [entry.sample.doc_id for entry in pending if entry.task is task]
-    queries = {doc_id: task.doc_to_decontamination_query(task.eval_docs[doc_id]) for doc_id in ids}
-    return contaminated(queries, [Path(path) for path in corpus])
+def _contaminated_docs(
+    forms: Sequence[Task], pending: Sequence[PendingSample], corpus: Sequence[str | Path]
+) -> dict[str, set[int] | None]:
+    """The documents of each form that the corpus contains; None where nothing is to be checked."""
+    entries = by_form(pending) if corpus else {}
+    dirty: dict[str, set[int] | None] = {}
+    for form in forms:
+        dirty[form.name] = None
+        if corpus and form.config.should_decontaminate:
+            ids = [entry.sample.doc_id for entry in entries.get(form.name, ())]
+            queries = {doc_id: form.doc_to_decontamination_query(form.eval_docs[doc_id]) for doc_id in ids}
+            dirty[form.name] = contaminated(queries, [Path(path) for path in corpus])
+    return dirty

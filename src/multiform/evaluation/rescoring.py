@@ -12,7 +12,8 @@ from typing import Any
 from multiform.catalog import Group, TaskManager
 from multiform.config import TaskConfig
 from multiform.engine.failures import FailedDoc
-from multiform.engine.run import RunOutcome, pending_samples
+from multiform.engine.pending import pending_samples
+from multiform.engine.run import RunOutcome
 from multiform.engine.setup import check_consent
 from multiform.engine.store import Store, chosen_store
 from multiform.errors import MultiformError, UsageError, locating, nearest

@@ -19,8 +19,8 @@ from multiform.engine.executors.cluster import ClusterOptions
 from multiform.engine.executors.pool import PoolExecutor
 from multiform.engine.executors.ray import RayPool
 from multiform.engine.hosts import RayHost
+from multiform.engine.pending import pending_samples
 from multiform.engine.progress import Silent
-from multiform.engine.run import pending_samples
 from multiform.engine.setup import load_tasks
 from multiform.engine.store import Store
 from multiform.errors import UsageError

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from multiform.engine.run import pending_samples
+from multiform.engine.pending import pending_samples
 from multiform.engine.setup import load_tasks
 from multiform.forms import RunSettings
 from multiform.inference.plan import Cost

@@ -1,0 +1,88 @@
+"""PendingSample: a rendered document that waits for the responses of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from multiform.forms import ChatTemplate, Sample, Task
+from multiform.requests import Instance, Output, RollingRequest
+
+
+@dataclass(slots=True)
+class PendingSample:
+    """A sample that waits for responses to so many distinct requests."""
+
+    task: Task
+    sample: Sample
+    waiting: int
+    outputs: tuple[Output, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestCaching:
+    """Whether requests are cached on disk, made anew all the same, and whose chat template they are written with."""
+
+    refresh: bool = False
+    template: str = ""
+
+
+def pending_samples(
+    task: Task, chat_template: ChatTemplate | None = None, caching: RequestCaching | None = None
+) -> list[PendingSample]:
+    """The documents of a form to evaluate, rendered."""
+    settings = task.form.settings
+    chosen = None if settings.samples is None else settings.samples.get(task.name)
+    if chosen is None and settings.samples is not None:
+        chosen = settings.samples.get(task.config.base_name)
+    cached = None if caching is None else _cached(task, chosen, chat_template, caching)
+    pending = []
+    for doc_id, doc in task.doc_iterator(limit=settings.limit, samples=chosen):
+        if cached is None:
+            sample = task.sample(doc_id, doc, chat_template)
+        else:
+            sample = task.renderer.with_requests(doc_id, doc, cached.get(doc_id, []))
+        pending.append(PendingSample(task, sample, len({instance.request for instance in sample.instances})))
+    return pending
+
+
+def by_form(pending: Sequence[PendingSample]) -> dict[str, list[PendingSample]]:
+    """The samples of each form, by its name, in their order."""
+    samples: dict[str, list[PendingSample]] = {}
+    for entry in pending:
+        samples.setdefault(entry.task.name, []).append(entry)
+    return samples
+
+
+def _cached(
+    task: Task, chosen: Sequence[int] | None, chat_template: ChatTemplate | None, caching: RequestCaching
+) -> dict[int, list[Instance]]:
+    """The requests of each document, from the request cache where they are in it."""
+    settings = task.form.settings
+    instances = task.build_all_requests(
+        limit=settings.limit,
+        samples=chosen,
+        system_instruction=settings.system_instruction,
+        apply_chat_template=bool(settings.apply_chat_template),
+        fewshot_as_multiturn=settings.multiturn,
+        chat_template=chat_template,
+        tokenizer_name=caching.template,
+        cache_requests=True,
+        rewrite_requests_cache=caching.refresh,
+    )
+    by_doc: dict[int, list[Instance]] = {}
+    for instance in instances:
+        by_doc.setdefault(instance.doc_id, []).append(instance)
+    return by_doc
+
+
+def written_out(pending: Sequence[PendingSample]) -> str:
+    """The first prompt of each form, for the log."""
+    shown: dict[str, str] = {}
+    for entry in pending:
+        if not entry.sample.instances:  # a task may leave documents out
+            continue
+        request = entry.sample.instances[0].request
+        text = request.text if isinstance(request, RollingRequest) else request.context
+        shown.setdefault(entry.task.name, f"=== {entry.task.name}, doc {entry.sample.doc_id}\n{text}")
+    return "\n".join(shown.values())
