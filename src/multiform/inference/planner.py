@@ -6,6 +6,7 @@ Whatever is faster than the model's plain forward pass is tried before it is rel
 from __future__ import annotations
 
 import logging
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
@@ -23,6 +24,7 @@ from multiform.inference.scoring.by_batch import Grouping
 from multiform.inference.scoring.by_state import Resume
 from multiform.inference.state import ModelState
 from multiform.inference.trial.decoding import decoding_trial
+from multiform.inference.trial.exact import in_float32
 from multiform.inference.trial.records import TrialRecords
 from multiform.inference.trial.scoring import attempt, candidate_modes, scoring_trial, state_trial
 from multiform.inference.trial.sequences import SHORT, trial_length, trial_tokens
@@ -33,6 +35,7 @@ from multiform.inference.trial.structure import (
     is_library_class,
     obstacle,
     plain_attention_length,
+    rounds_by_pass,
     scaled_after,
     selects_tokens,
     sliding_window,
@@ -244,8 +247,9 @@ class Planner:
         return self.support.mode is not None and bool(self.head.model._supports_attention_backend)
 
     def _tried_mode(self, length: int, modes: list[Mode]) -> Mode | None:
-        trial = scoring_trial(self.head, length)
-        return next((mode for mode in modes if trial and trial.allows_mode(mode, self.pass_size)), None)
+        with self._exact():
+            trial = scoring_trial(self.head, length)
+            return next((mode for mode in modes if trial and trial.allows_mode(mode, self.pass_size)), None)
 
     def _long_trial(self, length: int) -> str:
         """The name of the mode that is right for sequences of that length; those failed by short ones are left out."""
@@ -258,36 +262,55 @@ class Planner:
         """The name of the way in which sequences of that length can go on from a state."""
         if not self._resumes(length):
             return NONE
-        trial = state_trial(self.head, length)
-        return next((resume.name for resume in Resume if trial and trial.allows_states(resume)), NONE)
+        with self._exact():
+            trial = state_trial(self.head, length)
+            return next((resume.name for resume in Resume if trial and trial.allows_states(resume)), NONE)
+
+    @cached_property
+    def _depends_on_batch(self) -> bool:
+        """Whether the numbers of a sequence change with the others of its forward pass, if only by their rounding."""
+        model = self.head.model
+        return selects_tokens(model.config.get_text_config()) or rounds_by_pass(model)
 
     def _resumes(self, length: int) -> bool:
         """Whether the configuration lets sequences of that length go on from a state."""
-        config = self.head.model.config.get_text_config()
-        shares = self.prefix_budget not in (0, "0")
-        return shares and not selects_tokens(config) and length <= scaled_after(config)
+        shares = self.prefix_budget not in (0, "0") and not self._depends_on_batch
+        return shares and length <= scaled_after(self.head.model.config.get_text_config())
 
     def _tried_grouping(self, length: int) -> Grouping:
-        if selects_tokens(self.head.model.config.get_text_config()):
+        if self._depends_on_batch:
             return Grouping.ALONE
-        trial = scoring_trial(self.head, length)
-        return next((grouping for grouping in Grouping if trial and trial.allows_grouping(grouping)), Grouping.ALONE)
+        with self._exact():
+            trial = scoring_trial(self.head, length)
+            groupings = (grouping for grouping in Grouping if trial and trial.allows_grouping(grouping))
+            return next(groupings, Grouping.ALONE)
 
     def _tried_decoding(self, length: int) -> Decoding:
-        model = self.head.model
-        if not model.can_generate():
+        if not self.head.model.can_generate():
             return Decoding.UNCACHED
+        _ = self.support  # whose modes are those of the model's own type
+        with self._exact():
+            return self._judged_decoding(length)
+
+    def _judged_decoding(self, length: int) -> Decoding:
+        model = self.head.model
         trial = decoding_trial(self.head, length, by_generate=True)
         if trial is None:  # its own `generate` fails, as that of ProphetNet does
             return Decoding.UNCACHED
         if not is_library_class(model) and not trial.is_plain():
             return Decoding.UNCACHED
+        if self._depends_on_batch:
+            return Decoding.ALONE
         fits = length <= self.support.max_length and self._can_attend
         if fits and trial.allows_shared_prefixes(self.forward, self.pass_size):
             return Decoding.SHARED
         if has_plain_cache(model) and trial.allows_padded_batches():
             return Decoding.PADDED
         return Decoding.RESUMED if self._resumes(length) and trial.allows_copied_states() else Decoding.ALONE
+
+    def _exact(self) -> AbstractContextManager[None]:
+        """The context of a trial: in float32, unless the model is known not to depend on more than its tokens."""
+        return nullcontext() if self.is_known else in_float32(self.head.model)
 
     @torch.inference_mode()
     def _bytes_per_token(self) -> int:

@@ -63,6 +63,7 @@ def is_known(model: PreTrainedModel) -> bool:
     return (
         type(base).__name__ in KNOWN
         and is_library_class(base)
+        and not rounds_by_pass(model)
         and not any(kind in SCALED_BY_LENGTH for kind, _ in rope_kinds(model.config.get_text_config()))
         and all(type(part).__module__.partition(".")[0] in LIBRARIES for part in base.modules())
     )
@@ -70,6 +71,8 @@ def is_known(model: PreTrainedModel) -> bool:
 
 def obstacle(model: PreTrainedModel) -> str:
     """Why a model cannot share prefixes, as far as that is plain without a trial; empty where it is not."""
+    if rounds_by_pass(model):
+        return "its eight-bit weights round a token by the others of a forward pass"
     if not has_plain_cache(model):
         config = model.config.get_text_config()
         if "chunked_attention" in (getattr(config, "layer_types", None) or ()):
@@ -86,6 +89,11 @@ def obstacle(model: PreTrainedModel) -> str:
 def selects_tokens(config: Any) -> bool:
     """Whether each token attends to a selection of tokens: the rounding of a batch changes it where two score alike."""
     return any(getattr(config, name, None) for name in ("index_topk", "indexer_budget"))
+
+
+def rounds_by_pass(model: PreTrainedModel) -> bool:
+    """Whether weights are those of LLM.int8(): which inputs are rounded depends on all tokens of a forward pass."""
+    return any(type(part).__name__ == "Linear8bitLt" for part in model.modules())
 
 
 def sliding_window(config: Any) -> int | None:

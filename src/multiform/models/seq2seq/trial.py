@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from multiform.inference.counters import Counters
 from multiform.inference.decode.processors import greedy_config
 from multiform.inference.device import device_of
+from multiform.inference.trial.exact import in_float32
 from multiform.inference.trial.scoring import attempt, tolerance
 from multiform.inference.trial.sequences import trial_tokens
 from multiform.models.seq2seq.scoring import EncodedContexts, Row, decoder_tokens, plain_logits, right_padded
@@ -25,6 +26,11 @@ STEPS = 4
 
 def scores_together(model: PreTrainedModel, length: int) -> str:
     """Whether contexts of up to `length` tokens can be scored in one batch, or each alone, and are encoded once."""
+    with in_float32(model):
+        return _scoring_verdict(model, length)
+
+
+def _scoring_verdict(model: PreTrainedModel, length: int) -> str:
     continuations = [_tokens(model, size, seed=size) for size in (8, 3, 5)]
     rows = [
         Row(tuple(context), tuple(decoder_tokens(model, continuation)))
@@ -52,6 +58,11 @@ def _logits(model: PreTrainedModel, batches: Sequence[Sequence[Row]]) -> list[Te
 
 def decodes_together(model: PreTrainedModel, length: int) -> str:
     """Whether completions of contexts of up to `length` tokens can be generated in one batch."""
+    with in_float32(model):
+        return _decoding_verdict(model, length)
+
+
+def _decoding_verdict(model: PreTrainedModel, length: int) -> str:
     contexts = _contexts(model, length)
     alone = attempt(lambda: [_generated(model, [context])[0] for context in contexts])
     if alone is None:  # as with ProphetNet, whose decoder takes no cached positions
