@@ -192,7 +192,7 @@ def test_a_run_has_the_results_of_hf_and_says_how_it_scored(tiny: Callable[..., 
     theirs = evaluate(model="hf", model_args=arguments, **options)
     for mine, other in zip(ours.samples(), theirs.samples(), strict=True):
         assert mine["prompt"] == other["prompt"]
-        assert mine.get("picked") == other.get("picked")
+        assert (mine["picked"], mine["extracted"]) == (other["picked"], other["extracted"])
     assert ours.run["vllm_scoring"] == "forced tokens, labels in one step"
 
 
