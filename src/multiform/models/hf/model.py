@@ -19,7 +19,6 @@ from multiform.inference.planner import Planner
 from multiform.inference.sampling import random_numbers, sampling
 from multiform.inference.sequences import Generation, Pair
 from multiform.models.arguments import argument_names
-from multiform.models.base import Model
 from multiform.models.chat import ChatTemplate, template_variables
 from multiform.models.hf.backend import Backend, CausalBackend
 from multiform.models.hf.identity import identity
@@ -29,10 +28,11 @@ from multiform.models.hf.rules import RULES, check_values
 from multiform.models.hf.source import Source
 from multiform.models.hf.weights import NAMES as WEIGHT_OPTIONS
 from multiform.models.hf.weights import WeightOptions
-from multiform.models.rolling import rolling_windows, score_rolling
+from multiform.models.local import LocalModel
+from multiform.models.rolling import rolling_windows
 from multiform.models.seq2seq.backend import Seq2SeqBackend
-from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, special_tokens, think_end
-from multiform.models.usage import Usage, Workload
+from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, think_end
+from multiform.models.usage import Workload
 from multiform.requests import (
     Completion,
     GenerationRequest,
@@ -46,7 +46,7 @@ from multiform.requests import (
 logger = logging.getLogger("multiform")
 
 
-class HFModel(Model):
+class HFModel(LocalModel):
     """A model from a folder or the hub, decoder-only or encoder-decoder; the arguments have lm-eval's names.
 
     `batch_size` is the number of completions that are decoded at a time, or "auto" for as many as fit; scoring
@@ -58,7 +58,6 @@ class HFModel(Model):
     """
 
     stored = True
-    handles_stop = True
 
     def __init__(
         self,
@@ -129,7 +128,6 @@ class HFModel(Model):
             self.chat.check_name()
         self.think_end = think_end(self.tokenizer, think_end_token)
         self.counters = Counters()
-        self._has_warned_about_limit = False
         self._tokenized_pairs = TokenizedOnce[list[tuple[str, str]], list[Pair]]()
         self._tokenized_prompts = TokenizedOnce[list[str], dict[str, Tokens]]()
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
@@ -160,16 +158,6 @@ class HFModel(Model):
             **source.weights.quantization,
             **({"backend": "seq2seq"} if self.model.config.is_encoder_decoder else {}),
         )
-
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
-        pairs, cut = self._pairs(requests)
-        for position, output in self._score(pairs):
-            yield position, replace(output, context_truncated=True) if position in cut else output
-
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
-        encoded = self.encoder.encode(request.text for request in requests)
-        texts = [encoded[request.text] for request in requests]
-        return score_rolling(texts, self._windows, self._score)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         generations, cut = self._generations(requests)
@@ -203,23 +191,6 @@ class HFModel(Model):
             completions=len(generations),
         )
 
-    def usage(self) -> Usage | None:
-        if self.media:
-            return None
-        return Usage(**{name: getattr(self.counters, name) for name in Usage.__dataclass_fields__})
-
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
-        if self.chat.text is None:
-            return super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
-        self.check_parts(messages)
-        return self.chat.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
-
-    def chat_template_name(self) -> str:
-        return str(self.tokenizer.name_or_path).replace("/", "__") + self.chat.variant
-
-    def chat_template_text(self) -> str | None:
-        return self.chat.text
-
     def info(self) -> dict[str, Any]:
         return {
             "model_num_parameters": self.model.num_parameters(),
@@ -228,9 +199,6 @@ class HFModel(Model):
             "model_sha": self.sha,
             "generation_config": in_force(self.model.generation_config),
         }
-
-    def tokenizer_info(self) -> dict[str, Any]:
-        return {**special_tokens(self.tokenizer), "max_length": self.max_length}
 
     def _load(self, source: Source) -> Loaded:
         return load(source)
@@ -342,21 +310,13 @@ class HFModel(Model):
 
     def _completion_limit(self, max_gen_toks: int, prompt_length: int) -> int:
         """The most tokens of a completion; `max_new_tokens` of the model takes precedence, as in `generate`."""
-        configured = getattr(self.model.generation_config, "max_new_tokens", None)
+        configured = self._max_new_tokens(self.model.generation_config)
         if configured is None:
             return max_gen_toks
-        if not self._has_warned_about_limit:
-            what = "the model's generation config sets max_new_tokens=%d, which takes precedence over max_gen_toks"
-            logger.warning(what, configured)
-            self._has_warned_about_limit = True
         if not self.model.config.is_encoder_decoder:
-            return min(int(configured), self.max_length - prompt_length)
+            return min(configured, self.max_length - prompt_length)
         positions = getattr(self.model.config, "max_position_embeddings", None)
-        return int(configured) if positions is None else min(int(configured), positions)
+        return configured if positions is None else min(configured, positions)
 
     def _apply_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
         return str(self.tokenizer.apply_chat_template(messages, **options))
-
-    def _warn_about_truncation(self, count: int) -> None:
-        if count:
-            logger.warning("%d contexts lose their beginning: the model reads %d tokens", count, self.max_length)

@@ -18,12 +18,12 @@ from multiform.inference.plan import Tokens, plan
 from multiform.inference.sampling import random_numbers, sampling
 from multiform.inference.sequences import Generation, Pair, end_tokens
 from multiform.models.arguments import argument_names
-from multiform.models.base import Model
 from multiform.models.chat import ChatTemplate, template_variables
 from multiform.models.hf.source import Source
-from multiform.models.rolling import rolling_windows, score_rolling
-from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, fit, special_tokens, think_end
-from multiform.models.usage import Usage, Workload
+from multiform.models.local import LocalModel
+from multiform.models.rolling import rolling_windows
+from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, fit, think_end
+from multiform.models.usage import Workload
 from multiform.models.vllm.arguments import check_generation, check_values, engine_arguments, known_arguments
 from multiform.models.vllm.completions import check_model_config, completion, sampling_options
 from multiform.models.vllm.engine import in_chunks, start
@@ -48,7 +48,7 @@ RESERVED = 2
 PASS_TOKENS = 512
 
 
-class VLLMModel(Model):
+class VLLMModel(LocalModel):
     """A decoder-only model from a folder or the hub; the arguments have the names of lm-eval's `vllm` model.
 
     `batch_size` is the most sequences that vLLM computes at a time. `max_length` or `max_model_len` is the context
@@ -58,7 +58,6 @@ class VLLMModel(Model):
     """
 
     stored = True
-    handles_stop = True
 
     def __init__(
         self,
@@ -127,7 +126,6 @@ class VLLMModel(Model):
         self.engine = start(arguments, force=scoring == "auto", where=str(pretrained))
         self.max_length = self.engine.max_length
         self.counters = Counters()
-        self._has_warned_about_limit = False
         self._tokenized_pairs = TokenizedOnce[list[tuple[str, str]], list[Pair]]()
         self.identity = self._make_identity(passed)
         self._say_how_it_scores(scoring)
@@ -162,16 +160,6 @@ class VLLMModel(Model):
         else:
             what = "%s: vLLM %s cannot be made to generate given tokens; it scores by %s, without its prefix cache"
             logger.warning(what, self.name, self.engine.version, self.scoring)
-
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
-        pairs, cut = self._pairs(requests)
-        for position, output in self._score(pairs):
-            yield position, replace(output, context_truncated=True) if position in cut else output
-
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
-        encoded = self.encoder.encode(request.text for request in requests)
-        texts = [encoded[request.text] for request in requests]
-        return score_rolling(texts, self._windows, self._score)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         generations, cut = self._generations(requests)
@@ -210,21 +198,6 @@ class VLLMModel(Model):
             completions=len(generations),
         )
 
-    def usage(self) -> Usage | None:
-        return Usage(**{name: getattr(self.counters, name) for name in Usage.__dataclass_fields__})
-
-    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
-        if self.chat.text is None:
-            return super().apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
-        self.check_parts(messages)
-        return self.chat.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
-
-    def chat_template_name(self) -> str:
-        return str(self.tokenizer.name_or_path).replace("/", "__") + self.chat.variant
-
-    def chat_template_text(self) -> str | None:
-        return self.chat.text
-
     def info(self) -> dict[str, Any]:
         return {
             "model_dtype": self.engine.dtype,
@@ -234,9 +207,6 @@ class VLLMModel(Model):
             "vllm_version": self.engine.version,
             "vllm_scoring": self.scoring,
         }
-
-    def tokenizer_info(self) -> dict[str, Any]:
-        return {**special_tokens(self.tokenizer), "max_length": self.max_length}
 
     def _score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each pair's continuation, counted."""
@@ -308,18 +278,8 @@ class VLLMModel(Model):
 
     def _completion_limit(self, max_gen_toks: int, prompt_length: int) -> int:
         """The most tokens of a completion; `max_new_tokens` of the model takes precedence, as for `hf`."""
-        configured = getattr(self.files.generation_config, "max_new_tokens", None)
-        if configured is None:
-            return max_gen_toks
-        if not self._has_warned_about_limit:
-            what = "the model's generation config sets max_new_tokens=%d, which takes precedence over max_gen_toks"
-            logger.warning(what, configured)
-            self._has_warned_about_limit = True
-        return min(int(configured), self.max_length - prompt_length)
-
-    def _warn_about_truncation(self, count: int) -> None:
-        if count:
-            logger.warning("%d contexts lose their beginning: the model reads %d tokens", count, self.max_length)
+        configured = self._max_new_tokens(self.files.generation_config)
+        return max_gen_toks if configured is None else min(configured, self.max_length - prompt_length)
 
 
 def _nodes(sequences: Sequence[Tokens]) -> int:
