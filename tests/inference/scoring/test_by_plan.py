@@ -87,7 +87,7 @@ def test_scores_depend_on_neither_batch_size_order_nor_neighbours(
 @pytest.mark.bundled
 @pytest.mark.parametrize("mode", Mode)
 def test_the_bundled_model_scores_by_plan_as_by_whole_sequences(bundled: HFModel, mode: Mode) -> None:
-    assert bundled.planner.support.mode is Mode.STANDARD_LAYERS
+    assert bundled.planner.support.mode is Mode.TREE_ATTENTION
     pairs = pairs_of(bundled)[:14]
     forward = Forward(bundled.head, mode)
     same(dict(score_by_plan(forward, pairs, size=64, budget=4096, counters=Counters())), whole(bundled, pairs))
@@ -99,7 +99,7 @@ def test_only_what_is_scored_reaches_the_vocabulary_and_the_last_feed_forward_pa
 ) -> None:
     model = HFModel(str(tiny(kind)))
     pairs = pairs_of(model)
-    assert model.planner.support.mode is (Mode.STANDARD_LAYERS if kind == "llama" else Mode.TREE_ATTENTION)
+    assert model.planner.support.mode is Mode.TREE_ATTENTION
     layers = model.model.model.layers if kind == "llama" else model.model.transformer.h
     rows = {"projected": 0, "first": 0, "last": 0}
 
