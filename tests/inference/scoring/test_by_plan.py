@@ -199,7 +199,7 @@ def test_what_a_window_hides_is_counted_in_the_tokens_of_a_sequence() -> None:
     sequences = [array("i", [1, 2, 3, 4, 5, 6]), array("i", [1, 2, 7, 8, 9])]
     (step,) = plan(sequences, [0, 0], size=512, budget=512).passes
     depths = torch.tensor([0, 1, 2, 3, 4, 5, 2, 3, 4])
-    seen = windowed(attention_mask(step, torch.float32), depths, 3)[0, 0] == 0
+    seen = windowed(attention_mask(step, torch.float32), depths, 3, longest=6)[0, 0] == 0
     assert [line.nonzero()[:, 0].tolist() for line in seen] == [
         *([0], [0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5]),
         *([0, 1, 6], [1, 6, 7], [6, 7, 8]),
