@@ -57,7 +57,8 @@ def check(model: HFModel) -> None:
 @pytest.mark.parametrize("kind", ["llama", "mistral", "qwen2"])
 def test_the_numbers_are_those_of_the_models_layers(kind: str, tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny(kind)))
-    assert model.planner.support.mode is Mode.STANDARD_LAYERS
+    assert model.planner.forward.mode is Mode.STANDARD_LAYERS
+    assert model.planner.scoring_mode(90) is Mode.TREE_ATTENTION  # where they save nothing: `benchmarks.layers`
     check(model)
 
 
@@ -70,7 +71,7 @@ def test_the_bundled_model_gives_the_same_numbers_in_either_mode(bundled: HFMode
 def test_other_layers_are_left_to_the_model(kind: str, tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny(kind)))
     assert not has_standard_layers(model.model)
-    assert model.planner.support.mode is not Mode.STANDARD_LAYERS
+    assert model.planner.forward.mode is not Mode.STANDARD_LAYERS
 
 
 @pytest.mark.parametrize("dtype", ["float64", "bfloat16"])
@@ -108,7 +109,7 @@ def test_a_standard_model_that_does_more_fails_the_trial(
 
     monkeypatch.setattr(kind, "forward", twice)
     assert has_standard_layers(model.model)
-    assert model.planner.support.mode is Mode.TREE_ATTENTION
+    assert model.planner.forward.mode is Mode.TREE_ATTENTION
 
 
 def test_the_model_itself_is_not_touched(tiny: Callable[..., Path]) -> None:

@@ -7,6 +7,7 @@ import platform
 from pathlib import Path
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedModel
 
 #: Names of settings in glibc's malloc.h.
@@ -31,6 +32,13 @@ def device_of(model: PreTrainedModel) -> torch.device:
         return device
     target = getattr(getattr(model, "_hf_hook", None), "execution_device", None)
     return torch.device("cpu" if target is None else target)
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """A tensor of the host on a device. For a GPU it is copied from pinned memory, so that the host need not wait."""
+    if device.type != "cuda" or tensor.device.type != "cpu":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def free_memory(device: torch.device) -> int:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from multiform.inference.attention import Attend, TreeAttention, attention, empty_mask
-from multiform.inference.device import device_of
+from multiform.inference.device import device_of, to_device
 from multiform.inference.kv_cache import KVCache, TransformersCache
 from multiform.inference.layers import run_layers
 from multiform.inference.lm_head import STABLE_ROWS, LMHead
@@ -63,10 +63,11 @@ class Forward:
             [np.frombuffer(branches[chunk.branch].tokens, np.int32)[chunk.start : chunk.stop] for chunk in step.chunks]
         )
         depths = np.concatenate([np.arange(chunk.start, chunk.stop) for chunk in step.chunks]) + base
-        ids, positions = torch.from_numpy(tokens).long()[None].to(device), torch.from_numpy(depths)[None].to(device)
-        mask, padded = attention_mask(step, model.dtype, base).to(device), torch.from_numpy(_padded(needed))
+        ids, positions = (to_device(torch.from_numpy(each).long()[None], device) for each in (tokens, depths))
+        mask, padded = to_device(attention_mask(step, model.dtype, base), device), torch.from_numpy(_padded(needed))
+        longest = int(depths.max()) + 1
         if self.mode is Mode.MASKED:
-            masks = self._model_masks(mask, positions[0])
+            masks = self._model_masks(mask, positions[0], longest)
             inputs = {"attention_mask": masks, "past_key_values": TransformersCache(cache), "use_cache": True}
             with last_layer_at(model, padded):
                 rows = torch.zeros_like(padded)
@@ -78,18 +79,20 @@ class Forward:
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None) -> Tensor:
             if window not in by_window:
-                by_window[window] = TreeAttention(windowed(mask, positions[0], window)[0, 0], lengths, complete)
+                by_window[window] = TreeAttention(
+                    windowed(mask, positions[0], window, longest)[0, 0], lengths, complete
+                )
             return by_window[window](query, *cache.update(layer, key, value), scale)
 
         return self.run_with_attention(ids, positions, attend, padded)[: len(needed)]
 
-    def _model_masks(self, mask: Tensor, depths: Tensor) -> Tensor | dict[str, Tensor]:
+    def _model_masks(self, mask: Tensor, depths: Tensor, longest: int) -> Tensor | dict[str, Tensor]:
         """The mask as a model's layers take it: one for each kind of layer where it has several."""
         config = self.head.model.config.get_text_config()
         window = sliding_window(config)
         if window is None:
             return mask
-        masks = {"full_attention": mask, "sliding_attention": windowed(mask, depths, window)}
+        masks = {"full_attention": mask, "sliding_attention": windowed(mask, depths, window, longest)}
         return masks if getattr(config, "layer_types", None) else masks["sliding_attention"]
 
     def run_with_attention(
@@ -157,13 +160,14 @@ def attention_mask(step: Pass, dtype: torch.dtype, base: int = 0) -> Tensor:
     return mask[None, None]
 
 
-def windowed(mask: Tensor, depths: Tensor, window: int | None) -> Tensor:
+def windowed(mask: Tensor, depths: Tensor, window: int | None, longest: int) -> Tensor:
     """A mask in which a token of a pass, at its depth, sees the last `window` tokens of its sequence only.
 
+    `longest` is the length of the longest sequence, which the host knows: asking the device for it would mean waiting.
     The positions of the cache before those of the pass hold one path, in the order of its depths.
     """
     cached = mask.shape[-1] - mask.shape[-2]
-    if window is None or int(depths.max()) < window:
+    if window is None or longest <= window:
         return mask
     key_depths = torch.cat([torch.arange(cached, device=depths.device), depths])
     return mask.masked_fill(key_depths <= depths[:, None] - window, float("-inf"))

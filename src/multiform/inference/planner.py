@@ -17,6 +17,7 @@ from transformers import DynamicCache
 from multiform.inference.decode.batch import has_plain_cache
 from multiform.inference.device import device_of
 from multiform.inference.forward import Forward, Mode
+from multiform.inference.layers import has_standard_layers
 from multiform.inference.limits import pass_tokens, prefix_budget
 from multiform.inference.lm_head import LMHead
 from multiform.inference.plain import accepted
@@ -117,10 +118,14 @@ class Planner:
             return PrefixSupport(max_length=0, reason=OTHER_RESULTS, token_bytes=token_bytes)
         return PrefixSupport(max_length=max_length, reason=reason, token_bytes=token_bytes, mode=mode)
 
-    @property
+    @cached_property
     def forward(self) -> Forward:
-        """Forward passes in the mode that short sequences have."""
-        return Forward(self.head, self.support.mode or Mode.MASKED)
+        """Forward passes of decoding: by standard layers where a model has them, or in the mode of short sequences."""
+        mode = self.support.mode or Mode.MASKED
+        if mode is Mode.TREE_ATTENTION and self.head.separable and has_standard_layers(self.head.model):
+            length = min(SHORT, self.short_length, self.max_length - 1)
+            mode = self._tried_mode(length, [Mode.STANDARD_LAYERS]) or mode
+        return Forward(self.head, mode)
 
     @property
     def shares_in_decode(self) -> bool:
@@ -288,7 +293,7 @@ class Planner:
     def _tried_decoding(self, length: int) -> Decoding:
         if not self.head.model.can_generate():
             return Decoding.UNCACHED
-        _ = self.support  # whose modes are those of the model's own type
+        _ = self.forward  # whose mode is that of the model's own number type
         with self._exact():
             return self._judged_decoding(length)
 

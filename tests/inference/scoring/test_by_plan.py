@@ -87,7 +87,7 @@ def test_scores_depend_on_neither_batch_size_order_nor_neighbours(
 @pytest.mark.bundled
 @pytest.mark.parametrize("mode", Mode)
 def test_the_bundled_model_scores_by_plan_as_by_whole_sequences(bundled: HFModel, mode: Mode) -> None:
-    assert bundled.planner.support.mode is Mode.STANDARD_LAYERS
+    assert bundled.planner.support.mode is Mode.TREE_ATTENTION
     pairs = pairs_of(bundled)[:14]
     forward = Forward(bundled.head, mode)
     same(dict(score_by_plan(forward, pairs, size=64, budget=4096, counters=Counters())), whole(bundled, pairs))
@@ -99,7 +99,7 @@ def test_only_what_is_scored_reaches_the_vocabulary_and_the_last_feed_forward_pa
 ) -> None:
     model = HFModel(str(tiny(kind)))
     pairs = pairs_of(model)
-    assert model.planner.support.mode is (Mode.STANDARD_LAYERS if kind == "llama" else Mode.TREE_ATTENTION)
+    assert model.planner.support.mode is Mode.TREE_ATTENTION
     layers = model.model.model.layers if kind == "llama" else model.model.transformer.h
     rows = {"projected": 0, "first": 0, "last": 0}
 
@@ -199,7 +199,7 @@ def test_what_a_window_hides_is_counted_in_the_tokens_of_a_sequence() -> None:
     sequences = [array("i", [1, 2, 3, 4, 5, 6]), array("i", [1, 2, 7, 8, 9])]
     (step,) = plan(sequences, [0, 0], size=512, budget=512).passes
     depths = torch.tensor([0, 1, 2, 3, 4, 5, 2, 3, 4])
-    seen = windowed(attention_mask(step, torch.float32), depths, 3)[0, 0] == 0
+    seen = windowed(attention_mask(step, torch.float32), depths, 3, longest=6)[0, 0] == 0
     assert [line.nonzero()[:, 0].tolist() for line in seen] == [
         *([0], [0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5]),
         *([0, 1, 6], [1, 6, 7], [6, 7, 8]),

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from multiform.inference.counters import Counters
+from multiform.inference.forward import Mode
 from multiform.inference.limits import Limits
 from multiform.inference.lm_head import LMHead
 from multiform.inference.planner import Decoding, Planner
@@ -90,3 +91,10 @@ def test_eight_bit_weights_are_computed_one_sequence_at_a_time(caplog: pytest.Lo
     assert planner.scoring(110) is Grouping.ALONE
     assert planner.decoding(110) is Decoding.ALONE
     assert "eight-bit weights" in caplog.text
+
+
+def test_the_mode_of_decoding_is_that_of_the_models_own_type() -> None:
+    """In float32 alone, layers are computed in place."""
+    planner = Planner(LMHead(zoo_model("llama (dynamic RoPE)").to(torch.bfloat16)), max_length=160)
+    planner.decoding(40)
+    assert planner.forward.mode is not Mode.STANDARD_LAYERS

@@ -158,7 +158,7 @@ def test_a_model_that_is_the_same_at_every_length_is_tried_on_short_sequences(
     hook = model.model.get_input_embeddings().register_forward_pre_hook(
         lambda _, inputs: rows.append(inputs[0].numel())
     )
-    assert model.planner.scoring_mode(90) is Mode.STANDARD_LAYERS
+    assert model.planner.scoring_mode(90) is Mode.TREE_ATTENTION
     hook.remove()
     assert sum(rows) < 600
     assert not model.planner.records.verdicts

@@ -144,8 +144,10 @@ class _Scheduler:
         return [self.waiting.popleft() for _ in range(min(free, prefillable, len(self.waiting)))]
 
     def _append(self, generations: Sequence[Generation], logits: Tensor) -> None:
-        largest, likeliest = (column.tolist() for column in logits.max(-1))
-        for generation, line, token, logit in zip(generations, logits, likeliest, largest, strict=True):
+        # One copy to the host for all sequences; token ids are exact in float64.
+        best = torch.stack([column.double() for column in logits.max(-1)], -1).tolist()
+        for generation, line, (logit, likeliest) in zip(generations, logits, best, strict=True):
+            token = int(likeliest)
             if not self.has_processors:
                 generation.check(logit)
             if self.has_processors or not generation.sampling.is_argmax:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from multiform.inference.device import to_device
 from multiform.inference.kv_cache import KVCache
 
 #: Positions are allocated in steps of this many, so that few tokens need more memory.
@@ -59,7 +60,7 @@ class PrefixGroup:
         width = max(self.lengths) + 1
         self._allocate(len(self.ids), width, [(keys[0], values[0]) for keys, values in self.own])
         keys = self.own[0][0]
-        self.positions = torch.tensor(self.lengths, device=keys.device)
+        self.positions = to_device(torch.tensor(self.lengths), keys.device)
         unseen = torch.arange(width, device=keys.device) > self.positions[:, None]
         self.mask = torch.zeros(unseen.shape, device=keys.device, dtype=keys.dtype).masked_fill_(unseen, float("-inf"))
         self.lengths = [length + 1 for length in self.lengths]

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from multiform.inference.counters import Counters
 from multiform.inference.decode.prefix_group import PrefixGroup
-from multiform.inference.device import device_of
+from multiform.inference.device import device_of, to_device
 from multiform.inference.forward import Forward
 from multiform.inference.kv_cache import KVCache
 from multiform.inference.plan import Chunk, Span, Tokens, plan
@@ -70,7 +70,7 @@ class SharedPrefixBatch:
 
         device = device_of(self.forward.head.model)
         input_ids, position_ids = (
-            torch.tensor(values, device=device)[:, None]
+            to_device(torch.tensor(values), device)[:, None]
             for values in ([token_of[sequence] for sequence in ids], positions)
         )
         states = self.forward.run_with_attention(input_ids, position_ids, attend)

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from multiform.inference.batching import run_batches
 from multiform.inference.counters import Counters
-from multiform.inference.device import device_of
+from multiform.inference.device import device_of, to_device
 from multiform.inference.limits import Limits
 from multiform.inference.lm_head import LMHead
 from multiform.inference.plain import reset_positions
@@ -123,7 +123,7 @@ def _right_padded(rows: Sequence[Row], device: torch.device) -> Tensor:
     ids = torch.zeros(len(rows), max(len(row.tokens) for row in rows), dtype=torch.long)
     for line, row in zip(ids, rows, strict=True):
         line[: len(row.tokens)] = torch.frombuffer(row.tokens, dtype=torch.int32)
-    return ids.to(device)
+    return to_device(ids, device)
 
 
 def _scored(row: Row) -> range:

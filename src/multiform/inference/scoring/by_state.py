@@ -15,7 +15,7 @@ from torch import Tensor
 
 from multiform.inference.batching import halved, run_in_memory
 from multiform.inference.counters import Counters
-from multiform.inference.device import device_of
+from multiform.inference.device import device_of, to_device
 from multiform.inference.limits import Limits
 from multiform.inference.lm_head import LMHead
 from multiform.inference.plain import reset_positions
@@ -137,13 +137,13 @@ def _run_batch(
                 lines.extend((number, depth - row.start) for depth in range(start, stop))
                 tokens.extend(pairs[needed.request].tokens[start + 1 : stop + 1])
                 owners.extend([needed.request] * (stop - start))
-    ids = _right_padded(planned, batch)
+    ids = to_device(_right_padded(planned, batch), device_of(head.model))
     reset_positions(head.model)
     if batch.parent < 0:
-        outputs, state = _first_pass(head, ids.to(device_of(head.model)), batch.is_kept)
+        outputs, state = _first_pass(head, ids, batch.is_kept)
     else:
         parent = states[batch.parent].rows([row.parent_row for row in batch.rows])
-        outputs, state = _resumed(head, ids.to(device_of(head.model)), parent, batch.rows[0].start, resume)
+        outputs, state = _resumed(head, ids, parent, batch.rows[0].start, resume)
     if not lines:
         return [], state if batch.is_kept else None
     places = torch.tensor(lines, device=outputs.device)

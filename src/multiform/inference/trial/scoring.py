@@ -15,7 +15,6 @@ from multiform.inference.batching import is_out_of_memory
 from multiform.inference.counters import Counters
 from multiform.inference.device import device_of
 from multiform.inference.forward import Forward, Mode
-from multiform.inference.layers import has_standard_layers
 from multiform.inference.limits import PREFILL_TOKENS, Limits
 from multiform.inference.lm_head import LMHead
 from multiform.inference.plain import plain_logits
@@ -111,11 +110,12 @@ def loglikelihood_alone(head: LMHead, pair: Pair) -> float:
 
 
 def candidate_modes(head: LMHead) -> Iterator[Mode]:
-    """The modes that are worth a trial, fastest first."""
+    """The modes of scoring that are worth a trial, fastest first.
+
+    Standard layers are not: `benchmarks.layers` shows that they save time in decoding only.
+    """
     model = head.model
     if model._supports_attention_backend and is_available(device_of(model)):
-        if head.separable and has_standard_layers(model):
-            yield Mode.STANDARD_LAYERS
         yield Mode.TREE_ATTENTION
     yield Mode.MASKED
 
