@@ -53,7 +53,7 @@ def test_each_model_is_loaded_once_and_the_leaderboard_has_every_cell(folder: Fo
     assert ran.code == 0, ran.err
     board = ran.json()
     assert board["models"] == ["counting", "other seed"]
-    assert board["forms"] == ["t@cloze 0-shot", "t@cloze 1-shot", "t@mcqa 0-shot", "t@mcqa 1-shot"]
+    assert board["forms"] == ["t@cloze", "t@cloze · 1-shot", "t@mcqa", "t@mcqa · 1-shot"]
     assert all(cell["n"] == 4 for row in board["cells"] for cell in row)
     assert [note for note in loads if note.startswith("load")] == ["load seed 0", "load seed 3"]
     assert len(folder.results()) == 4
@@ -79,7 +79,7 @@ def test_the_scores_are_those_of_single_runs(folder: Folder, loads: list[str]) -
     board = folder.run("sweep", "sweep.yaml", "--json").json()
     alone = ("--model", "counting", "--model_args", "seed=3", "--num_fewshot", "1", "--no_cache", "--json")
     single = folder.run("run", "--tasks", "task.yaml@mcqa", *alone).json()["results"]["t@mcqa"]["acc,none"]
-    assert board["cells"][1][board["forms"].index("t@mcqa 1-shot")]["value"] == single
+    assert board["cells"][1][board["forms"].index("t@mcqa · 1-shot")]["value"] == single
 
 
 def test_a_run_that_fails_does_not_stop_the_others(folder: Folder, loads: list[str]) -> None:

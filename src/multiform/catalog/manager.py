@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -259,8 +260,8 @@ class TaskManager:
             hint = f"there is a file of that name: write {files[0]}{spec.removeprefix(base)}"
         elif broken := self._broken(base):
             hint = f"its file cannot be read: {broken}"
-        elif self._is_of_lm_eval(base):
-            hint = "lm-eval has it: add --include_path lm_eval"
+        elif self._may_be_of_lm_eval(base):
+            hint = "for lm-eval's own tasks add --include_path lm_eval"
         else:
             known = [*self.index.entries, *self.index.tags(), *task_classes]
             hint = nearest(base, known, listed="tasks and tags")
@@ -269,13 +270,16 @@ class TaskManager:
                 hint += f" (task files that cannot be read: {len(self.index.broken)}, the first: {first})"
         return UnknownNameError(what, where=_shown(spec), hint=hint)
 
-    def _is_of_lm_eval(self, base: str) -> bool:
-        """Whether the installed lm-eval has a task, group or tag of the name, and was not asked for."""
+    def _may_be_of_lm_eval(self, base: str) -> bool:
+        """Whether the installed lm-eval has a file or folder of the name, and was not asked for its tasks.
+
+        Its files are not read: that would take seconds.
+        """
         folder = lm_eval_folder()
         if folder is None or folder in self.folders:
             return False
-        index = build_index([folder])
-        return base in index.entries or base in index.tags()
+        names = {base, f"{base}.yaml"}
+        return any(not names.isdisjoint((*folders, *files)) for _, folders, files in os.walk(folder))
 
     def _broken(self, name: str) -> MultiformError | None:
         """The error of the file that seems to define the name, if it cannot be read."""

@@ -120,7 +120,7 @@ def _run(sweep: Sweep, options: argparse.Namespace) -> tuple[dict[str, Results],
                         print(f"error: {run.title}: {error}", file=sys.stderr)
                         problems.append((run.title, error))
                     else:
-                        results[run.title] = sweep.shown(run, evaluation.results)
+                        results[run.title] = run.shown(evaluation.results)
     return results, problems
 
 

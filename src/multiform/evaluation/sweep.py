@@ -50,6 +50,10 @@ class SweepRun:
     def title(self) -> str:
         return self.model.label if self.shots is None else f"{self.model.label}, {self.shots}-shot"
 
+    def shown(self, results: Results) -> Results:
+        """The results of the run, under the name that the sweep gives the model."""
+        return replace(results, provenance={**results.provenance, "model_name": self.model.label})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sweep:
@@ -97,12 +101,6 @@ class Sweep:
                 arguments = {**_DEFAULTS, "use_cache": True, **self.options, **model.arguments, **options}
                 run = RunOptions(**{**arguments, "tasks": list(self.tasks), "num_fewshot": shots})
                 yield SweepRun(model=model, shots=shots, options=run)
-
-    def shown(self, run: SweepRun, results: Results) -> Results:
-        """The results of a run under the names of the sweep, which tell models and numbers of shots apart."""
-        suffix = f" {run.shots}-shot" if len(self.shots) > 1 and run.shots is not None else ""
-        forms = [replace(form, form=f"{form.form}{suffix}") for form in results.forms]
-        return replace(results, forms=forms, provenance={**results.provenance, "model_name": run.model.label})
 
 
 def read_sweep(path: Path) -> Sweep:
