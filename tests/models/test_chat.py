@@ -42,6 +42,11 @@ def test_a_chat_template_that_asks_for_too_much_is_refused(text):
     assert time.process_time() - started < (2 if sys.gettrace() is None else 8)  # counting covered lines takes long
 
 
+def test_a_bomb_in_a_loop_is_refused_before_it_is_built():
+    with pytest.raises(ModelError, match=r"of size 2,000,000,001"):  # 'x' and the padding, computed beforehand
+        chat_template(BOMBS["bomb after a break"]).apply_chat_template(MESSAGES)
+
+
 def test_an_ordinary_chat_template_is_rendered_by_the_tokenizer():
     text = "{% for m in messages %}<|{{ m.role }}|>{{ m.content | trim }}{{ eos_token }}{% endfor %}"
     with pytest.raises(AssertionError, match="the template was rendered"):

@@ -103,7 +103,9 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if isinstance(__obj, _METHODS):
             if __obj.__name__ == "join" and args and not hasattr(args[0], "__len__"):
                 args = (list(checked(iter(args[0]))), *args[1:])  # its length is known before the text is built
-            limits.check_method(__obj.__self__, __obj.__name__, args, kwargs)
+            # In loops and blocks, Jinja hands its own variables on with the arguments.
+            named = {key: value for key, value in kwargs.items() if key not in ("_loop_vars", "_block_vars")}
+            limits.check_method(__obj.__self__, __obj.__name__, args, named)
         spend(sum(limits.size_of(argument) for argument in args) // 64)
         return checked(super().call(__context, __obj, *args, **kwargs))
 
