@@ -80,12 +80,22 @@ class LoglikelihoodRequest:
         """The context, as a `ChatText` where it is one."""
         return ChatText(self.context, self.media) if self.chat else self.context
 
+    @property
+    def arguments(self) -> tuple[str, str]:
+        """The arguments of the request, as lm-eval has them."""
+        return self.context, self.continuation
+
 
 @dataclass(frozen=True, slots=True)
 class RollingRequest:
     """A request for the log-likelihood of a whole text."""
 
     text: str
+
+    @property
+    def arguments(self) -> tuple[str]:
+        """The arguments of the request, as lm-eval has them."""
+        return (self.text,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +129,11 @@ class GenerationRequest:
     @property
     def gen_kwargs(self) -> dict[str, Any]:
         return {key: _thawed(value) for key, value in self.options}
+
+    @property
+    def arguments(self) -> tuple[str, dict[str, Any]]:
+        """The arguments of the request, as lm-eval has them."""
+        return self.context, self.gen_kwargs
 
 
 class Pairs(tuple[tuple[Any, Any], ...]):

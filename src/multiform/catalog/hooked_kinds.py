@@ -69,11 +69,7 @@ class HookedGenerateTask(HookedTask, GenerateTask):
             messages, raw = list(sample.messages), text.raw
             begun = messages.pop().content if messages and messages[-1].role is Role.ASSISTANT else ""
             yield Completion(
-                id=sample.id,
-                subject=sample.subject,
-                ground_truth=sample.ground_truth,
-                prompt=prompt.plain_text(prompt_turns(sample.messages, self.name)),
-                prompt_sequence_positions=None,
+                **_asked(sample, self.name),
                 messages=[*messages, Message(role=Role.ASSISTANT, content=begun + raw)],
                 completion=str(text),
                 raw_completion=raw,
@@ -115,11 +111,7 @@ class HookedChoiceTask(HookedTask, MultipleChoiceTask):
         if sample.ground_truth is None:
             raise DataError("there is no answer", where=self.name, hint="check _get_ground_truth")
         yield Loglikelihood(
-            id=sample.id,
-            subject=sample.subject,
-            ground_truth=sample.ground_truth,
-            prompt=prompt.plain_text(prompt_turns(sample.messages, self.name)),
-            prompt_sequence_positions=None,
+            **_asked(sample, self.name),
             loglikelihoods={completion: loglikelihood for completion, (loglikelihood, _) in likelihoods},
             loglikelihoods_sequence_positions={},
         )
@@ -134,3 +126,14 @@ class HookedLoglikelihoodTask(HookedTask, LoglikelihoodTask):
 KINDS: Mapping[str, type[HookedTask]] = {
     kind.OUTPUT_TYPE: kind for kind in (HookedGenerateTask, HookedChoiceTask, HookedLoglikelihoodTask)
 }
+
+
+def _asked(sample: Sample, task: str) -> dict[str, Any]:
+    """The fields of a response that say what the model was asked."""
+    return {
+        "id": sample.id,
+        "subject": sample.subject,
+        "ground_truth": sample.ground_truth,
+        "prompt": prompt.plain_text(prompt_turns(sample.messages, task)),
+        "prompt_sequence_positions": None,
+    }

@@ -7,7 +7,7 @@ import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multiform.cli import values
 from multiform.terminal import visible
@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from multiform.results.run_comparison import FormChange
 
 _COLUMNS = ("Form", "Metric", "A", "B", "B − A", "95 % interval", "p", "n", "up", "down")
-_EXAMPLES = """\
+HELP = "compare two runs: paired differences, changed documents, an exit code"
+DESCRIPTION = "Compare two runs, of Multiform or of lm-eval, document by document: the second minus the first."
+EXAMPLES = """\
 examples:
   multiform compare results/base results/tuned
   multiform compare results/base lm_eval_results            with a run of lm-eval
@@ -33,14 +35,8 @@ _ALPHA = 0.05
 _NAMED = 3
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The parser of the command, added to those of the others."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "compare",
-        help="compare two runs: paired differences, changed documents, an exit code",
-        description="Compare two runs, of Multiform or of lm-eval, document by document: the second minus the first.",
-        epilog=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     parser.add_argument("first", metavar="RUN_A", help="an --output_path, or a results_<date>.json in it")
     parser.add_argument("second", metavar="RUN_B", help="the run to compare with it")
     parser.add_argument("--metric", help="the score to compare (default: the first of each form)")
@@ -52,7 +48,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--documents", action="store_true", help="list the documents that changed")
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON and nothing else")
-    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

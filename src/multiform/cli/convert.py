@@ -14,7 +14,9 @@ from multiform.errors import UsageError
 if TYPE_CHECKING:
     from multiform.config import TaskConfig
 
-_EXAMPLES = """\
+HELP = "write a task or format in another dialect"
+DESCRIPTION = "Write a task or format in another dialect: formats, template or style."
+EXAMPLES = """\
 examples:
   multiform convert mcqa --to template              a format as a template
   multiform convert mcq::gpqa --to formats          a template as a format
@@ -25,14 +27,8 @@ What the other dialect cannot express is named on standard error.
 """
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The parser of the command, added to those of the others."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "convert",
-        help="write a task or format in another dialect",
-        description="Write a task or format in another dialect: formats, template or style.",
-        epilog=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     names = ("formats", "template", "style")
     parser.add_argument("names", nargs="+", metavar="TASK_OR_FORMAT", help="a format, or a task as for run --tasks")
     parser.add_argument("--to", required=True, metavar="DIALECT", type=one_of(names, "--to"), help=", ".join(names))
@@ -45,7 +41,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     flags.add_sources(parser)
     flags.add_code(parser)
-    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -13,7 +13,12 @@ if TYPE_CHECKING:
     from multiform.config import TaskConfig
     from multiform.formats import FormatConfig
 
-_EXAMPLES = """\
+HELP = "explain a format, or show the question and choices that formats find in a task"
+DESCRIPTION = (
+    "Explain a format: its fields, an example of its prompt, and how each dialect writes it. "
+    "Or infer: show the question, choices and answer that formats find in a task that was written without them."
+)
+EXAMPLES = """\
 examples:
   multiform formats explain mcqa
   multiform formats explain mcq::gpqa --json
@@ -31,15 +36,8 @@ _ORIGINS = {
 }
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The parser of the command, added to those of the others."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "formats",
-        help="explain a format, or show the question and choices that formats find in a task",
-        description="Explain a format: its fields, an example of its prompt, and how each dialect writes it. "
-        "Or infer: show the question, choices and answer that formats find in a task that was written without them.",
-        epilog=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     parser.add_argument("action", choices=["explain", "infer"], metavar="explain|infer", help="what to do")
     parser.add_argument(
         "names",
@@ -50,7 +48,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--json", action="store_true", help="as JSON")
     flags.add_sources(parser)
     flags.add_code(parser)
-    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

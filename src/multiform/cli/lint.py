@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from multiform.cli import options as flags
 from multiform.cli import values
@@ -13,7 +13,9 @@ from multiform.errors import MultiformError, UsageError
 if TYPE_CHECKING:
     from multiform.lint import Finding, FormFindings, Tokenizer
 
-_EXAMPLES = """\
+HELP = "find what would spoil the scores of a task: spaces, labels, few-shot examples, leaked answers"
+DESCRIPTION = "Find what would spoil the scores of a task, before a model is asked."
+EXAMPLES = """\
 examples:
   multiform lint my_task.yaml@all
   multiform lint my_task.yaml@mcqa --num_fewshot 3 --tokenizer path/to/model
@@ -24,14 +26,8 @@ exit codes: 0 nothing found; 1 something found; 2 a task could not be checked
 """
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The parser of the command, added to those of the others."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "lint",
-        help="find what would spoil the scores of a task: spaces, labels, few-shot examples, leaked answers",
-        description="Find what would spoil the scores of a task, before a model is asked.",
-        epilog=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for run --tasks")
     parser.add_argument(
         "--tokenizer", metavar="PATH", help="check tokens as well: a folder, a name on the hub, or bundled"
@@ -48,7 +44,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     flags.add_prompt(parser)
     flags.add_sources(parser)
     flags.add_code(parser)
-    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -11,7 +11,9 @@ from multiform.cli.parser import one_of
 
 KINDS = ("tasks", "subtasks", "groups", "tags", "formats", "models", "metrics", "filters", "scorers", "samplers")
 
-_EXAMPLES = """\
+HELP = "list tasks, formats, models, metrics and so on"
+DESCRIPTION = "List tasks, formats, models, metrics and so on."
+EXAMPLES = """\
 examples:
   multiform ls tasks --include_path my_tasks
   multiform ls groups --include_path lm_eval
@@ -20,18 +22,11 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The parser of the command, added to those of the others."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "ls",
-        help="list tasks, formats, models, metrics and so on",
-        description="List tasks, formats, models, metrics and so on.",
-        epilog=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     parser.add_argument("kind", nargs="?", type=one_of(KINDS, "ls"), metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("--json", action="store_true", help="as JSON")
     flags.add_sources(parser)
-    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

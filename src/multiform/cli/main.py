@@ -83,8 +83,9 @@ def parser() -> Parser:
     )
     top.add_argument("--version", action="store_true", help="print the version and exit")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", title="commands")
-    for module in _COMMANDS.values():
-        command = module.add_parser(commands)
+    for name, module in _COMMANDS.items():
+        command = commands.add_parser(name, help=module.HELP, description=module.DESCRIPTION, epilog=module.EXAMPLES)
+        module.add_arguments(command)
         flags.add_verbosity(command)
         command.set_defaults(execute=module.execute, parser=command)
     return top

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
-_EXAMPLES = """\
+HELP = "draw a chart of a run as SVG, PNG or HTML"
+DESCRIPTION = "Draw a chart of a run, of Multiform or of lm-eval, into a file. It needs multiform[charts]."
+EXAMPLES = """\
 examples:
   multiform plot results -o scores.svg
   multiform plot results --chart differences -o differences.png
@@ -15,18 +16,11 @@ charts: scores, heatmap, differences, flips, position_bias, calibration
 """
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The parser of the command, added to those of the others."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "plot",
-        help="draw a chart of a run as SVG, PNG or HTML",
-        description="Draw a chart of a run, of Multiform or of lm-eval, into a file. It needs multiform[charts].",
-        epilog=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     parser.add_argument("run", metavar="RUN", help="an --output_path, or a results_<date>.json in it")
     parser.add_argument("--chart", default="scores", metavar="NAME", help="which chart (default: scores)")
     parser.add_argument("--output", "-o", metavar="FILE", default="scores.svg", help="an .svg, .png or .html file")
-    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

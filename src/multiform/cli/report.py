@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
-_EXAMPLES = """\
+HELP = "write results as a page: scores, differences between forms, every sample"
+DESCRIPTION = "Write the results of runs, of Multiform or of lm-eval, as one HTML file that needs no network."
+EXAMPLES = """\
 examples:
   multiform report results                       the newest run in the folder, as report.html
   multiform report results -o page.html
@@ -15,19 +16,12 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The parser of the command, added to those of the others."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "report",
-        help="write results as a page: scores, differences between forms, every sample",
-        description="Write the results of runs, of Multiform or of lm-eval, as one HTML file that needs no network.",
-        epilog=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="an --output_path, or a results_<date>.json in it")
     parser.add_argument("--output", "-o", metavar="FILE", default="report.html", help="default: report.html")
     parser.add_argument("--all", action="store_true", help="every run in the folders, not only the newest of each")
     parser.add_argument("--title", help="the heading (default: the tasks)")
-    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
     from multiform.evaluation.options import RunOptions
     from multiform.results import Results
 
-_EXAMPLES = """\
+HELP = "evaluate a model on tasks, each in one or several formats"
+DESCRIPTION = "Evaluate a model on tasks, each in one or several formats."
+EXAMPLES = """\
 examples:
   multiform run quiz@all --limit 20
   multiform run arc_easy.yaml@mcqa+cloze --model hf --model_args pretrained=path/to/model \\
@@ -37,14 +40,8 @@ mcqa, @mcqa[labels=roman,wrap=(x)] for one of them.
 _LISTED_FILES = 6
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The parser of the command, added to those of the others."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "run",
-        help="evaluate a model on tasks, each in one or several formats",
-        description="Evaluate a model on tasks, each in one or several formats.",
-        epilog=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for --tasks")
     parser.add_argument(
         "--tasks",
@@ -99,7 +96,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     _add_output(parser.add_argument_group("output"))
     lm_eval.add_accepted(parser)
     flags.add_code(parser)
-    return parser
 
 
 def _add_failures(failures: Any) -> None:
@@ -184,48 +180,23 @@ def _run_options(options: argparse.Namespace, tasks: Sequence[str], model: Any, 
     """What the command line asks of an evaluation."""
     from multiform.evaluation.options import RunOptions
 
-    return RunOptions(
-        tasks=",".join(tasks),
-        model=model,
-        model_args=flags.model_arguments(options),
-        num_fewshot=options.num_fewshot,
-        limit=options.limit,
-        samples=values.parse_samples(options.samples),
-        choice_order=flags.design(options).choice_order,
-        fewshot_draws=options.fewshot_draws,
-        budget=options.budget,
-        until_ci=options.until_ci,
-        batch_size=options.batch_size,
-        device=options.device,
-        gen_kwargs=flags.gen_kwargs(options),
-        include_path=options.include_path,
-        dataset_mirror=options.dataset_mirror,
-        apply_chat_template=options.apply_chat_template,
-        fewshot_as_multiturn=options.fewshot_as_multiturn,
-        system_instruction=options.system_instruction,
-        perturbation=flags.perturbation(options),
-        keep_description=options.keep_description,
-        seeds=options.seed,
-        bootstrap_iters=options.bootstrap_iters,
-        predict_only=options.predict_only,
-        write_out=options.write_out,
-        confirm_run_unsafe_code=options.confirm_run_unsafe_code,
-        decontamination_corpus=options.decontamination_corpus,
-        metadata=options.metadata,
-        use_cache=flags.use_cache(options),
-        fresh=options.fresh,
-        cache_requests=options.cache_requests or False,
-        plan_only=options.plan,
-        output_path=options.output_path,
-        log_samples=options.log_samples or options.predict_only,
-        on_error=options.on_error,
-        max_failures=options.max_failures,
-        executor=options.executor,
-        ray_address=options.ray_address,
-        workers=options.workers,
-        resources=options.resources,
-        progress=progress,
-    )
+    named_alike = [field.name for field in fields(RunOptions) if field.name in options]
+    computed = {
+        "tasks": ",".join(tasks),
+        "model": model,
+        "model_args": flags.model_arguments(options),
+        "samples": values.parse_samples(options.samples),
+        "choice_order": flags.design(options).choice_order,
+        "gen_kwargs": flags.gen_kwargs(options),
+        "perturbation": flags.perturbation(options),
+        "seeds": options.seed,
+        "use_cache": flags.use_cache(options),
+        "cache_requests": options.cache_requests or False,
+        "plan_only": options.plan,
+        "log_samples": options.log_samples or options.predict_only,
+        "progress": progress,
+    }
+    return RunOptions(**{name: getattr(options, name) for name in named_alike} | computed)
 
 
 def _say_the_rest(evaluation: Evaluation, options: argparse.Namespace, report: Path | None) -> None:

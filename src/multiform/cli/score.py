@@ -13,7 +13,9 @@ from multiform.cli import options as flags
 from multiform.cli.parser import Gather
 from multiform.errors import UsageError, shorten
 
-_EXAMPLES = """\
+HELP = "score the logged responses of a run again, with other metrics, filters or scorers"
+DESCRIPTION = "Score the logged responses of a run again, with other metrics, filters or scorers."
+EXAMPLES = """\
 examples:
   multiform score results                              the newest run in a folder, with its tasks as they are now
   multiform score results --metrics acc,brier_score    with these metrics
@@ -23,14 +25,8 @@ Responses come from the samples that --log_samples wrote, or else from the store
 """
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The parser of the command, added to those of the others."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "score",
-        help="score the logged responses of a run again, with other metrics, filters or scorers",
-        description="Score the logged responses of a run again, with other metrics, filters or scorers.",
-        epilog=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     parser.add_argument("run", metavar="RUN", help="a results file, or a folder whose newest one is taken")
     parser.add_argument(
         "--tasks", "-t", nargs="+", action=Gather, metavar="T[@F]", help="tasks of the run (default: all)"
@@ -47,7 +43,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--output_path", "-o", metavar="DIR", help="write results and samples there; or a .json file")
     parser.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
     flags.add_code(parser)
-    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from multiform.forms import Sample, Task
     from multiform.requests import Instance
 
-_EXAMPLES = """\
+HELP = "show the exact prompts of a task in a format"
+DESCRIPTION = "Show the exact prompts of a task in one or several formats."
+EXAMPLES = """\
 examples:
   multiform show quiz@mcqa                       the first document
   multiform show quiz@cot --doc 3 --num_fewshot 2
@@ -23,14 +25,8 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The parser of the command, added to those of the others."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "show",
-        help="show the exact prompts of a task in a format",
-        description="Show the exact prompts of a task in one or several formats.",
-        epilog=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     parser.add_argument("tasks", nargs="+", metavar="T[@F]", help="a task with a format, as for run --tasks")
     parser.add_argument("--doc", default="0", metavar="N|A:B|all", help="which documents (default: 0)")
     parser.add_argument("--jinja", action="store_true", help="the templates instead of the prompts")
@@ -39,7 +35,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     flags.add_model(parser)
     flags.add_sources(parser)
     flags.add_code(parser)
-    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

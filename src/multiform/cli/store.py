@@ -14,7 +14,9 @@ from multiform.errors import UsageError, shorten
 
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-_EXAMPLES = """\
+HELP = "list, prune, export or merge stored responses"
+DESCRIPTION = "List, prune, export or merge the responses that runs have stored."
+EXAMPLES = """\
 examples:
   multiform store ls                                   each model, with the number, size and age of its responses
   multiform store gc --max_age 90d --max_size 5GB      remove what is older, then the oldest until the rest fits
@@ -23,14 +25,8 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The parser of the command, added to those of the others."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "store",
-        help="list, prune, export or merge stored responses",
-        description="List, prune, export or merge the responses that runs have stored.",
-        epilog=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     parser.add_argument("action", choices=sorted(_ACTIONS), help="what to do")
     parser.add_argument("files", nargs="*", metavar="FILE", help="for merge: the file to add to, then the others")
     parser.add_argument(
@@ -42,7 +38,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--dry_run", action="store_true", help="for gc: say what would be removed")
     parser.add_argument("--output", metavar="FILE", help="for export: the file to write (default: standard output)")
     parser.add_argument("--json", action="store_true", help="print JSON")
-    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

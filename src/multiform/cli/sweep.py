@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from multiform.evaluation.sweep import Sweep
     from multiform.results import Results
 
-_EXAMPLES = """\
+HELP = "run models × tasks × formats × shots from one file, with one leaderboard"
+DESCRIPTION = "Run models × tasks × formats × shots from one YAML file, with one leaderboard at the end."
+EXAMPLES = """\
 example of a file:
   output_path: results/sweep
   models:
@@ -37,14 +39,8 @@ stopped: what is stored is not asked again.
 logger = logging.getLogger("multiform")
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The parser of the command, added to those of the others."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "sweep",
-        help="run models × tasks × formats × shots from one file, with one leaderboard",
-        description="Run models × tasks × formats × shots from one YAML file, with one leaderboard at the end.",
-        epilog=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     parser.add_argument("file", metavar="FILE", help="the YAML file of the sweep")
     parser.add_argument("--only", metavar="N", type=values.count("--only"), help="the runs of the N-th model, from 0")
     parser.add_argument("--cache_path", metavar="FILE", help="where responses are stored (default: as for run)")
@@ -61,7 +57,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--json", action="store_true", help="print the leaderboard as JSON")
     flags.add_code(parser)
-    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

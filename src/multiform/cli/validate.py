@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("multiform")
 
-_EXAMPLES = """\
+HELP = "check tasks: configuration, data, and prompts of real documents"
+DESCRIPTION = "Check tasks: their configuration, their data, and the prompts of real documents."
+EXAMPLES = """\
 examples:
   multiform validate my_task.yaml
   multiform validate my_task@all --include_path my_tasks --dataset_mirror data
@@ -27,14 +29,8 @@ examples:
 """
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The parser of the command, added to those of the others."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "validate",
-        help="check tasks: configuration, data, and prompts of real documents",
-        description="Check tasks: their configuration, their data, and the prompts of real documents.",
-        epilog=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for run --tasks")
     parser.add_argument("--tasks", "-t", nargs="+", metavar="T[@F]", default=[], help="the same, as lm-eval has it")
     parser.add_argument(
@@ -44,7 +40,6 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     flags.add_prompt(parser)
     flags.add_sources(parser)
     flags.add_code(parser)
-    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

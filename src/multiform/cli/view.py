@@ -3,29 +3,25 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from multiform.cli import values
 
-_EXAMPLES = """\
+HELP = "look at all runs of a folder in the browser, also while they go on"
+DESCRIPTION = (
+    "Serve the runs of a folder, of Multiform and of lm-eval, to browsers on this machine. It writes "
+    "nothing and asks nothing of other machines; Ctrl-C ends it."
+)
+EXAMPLES = """\
 examples:
   multiform view                     the runs below the current folder
   multiform view results --port 8000
 """
 
 
-def add_parser(commands: Any) -> argparse.ArgumentParser:
-    """The parser of the command, added to those of the others."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        "view",
-        help="look at all runs of a folder in the browser, also while they go on",
-        description="Serve the runs of a folder, of Multiform and of lm-eval, to browsers on this machine. It writes "
-        "nothing and asks nothing of other machines; Ctrl-C ends it.",
-        epilog=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of the command."""
     parser.add_argument("folder", nargs="?", default=".", metavar="DIR", help="the --output_path of runs (default: .)")
     parser.add_argument("--port", type=values.count("--port"), default=0, metavar="N", help="default: any that is free")
-    return parser
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -6,7 +6,7 @@ responses of a run are cached, that is all it needs: no weights, and no torch.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -15,18 +15,10 @@ from multiform.engine.store import Store
 from multiform.errors import ModelError
 from multiform.media import Kind
 from multiform.models import Model, models
+from multiform.models.base import Completions, Loglikelihoods
 from multiform.models.registry import ChatFormatter
 from multiform.models.usage import Usage, Workload
-from multiform.requests import (
-    Completion,
-    FailedRequest,
-    GenerationRequest,
-    LLOutput,
-    LoglikelihoodRequest,
-    Request,
-    Response,
-    RollingRequest,
-)
+from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,13 +114,13 @@ class LazyModel(Model):
     def media(self) -> frozenset[Kind]:  # type: ignore[override]
         return self.model.media
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         return self.model.loglikelihood(requests)
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
         return self.model.loglikelihood_rolling(requests)
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion | FailedRequest]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
         return self.model.generate(requests)
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from multiform.forms import ChatTemplate, Sample, Task
-from multiform.requests import Instance, Output, RollingRequest
+from multiform.requests import Instance, Output
 
 
 @dataclass(slots=True)
@@ -82,7 +82,5 @@ def written_out(pending: Sequence[PendingSample]) -> str:
     for entry in pending:
         if not entry.sample.instances:  # a task may leave documents out
             continue
-        request = entry.sample.instances[0].request
-        text = request.text if isinstance(request, RollingRequest) else request.context
-        shown.setdefault(entry.task.name, f"=== {entry.task.name}, doc {entry.sample.doc_id}\n{text}")
+        shown.setdefault(entry.task.name, f"=== {entry.task.name}, doc {entry.sample.doc_id}\n{entry.sample.prompt}")
     return "\n".join(shown.values())

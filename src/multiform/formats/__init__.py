@@ -1,14 +1,7 @@
 """Formats: how documents become prompts and are scored; the built-in formats, their dialects and variations."""
 
 from multiform.formats.base import FormatConfig, OutputType, Scored, formats, register_format
-from multiform.formats.builtin import (
-    BPBFormat,
-    ClozeFormat,
-    COTGenFormat,
-    GenerateFormat,
-    HybridFormat,
-    MCQAFormat,
-)
+from multiform.formats.builtin import BPBFormat, ClozeFormat, COTGenFormat, GenerateFormat, HybridFormat, MCQAFormat
 from multiform.formats.compile import FieldMapping, bound, compile_format
 from multiform.formats.dialects.builtin_stylers import BPBStyle, ClozeStyle, MCCompletionStyle, MCStyle
 from multiform.formats.dialects.builtin_templates import ClozeTemplateConfig, MCQTemplateConfig

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from multiform.errors import MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
@@ -101,6 +101,12 @@ _KINDS: dict[type, str] = {bool: "true or false", int: "numbers", float: "number
 class _Counted:
     """A check that counts documents and keeps the first one as the example."""
 
+    code: ClassVar[Code]
+    what: ClassVar[str]
+    hint: ClassVar[str]
+    #: The attribute of `DocumentFields` that says where such a document is to be mended.
+    place: ClassVar[str] = "where"
+
     count: int = 0
     example: str = ""
 
@@ -108,15 +114,15 @@ class _Counted:
         self.count += 1
         self.example = self.example or example
 
-    def finding(self, fields: DocumentFields, code: Code, what: str, hint: str, where: str | None) -> Iterator[Finding]:
+    def findings(self, fields: DocumentFields) -> Iterator[Finding]:
         if self.count:
             yield Finding(
-                code=code,
+                code=self.code,
                 task=fields.task,
-                where=where,
-                what=f"{what}: {self.count}",
+                where=getattr(fields, self.place),
+                what=f"{self.what}: {self.count}",
                 example=self.example,
-                hint=hint,
+                hint=self.hint,
                 docs=self.count,
             )
 
@@ -124,6 +130,11 @@ class _Counted:
 @dataclass(slots=True)
 class _DuplicateChoices(_Counted):
     """Documents with two equal choices, of which only one is counted as correct."""
+
+    code = "duplicate_choices"
+    what = "documents with the same choice twice"
+    hint = "remove them, or give all that are right as a list of answers"
+    place = "where_choices"
 
     read: Field | None = None
 
@@ -139,16 +150,14 @@ class _DuplicateChoices(_Counted):
             twice = next(choice for choice in choices if choices.count(choice) > 1)
             self.note(f"doc {doc_id}: {shorten(twice, 40)} in {shorten(list(choices), 80)}")
 
-    def findings(self, fields: DocumentFields) -> Iterator[Finding]:
-        hint = "remove them, or give all that are right as a list of answers"
-        return self.finding(
-            fields, "duplicate_choices", "documents with the same choice twice", hint, fields.where_choices
-        )
-
 
 @dataclass(slots=True)
 class _DuplicateRows(_Counted):
     """Documents that are equal in all columns that the task reads."""
+
+    code = "duplicate_rows"
+    what = "documents that repeat another in all that is read"
+    hint = "each of them counts; remove them from the data, or in process_docs"
 
     #: None for all columns.
     names: Sequence[str] | None = None
@@ -160,26 +169,21 @@ class _DuplicateRows(_Counted):
         if first != doc_id:
             self.note(f"docs {first} and {doc_id}")
 
-    def findings(self, fields: DocumentFields) -> Iterator[Finding]:
-        hint = "each of them counts; remove them from the data, or in process_docs"
-        return self.finding(
-            fields, "duplicate_rows", "documents that repeat another in all that is read", hint, fields.where
-        )
-
 
 @dataclass(slots=True)
 class _EmptyQuestion(_Counted):
     """Documents with a question whose columns are all empty."""
+
+    code = "empty_question"
+    what = "documents with an empty question"
+    hint = "fill them in, drop them in process_docs, or name another column"
+    place = "where_question"
 
     names: Sequence[str] = ()
 
     def see(self, doc_id: int, doc: Doc) -> None:
         if all(_is_blank(doc.get(name, "missing")) for name in self.names):
             self.note(f"doc {doc_id}")
-
-    def findings(self, fields: DocumentFields) -> Iterator[Finding]:
-        hint = "fill them in, drop them in process_docs, or name another column"
-        return self.finding(fields, "empty_question", "documents with an empty question", hint, fields.where_question)
 
 
 _Check = _MixedAnswers | _DuplicateChoices | _DuplicateRows | _EmptyQuestion

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from multiform.errors import ModelError, UsageError
 from multiform.media import Kind
@@ -19,6 +19,10 @@ from multiform.requests import (
     Response,
     RollingRequest,
 )
+
+#: What the methods of a model yield: for each request its position among them, and an output or a failure.
+Loglikelihoods: TypeAlias = Iterator[Response[LLOutput | FailedRequest]]
+Completions: TypeAlias = Iterator[Response[Completion | FailedRequest]]
 
 #: Arguments that say how a local model runs; other models accept and ignore them.
 LOCAL_ARGUMENTS = frozenset({"batch_size", "max_batch_size", "device", "trust_remote_code"})
@@ -68,15 +72,15 @@ class Model(ABC):
         return f"<{type(self).__name__} {getattr(self, 'name', 'without a name')}>"
 
     @abstractmethod
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         """The log-likelihood of each continuation after its context, and whether it is the greedy one."""
 
     @abstractmethod
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
         """The log-likelihood of each whole text, in windows where it is longer than the model's context."""
 
     @abstractmethod
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion | FailedRequest]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
         """The completion of each context, cut at the first stop string."""
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:

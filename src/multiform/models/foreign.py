@@ -5,24 +5,15 @@ Duck typing, so that ours and those of the real package both do.
 
 from __future__ import annotations
 
-import copy
 import inspect
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.base import Model
-from multiform.requests import (
-    Completion,
-    GenerationRequest,
-    LLOutput,
-    LoglikelihoodRequest,
-    Request,
-    Response,
-    RollingRequest,
-)
+from multiform.models.base import Completions, Loglikelihoods, Model
+from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
 
 OutputType = Literal["loglikelihood", "loglikelihood_rolling", "generate_until", "multiple_choice"]
 
@@ -92,16 +83,16 @@ class ForeignModel(Model):
         kind = f"{type(lm).__module__}.{type(lm).__qualname__}"
         self.identity = f"{kind} {named if named else uuid.uuid4()}"
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         for position, pair in enumerate(self._asked("loglikelihood", requests)):
             loglikelihood, greedy = pair
             yield position, LLOutput(float(loglikelihood), bool(greedy))
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
         for position, value in enumerate(self._asked("loglikelihood_rolling", requests)):
             yield position, LLOutput(float(value[0] if isinstance(value, tuple | list) else value))
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
         for position, text in enumerate(self._asked("generate_until", requests)):
             yield position, Completion(str(text))
 
@@ -155,13 +146,7 @@ class ForeignModel(Model):
 
 
 def _instance(question: OutputType, request: Request) -> Instance:
-    if isinstance(request, LoglikelihoodRequest):
-        arguments: tuple[Any, ...] = (request.context, request.continuation)
-    elif isinstance(request, GenerationRequest):
-        arguments = (request.context, copy.deepcopy(request.gen_kwargs))
-    else:
-        arguments = (request.text,)
-    return Instance(question, {}, arguments, 0, metadata=(None, None, 1))
+    return Instance(question, {}, request.arguments, 0, metadata=(None, None, 1))
 
 
 def _described(candidate: Any) -> str:

@@ -8,15 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from multiform.errors import UsageError
 from multiform.inference.counters import Counters
+from multiform.inference.generation_options import GenerationOptions, generation_options
 from multiform.inference.plan import Tokens
-from multiform.inference.sequences import Pair
+from multiform.inference.sampling import random_numbers, sampling
+from multiform.inference.sequences import Generation, Pair
 from multiform.models.base import Model
 from multiform.models.chat import ChatTemplate
 from multiform.models.rolling import score_rolling
-from multiform.models.tokenizer import Encoder, special_tokens
+from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, special_tokens, think_end
 from multiform.models.usage import Usage
-from multiform.requests import LLOutput, LoglikelihoodRequest, Response, RollingRequest
+from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, Request, Response, RollingRequest
 
 if TYPE_CHECKING:
     from transformers import GenerationConfig, PreTrainedTokenizerBase
@@ -29,17 +32,59 @@ class LocalModel(Model):
 
     handles_stop = True
 
+    name: str
     tokenizer: PreTrainedTokenizerBase
     encoder: Encoder
     chat: ChatTemplate
-    counters: Counters
     #: The context length in tokens.
     max_length: int
+    #: Whether prompts for generation that are longer than the tokenizer's limit are cut by it.
+    truncation: bool
+    #: What a completion has up to this string or token is removed.
+    think_end: str | int | None
+    counters: Counters
     _has_warned_about_limit = False
 
+    def _use_tokenizer(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        *,
+        add_bos_token: bool | None,
+        prefix_token_id: int | None,
+        think_end_token: str | int | None,
+        chat_template: str | None,
+        template_variables: Mapping[str, Any],
+    ) -> None:
+        """Set the tokenizer of the model, which has a name already, with its chat template and encoder."""
+        self.tokenizer = tokenizer
+        self.chat = ChatTemplate(
+            tokenizer=tokenizer,
+            model=self.name,
+            apply=self._apply_template,
+            template=chat_template,
+            variables=template_variables,
+        )
+        if chat_template is not None:
+            self.chat.check_name()
+        prefix = first_token(tokenizer, prefix_token_id, where=self.name)
+        self.encoder = Encoder(tokenizer=tokenizer, prefix_token_id=prefix, add_bos_token=add_bos_token)
+        self.think_end = think_end(tokenizer, think_end_token)
+        self.counters = Counters()
+        self._tokenized_pairs = TokenizedOnce[list[tuple[str, str]], list[Pair]]()
+        self._tokenized_prompts = TokenizedOnce[list[str], dict[str, Tokens]]()
+
+    @property
     @abstractmethod
-    def _pairs(self, requests: Sequence[LoglikelihoodRequest]) -> tuple[list[Pair], set[int]]:
-        """The tokens of each request, and the positions of those whose contexts are truncated."""
+    def _generation_config(self) -> GenerationConfig:
+        """The generation config of the model's files."""
+
+    @abstractmethod
+    def _encode_pairs(self, texts: Sequence[tuple[str, str]]) -> list[Pair]:
+        """The tokens of each (context, continuation)."""
+
+    @abstractmethod
+    def _fit(self, pair: Pair, continuation: str) -> Pair:
+        """The pair with its context truncated to the model's; an error where the continuation is too long."""
 
     @abstractmethod
     def _windows(self, tokens: Tokens) -> Iterator[Pair]:
@@ -48,6 +93,22 @@ class LocalModel(Model):
     @abstractmethod
     def _score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
         """The log-likelihood of each pair's continuation, counted."""
+
+    @abstractmethod
+    def _check_generation(self, request: GenerationRequest, options: GenerationOptions) -> None:
+        """Raise a UsageError for options of a request that the engine does not have."""
+
+    def _encode_prompts(self, texts: Sequence[str]) -> dict[str, Tokens]:
+        """The tokens of each text as a prompt for generation."""
+        return self.encoder.prompts(texts, truncation=self.truncation)
+
+    def _max_prompt_length(self, max_gen_toks: int) -> int:
+        """The most tokens of a prompt that leave room for a completion of that length; below 1 if none do."""
+        return self.max_length - max_gen_toks
+
+    def _num_beams(self, options: GenerationOptions) -> int:
+        """The number of beams that a completion is searched with."""
+        return 1
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         pairs, cut = self._pairs(requests)
@@ -79,9 +140,85 @@ class LocalModel(Model):
     def tokenizer_info(self) -> dict[str, Any]:
         return {**special_tokens(self.tokenizer), "max_length": self.max_length}
 
-    def _max_new_tokens(self, config: GenerationConfig) -> int | None:
+    def _apply_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
+        return str(self.tokenizer.apply_chat_template(messages, **options))
+
+    def _sequences(
+        self, requests: Sequence[Request], *, for_later: bool = False
+    ) -> tuple[list[Pair], list[Pair], list[Generation]]:
+        """The pairs of continuations, the windows of whole texts and the prompts of completions.
+
+        With `for_later` the tokens are kept until the requests are run, and warnings wait until then.
+        """
+        scored = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
+        rolling = [request for request in requests if isinstance(request, RollingRequest)]
+        generated = [request for request in requests if isinstance(request, GenerationRequest)]
+        encoded = self.encoder.encode(request.text for request in rolling)
+        windows = [window for request in rolling for window in self._windows(encoded[request.text])]
+        pairs, _ = self._pairs(scored, for_later=for_later)
+        generations, _ = self._generations(generated, for_later=for_later)
+        return pairs, windows, generations
+
+    def _pairs(
+        self, requests: Sequence[LoglikelihoodRequest], *, for_later: bool = False
+    ) -> tuple[list[Pair], set[int]]:
+        """The tokens of each request, and the positions of those whose contexts are truncated."""
+        texts = [(request.context, request.continuation) for request in requests]
+        encoded = self._tokenized_pairs.take(texts, self._encode_pairs)
+        pairs = [self._fit(pair, continuation) for pair, (_, continuation) in zip(encoded, texts, strict=True)]
+        cut = {index for index, (before, pair) in enumerate(zip(encoded, pairs, strict=True)) if before is not pair}
+        if for_later:
+            self._tokenized_pairs.keep(texts, encoded)
+            return pairs, cut
+        self._warn_about_truncation(len(cut))
+        if empty := sum(pair.start == len(pair.tokens) for pair in pairs):
+            logger.warning("%d continuations are empty; their log-likelihood is 0", empty)
+        return pairs, cut
+
+    def _generations(
+        self, requests: Sequence[GenerationRequest], *, for_later: bool = False
+    ) -> tuple[list[Generation], set[int]]:
+        """The prompt of each request, and the positions of those that are truncated."""
+        texts = [request.context for request in requests]
+        prompts = self._tokenized_prompts.take(texts, self._encode_prompts)
+        tokens = [prompts[text].tolist() for text in texts]
+        generations = [self._generation(index, *each) for index, each in enumerate(zip(requests, tokens, strict=True))]
+        cut = {each.index for each in generations if len(each.prompt) < len(tokens[each.index])}
+        if for_later:
+            self._tokenized_prompts.keep(texts, prompts)
+        else:
+            self._warn_about_truncation(len(cut))
+        return generations, cut
+
+    def _generation(self, index: int, request: GenerationRequest, prompt: list[int]) -> Generation:
+        """A request with its prompt, truncated at the left where that leaves no room for the completion."""
+        options = generation_options(request.gen_kwargs)
+        self._check_generation(request, options)
+        max_prompt_length = self._max_prompt_length(options.max_gen_toks)
+        if max_prompt_length < 1:
+            what = f"max_gen_toks is {options.max_gen_toks} and the model reads {self.max_length} tokens in all"
+            raise UsageError(what, where=self.name, hint="set a smaller max_gen_toks")
+        prompt = prompt[-max_prompt_length:]
+        end = self.tokenizer.eos_token
+        return Generation(
+            index=index,
+            prompt=prompt,
+            limit=self._completion_limit(options.max_gen_toks, len(prompt)),
+            stops=(*options.until, end) if isinstance(end, str) and end else options.until,
+            sampling=sampling(options, self._generation_config),
+            rng=random_numbers(request),
+            num_beams=self._num_beams(options),
+            think_end=self.think_end,
+        )
+
+    def _completion_limit(self, max_gen_toks: int, prompt_length: int) -> int:
+        """The most tokens of a completion; `max_new_tokens` of the model takes precedence, as in `generate`."""
+        configured = self._max_new_tokens()
+        return max_gen_toks if configured is None else min(configured, self.max_length - prompt_length)
+
+    def _max_new_tokens(self) -> int | None:
         """`max_new_tokens` of the model's generation config, which takes precedence over a request's limit."""
-        configured = getattr(config, "max_new_tokens", None)
+        configured = getattr(self._generation_config, "max_new_tokens", None)
         if configured is None:
             return None
         if not self._has_warned_about_limit:

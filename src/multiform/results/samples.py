@@ -10,16 +10,7 @@ from typing import Any
 from multiform.forms import Sample, ScoredSample
 from multiform.hashing import sha256
 from multiform.media import Media, named
-from multiform.requests import (
-    Completion,
-    GenerationRequest,
-    Instance,
-    LLOutput,
-    LoglikelihoodRequest,
-    Output,
-    Request,
-    RollingRequest,
-)
+from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, Request, RollingRequest
 from multiform.results.results import FormResult
 
 
@@ -101,10 +92,9 @@ def choices_and_labels(sample: Sample) -> tuple[list[str], list[str]]:
 
 
 def _hashes(sample: ScoredSample) -> dict[str, str]:
-    request = sample.instances[0].request
     return {
         "doc_hash": sha256(json.dumps(dict(sample.doc), indent=2, default=named, ensure_ascii=False)),
-        "prompt_hash": sha256(request.text if isinstance(request, RollingRequest) else request.context),
+        "prompt_hash": sha256(sample.sample.prompt),
         "target_hash": sha256(str(sample.target)),
     }
 
@@ -116,11 +106,8 @@ def _once(instance: Instance) -> Any:
 
 
 def _argument(request: Request) -> dict[str, Any]:
-    if isinstance(request, LoglikelihoodRequest):
-        return {"arg_0": request.context, "arg_1": request.continuation, **_media(request.media)}
-    if isinstance(request, GenerationRequest):
-        return {"arg_0": request.context, "arg_1": request.gen_kwargs, **_media(request.media)}
-    return {"arg_0": request.text}
+    arguments = {f"arg_{number}": argument for number, argument in enumerate(request.arguments)}
+    return arguments if isinstance(request, RollingRequest) else arguments | _media(request.media)
 
 
 def _media(media: Sequence[Media]) -> dict[str, Any]:

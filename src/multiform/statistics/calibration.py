@@ -20,9 +20,6 @@ from multiform.statistics.estimates import LEVEL, Estimate
 from multiform.statistics.means import form_means
 from multiform.statistics.scores import Array, document_scores
 
-BINS = 10
-_DRAWS = 10_000
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bin:
@@ -46,13 +43,15 @@ def calibration(
     right: ArrayLike,
     clusters: Sequence[Hashable] | None = None,
     *,
-    bins: int = BINS,
+    bins: int = 10,
     level: float = LEVEL,
     seed: int = 0,
+    draws: int = 10_000,
 ) -> Calibration:
     """The calibration of one form: the probability of the chosen answer of each document, and whether it is right.
 
     `clusters` holds the cluster of each document, such as the name of its passage; by default each is its own.
+    `draws` is the number of simulated sets of bins, from which the lower bound is taken.
 
     >>> calibration([0.9] * 10 + [0.5] * 10, [1] * 9 + [0] + [1] * 5 + [0] * 5, bins=2).error.value
     0.0
@@ -73,7 +72,7 @@ def calibration(
     # One more right and one more wrong document per bin, so that a bin without mistakes is not taken for certain.
     rates = np.array([(part.n * part.accuracy + 1) / (part.n + 2) for part in found])
     deviations = weights * np.sqrt(rates * (1 - rates) / sizes) * _design_effect(hits - p, clusters) ** 0.5
-    noise = np.abs(np.random.default_rng(seed).standard_normal((_DRAWS, len(found)))) @ deviations
+    noise = np.abs(np.random.default_rng(seed).standard_normal((draws, len(found)))) @ deviations
     quantile = (1 + level) / 2
     rounded = round(error, 12)
     return Calibration(

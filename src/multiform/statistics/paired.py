@@ -17,12 +17,10 @@ from scipy.special import bdtr
 
 from multiform.statistics.estimates import LEVEL, Estimate
 from multiform.statistics.means import FormMeans, form_means
-from multiform.statistics.scores import Array, DocumentScores, Indexes
+from multiform.statistics.scores import CHUNK, Array, DocumentScores, Indexes
 
 #: Permutations that a test draws; where there are fewer different ones, all of them are used.
 PERMUTATIONS = 9_999
-#: Signs that are drawn at a time, to bound the memory.
-_CHUNK = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +133,7 @@ def sign_flip_test(differences: Array, *, permutations: int = PERMUTATIONS, seed
         return share
     generator = np.random.default_rng(seed)
     count = np.zeros(rows.shape[1])
-    step = max(1, _CHUNK // max(n, rows.shape[1]))
+    step = max(1, CHUNK // max(n, rows.shape[1]))
     for start in range(0, permutations, step):
         signs = generator.integers(0, 2, size=(min(step, permutations - start), n)) * 2.0 - 1.0
         count += (np.abs(signs @ rows) >= reached).sum(axis=0)

@@ -25,12 +25,7 @@ class Detectable:
 
 
 def detectable_difference(
-    n: int,
-    *,
-    flip_rate: float = FLIP_RATE,
-    alpha: float = ALPHA,
-    power: float = POWER,
-    comparisons: int = 1,
+    n: int, *, flip_rate: float = FLIP_RATE, alpha: float = ALPHA, power: float = POWER, comparisons: int = 1
 ) -> Detectable:
     """The smallest difference in accuracy between two forms on the same n documents (McNemar's test).
 
@@ -48,12 +43,7 @@ def detectable_difference(
 
 
 def needed_documents(
-    difference: float,
-    *,
-    flip_rate: float = FLIP_RATE,
-    alpha: float = ALPHA,
-    power: float = POWER,
-    comparisons: int = 1,
+    difference: float, *, flip_rate: float = FLIP_RATE, alpha: float = ALPHA, power: float = POWER, comparisons: int = 1
 ) -> int:
     """How many documents it takes to detect a difference between two forms.
 

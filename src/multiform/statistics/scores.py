@@ -14,6 +14,9 @@ from multiform.errors import DataError
 Array: TypeAlias = NDArray[np.float64]
 Indexes: TypeAlias = NDArray[np.int64]
 
+#: Random numbers that a test or an interval draws at a time, to bound the memory.
+CHUNK = 4_000_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DocumentScores:

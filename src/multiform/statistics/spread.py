@@ -18,11 +18,7 @@ import numpy as np
 from multiform.statistics.estimates import LEVEL, Estimate
 from multiform.statistics.means import FormMeans
 from multiform.statistics.paired import contrasts, variances
-from multiform.statistics.scores import Array
-
-#: Simulated sets of means, from which critical values are taken.
-DRAWS = 20_000
-_CHUNK = 4_000_000
+from multiform.statistics.scores import CHUNK, Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,8 +45,11 @@ class Spread:
         return self.upper_quartile - self.lower_quartile
 
 
-def spread_of(means: FormMeans, *, level: float = LEVEL, seed: int = 0, draws: int = DRAWS) -> Spread:
-    """The spread of the means of two or more forms."""
+def spread_of(means: FormMeans, *, level: float = LEVEL, seed: int = 0, draws: int = 20_000) -> Spread:
+    """The spread of the means of two or more forms.
+
+    `draws` is the number of simulated sets of means, from which critical values are taken.
+    """
     values = means.values
     highest, lowest = int(values.argmax()), int(values.argmin())
     deviations = _deviations(means, draws, seed)
@@ -111,7 +110,7 @@ def _spread_bounds(means: FormMeans, deviations: Array, quantile: float, level: 
     first, second = np.triu_indices(len(means.values), 1)
     raw = np.sqrt(variances(means, first, second))
     scale = np.where(raw > 0, raw, np.inf)
-    step = max(1, _CHUNK // len(first))
+    step = max(1, CHUNK // len(first))
     blocks = (deviations[start : start + step] for start in range(0, len(deviations), step))
     largest = np.concatenate([(np.abs(block[:, first] - block[:, second]) / scale).max(axis=1) for block in blocks])
     of_any = max(float(np.quantile(largest, quantile)), means.critical(level))

@@ -201,7 +201,7 @@ def test_an_hflm_that_is_changed_inside_is_refused_and_one_that_answers_itself_i
         Inside(pretrained=model, tokenizer=tokenizer)
     own = as_model(Own(pretrained=model, tokenizer=tokenizer))
     assert isinstance(own, ForeignModel)
-    assert [one.loglikelihood for _, one in own.loglikelihood([LoglikelihoodRequest("a", "b")])] == [-9.0]
+    assert list(own.loglikelihood([LoglikelihoodRequest("a", "b")])) == [(0, LLOutput(-9.0))]
     with pytest.raises(UsageError, match="backend=seq2seq: 'llama' is no encoder-decoder model"):
         HFLM(pretrained=model, backend="seq2seq")
     with pytest.raises(UsageError, match="unknown model argument 'quantise'"):

@@ -65,7 +65,7 @@ def samples_of(form: FormResult) -> list[dict[str, Any]]:
 def _sample(sample: ScoredSample) -> dict[str, Any]:
     answers = list(zip(sample.instances, sample.outputs, strict=True))
     asked = [list(some) for _, some in groupby(answers, key=lambda pair: _once(pair[0]))]
-    arguments = [_arguments(some[0][0].request) for some in asked]
+    arguments = [some[0][0].request.arguments for some in asked]
     doc = dict(sample.doc)
     return {
         "doc_id": sample.doc_id,
@@ -87,12 +87,6 @@ def _once(instance: Instance) -> Any:
     """The same for all repeats of one generation, and another for any other request."""
     request = instance.request
     return (request.context, request.options) if isinstance(request, GenerationRequest) else (instance.idx, request)
-
-
-def _arguments(request: Request) -> tuple[Any, ...]:
-    if isinstance(request, LoglikelihoodRequest):
-        return (request.context, request.continuation)
-    return (request.context, request.gen_kwargs) if isinstance(request, GenerationRequest) else (request.text,)
 
 
 def _response(output: Any, request: Request) -> Any:

@@ -4,18 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeAlias, get_args
 
 from multiform.engine.failures import checked
 from multiform.engine.store import Store
-from multiform.requests import (
-    FailedRequest,
-    GenerationRequest,
-    LoglikelihoodRequest,
-    Output,
-    Request,
-    RollingRequest,
-)
+from multiform.requests import FailedRequest, Output, Request
 
 #: Requests of one kind that go to one model together, because they share prefixes: all of a run, or those below one
 #: node of the prefix tree.
@@ -54,12 +47,12 @@ def responses(
 def units(requests: Iterable[Request]) -> list[Unit]:
     """The distinct requests as units of work: one for each kind, so that all that share a prefix are together.
 
+    >>> from multiform.requests import LoglikelihoodRequest, RollingRequest
     >>> [len(unit) for unit in units([RollingRequest("a"), LoglikelihoodRequest("a", "b"), RollingRequest("a")])]
     [1, 1]
     """
     distinct = dict.fromkeys(requests)
-    kinds = (LoglikelihoodRequest, RollingRequest, GenerationRequest)
-    by_kind = ([request for request in distinct if isinstance(request, kind)] for kind in kinds)
+    by_kind = ([request for request in distinct if isinstance(request, kind)] for kind in get_args(Request))
     return [unit for unit in by_kind if unit]
 
 

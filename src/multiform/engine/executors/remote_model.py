@@ -12,17 +12,9 @@ from multiform.engine.executors.pool import Pool, PoolExecutor
 from multiform.engine.lazy_model import Facts
 from multiform.media import Kind
 from multiform.models import Model
+from multiform.models.base import Completions, Loglikelihoods
 from multiform.models.usage import Usage
-from multiform.requests import (
-    Completion,
-    FailedRequest,
-    GenerationRequest,
-    LLOutput,
-    LoglikelihoodRequest,
-    Request,
-    Response,
-    RollingRequest,
-)
+from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, Response, RollingRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,13 +56,13 @@ class RemoteModel(Model):
         self._pool = pool
         self._executor = executor
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         return self._responses(requests)
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
         return self._responses(requests)
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion | FailedRequest]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
         return self._responses(requests)
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:

@@ -7,7 +7,7 @@ itself.
 from __future__ import annotations
 
 import math
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
@@ -64,28 +64,36 @@ class BaseMetric(ABC, Generic[Response]):
         return [MetricResult(metric_name=self.NAME, value=value, higher_is_better=better, error=error)]
 
 
-class AccuracyLoglikelihood(BaseMetric["Loglikelihood"]):
+class SingleValue(BaseMetric[Response]):
+    """A metric with one value for each response, and none where there was an error."""
+
+    def calculate(self, response: Response) -> list[MetricResult]:
+        error = getattr(response, "error", None)
+        return self.result(None, error=error) if error is not None else self.result(self.value(response))
+
+    @abstractmethod
+    def value(self, response: Response) -> float:
+        """The value of a response without an error."""
+
+
+class AccuracyLoglikelihood(SingleValue["Loglikelihood"]):
     """Whether the most likely completion is correct."""
 
     NAME = "Accuracy Loglikelihood"
     specs = ({"metric": "acc"},)
 
-    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
-        if response.error is not None:
-            return self.result(None, error=response.error)
-        return self.result(float(_best(response.loglikelihoods) in response.ground_truth_list))
+    def value(self, response: Loglikelihood) -> float:
+        return float(_best(response.loglikelihoods) in response.ground_truth_list)
 
 
-class AccuracyNormLoglikelihood(BaseMetric["Loglikelihood"]):
+class AccuracyNormLoglikelihood(SingleValue["Loglikelihood"]):
     """Whether the completion that is most likely per character, its leading space included, is correct."""
 
     NAME = "Accuracy Normalized Loglikelihood"
     specs = ({"metric": "acc_norm_full"},)
 
-    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
-        if response.error is not None:
-            return self.result(None, error=response.error)
-        return self.result(float(_best(_per_character(response.loglikelihoods)) in response.ground_truth_list))
+    def value(self, response: Loglikelihood) -> float:
+        return float(_best(_per_character(response.loglikelihoods)) in response.ground_truth_list)
 
 
 class PartialEvalAccuracy(BaseMetric["Loglikelihood"]):
@@ -158,22 +166,20 @@ class BaseLoglikelihoodMetric(BaseMetric["Loglikelihood"]):
         return {self._normalise_text(text) for text in response.ground_truth_list}
 
 
-class ConfidenceWeightedAccuracy(BaseLoglikelihoodMetric):
+class ConfidenceWeightedAccuracy(SingleValue["Loglikelihood"], BaseLoglikelihoodMetric):
     """The probability of the most likely completion where it is correct, and 0 where it is not."""
 
     NAME = "Confidence-weighted Accuracy"
     specs = ({"metric": "confidence_weighted_acc"},)
 
-    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
-        if response.error is not None:
-            return self.result(None, error=response.error)
+    def value(self, response: Loglikelihood) -> float:
         scores, probabilities = self._compute_probabilities(response.loglikelihoods)
         best = _best(scores)
         right = self._normalise_text(best) in self._gather_ground_truths(response)
-        return self.result(probabilities[best] if right else 0.0)
+        return probabilities[best] if right else 0.0
 
 
-class _Abstaining(BaseLoglikelihoodMetric):
+class _Abstaining(SingleValue["Loglikelihood"], BaseLoglikelihoodMetric):
     """A metric of completions of which the last means "I don't know"."""
 
     def __init__(self, *, lc: float = 1.0, lw: float = 1.0, len_normalised: bool = True) -> None:
@@ -194,15 +200,13 @@ class DistributionalCorrectnessScore(_Abstaining):
         if lc < lw:
             raise ValueError(f"lc={lc} must not be less than lw={lw}")
 
-    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
-        if response.error is not None:
-            return self.result(None, error=response.error)
+    def value(self, response: Loglikelihood) -> float:
         _, probabilities = self._compute_probabilities(response.loglikelihoods)
         truths, idk = self._gather_ground_truths(response), list(probabilities)[-1]
         right = sum(p for text, p in probabilities.items() if self._normalise_text(text) in truths)
         unsure = 0.0 if self._normalise_text(idk) in truths else probabilities[idk]
         wrong = sum(probabilities.values()) - right - unsure
-        return self.result((self._lc * right - self._lw * wrong) * (1 - unsure))
+        return (self._lc * right - self._lw * wrong) * (1 - unsure)
 
 
 class TernaryScore(_Abstaining):
@@ -211,27 +215,23 @@ class TernaryScore(_Abstaining):
     NAME = "Ternary Score"
     specs = ({"metric": "ternary_score"},)
 
-    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
-        if response.error is not None:
-            return self.result(None, error=response.error)
+    def value(self, response: Loglikelihood) -> float:
         scores, _ = self._compute_probabilities(response.loglikelihoods)
         best = self._normalise_text(_best(scores))
         if best in self._gather_ground_truths(response):
-            return self.result(self._lc)
-        return self.result(0.0 if best == self._normalise_text(list(scores)[-1]) else -self._lw)
+            return self._lc
+        return 0.0 if best == self._normalise_text(list(scores)[-1]) else -self._lw
 
 
-class ProbabilityMass(BaseMetric["Loglikelihood"]):
+class ProbabilityMass(SingleValue["Loglikelihood"]):
     """The probability of the correct completions among all."""
 
     NAME = "Probability Mass"
     specs = ({"metric": "probability_mass"},)
 
-    def calculate(self, response: Loglikelihood) -> list[MetricResult]:
-        if response.error is not None:
-            return self.result(None, error=response.error)
+    def value(self, response: Loglikelihood) -> float:
         probabilities = _softmax(self._scores(response.loglikelihoods))
-        return self.result(sum(p for text, p in probabilities.items() if text in response.ground_truth_list))
+        return sum(p for text, p in probabilities.items() if text in response.ground_truth_list)
 
     def _scores(self, loglikelihoods: dict[str, float]) -> dict[str, float]:
         return loglikelihoods
@@ -247,16 +247,14 @@ class ProbabilityMassNorm(ProbabilityMass):
         return _per_character(loglikelihoods)
 
 
-class AccuracyCompletion(BaseMetric["Completion"]):
+class AccuracyCompletion(SingleValue["Completion"]):
     """Whether the generated text equals the ground truth."""
 
     NAME = "Accuracy Completion"
     specs = ({"metric": "exact_match"}, {"metric": "invalid"}, {"metric": "truncated"})
 
-    def calculate(self, response: Completion) -> list[MetricResult]:
-        if response.error is not None:
-            return self.result(None, error=response.error)
-        return self.result(float(response.completion in response.ground_truth_list))
+    def value(self, response: Completion) -> float:
+        return float(response.completion in response.ground_truth_list)
 
 
 def metric_specs(metrics: Sequence[Any], *, where: str) -> list[dict[str, Any]]:

@@ -18,6 +18,14 @@ from multiform.formats.infer.result import ADD, ADD_CHOICES, Recovered, Refused
 from multiform.jinja import has_markup
 from multiform.labels import label_list
 
+_WITHOUT = "run it without a format"
+_NO_QUESTION = Refused(
+    key="doc_to_text",
+    reason="no question",
+    what="there is no question: the task compares whole texts",
+    hint=f"{_WITHOUT}, or {ADD}",
+)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
@@ -49,11 +57,12 @@ def infer(prompt: Prompt) -> Recovered | Refused:
     if text is None:
         text = "question"
     if isinstance(text, int | float | list | dict):
-        return _refused_inputs()
+        what = "doc_to_text gives several inputs or an index, not a question"
+        return Refused(key="doc_to_text", reason="several inputs", what=what, hint=f"{_WITHOUT}, or {ADD_CHOICES}")
     if not isinstance(text, str):
         return _from_documents(replace(prompt, text=text))
     if not text.strip() or (not has_markup(text) and _is_sentence(text)):
-        return _refused_no_question()
+        return _NO_QUESTION
     if not has_markup(text) or _is_bare(text):
         return _bare(replace(prompt, text=text))
     return _from_template(text, prompt)
@@ -105,7 +114,7 @@ def _from_template(text: str, prompt: Prompt) -> Recovered | Refused:
     try:
         layout = _layout(text, len(prompt.choices) if isinstance(prompt.choices, list) else len(labels or ()))
     except NoQuestionError:
-        return _refused_no_question()
+        return _NO_QUESTION
     except UnclearLayoutError as error:
         return Refused(key="doc_to_text", reason=error.reason, what=f"doc_to_text is a prompt, and {error}", hint=ADD)
     if layout.options is None and labels is not None:
@@ -215,24 +224,6 @@ def names_labels(choices: FieldSpec) -> list[str] | None:
     if sorted(bare) == label_list(len(bare)) or bare == label_list(len(bare), "numbers"):
         return bare
     return None
-
-
-def _refused_no_question() -> Refused:
-    return Refused(
-        key="doc_to_text",
-        reason="no question",
-        what="there is no question: the task compares whole texts",
-        hint="run it without a format, or " + ADD,
-    )
-
-
-def _refused_inputs() -> Refused:
-    return Refused(
-        key="doc_to_text",
-        reason="several inputs",
-        what="doc_to_text gives several inputs or an index, not a question",
-        hint="run it without a format, or " + ADD_CHOICES,
-    )
 
 
 def infer_task(keys: Mapping[str, Any]) -> Recovered | Refused:

@@ -5,21 +5,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from multiform.errors import UsageError
-from multiform.inference.counters import Counters
 from multiform.inference.device import hold_memory
 from multiform.inference.generation_config import check_config, in_force, num_beams
-from multiform.inference.generation_options import generation_options
+from multiform.inference.generation_options import GenerationOptions
 from multiform.inference.limits import generation_limits, scoring_limits
 from multiform.inference.lm_head import LMHead
 from multiform.inference.plan import Tokens
 from multiform.inference.planner import Planner
-from multiform.inference.sampling import random_numbers, sampling
-from multiform.inference.sequences import Generation, Pair
+from multiform.inference.sequences import Pair
 from multiform.models.arguments import argument_names
-from multiform.models.chat import ChatTemplate, template_variables
+from multiform.models.chat import template_variables
 from multiform.models.hf.backend import Backend, CausalBackend
 from multiform.models.hf.identity import identity
 from multiform.models.hf.load import Loaded, load
@@ -31,17 +29,11 @@ from multiform.models.hf.weights import WeightOptions
 from multiform.models.local import LocalModel
 from multiform.models.rolling import rolling_windows
 from multiform.models.seq2seq.backend import Seq2SeqBackend
-from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, think_end
 from multiform.models.usage import Workload
-from multiform.requests import (
-    Completion,
-    GenerationRequest,
-    LLOutput,
-    LoglikelihoodRequest,
-    Request,
-    Response,
-    RollingRequest,
-)
+from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig
 
 logger = logging.getLogger("multiform")
 
@@ -112,31 +104,20 @@ class HFModel(LocalModel):
             hold_memory()
         self.source = source
         self.model = loaded.model
-        self.tokenizer = loaded.tokenizer
         self.name = loaded.name
         self.sha = loaded.sha
         self.truncation = truncation
-        self.max_length = int(max_length or context_length(self.model, self.tokenizer))
-        self.chat = ChatTemplate(
-            tokenizer=self.tokenizer,
-            model=self.name,
-            apply=self._apply_template,
-            template=chat_template,
-            variables=template_variables(chat_template_args, enable_thinking),
+        self.max_length = int(max_length or context_length(self.model, loaded.tokenizer))
+        self._use_tokenizer(
+            loaded.tokenizer,
+            add_bos_token=add_bos_token,
+            prefix_token_id=prefix_token_id,
+            think_end_token=think_end_token,
+            chat_template=chat_template,
+            template_variables=template_variables(chat_template_args, enable_thinking),
         )
-        if chat_template is not None:
-            self.chat.check_name()
-        self.think_end = think_end(self.tokenizer, think_end_token)
-        self.counters = Counters()
-        self._tokenized_pairs = TokenizedOnce[list[tuple[str, str]], list[Pair]]()
-        self._tokenized_prompts = TokenizedOnce[list[str], dict[str, Tokens]]()
         self.limits = scoring_limits(batch_size, int(max_batch_size), loaded.device)
         self.generation_limits = generation_limits(batch_size, int(max_batch_size), self.max_length, loaded.device)
-        self.encoder = Encoder(
-            tokenizer=self.tokenizer,
-            prefix_token_id=first_token(self.tokenizer, prefix_token_id, where=self.name),
-            add_bos_token=add_bos_token,
-        )
         self.backend = self._make_backend(prefix_budget)
         self.identity = self._make_identity()
         self.backend.keep_verdicts(self.identity)
@@ -224,99 +205,40 @@ class HFModel(LocalModel):
             self.counters.count_prompt(pairs[position].inputs)
             yield position, output
 
-    def _sequences(
-        self, requests: Sequence[Request], *, for_later: bool = False
-    ) -> tuple[list[Pair], list[Pair], list[Generation]]:
-        """The pairs of continuations, the windows of whole texts and the prompts of completions.
+    @property
+    def _generation_config(self) -> GenerationConfig:
+        return self.model.generation_config
 
-        With `for_later` the tokens are kept until the requests are asked, and warnings wait until then.
-        """
-        scored = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
-        rolling = [request for request in requests if isinstance(request, RollingRequest)]
-        generated = [request for request in requests if isinstance(request, GenerationRequest)]
-        encoded = self.encoder.encode(request.text for request in rolling)
-        windows = [window for request in rolling for window in self._windows(encoded[request.text])]
-        pairs, _ = self._pairs(scored, for_later=for_later)
-        generations, _ = self._generations(generated, for_later=for_later)
-        return pairs, windows, generations
+    def _encode_pairs(self, texts: Sequence[tuple[str, str]]) -> list[Pair]:
+        return list(self.backend.pairs(texts))
 
-    def _pairs(
-        self, requests: Sequence[LoglikelihoodRequest], *, for_later: bool = False
-    ) -> tuple[list[Pair], set[int]]:
-        """The tokens of each request, and the positions of those whose contexts are truncated."""
-        texts = [(request.context, request.continuation) for request in requests]
-        whole = self._tokenized_pairs.take(texts, lambda texts: list(self.backend.pairs(texts)))
-        if for_later:
-            self._tokenized_pairs.keep(texts, whole)
-        pairs = [self.backend.fit(pair, text) for pair, (_, text) in zip(whole, texts, strict=True)]
-        cut = {index for index, (before, pair) in enumerate(zip(whole, pairs, strict=True)) if before is not pair}
-        empty = sum(pair.start == len(pair.tokens) for pair in pairs)
-        if not for_later:
-            self._warn_about_truncation(len(cut))
-        if empty and not for_later:
-            logger.warning("%d continuations are empty; their log-likelihood is 0", empty)
-        return pairs, cut
+    def _fit(self, pair: Pair, continuation: str) -> Pair:
+        return self.backend.fit(pair, continuation)
 
     def _windows(self, tokens: Tokens) -> Iterator[Pair]:
         return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length)
 
-    def _generations(
-        self, requests: Sequence[GenerationRequest], *, for_later: bool = False
-    ) -> tuple[list[Generation], set[int]]:
-        """The prompt of each request, and the positions of those that are truncated."""
-        texts = [request.context for request in requests]
-        prompts = self._tokenized_prompts.take(
-            texts, lambda texts: self.backend.prompts(texts, truncation=self.truncation)
-        )
-        if for_later:
-            self._tokenized_prompts.keep(texts, prompts)
-        generations = [
-            self._generation(index, request, prompts[request.context].tolist())
-            for index, request in enumerate(requests)
-        ]
-        lengths = [len(prompts[request.context]) for request in requests]
-        cut = {generation.index for generation in generations if len(generation.prompt) < lengths[generation.index]}
-        if not for_later:
-            self._warn_about_truncation(len(cut))
-        return generations, cut
+    def _encode_prompts(self, texts: Sequence[str]) -> dict[str, Tokens]:
+        return self.backend.prompts(texts, truncation=self.truncation)
 
-    def _generation(self, index: int, request: GenerationRequest, prompt: list[int]) -> Generation:
-        options = generation_options(request.gen_kwargs)
-        config = self.model.generation_config
-        check_config(config, is_sampled=options.temperature > 0, where=self.name)
-        max_prompt_length = self.backend.max_prompt_length(options.max_gen_toks)
-        if max_prompt_length < 1:
-            raise UsageError(
-                f"max_gen_toks is {options.max_gen_toks} and the model reads {self.max_length} tokens in all",
-                where=self.name,
-                hint="set a smaller max_gen_toks",
-            )
-        beams = options.num_beams or num_beams(config)
+    def _max_prompt_length(self, max_gen_toks: int) -> int:
+        return self.backend.max_prompt_length(max_gen_toks)
+
+    def _num_beams(self, options: GenerationOptions) -> int:
+        return options.num_beams or num_beams(self.model.generation_config)
+
+    def _check_generation(self, request: GenerationRequest, options: GenerationOptions) -> None:
+        check_config(self.model.generation_config, is_sampled=options.temperature > 0, where=self.name)
+        beams = self._num_beams(options)
         if beams > 1 and not self.model.can_generate():
             what = f"num_beams is {beams}, and the model's own code has no beam search"
             raise UsageError(what, where=self.name, hint="leave num_beams out")
-        end = self.tokenizer.eos_token
-        prompt = prompt[-max_prompt_length:]
-        return Generation(
-            index=index,
-            prompt=prompt,
-            limit=self._completion_limit(options.max_gen_toks, len(prompt)),
-            stops=(*options.until, end) if isinstance(end, str) and end else options.until,
-            sampling=sampling(options, config),
-            rng=random_numbers(request),
-            num_beams=beams,
-            think_end=self.think_end,
-        )
 
     def _completion_limit(self, max_gen_toks: int, prompt_length: int) -> int:
-        """The most tokens of a completion; `max_new_tokens` of the model takes precedence, as in `generate`."""
-        configured = self._max_new_tokens(self.model.generation_config)
+        if not self.model.config.is_encoder_decoder:
+            return super()._completion_limit(max_gen_toks, prompt_length)
+        configured = self._max_new_tokens()
         if configured is None:
             return max_gen_toks
-        if not self.model.config.is_encoder_decoder:
-            return min(configured, self.max_length - prompt_length)
         positions = getattr(self.model.config, "max_position_embeddings", None)
         return configured if positions is None else min(configured, positions)
-
-    def _apply_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
-        return str(self.tokenizer.apply_chat_template(messages, **options))

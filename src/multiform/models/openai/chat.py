@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
 from multiform.errors import ModelError
 from multiform.media import Kind
-from multiform.models.base import no_loglikelihoods
-from multiform.models.openai.first_token import (
-    NUMBERS,
-    PROBE_ATTEMPTS,
-    Scoring,
-    chat_alternatives,
-    score_labels,
-)
+from multiform.models.base import Loglikelihoods, no_loglikelihoods
+from multiform.models.openai.first_token import NUMBERS, PROBE_ATTEMPTS, Scoring, chat_alternatives, score_labels
 from multiform.models.openai.payload import OpenAIProtocol, generation_payload, message_part, only_choice
 from multiform.models.servers.generation import completion, stop_strings
 from multiform.models.servers.messages import request_messages, with_media
 from multiform.models.servers.model import CHAT_RULES, ChatServer, resolve_arguments
-from multiform.requests import Completion, FailedRequest, GenerationRequest, LLOutput, LoglikelihoodRequest, Response
+from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest
 
 
 class OpenAIChat(OpenAIProtocol, ChatServer):
@@ -66,7 +60,7 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         if not labels or self.scoring == "none":
             raise no_loglikelihoods(self.name, form)
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         if self.scoring == "none":
             self._refuse()
         return score_labels(

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from multiform.errors import ModelError, UsageError
 from multiform.inference.plan import Tokens
 from multiform.inference.sequences import Pair
-from multiform.models.base import no_loglikelihoods
+from multiform.models.base import Completions, Loglikelihoods, no_loglikelihoods
 from multiform.models.chat import apply_tokenizer_template
 from multiform.models.openai.first_token import NUMBERS, PROBE_ATTEMPTS, Scoring, completion_alternatives, score_labels
 from multiform.models.openai.forced import query_arguments, query_scores
@@ -126,7 +126,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         if self.scoring == "none" or (self.scoring == "first_token" and not labels):
             raise no_loglikelihoods(self.name, form, labels=self.scoring == "first_token")
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         if self.scoring == "first_token":
             self.client.probe = self._first_token_payload(_ECHO_PROMPT, self._alternatives)
             return score_labels(
@@ -147,7 +147,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         truncated = {index for index, pair in enumerate(pairs) if fitting[index] is not pair}
         return self._marked(self._score_pairs(fitting), truncated)
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
         self.check_scoring(labels=False, form="a request")
         texts = [request.text for request in requests]
         if self.tokenizer_name is None:
@@ -160,7 +160,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
 
         return score_rolling([encoded[text] for text in texts], windows, self._score_pairs)
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion | FailedRequest]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
         if self.tokenizer_name is None:
             return super().generate(requests)
         # All at once: tokenizers are not made for several threads.
@@ -219,7 +219,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         )
         return Abilities(forced=can["forced"], labels=MAX_LABELS if can["labels"] else 0)
 
-    def _score_pairs(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput | FailedRequest]]:
+    def _score_pairs(self, pairs: Sequence[Pair]) -> Loglikelihoods:
         """The score of each pair, asked in the order of their prefix tree."""
         yield from ((index, LLOutput(0.0, True, 0)) for index, pair in enumerate(pairs) if not pair.inputs)
         queries = scoring_queries(pairs, self.abilities)
@@ -240,7 +240,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         payload = self._echo_payload(query.prompt.tolist())
         return payload if query.kind == "prompt" else {**payload, **query_arguments(query)}
 
-    def _score_texts(self, texts: Sequence[tuple[str, int]]) -> Iterator[Response[LLOutput | FailedRequest]]:
+    def _score_texts(self, texts: Sequence[tuple[str, int]]) -> Loglikelihoods:
         """The log-likelihood of each text from a character on."""
         return self._echoed(
             [item if item[1] < len(item[0]) else None for item in texts],
@@ -250,7 +250,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
 
     def _echoed(
         self, items: Sequence[T | None], prompt: Callable[[T], Any], score: Callable[[T, Any], LLOutput]
-    ) -> Iterator[Response[LLOutput | FailedRequest]]:
+    ) -> Loglikelihoods:
         """The score of each item from the server's log-probabilities of its prompt; None has nothing to score."""
         scored = [(index, item) for index, item in enumerate(items) if item is not None]
         yield from ((index, LLOutput(0.0, True, 0)) for index, item in enumerate(items) if item is None)

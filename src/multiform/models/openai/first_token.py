@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from multiform.errors import ModelError
+from multiform.models.base import Loglikelihoods
 from multiform.models.openai.logprobs import is_logprob
 from multiform.models.servers.client import Client
-from multiform.requests import FailedRequest, LLOutput, LoglikelihoodRequest, Response
+from multiform.requests import FailedRequest, LLOutput, LoglikelihoodRequest
 
 logger = logging.getLogger("multiform")
 
@@ -76,7 +77,7 @@ def score_labels(
     requests: Sequence[LoglikelihoodRequest],
     payload: Callable[[LoglikelihoodRequest], Mapping[str, Any]],
     alternatives: Callable[[Any], Alternatives],
-) -> Iterator[Response[LLOutput | FailedRequest]]:
+) -> Loglikelihoods:
     """The scores of labels, by one request for all labels after the same prompt.
 
     A label that is not among the listed tokens counts as less likely than all of them, and how many such labels

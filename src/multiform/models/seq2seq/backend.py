@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from transformers import PreTrainedModel
 
@@ -73,9 +73,8 @@ class Seq2SeqBackend:
         return score(
             self.model,
             pairs,
-            self.limits,
+            _limits(self.limits, verdict),
             self.counters,
-            together=verdict == TOGETHER,
             encodes_once=verdict in (TOGETHER, ALONE),
         )
 
@@ -112,9 +111,8 @@ class Seq2SeqBackend:
             self.model,
             self.encoder.tokenizer,
             generations,
-            self.generation_limits,
+            _limits(self.generation_limits, verdict),
             self.counters,
-            together=verdict == TOGETHER,
             use_cache=verdict != UNCACHED,
         )
 
@@ -151,3 +149,8 @@ class Seq2SeqBackend:
         if reason not in self._warned:
             logger.warning("prefixes are not shared, which takes longer: %s", reason)
             self._warned.add(reason)
+
+
+def _limits(limits: Limits, verdict: str) -> Limits:
+    """The limits of a batch: one row, where rows change each other's numbers."""
+    return limits if verdict == TOGETHER else replace(limits, rows=1)

@@ -27,15 +27,12 @@ def generate(
     limits: Limits,
     counters: Counters,
     *,
-    together: bool = True,
     use_cache: bool = True,
 ) -> Iterator[Response[Completion]]:
-    """The completion of each sequence, batch by batch; with `together` False, each batch has one row.
+    """The completion of each sequence, batch by batch.
 
     Sequences of one batch have the same limit, because some models force their end token there.
     """
-    if not together:
-        limits = replace(limits, rows=1)
 
     def run(batch: Sequence[Generation]) -> list[Response[Completion]]:
         return _generate_batch(model, tokenizer, batch, counters, use_cache)

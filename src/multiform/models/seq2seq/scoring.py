@@ -46,15 +46,12 @@ def score(
     limits: Limits,
     counters: Counters,
     *,
-    together: bool = True,
     encodes_once: bool = True,
 ) -> Iterator[Response[LLOutput]]:
-    """The response of each pair, batch by batch; with `together` False, each batch has one row.
+    """The response of each pair, batch by batch.
 
     With `encodes_once` False, a row is computed by nothing but the model's own forward pass, encoder included.
     """
-    if not together:
-        limits = replace(limits, rows=1)
     sums = LoglikelihoodSums(pairs)
     yield from sums.empty()
     vocabulary = int(model.config.get_text_config(decoder=True).vocab_size)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
@@ -13,20 +13,11 @@ import httpx
 from multiform.errors import UsageError, shorten
 from multiform.hashing import short_hash
 from multiform.models.arguments import ArgumentRules, Refusal, argument_names
-from multiform.models.base import LOCAL_ARGUMENTS, Model, no_loglikelihoods
+from multiform.models.base import LOCAL_ARGUMENTS, Completions, Loglikelihoods, Model, no_loglikelihoods
 from multiform.models.servers.client import Client
 from multiform.models.servers.fingerprint import PROBE, PROBE_TOKENS, described_model
 from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo
-from multiform.requests import (
-    ChatText,
-    Completion,
-    FailedRequest,
-    GenerationRequest,
-    LLOutput,
-    LoglikelihoodRequest,
-    Response,
-    RollingRequest,
-)
+from multiform.requests import ChatText, Completion, GenerationRequest, LoglikelihoodRequest, RollingRequest
 
 _CERTIFICATES = "set SSL_CERT_FILE to the certificate of the server's authority"
 #: Arguments of lm-eval's server models.
@@ -189,7 +180,7 @@ class ServerModel(Model):
         server = {"server": self.server_facts} if self.fingerprinted else {}
         return {"model_args": {**self._arguments, **self.settings()}, **server}
 
-    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion | FailedRequest]]:
+    def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
         return self.client.ask(requests, self.payload, self.completion)
 
     def _url(self, path: str) -> httpx.URL:
@@ -204,10 +195,10 @@ class ChatServer(ServerModel):
 
     scores = False
 
-    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         self._refuse()
 
-    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Iterator[Response[LLOutput | FailedRequest]]:
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
         self._refuse()
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:

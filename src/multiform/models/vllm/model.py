@@ -7,22 +7,19 @@ import time
 from array import array
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
-from multiform.errors import UsageError
-from multiform.inference.counters import Counters
 from multiform.inference.generation_config import in_force
-from multiform.inference.generation_options import generation_options
+from multiform.inference.generation_options import GenerationOptions
 from multiform.inference.limits import fixed_rows
 from multiform.inference.plan import Tokens, plan
-from multiform.inference.sampling import random_numbers, sampling
-from multiform.inference.sequences import Generation, Pair, end_tokens
+from multiform.inference.sequences import Pair, end_tokens
 from multiform.models.arguments import argument_names
-from multiform.models.chat import ChatTemplate, template_variables
+from multiform.models.chat import template_variables
 from multiform.models.hf.source import Source
 from multiform.models.local import LocalModel
 from multiform.models.rolling import rolling_windows
-from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, fit, think_end
+from multiform.models.tokenizer import fit
 from multiform.models.usage import Workload
 from multiform.models.vllm.arguments import check_generation, check_values, engine_arguments, known_arguments
 from multiform.models.vllm.completions import check_model_config, completion, sampling_options
@@ -30,15 +27,10 @@ from multiform.models.vllm.engine import in_chunks, start
 from multiform.models.vllm.identity import identity, lasting
 from multiform.models.vllm.load import load_files
 from multiform.models.vllm.queries import Kind, computed_tokens, log_likelihoods, scoring_queries
-from multiform.requests import (
-    Completion,
-    GenerationRequest,
-    LLOutput,
-    LoglikelihoodRequest,
-    Request,
-    Response,
-    RollingRequest,
-)
+from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig
 
 logger = logging.getLogger("multiform")
 
@@ -94,23 +86,16 @@ class VLLMModel(LocalModel):
             )
         )
         self.files = files
-        self.name, self.tokenizer = files.name, files.tokenizer
+        self.name = files.name
         self.truncation = truncation
-        self.chat = ChatTemplate(
-            tokenizer=self.tokenizer,
-            model=self.name,
-            apply=lambda messages, **options: str(self.tokenizer.apply_chat_template(messages, **options)),
-            template=chat_template,
-            variables=template_variables(chat_template_args, enable_thinking),
-        )
-        if chat_template is not None:
-            self.chat.check_name()
-        self.encoder = Encoder(
-            tokenizer=self.tokenizer,
-            prefix_token_id=first_token(self.tokenizer, prefix_token_id, where=self.name),
+        self._use_tokenizer(
+            files.tokenizer,
             add_bos_token=add_bos_token,
+            prefix_token_id=prefix_token_id,
+            think_end_token=think_end_token,
+            chat_template=chat_template,
+            template_variables=template_variables(chat_template_args, enable_thinking),
         )
-        self.think_end = think_end(self.tokenizer, think_end_token)
         length = max_length or max_model_len
         arguments = {
             "model": files.location,
@@ -125,8 +110,6 @@ class VLLMModel(LocalModel):
         }
         self.engine = start(arguments, force=scoring == "auto", where=str(pretrained))
         self.max_length = self.engine.max_length
-        self.counters = Counters()
-        self._tokenized_pairs = TokenizedOnce[list[tuple[str, str]], list[Pair]]()
         self.identity = self._make_identity(passed)
         self._say_how_it_scores(scoring)
 
@@ -163,7 +146,6 @@ class VLLMModel(LocalModel):
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         generations, cut = self._generations(requests)
-        self._warn_about_truncation(len(cut))
         ends = end_tokens(self.files.generation_config, self.tokenizer)
         ordered = sorted(generations, key=lambda generation: generation.prompt)
         for chunk in in_chunks(ordered):
@@ -183,12 +165,7 @@ class VLLMModel(LocalModel):
 
     def workload(self, requests: Sequence[Request]) -> Workload | None:
         """The tokens of the requests; those that are computed are the nodes of their prefix tree, or a few more."""
-        scored = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
-        rolling = [request for request in requests if isinstance(request, RollingRequest)]
-        pairs, _ = self._pairs(scored, for_later=True)
-        encoded = self.encoder.encode(request.text for request in rolling)
-        windows = [window for request in rolling for window in self._windows(encoded[request.text])]
-        generations, _ = self._generations([request for request in requests if isinstance(request, GenerationRequest)])
+        pairs, windows, generations = self._sequences(requests, for_later=True)
         inputs = [pair.tokens[:-1] for pair in (*pairs, *windows) if pair.inputs]
         prompts = [array("i", generation.prompt) for generation in generations]
         return Workload(
@@ -223,63 +200,22 @@ class VLLMModel(LocalModel):
                         self.counters.count_prompt(pairs[position].inputs)
                         yield position, output
 
-    def _pairs(
-        self, requests: Sequence[LoglikelihoodRequest], *, for_later: bool = False
-    ) -> tuple[list[Pair], set[int]]:
-        """The tokens of each request, and the positions of those whose contexts are truncated.
+    @property
+    def _generation_config(self) -> GenerationConfig:
+        return self.files.generation_config
 
-        With `for_later` the tokens are kept until the requests are asked, and warnings wait until then.
-        """
-        texts = [(request.context, request.continuation) for request in requests]
-        whole = self._tokenized_pairs.take(texts, lambda texts: list(self.encoder.pairs(texts)))
-        pairs = [fit(pair, self.max_length - RESERVED, text) for pair, (_, text) in zip(whole, texts, strict=True)]
-        cut = {index for index, (before, pair) in enumerate(zip(whole, pairs, strict=True)) if before is not pair}
-        if for_later:
-            self._tokenized_pairs.keep(texts, whole)
-            return pairs, cut
-        self._warn_about_truncation(len(cut))
-        if empty := sum(pair.start == len(pair.tokens) for pair in pairs):
-            logger.warning("%d continuations are empty; their log-likelihood is 0", empty)
-        return pairs, cut
+    def _encode_pairs(self, texts: Sequence[tuple[str, str]]) -> list[Pair]:
+        return list(self.encoder.pairs(texts))
+
+    def _fit(self, pair: Pair, continuation: str) -> Pair:
+        return fit(pair, self.max_length - RESERVED, continuation)
 
     def _windows(self, tokens: Tokens) -> Iterator[Pair]:
         return rolling_windows(tokens, self.encoder.prefix_token_id, self.max_length - RESERVED)
 
-    def _generations(self, requests: Sequence[GenerationRequest]) -> tuple[list[Generation], set[int]]:
-        """The prompt of each request, and the positions of those that are truncated."""
-        prompts = self.encoder.prompts((request.context for request in requests), truncation=self.truncation)
-        generations = [
-            self._generation(index, request, prompts[request.context].tolist())
-            for index, request in enumerate(requests)
-        ]
-        lengths = [len(prompts[request.context]) for request in requests]
-        return generations, {each.index for each in generations if len(each.prompt) < lengths[each.index]}
-
-    def _generation(self, index: int, request: GenerationRequest, prompt: list[int]) -> Generation:
-        options = generation_options(request.gen_kwargs)
+    def _check_generation(self, request: GenerationRequest, options: GenerationOptions) -> None:
         check_generation(request.gen_kwargs)
-        config = self.files.generation_config
-        check_model_config(config, is_sampled=options.temperature > 0, where=self.name)
-        max_prompt_length = self.max_length - options.max_gen_toks
-        if max_prompt_length < 1:
-            what = f"max_gen_toks is {options.max_gen_toks} and the model reads {self.max_length} tokens in all"
-            raise UsageError(what, where=self.name, hint="set a smaller max_gen_toks")
-        prompt = prompt[-max_prompt_length:]
-        end = self.tokenizer.eos_token
-        return Generation(
-            index=index,
-            prompt=prompt,
-            limit=self._completion_limit(options.max_gen_toks, len(prompt)),
-            stops=(*options.until, end) if isinstance(end, str) and end else options.until,
-            sampling=sampling(options, config),
-            rng=random_numbers(request),
-            think_end=self.think_end,
-        )
-
-    def _completion_limit(self, max_gen_toks: int, prompt_length: int) -> int:
-        """The most tokens of a completion; `max_new_tokens` of the model takes precedence, as for `hf`."""
-        configured = self._max_new_tokens(self.files.generation_config)
-        return max_gen_toks if configured is None else min(configured, self.max_length - prompt_length)
+        check_model_config(self.files.generation_config, is_sampled=options.temperature > 0, where=self.name)
 
 
 def _nodes(sequences: Sequence[Tokens]) -> int:

@@ -71,12 +71,7 @@ def confidence_weighted_acc(outcome: ChoiceOutcome, *, normalize: bool = True) -
 
 @register_metric("ternary_score", output_type="multiple_choice")
 def ternary_score(
-    outcome: ChoiceOutcome,
-    *,
-    correct: float = 1.0,
-    wrong: float = 1.0,
-    idk: int | str = -1,
-    normalize: bool = True,
+    outcome: ChoiceOutcome, *, correct: float = 1.0, wrong: float = 1.0, idk: int | str = -1, normalize: bool = True
 ) -> float:
     """`correct` for the gold choice, 0 for "I don't know" (by default the last choice), minus `wrong` otherwise."""
     _check("ternary_score", correct >= 0 and wrong >= 0, correct, wrong, "0 or more")
@@ -88,12 +83,7 @@ def ternary_score(
 
 @register_metric("dcs", output_type="multiple_choice")
 def dcs(
-    outcome: ChoiceOutcome,
-    *,
-    correct: float = 1.0,
-    wrong: float = 1.0,
-    idk: int | str = -1,
-    normalize: bool = True,
+    outcome: ChoiceOutcome, *, correct: float = 1.0, wrong: float = 1.0, idk: int | str = -1, normalize: bool = True
 ) -> float:
     """The distributional correctness score: (correct·p(gold) − wrong·p(others)) · (1 − p(I don't know))."""
     _check("dcs", correct >= wrong >= 0, correct, wrong, "0 or more, with correct at least as large as wrong")

@@ -1,8 +1,6 @@
 """Stylers and their helpers."""
 
-from multiform.compat.eval_framework.tasks.utils import (
-    get_n_letters,
-)
+from multiform.compat.eval_framework.tasks.utils import get_n_letters
 from multiform.formats import (
     BPBStyle,
     ClozeStyle,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from multiform.formats.dialects.metric_classes import AccuracyCompletion
 
 if TYPE_CHECKING:
-    from multiform.formats.dialects.samples import Completion, MetricResult
+    from multiform.formats.dialects.samples import Completion
 
 __all__ = ["AccuracyCompletion", "AccuracyCompletionOLMES", "AccuracyCompletionWithEvaluate"]
 
@@ -22,12 +22,10 @@ class AccuracyCompletionWithEvaluate(AccuracyCompletion):
         self.ignore_case = ignore_case
         self.ignore_punctuation = ignore_punctuation
 
-    def calculate(self, response: Completion) -> list[MetricResult]:
-        if response.error is not None:
-            return self.result(None, error=response.error)
+    def value(self, response: Completion) -> float:
         written = self._cleaned(response.completion)
         equal = [written == self._cleaned(str(truth)) for truth in response.ground_truth_list]
-        return self.result(sum(equal) / len(equal))
+        return sum(equal) / len(equal)
 
     def _cleaned(self, text: str) -> str:
         for pattern in self.regexes_to_ignore:

@@ -8,13 +8,13 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from multiform.formats.dialects.metric_classes import BaseMetric
+from multiform.formats.dialects.metric_classes import SingleValue
 
 if TYPE_CHECKING:
-    from multiform.formats.dialects.samples import Completion, MetricResult
+    from multiform.formats.dialects.samples import Completion
 
 
-class F1(BaseMetric["Completion"]):
+class F1(SingleValue["Completion"]):
     """F1 of the words in lower case, of the right answer that it is highest for."""
 
     NAME = "F1"
@@ -25,12 +25,10 @@ class F1(BaseMetric["Completion"]):
     def tokenize(self, text: str) -> list[str]:
         return self.normalize(text).split()
 
-    def calculate(self, response: Completion) -> list[MetricResult]:
-        if response.error is not None:
-            return self.result(None, error=response.error)
+    def value(self, response: Completion) -> float:
         written = self.tokenize(response.completion)
         truths = [self.tokenize(truth) for truth in response.ground_truth_list if truth is not None]
-        return self.result(max((calculate_f1(truth, written) for truth in truths), default=0.0))
+        return max((calculate_f1(truth, written) for truth in truths), default=0.0)
 
 
 class F1SquadNormalized(F1):

@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING
 
 from multiform.compat.eval_framework.exceptions import LogicError
 from multiform.compat.eval_framework.metrics.completion.f1 import calculate_f1
-from multiform.formats.dialects.metric_classes import BaseMetric
+from multiform.formats.dialects.metric_classes import SingleValue
 
 if TYPE_CHECKING:
-    from multiform.formats.dialects.samples import Completion, MetricResult
+    from multiform.formats.dialects.samples import Completion
 
 
-class _Rouge(BaseMetric["Completion"]):
+class _Rouge(SingleValue["Completion"]):
     """0 for an empty text, otherwise what the class makes of the words and of all right answers."""
 
-    def calculate(self, response: Completion) -> list[MetricResult]:
-        if response.error is not None:
-            return self.result(None, error=response.error)
+    def value(self, response: Completion) -> float:
         if response.completion == "":
-            return self.result(0.0)
+            return 0.0
         truths = [truth for truth in response.ground_truth_list if truth is not None]
         if len(truths) < len(response.ground_truth_list):
             raise LogicError(f"{self.NAME} needs a right answer, and there is none")
-        return self.result(self.best(response.completion.split(), [truth.split() for truth in truths]))
+        return self.best(response.completion.split(), [truth.split() for truth in truths])
 
     @abstractmethod
     def best(self, written: list[str], truths: list[list[str]]) -> float:

@@ -1,8 +1,6 @@
 """Accuracy weighted by confidence."""
 
-from multiform.formats.dialects.metric_classes import (
-    ConfidenceWeightedAccuracy,
-)
+from multiform.formats.dialects.metric_classes import ConfidenceWeightedAccuracy
 
 __all__ = [
     "ConfidenceWeightedAccuracy",

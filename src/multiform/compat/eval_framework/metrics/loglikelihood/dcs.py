@@ -1,8 +1,6 @@
 """The distributional correctness score."""
 
-from multiform.formats.dialects.metric_classes import (
-    DistributionalCorrectnessScore,
-)
+from multiform.formats.dialects.metric_classes import DistributionalCorrectnessScore
 
 __all__ = [
     "DistributionalCorrectnessScore",

@@ -1,9 +1,6 @@
 """The probability of the right completions."""
 
-from multiform.formats.dialects.metric_classes import (
-    ProbabilityMass,
-    ProbabilityMassNorm,
-)
+from multiform.formats.dialects.metric_classes import ProbabilityMass, ProbabilityMassNorm
 
 __all__ = [
     "ProbabilityMass",
