@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform.errors import ConfigError, DataError, MultiformError
@@ -350,14 +350,12 @@ def test_literal_text_is_what_stands_around_the_values():
     assert literal_text("{% if q %}Yes {{ q }}{% else %}No{% endif %}") == ["Yes ", "", "No"]
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_of_a_document_comes_through_unchanged(text):
     assert rendered("{{ t }}", {"t": text}) == text
     assert rendered("<{{ t }}>", {"t": text}) == f"<{text}>"
 
 
-@settings(deadline=None)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda v: st.lists(v), max_leaves=5))
 def test_any_value_of_a_document_keeps_its_type(value):
     found = rendered("{{ v }}", {"v": value})
@@ -365,7 +363,6 @@ def test_any_value_of_a_document_keeps_its_type(value):
     assert type(found) is type(value)
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="{}%#- +'\"nxs.|()[]=!,~", max_size=30))
 def test_any_template_renders_or_raises_one_of_our_errors(source):
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform import ConfigError, DataError, Task, TaskConfig
@@ -85,7 +85,6 @@ def test_the_shots_are_those_of_lm_eval_when_the_pool_holds_the_document_several
 
 
 @pytest.mark.parity
-@settings(deadline=None)
 @given(
     st.sampled_from(NAMES),
     st.lists(st.integers(min_value=0, max_value=9), min_size=2, max_size=40),
@@ -175,7 +174,6 @@ def test_where_no_other_document_is_left_a_leak_is_an_error():
 pools = st.lists(st.integers(min_value=0, max_value=12), min_size=1, max_size=30)
 
 
-@settings(deadline=None)
 @given(pools, st.integers(min_value=0, max_value=12), st.integers(min_value=1, max_value=8), st.integers(), st.data())
 def test_a_document_is_never_among_its_own_shots(numbers, asked, n, seed, data):
     pool, doc = [{"n": number} for number in numbers], {"n": asked}
@@ -193,7 +191,6 @@ def test_a_document_is_never_among_its_own_shots(numbers, asked, n, seed, data):
         assert doc not in [pool[index] for index in drawn]
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from("xyz"), min_size=1, max_size=30), st.integers(min_value=1, max_value=12), st.integers())
 def test_balanced_shots_have_every_answer_as_often_as_there_are_documents_for_it(answers, n, seed):
     if n > len(answers):
