@@ -223,29 +223,29 @@ class Word(str):
         raise AssertionError("a template has called it")
 
 
-OBJECTS = {
-    "method": "{{ picture.save('escaped') }}",
-    "method by item": "{{ picture['save']('escaped') }}",
-    "method by filter": "{{ (picture|attr('save'))('escaped') }}",
-    "method in a list": "{{ pictures[0].save('escaped') }}",
-    "method through map": "{{ pictures|map(attribute='size')|join }}",
-    "attribute": "{{ picture.size }}",
-    "attribute in a text": "size {{ picture.size }}",
-    "attribute in a format string": "{{ '{0.size}'.format(picture) }}",
-    "loop": "{% for x in picture %}{{ x }}{% endfor %}",
-    "call": "{{ picture.__class__() }}",
-    "function of a document": "{{ function() }}",
-    "class of a document": "{{ kind('escaped', 'w') }}",
-    "method of a subclass of text": "{{ word.tofile('escaped') }}",
-    "number of numpy": "{{ number.tofile('escaped') }}",
-    "array of numpy": "{{ array.tofile('escaped') }}",
-    "as text": "{{ picture }}!",
-    "joined to text": "{{ 'a' ~ picture }}",
-    "formatted": "{{ '{}'.format(picture) }}",
-}
-
-
-@pytest.mark.parametrize("source", OBJECTS.values(), ids=OBJECTS.keys())
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ picture.save('escaped') }}",
+        "{{ picture['save']('escaped') }}",
+        "{{ (picture|attr('save'))('escaped') }}",
+        "{{ pictures[0].save('escaped') }}",
+        "{{ pictures|map(attribute='size')|join }}",
+        "{{ picture.size }}",
+        "size {{ picture.size }}",
+        "{{ '{0.size}'.format(picture) }}",
+        "{% for x in picture %}{{ x }}{% endfor %}",
+        "{{ picture.__class__() }}",
+        "{{ function() }}",
+        "{{ kind('escaped', 'w') }}",
+        "{{ word.tofile('escaped') }}",
+        "{{ number.tofile('escaped') }}",
+        "{{ array.tofile('escaped') }}",
+        "{{ picture }}!",
+        "{{ 'a' ~ picture }}",
+        "{{ '{}'.format(picture) }}",
+    ],
+)
 def test_a_template_cannot_look_into_objects(source, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     values = {"picture": Picture(), "word": Word("w"), "number": np.float64(1), "array": np.ones(2)}

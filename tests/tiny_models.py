@@ -123,18 +123,9 @@ SEQ2SEQ: dict[str, Callable[..., Any]] = {
 
 
 def _bart(kind: Any, **options: Any) -> Any:
-    return kind(
-        **options,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_ffn_dim=48,
-        decoder_ffn_dim=48,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        max_position_embeddings=96,
-        decoder_start_token_id=1,
-        init_std=0.4,
-    )
+    sizes = {"layers": 2, "ffn_dim": 48, "attention_heads": 4}
+    of_both = {f"{half}_{name}": size for half in ("encoder", "decoder") for name, size in sizes.items()}
+    return kind(**options, **of_both, max_position_embeddings=96, decoder_start_token_id=1, init_std=0.4)
 
 
 @pytest.fixture(scope="session")

@@ -336,19 +336,18 @@ def test_every_field_of_the_layout_has_its_place():
     assert requests[0].continuation == "<target_delimiter>1"
 
 
-#: Instructions with and without white space at their end, and what stands before the question then.
+#: What stands before the question, with the instructions that are written so.
 INSTRUCTIONS = {
-    "Pick one.": "Pick one.\n",
-    "Pick one.\n": "Pick one.\n",
-    "Pick one: ": "Pick one: ",
-    "{{ intro }}": "Choose.\n",
-    "{{ intro_line }}": "Choose.\n",
-    "{{ nothing }}": "",
-    "": "",
+    "Pick one.\n": ["Pick one.", "Pick one.\n"],
+    "Pick one: ": ["Pick one: "],
+    "Choose.\n": ["{{ intro }}", "{{ intro_line }}"],
+    "": ["{{ nothing }}", ""],
 }
 
 
-@pytest.mark.parametrize(("instruction", "beginning"), INSTRUCTIONS.items(), ids=map(repr, INSTRUCTIONS))
+@pytest.mark.parametrize(
+    ("instruction", "beginning"), [(text, beginning) for beginning, texts in INSTRUCTIONS.items() for text in texts]
+)
 def test_an_instruction_does_not_touch_the_question(instruction, beginning):
     doc = {**DOC, "intro": "Choose.", "intro_line": "Choose.\n", "nothing": ""}
     prompt = prompt_of({"type": "mcqa", "instruction": instruction}, docs=[doc])

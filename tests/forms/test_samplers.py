@@ -30,6 +30,13 @@ def ours(name, pool, seed):
     return samplers.get(name)(pool, seed=seed)
 
 
+def samplers_of_both(name, pool, *, most):
+    """Numbers of shots up to `most`, each with the samplers of lm-eval and ours, for every seed."""
+    for seed in SEEDS:
+        for n in (n for n in SHOTS if n <= most):
+            yield n, theirs(name, pool, seed), ours(name, pool, seed)
+
+
 # The same shots as lm-eval
 
 
@@ -38,11 +45,9 @@ def ours(name, pool, seed):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_shots_are_those_of_lm_eval(name, size):
     pool = docs_of(size)
-    for seed in SEEDS:
-        for n in (n for n in SHOTS if n <= size):
-            reference, sampler = theirs(name, pool, seed), ours(name, pool, seed)
-            for _ in range(10):  # one generator for all documents: the tenth draw depends on the nine before
-                assert [pool[i] for i in sampler.sample(n)] == list(reference.sample(n))
+    for n, reference, sampler in samplers_of_both(name, pool, most=size):
+        for _ in range(10):  # one generator for all documents: the tenth draw depends on the nine before
+            assert [pool[i] for i in sampler.sample(n)] == list(reference.sample(n))
 
 
 @pytest.mark.parity
@@ -50,13 +55,11 @@ def test_the_shots_are_those_of_lm_eval(name, size):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_shots_are_those_of_lm_eval_when_the_document_is_in_the_pool(name, size):
     pool = docs_of(size)
-    for seed in SEEDS:
-        for n in (n for n in SHOTS if n < size):
-            reference, sampler = theirs(name, pool, seed), ours(name, pool, seed)
-            for doc in pool[:20]:
-                expected = list(reference.sample(n, eval_doc=doc))
-                assert [pool[i] for i in sampler.sample(n, exclude=doc)] == expected
-                assert doc not in expected
+    for n, reference, sampler in samplers_of_both(name, pool, most=size - 1):
+        for doc in pool[:20]:
+            expected = list(reference.sample(n, eval_doc=doc))
+            assert [pool[i] for i in sampler.sample(n, exclude=doc)] == expected
+            assert doc not in expected
 
 
 @pytest.mark.parity

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import multiform
+from multiform.datasets.media_files import media_from
+from multiform.media import Media
 from multiform.models import Model
 from multiform.models.servers import client
 from multiform.requests import GenerationRequest
@@ -24,6 +27,11 @@ def completion_of(model: Model, context: str, **gen_kwargs: Any) -> Any:
     """What a model writes after one context."""
     [(_, completion)] = model.generate([GenerationRequest.of(context, gen_kwargs)])
     return completion
+
+
+def red_image() -> Media:
+    """A picture of four pixels; tests that need it are skipped without Pillow."""
+    return media_from(pytest.importorskip("PIL.Image").new("RGB", (2, 2), "red"), "image", Path)
 
 
 def check_a_whole_run(server: FakeServer, provider: str, name: str, **options: Any) -> None:

@@ -6,18 +6,16 @@ import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from multiform.datasets.media_files import media_from
 from multiform.errors import UsageError
 from multiform.models import models
 from multiform.models.gemini import GeminiChat
 from multiform.requests import Completion, FailedRequest, GenerationRequest, LoglikelihoodRequest
 from tests.models.fake_server import FakeServer, Fault, fake_server, prompt_of, words
-from tests.models.fake_server_fixture import check_a_whole_run, completion_of, shorten_waits
+from tests.models.fake_server_fixture import check_a_whole_run, completion_of, red_image, shorten_waits
 
 
 @dataclass
@@ -99,8 +97,7 @@ def test_a_text_that_ran_into_the_limit_says_so(server: Any) -> None:
 
 
 def test_an_image(server: Any) -> None:
-    image = pytest.importorskip("PIL.Image").new("RGB", (2, 2), "red")
-    media = media_from(image, "image", Path)
+    media = red_image()
     list(model(server).generate([GenerationRequest.of("<image>?", {}, 0, (media,))]))
     [picture, text] = server.asked[0].payload["contents"][0]["parts"]
     assert picture["inlineData"]["mimeType"] == "image/png"

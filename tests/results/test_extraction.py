@@ -12,6 +12,7 @@ import pytest
 from multiform import Completion, Model, Results, evaluate
 from multiform.results.export import to_json
 from multiform.results.extraction import extraction_of
+from tests.task_files import GENERATION
 
 ANSWERS = [" B. blue", " C", "red or blue? rather blue", "who knows"]
 TASK = """\
@@ -22,16 +23,12 @@ doc_to_text: question
 doc_to_choice: colours
 doc_to_target: answer
 """
-SUMS = """\
+SUMS = f"""\
 task: sums
 dataset_path: sums.jsonl
-test_split: test
-output_type: generate_until
-doc_to_text: question
-doc_to_target: answer
-metric_list: [{metric: exact_match}]
+{GENERATION}
 filter_list:
-  - {name: strict, filter: [{function: regex, regex_pattern: "#### (\\\\d+)"}, {function: take_first}]}
+  - {{name: strict, filter: [{{function: regex, regex_pattern: "#### (\\\\d+)"}}, {{function: take_first}}]}}
 """
 
 

@@ -11,18 +11,15 @@ import pytest
 
 from multiform import MultiformError, Results, Task, evaluate
 from multiform.errors import UsageError
+from tests.task_files import GENERATION
 
-WRITING = """\
+WRITING = f"""\
 task: sums
 dataset_path: rows.jsonl
-test_split: test
-output_type: generate_until
-doc_to_text: question
-doc_to_target: answer
-metric_list: [{metric: exact_match}]
+{GENERATION}
 filter_list:
-  - {name: strict, filter: [{function: regex, regex_pattern: "(\\\\d+)"}, {function: take_first}]}
-  - {name: loose, filter: [{function: take_first}]}
+  - {{name: strict, filter: [{{function: regex, regex_pattern: "(\\\\d+)"}}, {{function: take_first}}]}}
+  - {{name: loose, filter: [{{function: take_first}}]}}
 """
 
 
