@@ -1,4 +1,4 @@
-"""Parts of task files that tests of several packages share; each test adds a name and what it is about."""
+"""Task files, and parts of them, that several tests share."""
 
 from __future__ import annotations
 
@@ -11,11 +11,18 @@ doc_to_text: question
 doc_to_choice: choices
 doc_to_target: answer
 """
-#: Answers that are written, and compared once they are extracted; the dataset is still to be named.
-GENERATION = """\
+
+
+def extracting(task: str, dataset_path: str, pattern: str) -> str:
+    """A task whose answers are written, and extracted by a pattern; a test may add to the filters at its end."""
+    return f"""\
+task: {task}
+dataset_path: {dataset_path}
 test_split: test
 output_type: generate_until
 doc_to_text: question
 doc_to_target: answer
-metric_list: [{metric: exact_match}]
+metric_list: [{{metric: exact_match}}]
+filter_list:
+  - {{name: strict, filter: [{{function: regex, regex_pattern: '{pattern}'}}, {{function: take_first}}]}}
 """

@@ -29,9 +29,11 @@ def completion_of(model: Model, context: str, **gen_kwargs: Any) -> Any:
     return completion
 
 
-def red_image() -> Media:
-    """A picture of four pixels; tests that need it are skipped without Pillow."""
-    return media_from(pytest.importorskip("PIL.Image").new("RGB", (2, 2), "red"), "image", Path)
+def asked_with_image(server: FakeServer, model: Model, context: str) -> tuple[dict[str, Any], Media]:
+    """What a server is sent for a context with a picture, and the picture; skips the test without Pillow."""
+    image = media_from(pytest.importorskip("PIL.Image").new("RGB", (2, 2), "red"), "image", Path)
+    list(model.generate([GenerationRequest.of(context, {}, 0, (image,))]))
+    return server.asked[0].payload, image
 
 
 def check_a_whole_run(server: FakeServer, provider: str, name: str, **options: Any) -> None:

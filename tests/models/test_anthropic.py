@@ -14,9 +14,9 @@ import multiform
 from multiform.errors import ModelError, UsageError
 from multiform.models import models
 from multiform.models.anthropic import AnthropicChat
-from multiform.requests import Completion, FailedRequest, GenerationRequest, LoglikelihoodRequest
+from multiform.requests import Completion, FailedRequest, LoglikelihoodRequest
 from tests.models.fake_server import FakeServer, Fault, fake_server, prompt_of, words
-from tests.models.fake_server_fixture import check_a_whole_run, completion_of, red_image, shorten_waits
+from tests.models.fake_server_fixture import asked_with_image, check_a_whole_run, completion_of, shorten_waits
 
 
 @dataclass
@@ -122,13 +122,12 @@ def test_a_text_that_ran_into_the_limit_says_so(server: Any) -> None:
 
 
 def test_an_image(server: Any) -> None:
-    media = red_image()
-    list(model(server).generate([GenerationRequest.of("What is <image>?", {}, 0, (media,))]))
-    parts = server.asked[0].payload["messages"][0]["content"]
+    payload, image = asked_with_image(server, model(server), "What is <image>?")
+    parts = payload["messages"][0]["content"]
     assert [part["type"] for part in parts] == ["text", "image", "text"]
     source = parts[1]["source"]
     assert (source["type"], source["media_type"]) == ("base64", "image/png")
-    assert base64.b64decode(source["data"]) == media.encoded()[1]
+    assert base64.b64decode(source["data"]) == image.encoded()[1]
     with pytest.raises(ModelError, match="reads text, image"):
         model(server).check_media(["audio"])
 

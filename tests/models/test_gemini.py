@@ -13,9 +13,9 @@ import pytest
 from multiform.errors import UsageError
 from multiform.models import models
 from multiform.models.gemini import GeminiChat
-from multiform.requests import Completion, FailedRequest, GenerationRequest, LoglikelihoodRequest
+from multiform.requests import Completion, FailedRequest, LoglikelihoodRequest
 from tests.models.fake_server import FakeServer, Fault, fake_server, prompt_of, words
-from tests.models.fake_server_fixture import check_a_whole_run, completion_of, red_image, shorten_waits
+from tests.models.fake_server_fixture import asked_with_image, check_a_whole_run, completion_of, shorten_waits
 
 
 @dataclass
@@ -97,11 +97,10 @@ def test_a_text_that_ran_into_the_limit_says_so(server: Any) -> None:
 
 
 def test_an_image(server: Any) -> None:
-    media = red_image()
-    list(model(server).generate([GenerationRequest.of("<image>?", {}, 0, (media,))]))
-    [picture, text] = server.asked[0].payload["contents"][0]["parts"]
+    payload, image = asked_with_image(server, model(server), "<image>?")
+    [picture, text] = payload["contents"][0]["parts"]
     assert picture["inlineData"]["mimeType"] == "image/png"
-    assert base64.b64decode(picture["inlineData"]["data"]) == media.encoded()[1]
+    assert base64.b64decode(picture["inlineData"]["data"]) == image.encoded()[1]
     assert text == {"text": "?"}
 
 

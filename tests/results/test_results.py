@@ -11,16 +11,9 @@ import pytest
 
 from multiform import MultiformError, Results, Task, evaluate
 from multiform.errors import UsageError
-from tests.task_files import GENERATION
+from tests.task_files import extracting
 
-WRITING = f"""\
-task: sums
-dataset_path: rows.jsonl
-{GENERATION}
-filter_list:
-  - {{name: strict, filter: [{{function: regex, regex_pattern: "(\\\\d+)"}}, {{function: take_first}}]}}
-  - {{name: loose, filter: [{{function: take_first}}]}}
-"""
+WRITING = extracting("sums", "rows.jsonl", r"(\d+)") + "  - {name: loose, filter: [{function: take_first}]}\n"
 
 
 @pytest.fixture(scope="module")

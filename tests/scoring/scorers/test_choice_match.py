@@ -298,11 +298,10 @@ NUMBERS = [
     ("2 is wrong, so the answer is 3", "3"),
     ("1. x\n2. y\n3. z\nThe answer is 3", "3"),
     ("The answer is y", "2"),
-    ("The answer is 12", None),
-    ("The answer is 2.5", None),
-    ("The answer is 4", None),
-    ("10", None),
-    ("There are 3 options", None),
+    *(
+        (text, None)
+        for text in ("The answer is 12", "The answer is 2.5", "The answer is 4", "10", "There are 3 options")
+    ),
 ]
 
 
