@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 from collections import Counter
+from typing import Any
 
 import pytest
 
