@@ -15,11 +15,11 @@ class Row:
     measure: str
     case: str
     unit: str
+    note: str = ""
     ours: float
     theirs: float | None = None
     #: What the ratio is to reach, or what our figure is to stay below where there is no other side.
     needed: float | None = None
-    note: str = ""
 
     @property
     def ratio(self) -> float | None:

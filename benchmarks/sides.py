@@ -27,11 +27,11 @@ TURN = 2.0
 class Setting:
     """What all measurements share."""
 
+    #: Few documents, and many.
+    docs: tuple[int, int]
     mirror: Path
     model: Path
     threads: int
-    #: Few documents, and many.
-    docs: tuple[int, int]
     short: bool = False
 
     def run(self, job: str, side: str, **details: Any) -> dict[str, Any]:

@@ -9,24 +9,18 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.rows import Row, say
 from benchmarks.sides import Setting
 from benchmarks.workloads import WORKLOADS
 from scripts.simulate_scale import predicted_seconds
 
-#: Tokens per second of the paced model, and bytes of a token.
-PACE = 2000.0
-BYTES = 4
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class Measured(NamedTuple):
     """A run: its wall time, the processor time of its busiest worker, and the tokens that were computed."""
 
     seconds: float
@@ -116,6 +110,11 @@ def _measured(model: str, arguments: dict[str, Any], requests: Sequence[Any], wo
         f"{len(cpu)}, {tokens:,} tokens"
     )
     return Measured(seconds=seconds, cpu_seconds=busiest, tokens=tokens)
+
+
+#: Tokens per second of the paced model, and bytes of a token.
+PACE = 2000.0
+BYTES = 4
 
 
 def _register_models() -> None:

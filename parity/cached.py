@@ -57,7 +57,7 @@ def _write(path: Path, key: str, made: Mapping[Setting, Built]) -> None:
     settings = []
     for setting, built in made.items():
         docs = [[_numbered(request, numbers) for request in requests] for requests in built.docs]
-        settings.append({"setting": asdict(setting), "built": {**asdict(built), "docs": docs}})
+        settings.append({"setting": setting._asdict(), "built": {**asdict(built), "docs": docs}})
     content = json.dumps({"key": key, "texts": list(numbers), "settings": settings}, ensure_ascii=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(f".{os.getpid()}")

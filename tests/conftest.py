@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -66,6 +67,22 @@ def _own_registrations(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for registry in (filters, formats, metrics, models, samplers, scorers):
         monkeypatch.setattr(registry, "_entries", dict(registry._entries))
+
+
+@pytest.fixture
+def rendered(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The documents that tasks render from now on, in a list that grows."""
+    from multiform.forms import Sample, Task
+
+    doc_ids: list[int] = []
+    sample = Task.sample
+
+    def noting(task: Task, doc_id: int, *args: Any) -> Sample:
+        doc_ids.append(doc_id)
+        return sample(task, doc_id, *args)
+
+    monkeypatch.setattr(Task, "sample", noting)
+    return doc_ids
 
 
 @pytest.fixture(scope="session")

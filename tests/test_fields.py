@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform.errors import ConfigError, DataError
@@ -129,7 +129,6 @@ def test_a_column_named_like_a_word_of_jinja_is_read_as_a_column():
     assert Field.of("self").read(DOC) == "me"
 
 
-@settings(deadline=None)
 @given(st.lists(st.text().filter(lambda text: "{" not in text) | st.integers(), max_size=5))
 def test_the_expression_of_a_literal_list_gives_the_list_back(items):
     expression = Field.of(items).expression()

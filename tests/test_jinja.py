@@ -8,7 +8,7 @@ import os
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform.errors import ConfigError, DataError, MultiformError
@@ -68,21 +68,21 @@ def test_a_single_expression_keeps_the_type_of_its_value(source, value):
 
 
 LONGER = {
-    "two expressions": ("{{ n }}{{ f }}", "51.5"),
-    "text around": ("n = {{ n }}!", "n = 5!"),
-    "space before": (" {{ n }}", " 5"),
-    "newline after": ("{{ n }}\n", "5\n"),
-    "list in a text": ("{{ xs }}.", "['a', 'b']."),
-    "comment": ("{{ n }}{# five #}", "5"),
-    "statement": ("{% if yes %}{{ n }}{% endif %}", "5"),
-    "loop": ("{% for x in xs %}{{ loop.index }}{{ x }} {% endfor %}", "1a 2b "),
-    "raw": ("{% raw %}{{ n }}{% endraw %}", "{{ n }}"),
-    "no markup": ("just text\n", "just text\n"),
-    "empty": ("", ""),
+    "{{ n }}{{ f }}": "51.5",
+    "n = {{ n }}!": "n = 5!",
+    " {{ n }}": " 5",
+    "{{ n }}\n": "5\n",
+    "{{ xs }}.": "['a', 'b'].",
+    "{{ n }}{# five #}": "5",
+    "{% if yes %}{{ n }}{% endif %}": "5",
+    "{% for x in xs %}{{ loop.index }}{{ x }} {% endfor %}": "1a 2b ",
+    "{% raw %}{{ n }}{% endraw %}": "{{ n }}",
+    "just text\n": "just text\n",
+    "": "",
 }
 
 
-@pytest.mark.parametrize(("source", "text"), LONGER.values(), ids=LONGER.keys())
+@pytest.mark.parametrize(("source", "text"), LONGER.items(), ids=map(repr, LONGER))
 def test_anything_longer_is_text(source, text):
     assert rendered(source) == text
 
@@ -114,19 +114,19 @@ def test_a_missing_column_unlike_any_lists_the_columns():
     assert str(caught.value) == "no column 'zzz'; the columns are: a, b"
 
 
-FAILING = {
-    "missing key": ("{{ d.nope }}", "has no attribute 'nope'"),
-    "missing element": ("{{ xs[9] }}", "no element 9"),
-    "missing key in a text": ("k: {{ d['nope'] }}", "has no attribute 'nope'"),
-    "wrong type": ("{{ xs + 1 }}", "TypeError"),
-    "division by zero": ("{{ n / 0 }}", "ZeroDivisionError"),
-    "not in the list": ("{{ xs.index('z') }}", "ValueError"),
-    "no template to include": ("{% include 'other' %}", "no loader"),
-    "answer that does not resolve": ("{{ 'z'|gold_index(xs) }}", "the answer 'z' does not resolve"),
-}
-
-
-@pytest.mark.parametrize(("source", "reason"), FAILING.values(), ids=FAILING.keys())
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        ("{{ d.nope }}", "has no attribute 'nope'"),
+        ("{{ xs[9] }}", "no element 9"),
+        ("k: {{ d['nope'] }}", "has no attribute 'nope'"),
+        ("{{ xs + 1 }}", "TypeError"),
+        ("{{ n / 0 }}", "ZeroDivisionError"),
+        ("{{ xs.index('z') }}", "ValueError"),
+        ("{% include 'other' %}", "no loader"),
+        ("{{ 'z'|gold_index(xs) }}", "the answer 'z' does not resolve"),
+    ],
+)
 def test_a_template_that_fails_on_a_document_is_a_data_error_with_the_reason(source, reason):
     with pytest.raises(DataError, match=reason) as caught:
         rendered(source)
@@ -223,29 +223,29 @@ class Word(str):
         raise AssertionError("a template has called it")
 
 
-OBJECTS = {
-    "method": "{{ picture.save('escaped') }}",
-    "method by item": "{{ picture['save']('escaped') }}",
-    "method by filter": "{{ (picture|attr('save'))('escaped') }}",
-    "method in a list": "{{ pictures[0].save('escaped') }}",
-    "method through map": "{{ pictures|map(attribute='size')|join }}",
-    "attribute": "{{ picture.size }}",
-    "attribute in a text": "size {{ picture.size }}",
-    "attribute in a format string": "{{ '{0.size}'.format(picture) }}",
-    "loop": "{% for x in picture %}{{ x }}{% endfor %}",
-    "call": "{{ picture.__class__() }}",
-    "function of a document": "{{ function() }}",
-    "class of a document": "{{ kind('escaped', 'w') }}",
-    "method of a subclass of text": "{{ word.tofile('escaped') }}",
-    "number of numpy": "{{ number.tofile('escaped') }}",
-    "array of numpy": "{{ array.tofile('escaped') }}",
-    "as text": "{{ picture }}!",
-    "joined to text": "{{ 'a' ~ picture }}",
-    "formatted": "{{ '{}'.format(picture) }}",
-}
-
-
-@pytest.mark.parametrize("source", OBJECTS.values(), ids=OBJECTS.keys())
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ picture.save('escaped') }}",
+        "{{ picture['save']('escaped') }}",
+        "{{ (picture|attr('save'))('escaped') }}",
+        "{{ pictures[0].save('escaped') }}",
+        "{{ pictures|map(attribute='size')|join }}",
+        "{{ picture.size }}",
+        "size {{ picture.size }}",
+        "{{ '{0.size}'.format(picture) }}",
+        "{% for x in picture %}{{ x }}{% endfor %}",
+        "{{ picture.__class__() }}",
+        "{{ function() }}",
+        "{{ kind('escaped', 'w') }}",
+        "{{ word.tofile('escaped') }}",
+        "{{ number.tofile('escaped') }}",
+        "{{ array.tofile('escaped') }}",
+        "{{ picture }}!",
+        "{{ 'a' ~ picture }}",
+        "{{ '{}'.format(picture) }}",
+    ],
+)
 def test_a_template_cannot_look_into_objects(source, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     values = {"picture": Picture(), "word": Word("w"), "number": np.float64(1), "array": np.ones(2)}
@@ -350,14 +350,12 @@ def test_literal_text_is_what_stands_around_the_values():
     assert literal_text("{% if q %}Yes {{ q }}{% else %}No{% endif %}") == ["Yes ", "", "No"]
 
 
-@settings(deadline=None)
 @given(st.text())
 def test_any_text_of_a_document_comes_through_unchanged(text):
     assert rendered("{{ t }}", {"t": text}) == text
     assert rendered("<{{ t }}>", {"t": text}) == f"<{text}>"
 
 
-@settings(deadline=None)
 @given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(), lambda v: st.lists(v), max_leaves=5))
 def test_any_value_of_a_document_keeps_its_type(value):
     found = rendered("{{ v }}", {"v": value})
@@ -365,7 +363,6 @@ def test_any_value_of_a_document_keeps_its_type(value):
     assert type(found) is type(value)
 
 
-@settings(deadline=None)
 @given(st.text(alphabet="{}%#- +'\"nxs.|()[]=!,~", max_size=30))
 def test_any_template_renders_or_raises_one_of_our_errors(source):
     try:

@@ -7,7 +7,7 @@ from itertools import islice
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform.errors import DataError
@@ -191,7 +191,6 @@ phrases = st.text(alphabet=string.ascii_lowercase + " é中", min_size=4, max_si
 )
 
 
-@settings(deadline=None)
 @given(numbers_of_choices, st.data())
 def test_every_way_to_write_an_index_gives_it_back(number, data):
     choices = [f"choice number {n}" for n in range(number)]
@@ -201,7 +200,6 @@ def test_every_way_to_write_an_index_gives_it_back(number, data):
         assert gold_index(answer, choices) == index
 
 
-@settings(deadline=None)
 @given(st.lists(phrases, min_size=1, max_size=12, unique_by=str.strip), st.data())
 def test_the_text_of_a_choice_resolves_to_it(choices, data):
     index = data.draw(st.integers(min_value=0, max_value=len(choices) - 1))
@@ -209,7 +207,6 @@ def test_the_text_of_a_choice_resolves_to_it(choices, data):
     assert gold_text(choices[index], choices) == choices[index]
 
 
-@settings(deadline=None)
 @given(numbers_of_choices, st.sampled_from(["letters", "numbers"]), st.data())
 def test_a_label_of_a_choice_resolves_to_it(number, spec, data):
     choices = [f"choice number {n}" for n in range(number)]
@@ -218,7 +215,6 @@ def test_a_label_of_a_choice_resolves_to_it(number, spec, data):
     assert gold_index(label, choices, spec) == index
 
 
-@settings(deadline=None)
 @given(numbers_of_choices, st.one_of(st.integers(), st.floats(), st.text(), st.none(), st.booleans()))
 def test_any_answer_gives_an_index_of_a_choice_or_a_data_error(number, answer):
     choices = [f"choice number {n}" for n in range(number)]
@@ -231,7 +227,6 @@ def test_any_answer_gives_an_index_of_a_choice_or_a_data_error(number, answer):
         assert 0 <= index < number
 
 
-@settings(deadline=None)
 @given(st.integers(min_value=0, max_value=2000), st.sampled_from(["letters", "numbers"]))
 def test_labels_are_distinct_and_grow_at_the_end(number, spec):
     labels = label_list(number, spec)
@@ -239,7 +234,6 @@ def test_labels_are_distinct_and_grow_at_the_end(number, spec):
     assert label_list(number + 1, spec)[:-1] == labels
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(alphabet=string.ascii_letters, min_size=1), min_size=1))
 def test_join_words_keeps_every_word(words):
     phrase = join_words(words, "&")

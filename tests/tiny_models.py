@@ -41,36 +41,40 @@ def make_tokenizer(*, bos: bool, text: str = TEXT) -> transformers.PreTrainedTok
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, **names)
 
 
+#: The sizes of all tiny decoders, and of those whose attention heads share keys and values.
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4}
+GROUPED = {"intermediate_size": 48, "num_key_value_heads": 2, "max_position_embeddings": 96}
 CONFIGS: dict[str, Callable[..., Any]] = {
-    "llama": lambda **base: transformers.LlamaConfig(
-        **base, intermediate_size=48, num_key_value_heads=2, max_position_embeddings=96
-    ),
-    "mistral": lambda **base: transformers.MistralConfig(
-        **base, intermediate_size=48, num_key_value_heads=2, max_position_embeddings=96, sliding_window=None
-    ),
+    "llama": lambda **base: transformers.LlamaConfig(**base, **GROUPED),
+    "mistral": lambda **base: transformers.MistralConfig(**base, **GROUPED, sliding_window=None),
     "qwen2": lambda **base: transformers.Qwen2Config(
         **base, intermediate_size=48, num_key_value_heads=4, max_position_embeddings=96
     ),
-    "qwen3": lambda **base: transformers.Qwen3Config(
-        **base, intermediate_size=48, num_key_value_heads=2, head_dim=8, max_position_embeddings=96
-    ),
+    "qwen3": lambda **base: transformers.Qwen3Config(**base, **GROUPED, head_dim=8),
     "gpt2": lambda vocab_size, **_: transformers.GPT2Config(
         vocab_size=vocab_size, n_embd=32, n_layer=2, n_head=4, n_positions=96, bos_token_id=0, eos_token_id=1
     ),
     "gemma2": lambda **base: transformers.Gemma2Config(
-        **base,
-        intermediate_size=48,
-        num_key_value_heads=2,
-        head_dim=8,
-        max_position_embeddings=96,
-        sliding_window=12,
-        final_logit_softcapping=2.0,
-        tie_word_embeddings=False,
+        **base, **GROUPED, head_dim=8, sliding_window=12, final_logit_softcapping=2.0, tie_word_embeddings=False
     ),
     "mamba": lambda vocab_size, **_: transformers.MambaConfig(
         vocab_size=vocab_size, hidden_size=32, num_hidden_layers=2, state_size=8
     ),
 }
+
+
+def llama_config(vocab_size: int, **options: Any) -> transformers.LlamaConfig:
+    """A tiny Llama with as many tokens, and with options of its own."""
+    return transformers.LlamaConfig(vocab_size=vocab_size, **SIZES, intermediate_size=48, **options)
+
+
+def save_random(folder: Path, config: Any, tokenizer: Any) -> Path:
+    """Write a random model of a configuration, and its tokenizer; equal calls give equal weights."""
+    kind = transformers.AutoModelForSeq2SeqLM if config.is_encoder_decoder else transformers.AutoModelForCausalLM
+    torch.manual_seed(7)
+    kind.from_config(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
 
 
 @pytest.fixture(scope="package", autouse=True)
@@ -91,16 +95,10 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
         if (kind, bos) not in made:
             folder = tmp_path_factory.mktemp("models") / f"tiny-{kind}{'-bos' if bos else ''}"
             tokenizer = make_tokenizer(bos=bos)
-            config = CONFIGS[kind](
-                vocab_size=len(tokenizer), hidden_size=32, num_hidden_layers=2, num_attention_heads=4
-            )
+            config = CONFIGS[kind](vocab_size=len(tokenizer), **SIZES)
             config.eos_token_id, config.bos_token_id, config.pad_token_id = 1, 0, 1
             config.initializer_range = 0.4
-            torch.manual_seed(7)
-            model = transformers.AutoModelForCausalLM.from_config(config)
-            model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
-            made[kind, bos] = folder
+            made[kind, bos] = save_random(folder, config, tokenizer)
         return made[kind, bos]
 
     return make
@@ -125,18 +123,9 @@ SEQ2SEQ: dict[str, Callable[..., Any]] = {
 
 
 def _bart(kind: Any, **options: Any) -> Any:
-    return kind(
-        **options,
-        encoder_layers=2,
-        decoder_layers=2,
-        encoder_ffn_dim=48,
-        decoder_ffn_dim=48,
-        encoder_attention_heads=4,
-        decoder_attention_heads=4,
-        max_position_embeddings=96,
-        decoder_start_token_id=1,
-        init_std=0.4,
-    )
+    sizes = {"layers": 2, "ffn_dim": 48, "attention_heads": 4}
+    of_both = {f"{half}_{name}": size for half in ("encoder", "decoder") for name, size in sizes.items()}
+    return kind(**options, **of_both, max_position_embeddings=96, decoder_start_token_id=1, init_std=0.4)
 
 
 @pytest.fixture(scope="session")
@@ -157,11 +146,7 @@ def seq2seq(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
             config = SEQ2SEQ[kind](
                 vocab_size=len(tokenizer), d_model=32, pad_token_id=2, eos_token_id=1, bos_token_id=0
             )
-            torch.manual_seed(7)
-            model = transformers.AutoModelForSeq2SeqLM.from_config(config)
-            model.save_pretrained(folder)
-            tokenizer.save_pretrained(folder)
-            made[kind] = folder
+            made[kind] = save_random(folder, config, tokenizer)
         return made[kind]
 
     return make

@@ -8,20 +8,11 @@ from typing import Any, ClassVar
 
 import pytest
 
-from multiform import (
-    BaseTask,
-    BPBStyle,
-    ClozeStyle,
-    ConfigError,
-    MCCompletionStyle,
-    MCStyle,
-    ResponseType,
-    TaskManager,
-    TaskStyler,
-)
+from multiform import BaseTask, BPBStyle, ClozeStyle, ConfigError, MCCompletionStyle, MCStyle, TaskManager
 from multiform import evaluate as run
 from multiform.catalog import Group, task_classes
 from multiform.formats.dialects.metric_classes import AccuracyLoglikelihood, BitsPerByteLoglikelihood
+from multiform.formats.dialects.styler import ResponseType, TaskStyler
 from multiform.forms import Task
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
@@ -42,12 +33,15 @@ def rows(tmp_path, monkeypatch):
     monkeypatch.setattr(task_classes, "_entries", {**task_classes._entries, **DEFINED})
 
 
-class MyTask(BaseTask[str]):
-    NAME = "MyTask"
+class _OneSubject(BaseTask[str]):
     DATASET_PATH = "my/dataset"
     SAMPLE_SPLIT = "test"
     FEWSHOT_SPLIT = "train"
     SUBJECTS = ["my_subject"]
+
+
+class MyTask(_OneSubject):
+    NAME = "MyTask"
     PERTURBATION_UNMODIFIABLE_WORDS = ["Question"]
     TASK_STYLER: ClassVar[TaskStyler] = ClozeStyle(question_prefix="Question: ", cue_text="Answer:")
 
@@ -97,14 +91,14 @@ class Lettered(MyTask):
     TASK_STYLER = MCStyle(space_prefixed_labels=True)
 
 
-class Bits(MyTask):
-    NAME = "Bits"
-    TASK_STYLER = BPBStyle()
-
-
 class Written(MyTask):
     NAME = "Written"
     TASK_STYLER = MCCompletionStyle()
+
+
+class Bits(MyTask):
+    NAME = "Bits"
+    TASK_STYLER = BPBStyle()
 
 
 def test_variants_differ_in_their_styler_alone():
@@ -184,12 +178,8 @@ def test_an_overridden_styler_is_asked_for_every_prompt():
     assert requests(Overridden())[0].context == "[my_subject test 0?]\nAnswer:"
 
 
-class ByHand(BaseTask[str]):
+class ByHand(_OneSubject):
     NAME = "ByHand"
-    DATASET_PATH = "my/dataset"
-    SAMPLE_SPLIT = "test"
-    FEWSHOT_SPLIT = "train"
-    SUBJECTS = ["my_subject"]
     RESPONSE_TYPE = ResponseType.COMPLETION
     METRICS = ["exact_match"]
 

@@ -10,7 +10,6 @@ import pytest
 
 from multiform.cli.lm_eval import INSTEAD, NOTES
 from multiform.cli.main import parser
-from multiform.forms import Task
 from multiform.models import models
 
 RUN = ("--model", "dummy", "--tasks", "task.yaml")
@@ -212,16 +211,8 @@ def requests_kept(folder: Any) -> list[Path]:
     return sorted((folder.path / "cache" / "multiform" / "requests").glob("*"))
 
 
-def test_requests_are_kept_and_used_again(folder, monkeypatch):
+def test_requests_are_kept_and_used_again(folder, rendered):
     folder.task()
-    rendered = []
-    sample = Task.sample
-
-    def noting(task, doc_id, *args):
-        rendered.append(doc_id)
-        return sample(task, doc_id, *args)
-
-    monkeypatch.setattr(Task, "sample", noting)
     first = folder.run(*RUN, "--cache_requests", "--num_fewshot", "1", "--json").json()
     [file] = requests_kept(folder)
     times = len(rendered)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from typing import Any
 
 import pytest
 
@@ -32,19 +33,13 @@ from multiform.formats.dialects.samples import Completion, Loglikelihood
 needs_latex = pytest.mark.skipif(not reads_latex(), reason="sympy cannot read LaTeX here")
 
 
+#: What all responses say about the question.
+ASKED: dict[str, Any] = {"id": 0, "subject": "sums", "prompt": "", "prompt_sequence_positions": None}
+
+
 def completion(text, truth, context=None):
-    return Completion(
-        id=0,
-        subject="sums",
-        ground_truth=truth,
-        prompt="",
-        prompt_sequence_positions=None,
-        messages=None,
-        completion=text,
-        raw_completion=text,
-        raw_completion_sequence_positions=None,
-        context=context,
-    )
+    raw: dict[str, Any] = {"raw_completion": text, "raw_completion_sequence_positions": None}
+    return Completion(**ASKED, **raw, completion=text, ground_truth=truth, messages=None, context=context)
 
 
 def values(metric, response):
@@ -117,15 +112,7 @@ YES, NO, IDK = (math.exp(x) / sum(map(math.exp, (-1, -2, -4))) for x in (-1, -2,
 
 def likelihoods(truth):
     scores = {" yes": -1.0, " no": -2.0, " I do not know": -4.0}
-    return Loglikelihood(
-        id=0,
-        subject="sums",
-        ground_truth=truth,
-        prompt="",
-        prompt_sequence_positions=None,
-        loglikelihoods=scores,
-        loglikelihoods_sequence_positions={},
-    )
+    return Loglikelihood(**ASKED, ground_truth=truth, loglikelihoods=scores, loglikelihoods_sequence_positions={})
 
 
 def test_metrics_of_log_likelihoods():

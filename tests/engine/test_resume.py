@@ -14,6 +14,7 @@ import pytest
 
 from multiform.engine.store import Store
 from tests.engine.conftest import Runs
+from tests.task_files import MULTIPLE_CHOICE
 
 pytestmark = pytest.mark.process
 
@@ -240,16 +241,11 @@ def prepare(docs):
 def aggregate(values):
     return stop() if os.environ["WHEN"] == "aggregating" else 1.0
 """
-SIGNALLED = """
+SIGNALLED = f"""\
 task: t
-dataset_path: rows.jsonl
-test_split: test
-output_type: multiple_choice
-doc_to_text: question
-doc_to_choice: choices
-doc_to_target: answer
+{MULTIPLE_CHOICE}
 process_docs: !function own.prepare
-metric_list: [{metric: acc, aggregation: !function own.aggregate}]
+metric_list: [{{metric: acc, aggregation: !function own.aggregate}}]
 """
 
 

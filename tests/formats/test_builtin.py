@@ -162,36 +162,27 @@ def test_the_prompt_of_the_documentation_for_cot():
 
 
 # The defaults of lm-eval's branch next0.5. Scorers are the ones that extract answers, instead of its first_token.
+DEFAULTS_OF_ALL = {
+    "choice_delimiter": "\n",
+    "section_separator": "\n",
+    "answer_instruction": None,
+    "fewshot_delimiter": "\n\n",
+}
+DEFAULTS_OF_SCORED = {
+    **DEFAULTS_OF_ALL,
+    "output_type": "multiple_choice",
+    "instruction": None,
+    "question_prefix": "Question: ",
+    "answer_prompt": "Answer:",
+    "gen_prefix": None,
+    "target_delimiter": " ",
+    "scorer": None,
+}
 DEFAULTS = {
-    MCQAFormat: {
-        "output_type": "multiple_choice",
-        "instruction": None,
-        "question_prefix": "Question: ",
-        "choice_labels": "letters",
-        "choice_delimiter": "\n",
-        "section_separator": "\n",
-        "answer_instruction": None,
-        "answer_prompt": "Answer:",
-        "gen_prefix": None,
-        "target_delimiter": " ",
-        "fewshot_delimiter": "\n\n",
-        "scorer": None,
-    },
-    ClozeFormat: {
-        "output_type": "multiple_choice",
-        "instruction": None,
-        "question_prefix": "Question: ",
-        "choice_labels": None,
-        "choice_delimiter": "\n",
-        "section_separator": "\n",
-        "answer_instruction": None,
-        "answer_prompt": "Answer:",
-        "gen_prefix": None,
-        "target_delimiter": " ",
-        "fewshot_delimiter": "\n\n",
-        "scorer": None,
-    },
+    MCQAFormat: {**DEFAULTS_OF_SCORED, "choice_labels": "letters"},
+    ClozeFormat: {**DEFAULTS_OF_SCORED, "choice_labels": None},
     GenerateFormat: {
+        **DEFAULTS_OF_ALL,
         "output_type": "generate_until",
         "instruction": (
             "Given the following question and {{ _num_choices }} candidate answers ({{ _choice_list_and }}), "
@@ -199,33 +190,26 @@ DEFAULTS = {
         ),
         "question_prefix": "Question: ",
         "choice_labels": "letters",
-        "choice_delimiter": "\n",
-        "section_separator": "\n",
-        "answer_instruction": None,
         "answer_prompt": (
             'Your response should end with "The best answer is [answer_letter]" '
             "where the [answer_letter] is one of {{ _choice_list_or }}."
         ),
         "gen_prefix": "The best answer is",
         "target_delimiter": "\n",
-        "fewshot_delimiter": "\n\n",
         "scorer": "choice_match",
     },
     COTGenFormat: {
+        **DEFAULTS_OF_ALL,
         "output_type": "generate_until",
         "instruction": "Given the following problem, reason step by step to find the final answer.\n",
         "question_prefix": "Problem: ",
         "choice_labels": None,
-        "choice_delimiter": "\n",
-        "section_separator": "\n",
-        "answer_instruction": None,
         "answer_prompt": (
             'Your response should end with "The final answer is [answer]" '
             "where [answer] is the response to the problem."
         ),
         "gen_prefix": None,
         "target_delimiter": "\n",
-        "fewshot_delimiter": "\n\n",
         "scorer": "final_answer",
     },
 }
@@ -352,22 +336,22 @@ def test_every_field_of_the_layout_has_its_place():
     assert requests[0].continuation == "<target_delimiter>1"
 
 
+#: What stands before the question, with the instructions that are written so.
 INSTRUCTIONS = {
-    "no white space": ("Pick one.", "Pick one.\nQuestion: Q1?\nA."),
-    "a line break": ("Pick one.\n", "Pick one.\nQuestion: Q1?\nA."),
-    "a blank": ("Pick one: ", "Pick one: Question: Q1?\nA."),
-    "a value": ("{{ intro }}", "Choose.\nQuestion: Q1?\nA."),
-    "a value with its own line break": ("{{ intro_line }}", "Choose.\nQuestion: Q1?\nA."),
-    "an empty value": ("{{ nothing }}", "Question: Q1?\nA."),
-    "nothing": ("", "Question: Q1?\nA."),
+    "Pick one.\n": ["Pick one.", "Pick one.\n"],
+    "Pick one: ": ["Pick one: "],
+    "Choose.\n": ["{{ intro }}", "{{ intro_line }}"],
+    "": ["{{ nothing }}", ""],
 }
 
 
-@pytest.mark.parametrize(("instruction", "beginning"), INSTRUCTIONS.values(), ids=INSTRUCTIONS)
+@pytest.mark.parametrize(
+    ("instruction", "beginning"), [(text, beginning) for beginning, texts in INSTRUCTIONS.items() for text in texts]
+)
 def test_an_instruction_does_not_touch_the_question(instruction, beginning):
     doc = {**DOC, "intro": "Choose.", "intro_line": "Choose.\n", "nothing": ""}
     prompt = prompt_of({"type": "mcqa", "instruction": instruction}, docs=[doc])
-    assert prompt.startswith(beginning)
+    assert prompt.startswith(f"{beginning}Question: Q1?\nA.")
 
 
 def test_an_answer_instruction_does_not_touch_the_answer_prompt():

@@ -235,31 +235,20 @@ def test_d5_an_at_sign_is_honoured_whatever_the_task_names(formats):
 # answers are not read out of generations
 
 
-COT_OUTPUTS = {
-    "reasoning": "I think. The final answer is y",
-    "blank lines": "First this.\n\nThen that.\n\nThe final answer is y.",
-    "boxed": "Hence \\boxed{y}",
-    "bare": " y",
+READABLE = {
+    "cot": [
+        "I think. The final answer is y",
+        "First this.\n\nThen that.\n\nThe final answer is y.",
+        "Hence \\boxed{y}",
+        " y",
+    ],
+    "generate": [" B. y", " (b)", " B", " y", " hard to say. The best answer is B"],
 }
 
 
-@pytest.mark.parametrize("text", COT_OUTPUTS.values(), ids=COT_OUTPUTS.keys())
-def test_d7_cot_reads_the_final_answer(text):
-    assert run(config("t@cot"), text=text)["t@cot"]["exact_match,none"] == 1.0
-
-
-GENERATE_OUTPUTS = {
-    "label and text": " B. y",
-    "bracket": " (b)",
-    "label": " B",
-    "text": " y",
-    "statement": " hard to say. The best answer is B",
-}
-
-
-@pytest.mark.parametrize("text", GENERATE_OUTPUTS.values(), ids=GENERATE_OUTPUTS.keys())
-def test_d7_generate_reads_the_choice(text):
-    assert run(config("t@generate"), text=text)["t@generate"]["exact_match,none"] == 1.0
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in READABLE.items() for text in texts])
+def test_d7_the_answer_is_read_out_of_a_generation(name, text):
+    assert run(config(f"t@{name}"), text=text)[f"t@{name}"]["exact_match,none"] == 1.0
 
 
 @pytest.mark.parametrize("name", ["cot", "generate"])

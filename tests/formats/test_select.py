@@ -199,24 +199,22 @@ def test_an_unknown_format_after_an_at_sign_names_the_form():
         config("mcqa", task="t@clozee")
 
 
-FILES = {
-    "no formats": "",
-    "a name": "formats: mcqa\n",
-    "a type": "formats: {type: mcqa, question_prefix: 'Q: '}\n",
-    "a table": "formats:\n  mcqa: null\n  generate:\n    instruction: Go.\n",
-}
+TYPE_IN_A_FILE = "formats: {type: mcqa, question_prefix: 'Q: '}\n"
+TABLE_IN_A_FILE = "formats:\n  mcqa: null\n  generate:\n    instruction: Go.\n"
 
 
-@pytest.mark.parametrize("text", FILES.values(), ids=FILES.keys())
+@pytest.mark.parametrize(
+    "text", ["", "formats: mcqa\n", TYPE_IN_A_FILE, TABLE_IN_A_FILE], ids=["no formats", "a name", "a type", "a table"]
+)
 def test_an_at_sign_on_the_command_line_wins_over_the_file(load, text):
     (made,) = load(text, "my_task@cloze")
     assert (made.form_name, made.format) == ("my_task@cloze", FormatConfig.named("cloze"))
 
 
 def test_an_at_sign_keeps_the_files_changes_to_that_format(load):
-    (made,) = load(FILES["a table"], "my_task@generate")
+    (made,) = load(TABLE_IN_A_FILE, "my_task@generate")
     assert made.format == FormatConfig.named("generate", {"instruction": "Go."})
-    (made,) = load(FILES["a type"], "my_task@mcqa")
+    (made,) = load(TYPE_IN_A_FILE, "my_task@mcqa")
     assert made.format.question_prefix == "Q: "
 
 

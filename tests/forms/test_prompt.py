@@ -8,7 +8,7 @@ from functools import cache
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform import Task, TaskConfig
@@ -122,7 +122,6 @@ def test_as_one_message_the_beginning_of_the_answer_stays_with_the_assistant():
     ]
 
 
-@settings(deadline=None)
 @given(st.lists(st.tuples(st.text(min_size=1), st.text(min_size=1)), max_size=4), st.text(min_size=1), st.text())
 def test_plain_and_single_message_hold_the_same_text(examples, question, prefix):
     turns = [message for q, a in examples for message in shot(q, a, prefix, LAYOUT)] + query(question, prefix, LAYOUT)

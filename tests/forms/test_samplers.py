@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform import ConfigError, DataError, Task, TaskConfig
@@ -30,6 +30,13 @@ def ours(name, pool, seed):
     return samplers.get(name)(pool, seed=seed)
 
 
+def samplers_of_both(name, pool, *, most):
+    """Numbers of shots up to `most`, each with the samplers of lm-eval and ours, for every seed."""
+    for seed in SEEDS:
+        for n in (n for n in SHOTS if n <= most):
+            yield n, theirs(name, pool, seed), ours(name, pool, seed)
+
+
 # The same shots as lm-eval
 
 
@@ -38,11 +45,9 @@ def ours(name, pool, seed):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_shots_are_those_of_lm_eval(name, size):
     pool = docs_of(size)
-    for seed in SEEDS:
-        for n in (n for n in SHOTS if n <= size):
-            reference, sampler = theirs(name, pool, seed), ours(name, pool, seed)
-            for _ in range(10):  # one generator for all documents: the tenth draw depends on the nine before
-                assert [pool[i] for i in sampler.sample(n)] == list(reference.sample(n))
+    for n, reference, sampler in samplers_of_both(name, pool, most=size):
+        for _ in range(10):  # one generator for all documents: the tenth draw depends on the nine before
+            assert [pool[i] for i in sampler.sample(n)] == list(reference.sample(n))
 
 
 @pytest.mark.parity
@@ -50,13 +55,11 @@ def test_the_shots_are_those_of_lm_eval(name, size):
 @pytest.mark.parametrize("name", NAMES)
 def test_the_shots_are_those_of_lm_eval_when_the_document_is_in_the_pool(name, size):
     pool = docs_of(size)
-    for seed in SEEDS:
-        for n in (n for n in SHOTS if n < size):
-            reference, sampler = theirs(name, pool, seed), ours(name, pool, seed)
-            for doc in pool[:20]:
-                expected = list(reference.sample(n, eval_doc=doc))
-                assert [pool[i] for i in sampler.sample(n, exclude=doc)] == expected
-                assert doc not in expected
+    for n, reference, sampler in samplers_of_both(name, pool, most=size - 1):
+        for doc in pool[:20]:
+            expected = list(reference.sample(n, eval_doc=doc))
+            assert [pool[i] for i in sampler.sample(n, exclude=doc)] == expected
+            assert doc not in expected
 
 
 @pytest.mark.parity
@@ -85,7 +88,6 @@ def test_the_shots_are_those_of_lm_eval_when_the_pool_holds_the_document_several
 
 
 @pytest.mark.parity
-@settings(deadline=None)
 @given(
     st.sampled_from(NAMES),
     st.lists(st.integers(min_value=0, max_value=9), min_size=2, max_size=40),
@@ -175,7 +177,6 @@ def test_where_no_other_document_is_left_a_leak_is_an_error():
 pools = st.lists(st.integers(min_value=0, max_value=12), min_size=1, max_size=30)
 
 
-@settings(deadline=None)
 @given(pools, st.integers(min_value=0, max_value=12), st.integers(min_value=1, max_value=8), st.integers(), st.data())
 def test_a_document_is_never_among_its_own_shots(numbers, asked, n, seed, data):
     pool, doc = [{"n": number} for number in numbers], {"n": asked}
@@ -193,7 +194,6 @@ def test_a_document_is_never_among_its_own_shots(numbers, asked, n, seed, data):
         assert doc not in [pool[index] for index in drawn]
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from("xyz"), min_size=1, max_size=30), st.integers(min_value=1, max_value=12), st.integers())
 def test_balanced_shots_have_every_answer_as_often_as_there_are_documents_for_it(answers, n, seed):
     if n > len(answers):

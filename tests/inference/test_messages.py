@@ -11,6 +11,7 @@ import transformers
 from multiform.inference.trial.structure import obstacle
 from multiform.models.hf.model import HFModel
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
+from tests.tiny_models import GROUPED, SIZES
 
 CONTEXT = "The dog and the cat sat on the mat. A dog is a good dog."
 #: Gemma 2 caps its attention weights, which no window has to do with.
@@ -36,17 +37,7 @@ def test_a_reason_is_given_once(tiny: Callable[..., Path], caplog: pytest.LogCap
 
 def test_chunked_attention_is_called_that() -> None:
     """Llama 4 caches keys and values, of a chunk."""
-    config = transformers.Llama4TextConfig(
-        vocab_size=64,
-        hidden_size=16,
-        intermediate_size=16,
-        intermediate_size_mlp=16,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=1,
-        head_dim=8,
-        num_local_experts=2,
-        attention_chunk_size=8,
-    )
+    sizes = {"vocab_size": 64, "intermediate_size_mlp": 16, "head_dim": 8, "num_local_experts": 2}
+    config = transformers.Llama4TextConfig(**sizes, **SIZES, **GROUPED, attention_chunk_size=8)
     model = transformers.AutoModelForCausalLM.from_config(config)
     assert obstacle(model) == "its attention is cut into chunks of 8 tokens"

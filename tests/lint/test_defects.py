@@ -34,6 +34,17 @@ class Defect:
     also: Set[Code] = frozenset()
 
 
+def lost_in_a_chat(template: str, description: str, says: str) -> Defect:
+    """A description of which a chat template leaves something out."""
+    return Defect(
+        code="chat_template_strips",
+        keys={"description": description},
+        tokenizer={"template": template},
+        settings={"apply_chat_template": True},
+        says=says,
+    )
+
+
 def changed(rows: Sequence[Row], change: Callable[[Row], Row]) -> list[Row]:
     return [{**row, **change(row)} for row in rows]
 
@@ -253,19 +264,11 @@ DEFECTS = {
     "a_first_token_in_the_description": Defect(
         code="doubled_bos", keys={"description": "<s>Answer these.\n\n"}, tokenizer={}
     ),
-    "a_chat_template_that_strips": Defect(
-        code="chat_template_strips",
-        keys={"description": "Answer these.\n\n"},
-        tokenizer={"template": STRIPPING},
-        settings={"apply_chat_template": True},
-        says="white space around the system's message",
+    "a_chat_template_that_strips": lost_in_a_chat(
+        STRIPPING, description="Answer these.\n\n", says="white space around the system's message"
     ),
-    "a_chat_template_without_system_messages": Defect(
-        code="chat_template_strips",
-        keys={"description": "Answer these."},
-        tokenizer={"template": WITHOUT_SYSTEM},
-        settings={"apply_chat_template": True},
-        says="a part of the system's message",
+    "a_chat_template_without_system_messages": lost_in_a_chat(
+        WITHOUT_SYSTEM, description="Answer these.", says="a part of the system's message"
     ),
     "prompts_that_are_too_long": Defect(
         code="truncated_prompts", num_fewshot=4, tokenizer={"max_length": 40}, says="40 of 40"

@@ -6,19 +6,17 @@ import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 import multiform
-from multiform.datasets.media_files import media_from
 from multiform.errors import ModelError, UsageError
 from multiform.models import models
 from multiform.models.anthropic import AnthropicChat
-from multiform.requests import Completion, FailedRequest, GenerationRequest, LoglikelihoodRequest
+from multiform.requests import Completion, FailedRequest, LoglikelihoodRequest
 from tests.models.fake_server import FakeServer, Fault, fake_server, prompt_of, words
-from tests.models.fake_server_fixture import shorten_waits
+from tests.models.fake_server_fixture import asked_with_image, check_a_whole_run, completion_of, shorten_waits
 
 
 @dataclass
@@ -73,18 +71,13 @@ def model(server: FakeServer, **arguments: Any) -> AnthropicChat:
     return AnthropicChat(model="claude-tiny", base_url=server.base_url, **arguments)
 
 
-def written(one: AnthropicChat, context: str, **gen_kwargs: Any) -> Any:
-    [(_, completion)] = one.generate([GenerationRequest.of(context, gen_kwargs)])
-    return completion
-
-
 @pytest.mark.parametrize("name", ["anthropic", "anthropic-chat", "anthropic-chat-completions"])
 def test_it_is_registered_under_its_name_and_those_of_lm_eval(name: str) -> None:
     assert models.get(name).load() is AnthropicChat
 
 
 def test_a_plain_prompt(server: Any) -> None:
-    assert written(model(server), "2 + 2?", max_gen_toks=8) == Completion("You said: 2 + 2?")
+    assert completion_of(model(server), "2 + 2?", max_gen_toks=8) == Completion("You said: 2 + 2?")
     [asked] = server.asked
     assert asked.path == "/v1/messages"
     headers = {name.lower(): value for name, value in asked.headers.items()}
@@ -108,7 +101,7 @@ def test_a_chat(server: Any) -> None:
         ("assistant", "It is "),
     ]
     chat = one.apply_chat_template([{"role": role, "content": text} for role, text in turns])
-    written(one, chat)
+    completion_of(one, chat)
     payload = server.asked[0].payload
     assert payload["system"] == "Be brief."
     assert [message["role"] for message in payload["messages"]] == ["user", "assistant", "user", "assistant"]
@@ -117,26 +110,24 @@ def test_a_chat(server: Any) -> None:
 
 def test_stop_strings(server: Any) -> None:
     server.reply = lambda prompt: "one\n\ntwo. three"
-    assert written(model(server), "x", until=["\n\n", "."]) == Completion("one")
+    assert completion_of(model(server), "x", until=["\n\n", "."]) == Completion("one")
     assert server.asked[0].payload["stop_sequences"] == ["."]  # white space alone is refused
-    written(model(server), "x", until=["\n\n"])
+    completion_of(model(server), "x", until=["\n\n"])
     assert "stop_sequences" not in server.asked[1].payload
 
 
 def test_a_text_that_ran_into_the_limit_says_so(server: Any) -> None:
     server.reply = lambda prompt: "one two three"
-    assert written(model(server), "x", max_gen_toks=2) == Completion("one two", truncated=True)
+    assert completion_of(model(server), "x", max_gen_toks=2) == Completion("one two", truncated=True)
 
 
 def test_an_image(server: Any) -> None:
-    image = pytest.importorskip("PIL.Image").new("RGB", (2, 2), "red")
-    media = media_from(image, "image", Path)
-    list(model(server).generate([GenerationRequest.of("What is <image>?", {}, 0, (media,))]))
-    parts = server.asked[0].payload["messages"][0]["content"]
+    payload, image = asked_with_image(server, model(server), "What is <image>?")
+    parts = payload["messages"][0]["content"]
     assert [part["type"] for part in parts] == ["text", "image", "text"]
     source = parts[1]["source"]
     assert (source["type"], source["media_type"]) == ("base64", "image/png")
-    assert base64.b64decode(source["data"]) == media.encoded()[1]
+    assert base64.b64decode(source["data"]) == image.encoded()[1]
     with pytest.raises(ModelError, match="reads text, image"):
         model(server).check_media(["audio"])
 
@@ -144,12 +135,12 @@ def test_an_image(server: Any) -> None:
 def test_an_overloaded_server_is_asked_again(server: Any) -> None:
     server.fail(times=2, status=529, message="Overloaded")
     server.fail(body=json.dumps({"type": "message", "content": None}).encode())
-    assert written(model(server), "x") == Completion("You said: x")
+    assert completion_of(model(server), "x") == Completion("You said: x")
 
 
 def test_a_refusal_is_a_failed_request(server: Any) -> None:
     server.fail(status=400, message="prompt is too long: 250000 tokens > 200000 maximum")
-    assert written(model(server), "x") == FailedRequest(
+    assert completion_of(model(server), "x") == FailedRequest(
         reason="HTTP 400: prompt is too long: 250000 tokens > 200000 maximum"
     )
 
@@ -174,13 +165,4 @@ def test_log_likelihoods_are_refused(server: Any) -> None:
 
 
 def test_a_whole_run(server: Any) -> None:
-    server.reply = lambda prompt: "The best answer is B"
-    results = multiform.evaluate(
-        model="anthropic",
-        model_args={"model": "claude-tiny", "base_url": server.base_url},
-        tasks=["quiz@generate"],
-        limit=5,
-        apply_chat_template=True,
-    )
-    assert results["quiz@generate"]["invalid,none"] == 0
-    assert len(server.asked) == 5
+    check_a_whole_run(server, "anthropic", "claude-tiny", apply_chat_template=True)

@@ -6,19 +6,16 @@ import base64
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-import multiform
-from multiform.datasets.media_files import media_from
 from multiform.errors import UsageError
 from multiform.models import models
 from multiform.models.gemini import GeminiChat
-from multiform.requests import Completion, FailedRequest, GenerationRequest, LoglikelihoodRequest
+from multiform.requests import Completion, FailedRequest, LoglikelihoodRequest
 from tests.models.fake_server import FakeServer, Fault, fake_server, prompt_of, words
-from tests.models.fake_server_fixture import shorten_waits
+from tests.models.fake_server_fixture import asked_with_image, check_a_whole_run, completion_of, shorten_waits
 
 
 @dataclass
@@ -64,17 +61,12 @@ def model(server: FakeServer, **arguments: Any) -> GeminiChat:
     return GeminiChat(model="gemini-tiny", base_url=server.base_url, **arguments)
 
 
-def written(one: GeminiChat, context: str, **gen_kwargs: Any) -> Any:
-    [(_, completion)] = one.generate([GenerationRequest.of(context, gen_kwargs)])
-    return completion
-
-
 def test_it_is_registered() -> None:
     assert models.get("gemini").load() is GeminiChat
 
 
 def test_a_plain_prompt(server: Any) -> None:
-    assert written(model(server), "2 + 2?", max_gen_toks=8, top_p=0.9) == Completion("You said: 2 + 2?")
+    assert completion_of(model(server), "2 + 2?", max_gen_toks=8, top_p=0.9) == Completion("You said: 2 + 2?")
     [asked] = server.asked
     assert {name.lower(): value for name, value in asked.headers.items()}["x-goog-api-key"] == "AIza-secret"
     assert asked.payload == {
@@ -86,7 +78,7 @@ def test_a_plain_prompt(server: Any) -> None:
 def test_a_chat(server: Any) -> None:
     one = model(server)
     turns = [("system", "Be brief."), ("user", "1 + 1?"), ("assistant", "2"), ("user", "2 + 2?")]
-    written(one, one.apply_chat_template([{"role": role, "content": text} for role, text in turns]))
+    completion_of(one, one.apply_chat_template([{"role": role, "content": text} for role, text in turns]))
     payload = server.asked[0].payload
     assert payload["systemInstruction"] == {"parts": [{"text": "Be brief."}]}
     assert [content["role"] for content in payload["contents"]] == ["user", "model", "user"]
@@ -95,22 +87,20 @@ def test_a_chat(server: Any) -> None:
 def test_a_text_is_cut_at_every_stop_string(server: Any) -> None:
     server.reply = lambda prompt: "one two three"
     stops = ["a", "b", "c", "d", "f", " three"]
-    assert written(model(server), "x", until=stops) == Completion("one two")
+    assert completion_of(model(server), "x", until=stops) == Completion("one two")
     assert server.asked[0].payload["generationConfig"]["stopSequences"] == stops[:5]
 
 
 def test_a_text_that_ran_into_the_limit_says_so(server: Any) -> None:
     server.reply = lambda prompt: "one two three"
-    assert written(model(server), "x", max_gen_toks=2) == Completion("one two", truncated=True)
+    assert completion_of(model(server), "x", max_gen_toks=2) == Completion("one two", truncated=True)
 
 
 def test_an_image(server: Any) -> None:
-    image = pytest.importorskip("PIL.Image").new("RGB", (2, 2), "red")
-    media = media_from(image, "image", Path)
-    list(model(server).generate([GenerationRequest.of("<image>?", {}, 0, (media,))]))
-    [picture, text] = server.asked[0].payload["contents"][0]["parts"]
+    payload, image = asked_with_image(server, model(server), "<image>?")
+    [picture, text] = payload["contents"][0]["parts"]
     assert picture["inlineData"]["mimeType"] == "image/png"
-    assert base64.b64decode(picture["inlineData"]["data"]) == media.encoded()[1]
+    assert base64.b64decode(picture["inlineData"]["data"]) == image.encoded()[1]
     assert text == {"text": "?"}
 
 
@@ -121,18 +111,18 @@ def test_an_image(server: Any) -> None:
 )
 def test_an_answer_of_another_kind_is_asked_for_again(server: Any, body: Any) -> None:
     server.fail(body=json.dumps(body).encode())
-    assert written(model(server), "x") == Completion("You said: x")
+    assert completion_of(model(server), "x") == Completion("You said: x")
 
 
 def test_a_blocked_prompt_is_a_failed_request_at_once(server: Any) -> None:
     server.fail(times=9, body=json.dumps({"promptFeedback": {"blockReason": "SAFETY"}}).encode())
-    assert written(model(server), "x") == FailedRequest(reason="the prompt is blocked: SAFETY")
+    assert completion_of(model(server), "x") == FailedRequest(reason="the prompt is blocked: SAFETY")
     assert len(server.asked) == 1
 
 
 def test_a_blocked_answer_is_an_empty_one(server: Any) -> None:
     server.fail(body=json.dumps({"candidates": [{"finishReason": "SAFETY", "index": 0}]}).encode())
-    assert written(model(server), "x") == Completion("")
+    assert completion_of(model(server), "x") == Completion("")
 
 
 def test_identity(server: Any) -> None:
@@ -148,12 +138,4 @@ def test_log_likelihoods_are_refused(server: Any) -> None:
 
 
 def test_a_whole_run(server: Any) -> None:
-    server.reply = lambda prompt: "The best answer is B"
-    results = multiform.evaluate(
-        model="gemini",
-        model_args={"model": "gemini-tiny", "base_url": server.base_url},
-        tasks=["quiz@generate"],
-        limit=5,
-    )
-    assert results["quiz@generate"]["invalid,none"] == 0
-    assert len(server.asked) == 5
+    check_a_whole_run(server, "gemini", "gemini-tiny")

@@ -84,7 +84,7 @@ def test_pairs_are_those_of_lm_eval(
 
 
 @pytest.mark.parity
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(context=TEXTS, continuation=TEXTS, bos=st.booleans())
 def test_any_pair_is_that_of_lm_eval_where_it_has_one(
     context: str, continuation: str, bos: bool, theirs: Callable[..., Any], tiny: Callable[..., Path]
@@ -95,7 +95,7 @@ def test_any_pair_is_that_of_lm_eval_where_it_has_one(
     assert (pair.context, pair.continuation) == expected
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(context=TEXTS, continuation=TEXTS.filter(bool), bos=st.booleans())
 def test_every_pair_has_context_and_continuation(
     context: str, continuation: str, bos: bool, tiny: Callable[..., Path]

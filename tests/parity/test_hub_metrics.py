@@ -102,35 +102,15 @@ def test_scores_are_those_of_lm_eval(
     hub_metrics: None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    import lm_eval
-    from lm_eval.models.huggingface import HFLM
-    from lm_eval.tasks import TaskManager
-
     monkeypatch.setenv("HF_ALLOW_CODE_EVAL", "1")
-    folder = lm_eval_tasks / name
-    gen_kwargs = f"max_gen_toks={tokens}"
-    with reference.reading_from(rows):
-        theirs = lm_eval.simple_evaluate(
-            model=HFLM(pretrained=str(bundled_path), dtype="float32", device="cpu", batch_size=4),
-            tasks=[name],
-            limit=limit,
-            gen_kwargs=gen_kwargs,
-            bootstrap_iters=100,
-            log_samples=True,
-            confirm_run_unsafe_code=True,
-            task_manager=TaskManager(include_path=str(folder), include_defaults=False),
-        )
-    ours = evaluate(
-        model="hf",
-        model_args={"pretrained": str(bundled_path)},
-        tasks=[name],
+    theirs, ours = reference.evaluated(
+        name,
+        reference.models(bundled_path, batch_size=4),
+        folder=lm_eval_tasks / name,
+        mirror=rows,
         limit=limit,
-        gen_kwargs=gen_kwargs,
-        bootstrap_iters=100,
+        tokens=tokens,
         confirm_run_unsafe_code=True,
-        include_path=folder,
-        dataset_mirror=rows,
-        use_cache=False,
     )
     expected = {key: value for key, value in theirs["results"][name].items() if isinstance(value, float)}
     assert expected

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from multiform import evaluate
 from multiform.forms import ScoredSample
 from multiform.requests import LLOutput, Request, RollingRequest
 from tests.parity import reference
@@ -28,70 +27,43 @@ LIMIT = 5e-5
 #: Tasks with perplexities or probabilities among their metrics.
 CONTINUOUS = ("lambada_openai", "wikitext", "truthfulqa_mc2")
 
-#: Task or group, its folder, documents, generated tokens at most.
-CASES = {
-    "arc_easy": ("arc", 12, None),
-    "arc_challenge": ("arc", 12, None),
-    "hellaswag": ("hellaswag", 12, None),
-    "mmlu": ("mmlu/default", 2, None),
-    "truthfulqa_mc1": ("truthfulqa", 8, None),
-    "truthfulqa_mc2": ("truthfulqa", 8, None),
-    "winogrande": ("winogrande", 16, None),
-    "piqa": ("piqa", 12, None),
-    "boolq": ("super_glue/boolq", 12, None),
-    "openbookqa": ("openbookqa", 16, None),
-    "lambada_openai": ("lambada", 12, None),
-    "wikitext": ("wikitext", 2, None),
-    "mmlu_anatomy_continuation": ("mmlu/continuation", 6, None),
-    "mmlu_anatomy_generative": ("mmlu/generative", 4, 16),
-    "gsm8k": ("gsm8k", 4, 48),
-    "gsm8k_cot_zeroshot": ("gsm8k", 4, 48),
-    "bbh_cot_fewshot_boolean_expressions": ("bbh", 2, 48),
-    "bbh_fewshot_word_sorting": ("bbh", 2, 48),
-    "bbh_cot_zeroshot_dyck_languages": ("bbh", 2, 48),
-    "bbh_zeroshot_date_understanding": ("bbh", 2, 48),
-    "hendrycks_math": ("hendrycks_math", 2, 48),
-    "ifeval": ("ifeval", 4, 48),
+#: Tasks and groups by their folder, documents, and generated tokens at most.
+TASKS: dict[tuple[str, int, int | None], list[str]] = {
+    ("arc", 12, None): ["arc_easy", "arc_challenge"],
+    ("hellaswag", 12, None): ["hellaswag"],
+    ("mmlu/default", 2, None): ["mmlu"],
+    ("truthfulqa", 8, None): ["truthfulqa_mc1", "truthfulqa_mc2"],
+    ("winogrande", 16, None): ["winogrande"],
+    ("piqa", 12, None): ["piqa"],
+    ("super_glue/boolq", 12, None): ["boolq"],
+    ("openbookqa", 16, None): ["openbookqa"],
+    ("lambada", 12, None): ["lambada_openai"],
+    ("wikitext", 2, None): ["wikitext"],
+    ("mmlu/continuation", 6, None): ["mmlu_anatomy_continuation"],
+    ("mmlu/generative", 4, 16): ["mmlu_anatomy_generative"],
+    ("gsm8k", 4, 48): ["gsm8k", "gsm8k_cot_zeroshot"],
+    ("bbh", 2, 48): [
+        "bbh_cot_fewshot_boolean_expressions",
+        "bbh_fewshot_word_sorting",
+        "bbh_cot_zeroshot_dyck_languages",
+        "bbh_zeroshot_date_understanding",
+    ],
+    ("hendrycks_math", 2, 48): ["hendrycks_math"],
+    ("ifeval", 4, 48): ["ifeval"],
 }
+CASES = {name: case for case, names in TASKS.items() for name in names}
 
 
 @pytest.fixture(scope="module")
 def models(bundled_path: Path, lm_eval_tasks: Path) -> tuple[Any, Any]:
-    """The same weights in both harnesses."""
-    from lm_eval.models.huggingface import HFLM
-
-    from multiform.models.hf.model import HFModel
-
-    theirs = HFLM(pretrained=str(bundled_path), dtype="float32", device="cpu", batch_size=8)
-    return theirs, HFModel(pretrained=str(bundled_path), batch_size=8)
+    return reference.models(bundled_path, batch_size=8)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_every_metric_is_that_of_lm_eval(name: str, models: tuple[Any, Any], mirror: Path, lm_eval_tasks: Path):
-    import lm_eval
-    from lm_eval.tasks import TaskManager
-
-    folder, limit, tokens = lm_eval_tasks / CASES[name][0], *CASES[name][1:]
-    gen_kwargs = None if tokens is None else f"max_gen_toks={tokens}"
-    with reference.reading_from(mirror):
-        theirs = lm_eval.simple_evaluate(
-            model=models[0],
-            tasks=[name],
-            limit=limit,
-            gen_kwargs=gen_kwargs,
-            bootstrap_iters=100,
-            log_samples=True,
-            task_manager=TaskManager(include_path=str(folder), include_defaults=False),
-        )
-    ours = evaluate(
-        model=models[1],
-        tasks=[name],
-        limit=limit,
-        gen_kwargs=gen_kwargs,
-        bootstrap_iters=100,
-        include_path=folder,
-        dataset_mirror=mirror,
-        use_cache=False,
+    folder, limit, tokens = CASES[name]
+    theirs, ours = reference.evaluated(
+        name, models, folder=lm_eval_tasks / folder, mirror=mirror, limit=limit, tokens=tokens
     )
     assert compared(theirs["results"], ours) > 0
     apart = [far for form in ours.forms for far in compare_samples(theirs["samples"][form.name], form.samples)]

@@ -12,9 +12,10 @@ CHAT = (
 
 def save_tiny_model(folder: Path, template: str = CHAT) -> Path:
     """Write the model; equal calls give equal weights."""
-    import torch
     import transformers
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+    from tests.tiny_models import llama_config, save_random
 
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
@@ -26,18 +27,7 @@ def save_tiny_model(folder: Path, template: str = CHAT) -> Path:
     tokenizer.train_from_iterator(["Question: what is it? Answer: the dog and the cat."] * 9, trainer)
     whole = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>")
     whole.chat_template = template
-    config = transformers.LlamaConfig(
-        vocab_size=len(whole),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=256,
-        bos_token_id=0,
-        eos_token_id=1,
-        initializer_range=0.4,
+    config = llama_config(
+        len(whole), max_position_embeddings=256, bos_token_id=0, eos_token_id=1, initializer_range=0.4
     )
-    torch.manual_seed(7)
-    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
-    whole.save_pretrained(folder)
-    return folder
+    return save_random(folder, config, whole)

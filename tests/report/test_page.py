@@ -13,6 +13,7 @@ import pytest
 from multiform import Results, evaluate, read_results
 from multiform.engine.failures import FailedDoc
 from multiform.formats.variation import Variation
+from multiform.forms import ScoredSample
 from multiform.report import write_report
 from multiform.requests import Completion
 
@@ -118,11 +119,15 @@ def test_a_link_to_a_sample_survives_reloading(open_page: Callable[..., Any], ur
     _expect(page.locator(".detail .tools b")).to_have_text("quiz 0")
 
 
-def test_choices_show_their_log_likelihoods_gold_and_picked(
-    open_page: Callable[..., Any], url: str, results: Results
-) -> None:
-    page = open_page(url + "#sample=quiz%2F7&form=0%3Aquiz%40mcqa")
+@pytest.fixture
+def document(open_page: Callable[..., Any], url: str, results: Results) -> tuple[Any, ScoredSample]:
+    """The page on a document under the first form, and its sample."""
     sample = next(sample for sample in results.forms[0].samples if sample.doc_id == 7)
+    return open_page(url + "#sample=quiz%2F7&form=0%3Aquiz%40mcqa"), sample
+
+
+def test_choices_show_their_log_likelihoods_gold_and_picked(document: tuple[Any, ScoredSample]) -> None:
+    page, sample = document
     page.wait_for_selector(".choice")
     values = page.locator(".choice .value").all_inner_texts()
     assert values == [f"{output.loglikelihood:.3f}" for output in sample.outputs]  # type: ignore[union-attr]
@@ -132,11 +137,8 @@ def test_choices_show_their_log_likelihoods_gold_and_picked(
     assert (sum(picked), sum(gold)) == (1, 1)
 
 
-def test_few_shot_examples_are_folded_and_the_prompt_is_exact(
-    open_page: Callable[..., Any], url: str, results: Results
-) -> None:
-    page = open_page(url + "#sample=quiz%2F7&form=0%3Aquiz%40mcqa")
-    sample = next(sample for sample in results.forms[0].samples if sample.doc_id == 7)
+def test_few_shot_examples_are_folded_and_the_prompt_is_exact(document: tuple[Any, ScoredSample]) -> None:
+    page, sample = document
     page.wait_for_selector("details.shots")
     assert page.locator(".detail pre.text").count() == 1
     page.locator("details.shots summary").click()
@@ -200,19 +202,30 @@ def test_runs_of_two_models_are_compared(open_page: Callable[..., Any], results:
     assert sum(option.startswith("quiz@mcqa") for option in options) == 2
 
 
-def test_completions_that_were_cut_off_can_be_filtered(open_page: Callable[..., Any], tmp_path: Path) -> None:
-    results = evaluate(model="dummy", tasks="quiz@generate", limit=6, progress=False)
+def report_with(results: Results, doc_ids: set[int], folder: Path, **changes: Any) -> str:
+    """The report on the one form of results, with the outputs of some of its documents changed."""
     (form,) = results.forms
-    cut = [
-        replace(sample, outputs=(Completion(sample.outputs[0].text, truncated=True),))  # type: ignore[union-attr]
-        if sample.doc_id in (2, 4)
+    samples = [
+        replace(sample, outputs=tuple(replace(output, **changes) for output in sample.outputs))
+        if sample.doc_id in doc_ids
         else sample
         for sample in form.samples
     ]
-    page = open_page(write_report([replace(results, forms=[replace(form, samples=cut)])], tmp_path / "r.html").as_uri())
+    changed = replace(results, forms=[replace(form, samples=samples)])
+    return write_report([changed], folder / "r.html").as_uri()
+
+
+def show_first_truncated(page: Any, shown: str) -> None:
+    """List the truncated documents alone, as many as `shown` says, and open the first of them."""
     page.get_by_role("button", name="truncated").click()
-    _expect(page.locator(".tools [aria-live]")).to_have_text("2 of 6 documents")
+    _expect(page.locator(".tools [aria-live]")).to_have_text(shown)
     page.keyboard.press("j")
+
+
+def test_completions_that_were_cut_off_can_be_filtered(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    results = evaluate(model="dummy", tasks="quiz@generate", limit=6, progress=False)
+    page = open_page(report_with(results, {2, 4}, tmp_path, truncated=True))
+    show_first_truncated(page, "2 of 6 documents")
     _expect(page.locator(".detail .tag.none").last).to_have_text("cut off at the token limit")
 
 
@@ -384,17 +397,8 @@ def test_a_score_of_which_less_is_better_is_neither_right_nor_wrong(
 
 def test_prompts_that_were_cut_off_are_said_to_be(open_page: Callable[..., Any], tmp_path: Path) -> None:
     results = evaluate(model="dummy", tasks="quiz@mcqa", limit=4, progress=False, use_cache=False)
-    (form,) = results.forms
-    cut = [
-        replace(s, outputs=tuple(replace(output, context_truncated=True) for output in s.outputs))
-        if s.doc_id == 2
-        else s
-        for s in form.samples
-    ]
-    page = open_page(write_report([replace(results, forms=[replace(form, samples=cut)])], tmp_path / "r.html").as_uri())
-    page.get_by_role("button", name="truncated").click()
-    _expect(page.locator(".tools [aria-live]")).to_have_text("1 of 4 documents")
-    page.keyboard.press("j")
+    page = open_page(report_with(results, {2}, tmp_path, context_truncated=True))
+    show_first_truncated(page, "1 of 4 documents")
     _expect(page.locator(".detail .tag.none").last).to_contain_text("the beginning of the prompt was cut off")
 
 

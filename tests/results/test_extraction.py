@@ -12,6 +12,7 @@ import pytest
 from multiform import Completion, Model, Results, evaluate
 from multiform.results.export import to_json
 from multiform.results.extraction import extraction_of
+from tests.task_files import extracting
 
 ANSWERS = [" B. blue", " C", "red or blue? rather blue", "who knows"]
 TASK = """\
@@ -22,17 +23,7 @@ doc_to_text: question
 doc_to_choice: colours
 doc_to_target: answer
 """
-SUMS = """\
-task: sums
-dataset_path: sums.jsonl
-test_split: test
-output_type: generate_until
-doc_to_text: question
-doc_to_target: answer
-metric_list: [{metric: exact_match}]
-filter_list:
-  - {name: strict, filter: [{function: regex, regex_pattern: "#### (\\\\d+)"}, {function: take_first}]}
-"""
+SUMS = extracting("sums", "sums.jsonl", r"#### (\d+)")
 
 
 class Writer(Model):

@@ -11,19 +11,9 @@ import pytest
 
 from multiform import MultiformError, Results, Task, evaluate
 from multiform.errors import UsageError
+from tests.task_files import extracting
 
-WRITING = """\
-task: sums
-dataset_path: rows.jsonl
-test_split: test
-output_type: generate_until
-doc_to_text: question
-doc_to_target: answer
-metric_list: [{metric: exact_match}]
-filter_list:
-  - {name: strict, filter: [{function: regex, regex_pattern: "(\\\\d+)"}, {function: take_first}]}
-  - {name: loose, filter: [{function: take_first}]}
-"""
+WRITING = extracting("sums", "rows.jsonl", r"(\d+)") + "  - {name: loose, filter: [{function: take_first}]}\n"
 
 
 @pytest.fixture(scope="module")

@@ -103,18 +103,15 @@ TASK = {
         (fails, {}, "on purpose"),
     ],
     "gen_prefix": [(3, {}, "expected a string or null"), ("{{ x", {}, "gen_prefix"), ("{{ nothing }}", {}, "nothing")],
-    "doc_to_image": [
-        (3, {}, "expected"),
-        ("picture", {}, "no column 'picture'"),
-        ("question", {}, "doc_to_image"),
-        (fails, {}, "on purpose"),
-    ],
-    "doc_to_audio": [
-        (3, {}, "expected"),
-        ("sound", {}, "no column 'sound'"),
-        ("question", {}, "doc_to_audio"),
-        (fails, {}, "on purpose"),
-    ],
+    **{
+        field: [
+            (3, {}, "expected"),
+            (column, {}, f"no column '{column}'"),
+            ("question", {}, field),
+            (fails, {}, "on purpose"),
+        ]
+        for field, column in (("doc_to_image", "picture"), ("doc_to_audio", "sound"))
+    },
     "process_results": [
         ("utils.f", {}, "expected a function"),
         (fails, {}, "process_results failed: ValueError: on purpose"),

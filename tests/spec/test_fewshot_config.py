@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -221,15 +222,10 @@ def test_an_object_inherits_like_a_mapping(choosing, prompt):
 
 @pytest.mark.covers("FewshotConfig.from_dict")
 def test_from_dict_takes_from_the_task_what_it_does_not_say():
+    fields: dict[str, Any] = {"doc_to_text": "theirs", "doc_to_target": "target", "gen_prefix": "So"}
+    delimiters: dict[str, Any] = {"target_delimiter": "=", "fewshot_delimiter": "\n"}
     made = FewshotConfig.from_dict(
-        {"doc_to_text": "own"},
-        fewshot_split="dev",
-        doc_to_text="theirs",
-        doc_to_target="target",
-        target_delimiter="=",
-        gen_prefix="So",
-        fewshot_delimiter="\n",
-        sampler="balanced",
+        {"doc_to_text": "own"}, fewshot_split="dev", sampler="balanced", **fields, **delimiters
     )
     assert (made.sampler, made.split, made.doc_to_text, made.doc_to_target) == ("balanced", "dev", "own", "target")
     assert (made.target_delimiter, made.gen_prefix, made.fewshot_delimiter) == ("=", "So", "\n")

@@ -10,8 +10,7 @@ import pytest
 
 from multiform import ConfigError, evaluate, register_filter, register_scorer
 from multiform.results import sample_lines
-from multiform.scoring.filters import filters
-from multiform.scoring.scorers import Scorer, scorers
+from multiform.scoring.scorers import Scorer
 
 NUMBER = {"function": "regex", "regex_pattern": r"(\d+)"}
 FIRST = {"function": "take_first"}
@@ -91,9 +90,7 @@ def test_take_first_k_and_majority_vote_make_a_vote_of_some_repeats(sums, saying
 
 
 @pytest.mark.covers("FilterStep.function")
-def test_a_filter_of_ones_own_is_registered_or_named_as_a_function(sums, saying, monkeypatch):
-    monkeypatch.setattr(filters, "_entries", dict(filters._entries))
-
+def test_a_filter_of_ones_own_is_registered_or_named_as_a_function(sums, saying):
     @register_filter("last_word")
     class LastWord:
         def apply(self, resps, docs):
@@ -183,14 +180,7 @@ def test_another_model_judges_and_its_words_are_kept(sums, saying, verdict, scor
     assert f"I see. Verdict: {verdict}" in str(list(sample_lines(results.forms[0])))
 
 
-@pytest.fixture
-def own_scorers(monkeypatch):
-    """What a test registers is gone after it."""
-    monkeypatch.setattr(scorers, "_entries", dict(scorers._entries))
-
-
 @pytest.mark.covers("ScorerConfig.type")
-@pytest.mark.usefixtures("own_scorers")
 def test_a_scorer_may_be_no_more_than_default_filters_and_metrics(sums, saying):
     @register_scorer("numbers")
     @dataclass(kw_only=True, eq=False)
@@ -202,7 +192,6 @@ def test_a_scorer_may_be_no_more_than_default_filters_and_metrics(sums, saying):
 
 
 @pytest.mark.covers("ScorerConfig.kwargs")
-@pytest.mark.usefixtures("own_scorers")
 def test_a_scorer_may_score_one_answer(sums, saying):
     @register_scorer("close_enough")
     @dataclass(kw_only=True, eq=False)

@@ -457,16 +457,9 @@ def test_requests_of_a_rank_and_of_samples(choosing):
 
 
 @pytest.mark.covers("Task.build_all_requests")
-def test_requests_are_read_from_the_cache_the_second_time(choosing, tmp_path, monkeypatch):
+def test_requests_are_read_from_the_cache_the_second_time(choosing, tmp_path, rendered):
     first = choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path)
-    rendered = []
-    sample = Task.sample
-
-    def noting(task, doc_id, *args):
-        rendered.append(doc_id)
-        return sample(task, doc_id, *args)
-
-    monkeypatch.setattr(Task, "sample", noting)
+    rendered.clear()
     again = choosing()
     assert again.build_all_requests(cache_requests=True, cache_folder=tmp_path) == first
     assert again.instances == first

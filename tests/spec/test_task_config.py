@@ -13,20 +13,13 @@ from multiform.forms import GenerateTask, LoglikelihoodTask, MultipleChoiceTask,
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, RollingRequest
 from multiform.results.export import to_json, write_results
 from multiform.results.table import results_table
+from tests.task_files import MULTIPLE_CHOICE
 
 ROWS = """\
 {"question": "Is tea hot?", "choices": ["no", "yes"], "answer": 1}
 {"question": "Is tar white?", "choices": ["no", "yes"], "answer": 0}
 """
-YAML = """\
-task: {task}
-dataset_path: rows.jsonl
-test_split: test
-output_type: multiple_choice
-doc_to_text: question
-doc_to_choice: choices
-doc_to_target: answer
-"""
+YAML = "task: {task}\n" + MULTIPLE_CHOICE
 
 
 # Names

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform.statistics.estimates import (
@@ -146,7 +146,6 @@ pairs = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(rights)
 def test_the_interval_of_a_rate_holds_the_rate_and_stays_within_bounds(items):
     estimate: Any = mean_estimate(items)
@@ -155,7 +154,6 @@ def test_the_interval_of_a_rate_holds_the_rate_and_stays_within_bounds(items):
     assert estimate.low < estimate.high
 
 
-@settings(deadline=None)
 @given(rights)
 def test_the_interval_of_wrongs_mirrors_that_of_rights(items):
     right: Any = mean_estimate(items)
@@ -163,14 +161,12 @@ def test_the_interval_of_wrongs_mirrors_that_of_rights(items):
     assert (right.low, right.high) == pytest.approx((1 - wrong.high, 1 - wrong.low), abs=1e-12)
 
 
-@settings(deadline=None)
 @given(st.integers(min_value=1, max_value=500), st.integers(min_value=2, max_value=50))
 def test_more_documents_at_the_same_rate_make_the_interval_narrower(n, times):
     few, many = wilson_interval(0.5, n), wilson_interval(0.5, n * times)
     assert few[0] < many[0] <= many[1] < few[1]
 
 
-@settings(deadline=None)
 @given(values)
 def test_the_interval_of_a_mean_holds_the_mean(items):
     estimate: Any = mean_estimate(items)
@@ -179,20 +175,17 @@ def test_the_interval_of_a_mean_holds_the_mean(items):
     assert estimate.stderr >= 0
 
 
-@settings(deadline=None)
 @given(values, st.randoms(use_true_random=False))
 def test_the_order_of_the_documents_does_not_matter(items, random):
     shuffled = random.sample(items, len(items))
     assert mean_estimate(shuffled) == mean_estimate(items)
 
 
-@settings(deadline=None)
 @given(pairs, st.randoms(use_true_random=False))
 def test_the_order_of_the_documents_of_a_ratio_does_not_matter(items, random):
     assert ratio_estimate(random.sample(items, len(items))) == ratio_estimate(items)
 
 
-@settings(deadline=None)
 @given(pairs, st.floats(min_value=0.01, max_value=100))
 def test_a_scaled_ratio_has_a_scaled_uncertainty(items, scale):
     plain, scaled = ratio_estimate(items), ratio_estimate(items, scale=-scale)
@@ -201,7 +194,6 @@ def test_a_scaled_ratio_has_a_scaled_uncertainty(items, scale):
     assert (scaled.low, scaled.high) == pytest.approx((-scale * plain.high, -scale * plain.low))
 
 
-@settings(deadline=None)
 @given(pairs)
 def test_a_ratio_lies_between_the_lowest_and_the_highest_rate(items):
     rates = [x / weight for x, weight in items]

@@ -55,11 +55,14 @@ def test_the_test_is_that_of_statsmodels():
     assert stuart_maxwell(first, second) == pytest.approx(reference.pvalue)
 
 
+def test_as_many_picks_as_golds():
+    with pytest.raises(DataError, match="2 picks and 1"):
+        position_bias([0, 1], [0])
+
+
 def test_a_position_that_is_never_right_has_no_recall():
     bias = position_bias([0, 1, 2], [0, 1, 1])
     assert np.isnan(bias.positions[2].recall)
-    with pytest.raises(DataError, match="2 picks and 1"):
-        position_bias([0, 1], [0])
 
 
 def test_documents_of_one_cluster_count_together():

@@ -15,33 +15,22 @@ from zoo.models import CUSTOM, LLAMA, WITH_ENCODER, architectures, zoo_model
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
-#: Architectures, each with what the engine finds out about it: how it scores, and how it decodes.
-SAMPLE = {
-    "llama": ("shared", "shared"),
-    "gemma2": ("shared", "padded"),
-    "gemma3_text": ("shared", "shared"),
-    "diffllama": ("shared", "padded"),
-    "gpt_neo": ("at once", "padded"),
-    "doge (kept window)": ("equal lengths", "alone"),
-    "llama (dynamic RoPE)": ("equal lengths", "alone"),
-    "phi3 (LongRoPE)": ("equal lengths", "alone"),
-    "cpmant": ("equal lengths", "alone"),
-    "openai-gpt": ("padded", "alone"),
-    "big_bird": ("shared", "padded"),
-    "mamba2": ("at once", "alone"),
-    "qwen3_next": ("at once", "resumed"),
-    "bamba": ("at once positioned", "resumed"),
-    "mamba": ("stepwise", "alone"),
-    "led": ("together", "together"),
-    f"prophetnet{WITH_ENCODER}": ("alone", "uncached"),
-    "switch_transformers": ("together", "together"),
-    f"{CUSTOM}positions": ("at once", "resumed"),
-    f"{CUSTOM}alibi": ("at once", "padded"),
-    f"{CUSTOM}window": ("at once", "padded"),
-    f"{CUSTOM}nocache": ("padded", "uncached"),
-    f"{CUSTOM}recurrent": ("at once", "alone"),
-    f"{CUSTOM}{LLAMA}": ("at once", "resumed"),
+#: Architectures by what the engine finds out about them: how they score, and how they decode.
+BY_FINDING = {
+    ("shared", "shared"): ["llama", "gemma3_text"],
+    ("shared", "padded"): ["gemma2", "diffllama", "big_bird"],
+    ("at once", "padded"): ["gpt_neo", f"{CUSTOM}alibi", f"{CUSTOM}window"],
+    ("equal lengths", "alone"): ["doge (kept window)", "llama (dynamic RoPE)", "phi3 (LongRoPE)", "cpmant"],
+    ("padded", "alone"): ["openai-gpt"],
+    ("at once", "alone"): ["mamba2", f"{CUSTOM}recurrent"],
+    ("at once", "resumed"): ["qwen3_next", f"{CUSTOM}positions", f"{CUSTOM}{LLAMA}"],
+    ("at once positioned", "resumed"): ["bamba"],
+    ("stepwise", "alone"): ["mamba"],
+    ("together", "together"): ["led", "switch_transformers"],
+    ("alone", "uncached"): [f"prophetnet{WITH_ENCODER}"],
+    ("padded", "uncached"): [f"{CUSTOM}nocache"],
 }
+SAMPLE = {name: finding for finding, names in BY_FINDING.items() for name in names}
 
 
 @pytest.fixture(autouse=True)

@@ -47,7 +47,7 @@ def said(index: Index) -> tuple[object, ...]:
     return entries, {path: str(error) for path, error in index.broken.items()}, index.tags()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(changes, min_size=1, max_size=6))
 def test_an_index_that_is_kept_is_the_one_that_would_be_made(rounds):
     with tempfile.TemporaryDirectory() as place, pytest.MonkeyPatch.context() as patch:

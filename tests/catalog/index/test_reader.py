@@ -12,35 +12,35 @@ from multiform.catalog.index.reader import _names_strictly
 from multiform.config import outline as outline_module
 from multiform.config.outline import outline
 
-#: Task files with what they define: kind, name and tags.
-FILES = {
-    "task: a\n": ("task", "a", ()),
-    "task: a\ntag: x\n": ("task", "a", ("x",)),
-    "task: a\ntag: [x, 5, true]\n": ("task", "a", ("x", "5", "True")),
-    "task: a\ntag:\n": ("task", "a", ()),
-    "task: a@mcqa\n": ("task", "a", ()),
-    "\ufefftask: a\n": ("task", "a", ()),
-    "task: a\r\ntag: x\r\n": ("task", "a", ("x",)),
-    "{task: a, tag: [x]}\n": ("task", "a", ("x",)),
-    "task: a\ntask: b\n": ("task", "b", ()),
-    "group: g\ntask: [a, b]\ntag: x\n": ("group", "g", ("x",)),
-    "group: g\ntask:\n  - task: a\n    process_docs: !function utils.f\n": ("group", "g", ()),
-    "group: g\ntask: a\n": ("group", "g", ()),
-    "task: a\nclass: !function utils.Task\n": ("task", "a", ()),
-    "group: g\ntask: a\nclass: !function utils.Task\n": ("task", "a", ()),
-    "base: &base {tag: x}\n<<: *base\ntask: a\n": ("task", "a", ("x",)),
-    "task: &name a\ntag: *name\n": ("task", "a", ("a",)),
-    "task: a\nnested: &n {again: [1, 2.5, 2024-01-02]}\nother: [*n, *n]\n": ("task", "a", ()),
-    "include: base_yaml\n": ("task", "inherited", ("i",)),
-    "include: base_yaml\ntask: own\n": ("task", "own", ("i",)),
-    "include: [base_yaml, group_yaml]\ntag: own\n": ("group", "g", ("own",)),
-    "include: [group_yaml, base_yaml]\n": ("group", "g", ("i",)),
-    "task: [a, b]\n": None,
-    "tag: x\n": None,
-    "task:\n": None,
-    "task: ''\n": None,
-    "dataset_path: x\n": None,
+#: What task files define, as kind, name and tags, with the texts of such files.
+DEFINED: dict[tuple[str, str, tuple[str, ...]] | None, list[str]] = {
+    ("task", "a", ()): [
+        "task: a\n",
+        "task: a\ntag:\n",
+        "task: a@mcqa\n",
+        "\ufefftask: a\n",
+        "task: a\nclass: !function utils.Task\n",
+        "group: g\ntask: a\nclass: !function utils.Task\n",
+        "task: a\nnested: &n {again: [1, 2.5, 2024-01-02]}\nother: [*n, *n]\n",
+    ],
+    ("task", "a", ("x",)): [
+        "task: a\ntag: x\n",
+        "task: a\r\ntag: x\r\n",
+        "{task: a, tag: [x]}\n",
+        "base: &base {tag: x}\n<<: *base\ntask: a\n",
+    ],
+    ("task", "a", ("x", "5", "True")): ["task: a\ntag: [x, 5, true]\n"],
+    ("task", "b", ()): ["task: a\ntask: b\n"],
+    ("group", "g", ("x",)): ["group: g\ntask: [a, b]\ntag: x\n"],
+    ("group", "g", ()): ["group: g\ntask:\n  - task: a\n    process_docs: !function utils.f\n", "group: g\ntask: a\n"],
+    ("task", "a", ("a",)): ["task: &name a\ntag: *name\n"],
+    ("task", "inherited", ("i",)): ["include: base_yaml\n"],
+    ("task", "own", ("i",)): ["include: base_yaml\ntask: own\n"],
+    ("group", "g", ("own",)): ["include: [base_yaml, group_yaml]\ntag: own\n"],
+    ("group", "g", ("i",)): ["include: [group_yaml, base_yaml]\n"],
+    None: ["task: [a, b]\n", "tag: x\n", "task:\n", "task: ''\n", "dataset_path: x\n"],
 }
+FILES = {text: entry for entry, texts in DEFINED.items() for text in texts}
 
 
 @pytest.fixture(autouse=True, params=["CSafeLoader", "SafeLoader"])

@@ -18,24 +18,20 @@ Arguments = Callable[[str], Sequence[str | Path]]
 @pytest.fixture(scope="session")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random model with a tokenizer of letters."""
-    torch = pytest.importorskip("torch", reason="torch is not installed: pip install 'multiform[hf]'")
+    pytest.importorskip("torch", reason="torch is not installed: pip install 'multiform[hf]'")
     import transformers
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    from tests.tiny_models import llama_config, save_random
 
     letters = {letter: number for number, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()), start=2)}
     tokenizer = Tokenizer(models.BPE({"<s>": 0, "</s>": 1, **letters}, []))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     made = transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, eos_token="</s>", bos_token="<s>")
-    config = transformers.LlamaConfig(
-        vocab_size=len(made), hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
-        num_key_value_heads=2, max_position_embeddings=512, initializer_range=0.4, bos_token_id=0, eos_token_id=1,
-    )  # fmt: skip
-    torch.manual_seed(7)
-    folder = tmp_path_factory.mktemp("models") / "tiny"
-    transformers.LlamaForCausalLM(config).save_pretrained(folder)
-    made.save_pretrained(folder)
-    return folder
+    options = {"num_key_value_heads": 2, "max_position_embeddings": 512, "bos_token_id": 0, "eos_token_id": 1}
+    config = llama_config(len(made), initializer_range=0.4, **options)
+    return save_random(tmp_path_factory.mktemp("models") / "tiny", config, made)
 
 
 @pytest.fixture(scope="session")

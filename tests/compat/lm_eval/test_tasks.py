@@ -108,11 +108,11 @@ def test_tasks_of_the_old_kinds_run():
         def has_training_docs(self):
             return False
 
-        def has_validation_docs(self):
-            return True
-
         def has_test_docs(self):
             return False
+
+        def has_validation_docs(self):
+            return True
 
         def validation_docs(self):
             return [{"query": "Sky?", "choices": ["wet", "blue"], "gold": 1}]
@@ -121,14 +121,14 @@ def test_tasks_of_the_old_kinds_run():
             return doc["query"]
 
     class Texts(PerplexityTask):
-        def has_validation_docs(self):
-            return False
-
         def has_test_docs(self):
             return True
 
         def test_docs(self):
             return [{"page": "some text"}]
+
+        def has_validation_docs(self):
+            return False
 
         def doc_to_target(self, doc):  # type: ignore[override]
             return doc["page"]

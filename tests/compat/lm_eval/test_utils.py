@@ -28,7 +28,7 @@ def marked(test):
 
 @marked
 @given(pairs=st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("abcd")), min_size=1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_weighted_f1_is_that_of_lm_eval(pairs):
     from lm_eval.utils import weighted_f1_score
 
@@ -37,7 +37,7 @@ def test_weighted_f1_is_that_of_lm_eval(pairs):
 
 @marked
 @given(st.lists(st.integers(1, 50), max_size=30), st.integers(1, 8), st.integers(1, 8))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_rolling_windows_are_those_of_lm_eval(tokens, length, context):
     from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
@@ -50,7 +50,7 @@ def test_rolling_windows_are_those_of_lm_eval(tokens, length, context):
 
 @marked
 @given(st.text(alphabet="a n't()\"'.,", max_size=30))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_detokenised_text_is_that_of_lm_eval(text):
     from lm_eval.utils import general_detokenize
 

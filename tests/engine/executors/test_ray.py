@@ -8,7 +8,7 @@ import signal
 import sqlite3
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,26 +72,12 @@ def slow() -> str:
 @pytest.fixture(scope="module")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny random model whose context holds few-shot prompts."""
-    torch = pytest.importorskip("torch")
-    import transformers
+    pytest.importorskip("torch")
+    from tests.tiny_models import llama_config, make_tokenizer, save_random
 
-    from tests.tiny_models import make_tokenizer
-
-    folder = tmp_path_factory.mktemp("models") / "tiny"
     tokenizer = make_tokenizer(bos=False)
-    config = transformers.LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        max_position_embeddings=4096,
-        initializer_range=0.4,
-    )
-    torch.manual_seed(7)
-    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
-    return folder
+    config = llama_config(len(tokenizer), max_position_embeddings=4096, initializer_range=0.4)
+    return save_random(tmp_path_factory.mktemp("models") / "tiny", config, tokenizer)
 
 
 def quiz_requests(forms: str = "quiz@mcqa+cloze", limit: int = 40, shots: int = 2) -> list[Request]:
@@ -142,33 +128,57 @@ def test_a_run_on_ray_gives_the_results_of_a_local_one(tiny_folder: Path) -> Non
     assert {name: dict(remote[name]) for name in remote} == {name: dict(local[name]) for name in local}
 
 
-def test_of_three_nodes_one_is_killed_and_only_its_unit_is_asked_again(slow: str, tmp_path: Path) -> None:
+def answers_when_a_node_is_killed(
+    model: str,
+    arguments: dict[str, Any],
+    requests: list[Request],
+    notes: Callable[[str], Path],
+    after: int,
+    **options: Any,
+) -> tuple[dict[Request, Any], PoolExecutor]:
+    """The answers of three nodes, and their executor; a node is killed when it has noted more than `after` requests.
+
+    `notes` gives the file to which the node of an id writes a line for each request that it answers.
+    """
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
     doomed = cluster.add_node(num_cpus=1)
     cluster.add_node(num_cpus=1)
-    requests = quiz_requests()
-    asked = tmp_path / "asked.txt"
-    of_doomed = tmp_path / f"asked.txt.{doomed.node_id}"
-    pool = RayPool(ClusterOptions.of(cluster.address, 3, "cpu=1"), slow, {"asked": str(asked), "pause": 0.05}, Silent())
+    noted = notes(doomed.node_id)
+    pool = RayPool(ClusterOptions.of(cluster.address, 3, "cpu=1"), model, arguments, Silent())
     executor = PoolExecutor(pool)
-    store = Store(tmp_path / "answers.db")
     answers: dict[Request, Any] = {}
     is_killed = False
     try:
         pool.loaded(3)
-        for request, output in responses(executor, requests, identity="m", store=store):
+        for request, output in responses(executor, requests, **options):
             assert request not in answers
             answers[request] = output
-            # In the middle of its first unit.
-            if not is_killed and of_doomed.exists() and len(of_doomed.read_text().splitlines()) > 3:
+            if not is_killed and noted.exists() and len(noted.read_text().splitlines()) > after:
                 is_killed = True
                 cluster.remove_node(doomed, allow_graceful=False)
     finally:
         pool.close()
         cluster.shutdown()
     assert is_killed
+    return answers, executor
+
+
+def test_of_three_nodes_one_is_killed_and_only_its_unit_is_asked_again(slow: str, tmp_path: Path) -> None:
+    requests = quiz_requests()
+    asked = tmp_path / "asked.txt"
+    store = Store(tmp_path / "answers.db")
+    in_first_unit = 3
+    answers, executor = answers_when_a_node_is_killed(
+        slow,
+        {"asked": str(asked), "pause": 0.05},
+        requests,
+        lambda node: tmp_path / f"asked.txt.{node}",
+        in_first_unit,
+        identity="m",
+        store=store,
+    )
     assert answers == dict(responses(LocalExecutor(DummyModel()), requests))
     assert store.known("m", requests) == answers
     times = len(asked.read_text().splitlines())
@@ -179,8 +189,6 @@ def test_of_three_nodes_one_is_killed_and_only_its_unit_is_asked_again(slow: str
 def test_a_node_that_is_killed_changes_no_score_and_costs_few_tokens(
     slow: str, tiny_folder: Path, tmp_path: Path
 ) -> None:
-    from ray.cluster_utils import Cluster
-
     from multiform.models.hf.model import HFModel
 
     class SlowHF(HFModel):
@@ -198,30 +206,12 @@ def test_a_node_that_is_killed_changes_no_score_and_costs_few_tokens(
     local = HFModel(str(tiny_folder), device="cpu")
     planned = local.workload(requests)
     expected: dict[Request, Any] = dict(responses(LocalExecutor(local), requests))
-    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    doomed = cluster.add_node(num_cpus=1)
-    cluster.add_node(num_cpus=1)
-    noted = tmp_path / doomed.node_id
     arguments = {"pretrained": str(tiny_folder), "device": "cpu"}
-    pool = RayPool(ClusterOptions.of(cluster.address, 3, "cpu=1"), "slow-hf", arguments, Silent())
-    executor = PoolExecutor(pool)
-    answers: dict[Request, Any] = {}
-    is_killed = False
-    try:
-        pool.loaded(3)
-        for request, output in responses(executor, requests):
-            answers[request] = output
-            if not is_killed and noted.exists() and len(noted.read_text().splitlines()) > 20:
-                is_killed = True
-                cluster.remove_node(doomed, allow_graceful=False)
-    finally:
-        pool.close()
-        cluster.shutdown()
+    answers, executor = answers_when_a_node_is_killed("slow-hf", arguments, requests, tmp_path.joinpath, 20)
     assert answers.keys() == expected.keys()
     for request, output in answers.items():
         assert output.loglikelihood == pytest.approx(expected[request].loglikelihood, abs=1e-4)
         assert (output.is_greedy, output.tokens) == (expected[request].is_greedy, expected[request].tokens)
-    assert is_killed
     assert 0 < executor.asked_again < len(requests) / 6
     assert planned is not None
     assert executor.usage.computed <= 1.05 * planned.prefill

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform.engine.executors import Unit
@@ -94,7 +94,6 @@ requests_of_a_unit = st.lists(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(requests_of_a_unit)
 def test_halves_hold_everything_and_neither_is_empty(unit: Unit) -> None:
     parts = halves(unit)
@@ -103,7 +102,6 @@ def test_halves_hold_everything_and_neither_is_empty(unit: Unit) -> None:
     assert sum(len(part.requests) for part in parts) == len(unit)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(requests_of_a_unit, st.integers(1, 5))
 def test_sub_trees_hold_everything_once(unit: Unit, workers: int) -> None:
     parts = subtrees([unit], workers)

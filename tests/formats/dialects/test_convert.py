@@ -91,7 +91,7 @@ def styled(styler: Any) -> TaskConfig:
     return config
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=250, suppress_health_check=list(HealthCheck))
 @given(generated())
 def test_a_format_comes_back_from_every_dialect_and_renders_the_same(form):
     template, lost = template_from(form)

@@ -14,9 +14,8 @@ from multiform import (
     MCCompletionStyle,
     MCStyle,
     MultiformError,
-    ResponseType,
-    TaskStyle,
-    TaskStyler,
+)
+from multiform.formats.dialects.choice_helpers import (
     answer_key_to_index,
     format_mc_prompt,
     shuffle_correct_with_distractors,
@@ -27,6 +26,7 @@ from multiform.formats.dialects.metric_classes import (
     AccuracyNormLoglikelihood,
     BitsPerByteLoglikelihood,
 )
+from multiform.formats.dialects.styler import ResponseType, TaskStyle, TaskStyler
 from multiform.formats.language import LITERALS
 
 QUESTION, CHOICES = "What is the capital of France?", ["Berlin", "Paris", "London"]

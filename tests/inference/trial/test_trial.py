@@ -25,7 +25,7 @@ from multiform.inference.trial.sequences import trial_length, trial_pairs
 from multiform.inference.trial.structure import is_known
 from multiform.models.hf.model import HFModel
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
-from tests.tiny_models import make_tokenizer
+from tests.tiny_models import llama_config, make_tokenizer
 from zoo import custom
 from zoo.models import scaled
 
@@ -57,15 +57,8 @@ def save(folder: Path, model: Any) -> Path:
 
 
 def tiny_llama(kind: type = transformers.LlamaForCausalLM, **options: Any) -> Any:
-    config = transformers.LlamaConfig(
-        vocab_size=400,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        **({"max_position_embeddings": 160, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1} | options),
-    )
-    return kind(config)
+    defaults = {"max_position_embeddings": 160, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
+    return kind(llama_config(400, **(defaults | options)))
 
 
 def plain(model: HFModel, request: LoglikelihoodRequest) -> float:

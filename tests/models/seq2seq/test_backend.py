@@ -23,6 +23,7 @@ KINDS = ("t5", "bart", "mbart")
 PER_TOKEN = 3e-5
 
 QUESTION = "Question: what is it?\nAnswer:"
+PROMPTS = ["The dog", QUESTION, "long dog " * 60, "", "Question: is 12 + 30 = 42?"]
 PAIRS = [
     *((QUESTION, text) for text in (" A", " B", " yes", " the dog and the cat", " no")),
     ("The dog ", "sat on the mat."),
@@ -33,7 +34,6 @@ PAIRS = [
     ("long dog " * 60, " dog"),
     ("Question: is 12 + 30 = 42? Answer:", " yes, the capital of France is Paris."),
 ]
-PROMPTS = ["The dog", QUESTION, "long dog " * 60, "", "Question: is 12 + 30 = 42?"]
 
 
 def loglikelihoods(model: HFModel, pairs: Sequence[tuple[str, str]] = PAIRS) -> list[LLOutput]:

@@ -22,27 +22,6 @@ BLOCK = 4
 
 
 @dataclass(kw_only=True)
-class SamplingParams:
-    temperature: float = 1.0
-    max_tokens: int | None = 16
-    ignore_eos: bool = False
-    detokenize: bool = True
-    skip_special_tokens: bool = True
-    logprobs: int | None = None
-    prompt_logprobs: int | None = None
-    logprob_token_ids: list[int] | None = None
-    trace_decode_token_ids: list[int] | None = None
-    extra_args: dict[str, Any] | None = None
-    repetition_penalty: float = 1.0
-    stop: list[str] = field(default_factory=list)
-    stop_token_ids: list[int] = field(default_factory=list)
-    top_k: int = 0
-    top_p: float = 1.0
-    min_p: float = 0.0
-    seed: int | None = None
-
-
-@dataclass(kw_only=True)
 class OlderSamplingParams:
     """Of a version that lists no given tokens in one step."""
 
@@ -53,6 +32,22 @@ class OlderSamplingParams:
     prompt_logprobs: int | None = None
     logprobs: int | None = None
     extra_args: dict[str, Any] | None = None
+
+
+@dataclass(kw_only=True)
+class SamplingParams(OlderSamplingParams):
+    """Of the version that the harness is made for."""
+
+    skip_special_tokens: bool = True
+    logprob_token_ids: list[int] | None = None
+    trace_decode_token_ids: list[int] | None = None
+    repetition_penalty: float = 1.0
+    stop: list[str] = field(default_factory=list)
+    stop_token_ids: list[int] = field(default_factory=list)
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    seed: int | None = None
 
 
 @dataclass(kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform import ConfigError, DataError, Task, TaskConfig, evaluate, register_filter
@@ -166,14 +166,12 @@ def test_a_wrong_filter_of_a_task_is_an_error_at_its_place_before_anything_is_as
         Task.from_config(config)
 
 
-@settings(deadline=None)
 @given(st.lists(st.text(), min_size=1))
 def test_filters_of_texts_keep_the_number_of_outputs(outputs):
     for name in ("noop", "lowercase", "uppercase", "remove_whitespace", "map", "regex"):
         assert len(filtered(outputs, {"function": name})) == len(outputs)
 
 
-@settings(deadline=None)
 @given(st.lists(st.sampled_from("abc"), min_size=1))
 def test_the_majority_is_never_outnumbered(outputs):
     (vote,) = filtered(outputs, {"function": "majority_vote"})

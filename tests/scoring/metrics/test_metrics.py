@@ -6,7 +6,7 @@ import math
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform import ConfigError, register_metric
@@ -265,14 +265,12 @@ outcomes = st.lists(st.floats(min_value=-1e4, max_value=0.0), min_size=1, max_si
 )
 
 
-@settings(deadline=None)
 @given(outcomes)
 def test_accuracies_are_zero_or_one(outcome):
     for name in ("acc", "acc_norm", "acc_bytes"):
         assert value(name, outcome) in (0.0, 1.0)
 
 
-@settings(deadline=None)
 @given(outcomes)
 def test_exactly_one_choice_is_taken(outcome):
     taken = [
@@ -281,7 +279,6 @@ def test_exactly_one_choice_is_taken(outcome):
     assert sum(taken) == 1.0
 
 
-@settings(deadline=None)
 @given(outcomes, st.floats(min_value=-100, max_value=100))
 def test_a_constant_added_to_every_choice_changes_nothing(outcome, shift):
     gaps = sorted(outcome.loglikelihoods)
@@ -291,7 +288,6 @@ def test_a_constant_added_to_every_choice_changes_nothing(outcome, shift):
     assert value("acc", moved) == value("acc", outcome)
 
 
-@settings(deadline=None)
 @given(st.text(), st.text())
 def test_exact_match_is_equality(prediction, reference):
     assert value("exact_match", text(prediction, reference)) == float(prediction == reference)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from multiform.scoring.filters import Pipeline
@@ -239,21 +239,18 @@ def test_an_answer_before_the_text_was_cut_off_counts():
     assert score("The final answer is 42.\nLet me exp", "42", truncated=True) == (1.0, 0.0, 1.0)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=200), st.text(max_size=20))
 def test_any_text_can_be_scored(text, reference):
     right, invalid, _ = score(text, reference)
     assert (right, invalid) in {(0.0, 0.0), (1.0, 0.0), (0.0, 1.0)}
 
 
-@settings(deadline=None)
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=3, min_value=-(10**9), max_value=10**9))
 def test_any_number_agrees_with_itself_however_it_is_written(number):
     for text in (f"{number}", f"{number:,}", f"{number:f}", f"{number} apples", f"x = {number}"):
         assert score(f"The final answer is {text}.", str(number))[0] == 1.0, text
 
 
-@settings(deadline=None)
 @given(st.integers(min_value=-(10**9), max_value=10**9), st.integers(min_value=-(10**9), max_value=10**9))
 def test_two_numbers_agree_only_when_they_are_equal(said, right):
     assert score(f"The final answer is {said:,}", str(right))[0] == float(said == right)
