@@ -23,9 +23,9 @@ from tests.models.fake_server_fixture import shorten_waits
 
 @dataclass
 class FakeAnthropic(FakeServer):
-    """Answers as documented for POST /v1/messages and GET /v1/models/{id}, and refuses what the interface refuses."""
+    """Responds as documented for POST /v1/messages and GET /v1/models/{id}, and refuses what the interface refuses."""
 
-    def answer(self, path: str, payload: dict[str, Any]) -> dict[str, Any] | None:
+    def respond(self, path: str, payload: dict[str, Any]) -> dict[str, Any] | None:
         if path != "/v1/messages":
             return None
         assert set(payload) <= {"model", "max_tokens", "messages", "system", "temperature", "stop_sequences", "top_k"}

@@ -52,7 +52,7 @@ class Model(ABC):
     #: Whether it gives log-likelihoods; one that only generates says False, and tasks that need them are refused.
     scores: ClassVar[bool] = True
     #: Whether outputs are stored where the user has not said so. A class says it for itself alone: its code decides
-    #: its outputs, and a subclass may answer otherwise under the same `identity`.
+    #: its outputs, and a subclass may return others under the same `identity`.
     stored: ClassVar[bool] = False
     #: Whether it looks at `stop_requested()` itself: once that is true, it begins nothing new, yields the responses
     #: to what is in flight, and ends. The streams of other models are closed after their next response.

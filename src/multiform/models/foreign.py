@@ -146,8 +146,8 @@ class ForeignModel(Model):
         return {**{f"tokenizer_{name}": token for name, token in tokens.items()}, **more}
 
     def _asked(self, question: OutputType, requests: Sequence[Request]) -> list[Any]:
-        answered = getattr(self.lm, question)([_instance(question, request) for request in requests])
-        outputs = list(answered) if answered is not None else []
+        returned = getattr(self.lm, question)([_instance(question, request) for request in requests])
+        outputs = list(returned) if returned is not None else []
         if len(outputs) != len(requests):
             what = f"{type(self.lm).__name__}.{question} gave {len(outputs)} outputs for {len(requests)} requests"
             raise ModelError(what, hint="return a list with one output for each request, in their order")

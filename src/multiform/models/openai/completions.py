@@ -168,8 +168,8 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         prompts = {request: encoded[request.context].tolist() for request in requests}
         truncated: set[int] = set()
         if self.max_length is not None:
-            whole, prompts = prompts, {r: tokens[-self._max_prompt_length(r) :] for r, tokens in prompts.items()}
-            truncated = {i for i, request in enumerate(requests) if len(prompts[request]) < len(whole[request])}
+            full, prompts = prompts, {r: tokens[-self._max_prompt_length(r) :] for r, tokens in prompts.items()}
+            truncated = {i for i, request in enumerate(requests) if len(prompts[request]) < len(full[request])}
         responses = self.client.ask(
             requests, lambda request: {**self.payload(request), "prompt": prompts[request]}, self.completion
         )
@@ -182,7 +182,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         choice = only_choice(response)
         text = choice.get("text")
         if not isinstance(text, str):
-            raise ModelError("the answer has no text", hint="check that it is a completions endpoint")
+            raise ModelError("the response has no text", hint="check that it is a completions endpoint")
         return completion(text, stop_strings(request), at_limit=choice.get("finish_reason") == "length")
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
@@ -201,7 +201,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
 
     @cached_property
     def abilities(self) -> Abilities:
-        """What the server does without echoing prompts: it lists given tokens, or generates them, as vLLM does."""
+        """What the server supports besides echoed prompts: log-probabilities of given tokens, forced tokens."""
         prompt = array("i", [1, 2])
         queries: dict[Kind, Query] = {
             "labels": Query(kind="labels", prompt=prompt, tokens=(4, 5, 6), pairs=(0, 1, 2)),
@@ -220,7 +220,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         return Abilities(forced=can["forced"], labels=MAX_LABELS if can["labels"] else 0)
 
     def _score_pairs(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput | FailedRequest]]:
-        """The score of each pair, asked in the order of their prefix tree."""
+        """The score of each pair, requested in the order of their prefix tree."""
         yield from ((index, LLOutput(0.0, True, 0)) for index, pair in enumerate(pairs) if not pair.inputs)
         queries = scoring_queries(pairs, self.abilities)
         self._has_scored = True
@@ -297,5 +297,5 @@ def _check_echo(response: Any) -> bool:
     """Whether a response has the log-probabilities of the prompt's tokens; a ModelError where it has not."""
     logprobs = echoed_logprobs(only_choice(response))
     if not any(isinstance(value, float | int) for value in logprobs["token_logprobs"][1:-1]):
-        raise ModelError("the answer has no log-probabilities of the prompt")
+        raise ModelError("the response has no log-probabilities of the prompt")
     return True

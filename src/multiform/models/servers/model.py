@@ -64,9 +64,9 @@ class ServerModel(Model):
 
     `base_url` is the server's ``.../v1`` or the endpoint itself; by default that of the environment variable
     `url_env`, or `default_url`. The key comes from the environment variable `api_key_env` unless `api_key` is
-    given. At most `num_concurrent` requests are sent at a time, fewer while the server is overloaded. `timeout`
+    given. At most `num_concurrent` requests are in flight, fewer while the server is overloaded. `timeout`
     is for one attempt and `deadline` for all attempts at one request, in seconds; `max_retries` is how often a
-    request is sent again while the server answers others. With ``fingerprint=false``, stored responses are known by
+    request is retried while the server responds to others. With ``fingerprint=false``, stored responses are known by
     the server's URL and the model's name alone, not by what the server says about itself.
     """
 
@@ -169,19 +169,20 @@ class ServerModel(Model):
         """What the server says about itself and the model, and how it completes a fixed prompt."""
         entry = self.client.single(
             None,
-            lambda answer: described_model(answer, self.name),
+            lambda response: described_model(response, self.name),
             url=self._url(self.models_path()),
             attempts=_LIST_ATTEMPTS,  # some servers fail at this and nothing else
         )
         probe = self.probe()
-        written = self.client.single(
-            self.payload(probe), lambda answer: {"probe": self.completion(probe, answer).text, **self.version(answer)}
+        completed = self.client.single(
+            self.payload(probe),
+            lambda response: {"probe": self.completion(probe, response).text, **self.version(response)},
         )
-        self.client.probe = None if written is None else self.payload(probe)
-        return self.client.without_secrets({"model": entry or {}, **(written or {})})
+        self.client.probe = None if completed is None else self.payload(probe)
+        return self.client.without_secrets({"model": entry or {}, **(completed or {})})
 
     def probe(self) -> GenerationRequest:
-        """A small request that the server answers in the same way as long as it is the same."""
+        """A small request whose completion stays the same as long as the server's model does."""
         return GenerationRequest.of(PROBE, {"max_gen_toks": PROBE_TOKENS})
 
     def info(self) -> dict[str, Any]:
