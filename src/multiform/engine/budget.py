@@ -1,7 +1,7 @@
 """Budgeted runs: documents in random order, and of each form only as many as the question needs.
 
-`--budget` searches the best and the worst form of each task or group within so many evaluations (a document under a
-form). `--until_ci` evaluates each form until its interval is narrow enough. Both ask the model in rounds.
+`--budget` searches the best and the worst form of each task or group within a number of evaluations (a document under a
+form). `--until_ci` evaluates each form until its interval is narrow enough. Both run the model in rounds.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ _DEFAULT_POLICY = ErrorPolicy()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How much is evaluated: so many documents counted under each form, or until intervals are no wider than ± this.
+    """How much to evaluate: a number of `evaluations`, or until intervals are no wider than ± `half_width`.
 
-    Documents are shuffled with the seed; None shuffles them otherwise each time.
+    An evaluation is one document under one form. Documents are shuffled with the seed; None shuffles them differently
+    each time.
     """
 
     evaluations: int | None = None
@@ -68,24 +69,24 @@ def run_budgeted(
     budget: Budget,
     policy: ErrorPolicy = _DEFAULT_POLICY,
 ) -> tuple[RunOutcome, list[TaskStops]]:
-    """Evaluate as much as the budget asks for, and say what was stopped where.
+    """Evaluate as much as the budget allows, and return the outcome with where each form stopped.
 
-    `ask` scores the samples of a round. `policy` says what becomes of documents whose requests fail.
+    `ask` runs and scores the samples of a round. `policy` says what becomes of documents whose requests fail.
     """
     samples = by_form(pending)
     log = RoundLog(ask, list(samples), len(pending), policy, progress)
     all_rounds = [Rounds(contest, samples, log=log, seed=budget.seed) for contest in contests]
     most = sum(rounds.most_evaluations for rounds in all_rounds)
     stops: list[TaskStops] = []
-    left = budget.evaluations or 0
+    remaining = budget.evaluations or 0
     try:
         log.begin(most if budget.evaluations is None else min(most, budget.evaluations))
         for number, rounds in enumerate(all_rounds):
             if budget.half_width is not None:
                 stops.append(rounds.until(budget.half_width))
             else:
-                stops.append(rounds.search(left // (len(all_rounds) - number)))
-                left -= rounds.evaluations
+                stops.append(rounds.search(remaining // (len(all_rounds) - number)))
+                remaining -= rounds.evaluations
     except EndedError as ended:
         return log.outcome(ended.outcome), stops
     finally:

@@ -111,9 +111,9 @@ def load_model(
     *,
     load: Callable[[], Model] | None = None,
 ) -> Model:
-    """The model itself, or the registered one of that name, loaded when it is needed if the store knows it.
+    """The model: an object is returned as it is, a name is looked up in the registry.
 
-    `load` loads it; by default, into this process.
+    A registered model whose facts are in the store is loaded lazily. `load` loads it, by default into this process.
     """
     if not isinstance(model, str):
         return as_model(model)
@@ -148,7 +148,7 @@ def create_model(model: str, arguments: Mapping[str, Any]) -> Model:
 
 
 def check_consent(forms: Sequence[Task], confirmed: bool) -> None:
-    """Refuse tasks that run what a model wrote or the code of the hub, unless the user has agreed to that."""
+    """Refuse tasks that execute generated code or code from the hub, unless the user has agreed to that."""
     unsafe = [form for form in forms if form.config.unsafe_code]
     if unsafe and not confirmed:
         raise UsageError(
@@ -165,12 +165,12 @@ def check_consent(forms: Sequence[Task], confirmed: bool) -> None:
 
 
 def check_output_types(forms: Sequence[Task]) -> None:
-    """Refuse a task with choices that would have the model write freely, where nothing says that this is meant."""
+    """Refuse a task with choices that would be run as free generation, where nothing says that this is intended."""
     for form in forms:
         config = form.config
-        said = (config.output_type_stated, config.process_results, config.scorer, config.repeats > 1)
+        stated = (config.output_type_stated, config.process_results, config.scorer, config.repeats > 1)
         settings = [config.given(key) for key in ("generation_kwargs", "metric_list", "filter_list")]
-        if type(form) is not GenerateTask or config.doc_to_choice is None or any(said) or any(settings):
+        if type(form) is not GenerateTask or config.doc_to_choice is None or any(stated) or any(settings):
             continue
         what = "the task has choices but no format and no output_type: the model would write without seeing them"
         hint = (
@@ -181,11 +181,11 @@ def check_output_types(forms: Sequence[Task]) -> None:
 
 
 def check_samples(forms: Sequence[Task], samples: Mapping[str, Sequence[int]] | None) -> None:
-    """Refuse chosen documents of a task that is not run."""
-    known = [name for form in forms for name in (form.name, form.config.base_name)]
+    """Refuse `samples` of a task that is not part of the run."""
+    run_names = [name for form in forms for name in (form.name, form.config.base_name)]
     for name in samples or {}:
-        if name not in known:
-            hint = nearest(name, known, listed="the tasks of this run are")
+        if name not in run_names:
+            hint = nearest(name, run_names, listed="the tasks of this run are")
             raise UsageError(f"no task '{name}' in this run", where="--samples", hint=hint)
 
 
@@ -222,7 +222,7 @@ def format_notes(configs: Iterable[TaskConfig]) -> list[str]:
 
 
 def _mapping_notes(configs: Iterable[TaskConfig]) -> list[str]:
-    """What was recovered from finished prompts; nothing for a mapping that was raw already."""
+    """Notes on field mappings that were recovered from finished prompts; none for a mapping that was raw already."""
     names: dict[str, list[str]] = {}
     for config in configs:
         if config.recovered is not None and (config.recovered.how != "raw" or config.recovered.spread):
@@ -241,7 +241,7 @@ def _description_notes(configs: Iterable[TaskConfig]) -> list[str]:
 
 
 def _change(config: TaskConfig) -> str:
-    """What became of a description."""
+    """How a format changed a description, in words."""
     before, after = config.given("description"), config.description
     if not isinstance(before, str) or not isinstance(after, str):
         return "what its code says of them is left out of each prompt"

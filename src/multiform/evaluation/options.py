@@ -151,7 +151,7 @@ class RunOptions:
 
     @cached_property
     def cluster(self) -> ClusterOptions | None:
-        """The cluster whose workers ask the model; None where that is this process."""
+        """The cluster whose workers run the model; None where that is this process."""
         if self.executor == "ray":
             return ClusterOptions.of(self.ray_address, self.workers, self.resources)
         for name in ("ray_address", "workers", "resources"):
