@@ -239,14 +239,14 @@ def _with_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, so
 
 def source_sha(source: Source, folder: Path | None) -> str:
     """The fingerprint or commit of the model, and those of a tokenizer, an adapter and code from elsewhere."""
-    parts = [fingerprint(folder / source.subfolder, gguf_file=source.gguf_file) if folder else source.revision]
+    hashes = [fingerprint(folder / source.subfolder, gguf_file=source.gguf_file) if folder else source.revision]
     for argument, name in (("tokenizer", source.tokenizer), ("peft", source.peft)):
         if name:
             other_folder = local_folder(name, argument)
-            parts.append(fingerprint(other_folder) if other_folder else f"{name}@{hub_commit(name, 'main')}")
+            hashes.append(fingerprint(other_folder) if other_folder else f"{name}@{hub_commit(name, 'main')}")
     if folder and source.trust_remote_code:
-        parts += [f"{name}@{hub_commit(name, 'main')}" for name in foreign_code(folder / source.subfolder)]
-    return "+".join(parts)
+        hashes += [f"{name}@{hub_commit(name, 'main')}" for name in foreign_code(folder / source.subfolder)]
+    return "+".join(hashes)
 
 
 @contextmanager

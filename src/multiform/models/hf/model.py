@@ -49,7 +49,7 @@ logger = logging.getLogger("multiform")
 class HFModel(LocalModel):
     """A model from a folder or the hub, decoder-only or encoder-decoder; the arguments have lm-eval's names.
 
-    `batch_size` is the number of completions that are decoded at a time, or "auto" for as many as fit; scoring
+    `batch_size` is the number of completions that are decoded together, or "auto" for as many as fit; scoring
     fills forward passes by tokens, and uses batches of that many rows only for models that cannot share prefixes.
     `max_length` is the context length; by default that of the model's configuration. `prefix_budget` is how much
     of shared prefixes may stay cached, in tokens or as memory ("2GB"). `chat_template` names one of the tokenizer's
@@ -177,8 +177,8 @@ class HFModel(LocalModel):
             "whole texts": self.backend.describe_scoring(windows),
             "prompts": self.backend.describe_prefill(generations),
         }
-        parts = [f"{name}: {cost}" for name, cost in costs.items() if cost]
-        return "\n".join(parts) or None
+        lines = [f"{name}: {cost}" for name, cost in costs.items() if cost]
+        return "\n".join(lines) or None
 
     def workload(self, requests: Sequence[Request]) -> Workload | None:
         if self.media:
@@ -229,7 +229,7 @@ class HFModel(LocalModel):
     ) -> tuple[list[Pair], list[Pair], list[Generation]]:
         """The pairs of continuations, the windows of whole texts and the prompts of completions.
 
-        With `for_later` the tokens are kept until the requests are asked, and warnings wait until then.
+        With `for_later` the tokens are kept until the requests are run, and warnings wait until then.
         """
         scored = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
         rolling = [request for request in requests if isinstance(request, RollingRequest)]
@@ -245,11 +245,11 @@ class HFModel(LocalModel):
     ) -> tuple[list[Pair], set[int]]:
         """The tokens of each request, and the positions of those whose contexts are truncated."""
         texts = [(request.context, request.continuation) for request in requests]
-        whole = self._tokenized_pairs.take(texts, lambda texts: list(self.backend.pairs(texts)))
+        full = self._tokenized_pairs.take(texts, lambda texts: list(self.backend.pairs(texts)))
         if for_later:
-            self._tokenized_pairs.keep(texts, whole)
-        pairs = [self.backend.fit(pair, text) for pair, (_, text) in zip(whole, texts, strict=True)]
-        cut = {index for index, (before, pair) in enumerate(zip(whole, pairs, strict=True)) if before is not pair}
+            self._tokenized_pairs.keep(texts, full)
+        pairs = [self.backend.fit(pair, text) for pair, (_, text) in zip(full, texts, strict=True)]
+        cut = {index for index, (before, pair) in enumerate(zip(full, pairs, strict=True)) if before is not pair}
         empty = sum(pair.start == len(pair.tokens) for pair in pairs)
         if not for_later:
             self._warn_about_truncation(len(cut))

@@ -106,7 +106,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
 
     @cached_property
     def scoring(self) -> Scoring:
-        """How the server scores continuations: it is asked for a prompt's tokens, then for those that it writes."""
+        """How the server scores continuations: it is probed for echoed prompts, then for top log-probabilities."""
         if self.client.single(self._echo_payload(_ECHO_PROMPT), _check_echo, attempts=PROBE_ATTEMPTS):
             return "echo"
         return "first_token" if self._alternatives else "none"

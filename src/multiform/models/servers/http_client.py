@@ -69,13 +69,13 @@ def decoded(response: httpx.Response, size: int) -> Iterator[bytes]:
     if len(encodings) > 1 or not _KNOWN.issuperset(encodings):
         raise UnreadableError(f"the response is encoded as '{', '.join(encodings)[:100]}', which was not requested")
     decoder = zlib.decompressobj(_GZIP_OR_ZLIB) if encodings else None
-    left = size
+    remaining = size
     for chunk in response.iter_raw():
         try:
-            piece = chunk if decoder is None else decoder.decompress(chunk, max(1, left + 1))
+            data = chunk if decoder is None else decoder.decompress(chunk, max(1, remaining + 1))
         except zlib.error as error:
             raise UnreadableError(f"the response cannot be decoded: {error}") from error
-        left -= len(piece)
-        if left < 0:
+        remaining -= len(data)
+        if remaining < 0:
             raise UnreadableError(f"the response is longer than {size} bytes")
-        yield piece
+        yield data

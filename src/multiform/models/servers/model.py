@@ -55,7 +55,7 @@ _COUNTED = dict.fromkeys(("tokenizer", "max_length", "tokenized_requests"), "the
 CHAT_RULES = ArgumentRules(
     renamed=_RENAMED, without_effect={**_WITHOUT_EFFECT, **_COUNTED}, ignored=LOCAL_ARGUMENTS, refused=_REFUSED
 )
-#: How often a server is asked for its models.
+#: The attempts to list the models of a server.
 _LIST_ATTEMPTS = 3
 
 
@@ -105,12 +105,14 @@ class ServerModel(Model):
         key = header_value(api_key or os.environ.get(api_key_env or self.key_env, ""), "the key")
         if headers is not None and not isinstance(headers, Mapping):
             raise UsageError("headers are not names with values", hint='give e.g. {"headers": {"X-Team": "evals"}}')
-        given = {str(name): header_value(value, f"the header {name}") for name, value in (headers or {}).items()}
-        sent = {**self.auth(key), **basic, **given}
+        custom_headers = {
+            str(name): header_value(value, f"the header {name}") for name, value in (headers or {}).items()
+        }
+        sent = {**self.auth(key), **basic, **custom_headers}
         self.client = Client(
             url=self._url(self.path()),
             headers=sent,
-            secrets=[key, *url_secrets(root), *header_secrets([*basic.values(), *given.values()])],
+            secrets=[key, *url_secrets(root), *header_secrets([*basic.values(), *custom_headers.values()])],
             timeout=at_least(0.001, timeout, "timeout"),
             deadline=at_least(0, deadline, "deadline"),
             max_retries=int(at_least(0, max_retries, "max_retries")),
@@ -122,7 +124,7 @@ class ServerModel(Model):
             "model": self.name,
             "base_url": self.client.shown,
             **({"api_key": HIDDEN} if api_key else {}),
-            **({"headers": dict.fromkeys(given, HIDDEN)} if given else {}),
+            **({"headers": dict.fromkeys(custom_headers, HIDDEN)} if custom_headers else {}),
             "num_concurrent": self.client.num_concurrent,
             "max_retries": self.client.max_retries,
             "timeout": self.client.timeout,
@@ -147,7 +149,7 @@ class ServerModel(Model):
 
     @abstractmethod
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
-        """The completion in a response; a ModelError where the response is not as it should be."""
+        """The completion in a response; a ModelError where the response is malformed."""
 
     def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
         """What a response says about the model that wrote it."""

@@ -7,5 +7,5 @@ queries     which prompts score which continuations, and their log-likelihoods f
 completions generation options in vLLM's terms, and completions from the tokens that it generates
 processor   the logits processor that makes vLLM generate given tokens; it runs in vLLM's own processes
 load        tokenizer, generation config and hash of the files
-identity    what tells one model from another
+identity    the identity of a model
 """

@@ -111,7 +111,7 @@ def start(arguments: Mapping[str, Any], *, force: bool, where: str) -> Engine:
 
 
 def with_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, with what suits evaluation where nothing is said."""
+    """The arguments, with defaults that suit evaluation."""
     from vllm.platforms import current_platform
 
     options = {"disable_log_stats": True, "logprobs_mode": "raw_logprobs", **arguments}

@@ -231,11 +231,11 @@ class VLLMModel(LocalModel):
         With `for_later` the tokens are kept until the requests are run, and warnings wait until then.
         """
         texts = [(request.context, request.continuation) for request in requests]
-        whole = self._tokenized_pairs.take(texts, lambda texts: list(self.encoder.pairs(texts)))
-        pairs = [fit(pair, self.max_length - RESERVED, text) for pair, (_, text) in zip(whole, texts, strict=True)]
-        cut = {index for index, (before, pair) in enumerate(zip(whole, pairs, strict=True)) if before is not pair}
+        full = self._tokenized_pairs.take(texts, lambda texts: list(self.encoder.pairs(texts)))
+        pairs = [fit(pair, self.max_length - RESERVED, text) for pair, (_, text) in zip(full, texts, strict=True)]
+        cut = {index for index, (before, pair) in enumerate(zip(full, pairs, strict=True)) if before is not pair}
         if for_later:
-            self._tokenized_pairs.keep(texts, whole)
+            self._tokenized_pairs.keep(texts, full)
             return pairs, cut
         self._warn_about_truncation(len(cut))
         if empty := sum(pair.start == len(pair.tokens) for pair in pairs):
