@@ -62,8 +62,8 @@ def _answer_columns(prompts: Prompts) -> list[str]:
     """The columns that only the answer reads, not the choices."""
     mapping = prompts.task.config.mapping
     answer = columns(mapping.answer) if mapping.answer is not None else None
-    others = columns(mapping.choices) if mapping.choices is not None else frozenset()
-    return [] if answer is None or others is None else sorted(answer - others)
+    choice_columns = columns(mapping.choices) if mapping.choices is not None else frozenset()
+    return [] if answer is None or choice_columns is None else sorted(answer - choice_columns)
 
 
 def _changes_with_answer(prompts: Prompts, probe: Probe, names: list[str]) -> bool:
@@ -79,9 +79,9 @@ def _changes_with_answer(prompts: Prompts, probe: Probe, names: list[str]) -> bo
         texts = {name: value for name, value in answer.items() if isinstance(value, str) and value.strip()}
         changed = _question(prompts, {**probe.doc, **dict.fromkeys(texts, _SENTINEL)}) or ""
         return _SENTINEL in changed and question in [changed.replace(_SENTINEL, text) for text in texts.values()]
-    others = ({name: other.doc.get(name) for name in names} for other in prompts.probes)
-    other = next((values for values in others if values != answer), answer)
-    return _question(prompts, {**probe.doc, **other}) not in (None, question)
+    other_answers = ({name: candidate.doc.get(name) for name in names} for candidate in prompts.probes)
+    replacement = next((values for values in other_answers if values != answer), answer)
+    return _question(prompts, {**probe.doc, **replacement}) not in (None, question)
 
 
 def _question(prompts: Prompts, doc: Doc) -> str | None:

@@ -72,7 +72,7 @@ def _single_gold(prompts: Prompts) -> list[Sample]:
 
 
 def _lengths(prompts: Prompts) -> Iterator[Finding]:
-    if prompts.shared_choices:  # yes and no have their lengths whatever is asked
+    if prompts.shared_choices:  # yes and no have their lengths whatever the question
         return
     config = prompts.task.config
     for name, extreme in (("longest", max), ("shortest", min)):
@@ -102,7 +102,7 @@ def _lengths(prompts: Prompts) -> Iterator[Finding]:
 
 
 def _is_biased(right: int, chances: list[float]) -> bool:
-    """Whether so many are far more than chance; the binomial test with the mean chance errs on the safe side."""
+    """Whether the count is far above chance; the binomial test with the mean chance errs on the safe side."""
     from scipy.stats import binomtest
 
     chance = sum(chances) / len(chances)

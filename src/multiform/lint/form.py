@@ -21,7 +21,7 @@ from multiform.lint.tokens import Tokenizer, token_findings, token_hits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormFindings:
-    """What was found about a form, and what its task silences."""
+    """The findings about a form, and the codes that its task silences."""
 
     form: str
     #: The number of documents that were looked at.

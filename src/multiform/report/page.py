@@ -1,4 +1,4 @@
-"""The report's page: one file with its style, its script and its data, which asks for nothing from anywhere."""
+"""The report's page: one file with its style, its script and its data, without any network request."""
 
 from __future__ import annotations
 

@@ -155,8 +155,8 @@ class Charts:
         }
         pooled = {}
         for group in self._results.groups:
-            parts = [scores[name] for name in group.forms if name in scores]
-            pooled[group.name] = {doc: value for part in parts for doc, value in part.items()}
+            members = [scores[name] for name in group.forms if name in scores]
+            pooled[group.name] = {doc: value for part in members for doc, value in part.items()}
         return scores | pooled
 
     def _scored(self) -> list[FormResult]:

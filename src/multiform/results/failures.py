@@ -1,4 +1,4 @@
-"""What results say about documents that could not be evaluated as they are: failed, or with a truncated prompt."""
+"""Failed documents and truncated prompts, as results files and notes report them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def failures_of(entry: FormResult | GroupResult) -> dict[str, Any]:
 
 
 def result_notes(results: Results) -> list[str]:
-    """What is to be known beside the scores, a line for each: that they are partial, failures, truncated prompts."""
+    """Notes on the scores, a line for each: that they are partial, failed documents, truncated prompts."""
     notes = [] if results.status == "complete" else [f"partial results: the run {_ended(results.status)}"]
     notes += [_failed(form) for form in results.forms if form.failed]
     for group in results.groups:
@@ -46,8 +46,8 @@ def _failed(form: FormResult) -> str:
     more = [f"and {len(form.failed) - _NAMED} more"] if len(form.failed) > _NAMED else []
     counted = any(sample.failure is not None for sample in form.samples)
     total = form.n if counted else form.n + len(form.failed)
-    done = "count as wrong" if counted else "are left out"
-    line = f"{form.name}: {len(form.failed)} of {total} documents failed and {done} ({'; '.join([*named, *more])})"
+    treatment = "count as wrong" if counted else "are left out"
+    line = f"{form.name}: {len(form.failed)} of {total} documents failed and {treatment} ({'; '.join([*named, *more])})"
     return line + _spans(form)
 
 

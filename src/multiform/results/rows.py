@@ -21,7 +21,7 @@ COLUMNS = (
 
 
 def sample_rows(forms: Sequence[FormResult]) -> Iterator[dict[str, Any]]:
-    """A row for each sample of each form: what was asked, what the model answered, and what it scored."""
+    """A row for each sample of each form: its prompt, the model's response and its scores."""
     for form in forms:
         about = {"form": form.name, "task": form.task, "format": form.format_label}
         for sample in form.samples:

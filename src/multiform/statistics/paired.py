@@ -21,7 +21,7 @@ from multiform.statistics.scores import Array, DocumentScores, Indexes
 
 #: Permutations that a test draws; where there are fewer different ones, all of them are used.
 PERMUTATIONS = 9_999
-#: Signs that are drawn at a time, to bound the memory.
+#: Signs that are drawn in one step, to bound the memory.
 _CHUNK = 4_000_000
 
 
@@ -49,10 +49,10 @@ def paired_differences(scores: DocumentScores, *, level: float = LEVEL, seed: in
     means = form_means(scores)
     first, second = np.triu_indices(len(means.values), 1)
     p = equality_tests(scores, first, second, seed=seed)
-    parts = zip(first, second, difference_estimates(means, first, second, level=level), p, holm(p), strict=True)
+    columns = zip(first, second, difference_estimates(means, first, second, level=level), p, holm(p), strict=True)
     return [
         Difference(first=int(a), second=int(b), estimate=estimate, p=float(raw), p_holm=float(adjusted))
-        for a, b, estimate, raw, adjusted in parts
+        for a, b, estimate, raw, adjusted in columns
     ]
 
 

@@ -75,7 +75,7 @@ def document_scores(values: ArrayLike, clusters: Sequence[Hashable] | None = Non
     )
 
 
-def pooled(parts: Sequence[DocumentScores], weights: Sequence[float]) -> DocumentScores:
+def pooled(subjects: Sequence[DocumentScores], weights: Sequence[float]) -> DocumentScores:
     """The scores of a group: those of its subjects, each with a weight.
 
     >>> subjects = [document_scores([[1, 0], [1, 1]]), document_scores([[0, 0], [0, 0], [1, 1], [0, 1]])]
@@ -83,10 +83,10 @@ def pooled(parts: Sequence[DocumentScores], weights: Sequence[float]) -> Documen
     [0.25, 0.25, 0.125, 0.125, 0.125, 0.125]
     """
     shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
-    offsets = np.cumsum([0, *(part.clusters.max() + 1 for part in parts)])
+    offsets = np.cumsum([0, *(part.clusters.max() + 1 for part in subjects)])
     return DocumentScores(
-        values=np.concatenate([part.values for part in parts]),
-        clusters=np.concatenate([part.clusters + offset for part, offset in zip(parts, offsets, strict=False)]),
-        subjects=np.concatenate([np.full(part.n, index) for index, part in enumerate(parts)]),
-        weights=np.concatenate([share * part.weights for part, share in zip(parts, shares, strict=True)]),
+        values=np.concatenate([part.values for part in subjects]),
+        clusters=np.concatenate([part.clusters + offset for part, offset in zip(subjects, offsets, strict=False)]),
+        subjects=np.concatenate([np.full(part.n, index) for index, part in enumerate(subjects)]),
+        weights=np.concatenate([share * part.weights for part, share in zip(subjects, shares, strict=True)]),
     )

@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def page(title: str, view: str) -> str:
-    """The page of a view; its script asks the server for the data."""
+    """The page of a view; its script requests the data from the server."""
     return Template(asset("viewer.html")).substitute(
         title=escape(title), view=view, help=asset("help.html"), version=package_version("multiform") or ""
     )
