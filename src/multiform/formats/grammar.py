@@ -19,7 +19,7 @@ RUN_AXES = ("order", "draw")
 _ORDERS = ("original", "reverse", "rotate:1", "shuffle:1", "shuffle:2", "shuffle:3")
 #: Fields that say what is scored, and how: no variation changes them.
 _SCORING = ("scored", "scorer", "metric_list", "generation_kwargs", "answer_as", "variations")
-#: So many draws in a row that are all known show that there are no others.
+#: After this many draws in a row that are all known, there are taken to be no others.
 _PATIENCE = 500
 
 
@@ -105,7 +105,7 @@ class Grammar:
     def draw(
         self, formats: Sequence[FormatConfig], base: Variation, number: int, *, seed: int | None, shots: bool
     ) -> list[Variation]:
-        """So many distinct variations that fit all of the formats, each other than `base`, whose values they keep.
+        """Draw distinct variations that fit all of the formats, each different from `base`, whose values they keep.
 
         The first n of a larger number with the same seed are those of n. Without `shots`, nothing that changes only
         few-shot examples is varied.
@@ -123,8 +123,8 @@ class Grammar:
                 drawn.append(varied[0].name)
                 tries = 0
             if tries == _PATIENCE:
-                what = f"'{base}' has only {len(drawn)} variations, and {number} were asked for"
-                raise UsageError(what, where=f"{base}~{number}", hint=f"ask for {len(drawn)} of them")
+                what = f"'{base}' has only {len(drawn)} variations, and {number} were requested"
+                raise UsageError(what, where=f"{base}~{number}", hint=f"request {len(drawn)} of them")
         return drawn
 
     def _candidate(
@@ -170,8 +170,8 @@ class Grammar:
 
 
 def _content(varied: Sequence[Varied]) -> str:
-    """What prompts depend on, whatever it is called."""
-    return repr([(each.format, each.order) for each in varied])
+    """Everything that prompts depend on, regardless of names."""
+    return repr([(variant.format, variant.order) for variant in varied])
 
 
 def draw_number(variation: Variation) -> int:

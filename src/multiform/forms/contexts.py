@@ -1,4 +1,4 @@
-"""What overridden methods of a task return: chat messages in place of a prompt, and requests of any kind."""
+"""Contexts and requests that overridden methods of a task return: chat messages, and requests of any kind."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from multiform.labels import gold_index, label_list, whole_number
 
 T = TypeVar("T")
 
-#: So many documents are checked for prompts among the questions that were recovered from a task.
+#: The number of documents that are checked for prompts among the questions that were recovered from a task.
 _CHECKED = 16
 #: The texts of a format that may be templates, in the order in which a prompt has them.
 _FORMAT_TEXTS = ("instruction", "question_prefix", "question_suffix", "choices_prefix", "answer_instruction",
@@ -116,8 +116,8 @@ class FieldReader:
         what = None
         if isinstance(value, list | int | float):
             what = f"doc_to_text gives {shorten(value, 40)}, not a question"
-        elif (found := problem(str(value), choices)) is not None:
-            what = f"a format would wrap a prompt twice: {found}"
+        elif (fault := problem(str(value), choices)) is not None:
+            what = f"a format would wrap a prompt twice: {fault}"
         if what is not None:
             raise ConfigError(what, where=self.config.where("doc_to_text"), hint=hint)
 
@@ -132,9 +132,9 @@ class FieldReader:
     def blamed(self, error: MultiformError, doc: Doc, key: str) -> MultiformError:
         """The error at the field of the task that causes it, where a format's template holds several."""
         mapping = self.config.mapping
-        parts = {"doc_to_text": mapping.question, "doc_to_choice": mapping.choices, "doc_to_target": mapping.answer}
+        specs = {"doc_to_text": mapping.question, "doc_to_choice": mapping.choices, "doc_to_target": mapping.answer}
         if self.config.format is not None:
-            for name, spec in parts.items():
+            for name, spec in specs.items():
                 try:
                     Field.of(spec).read(doc)
                 except MultiformError as cause:
@@ -153,7 +153,7 @@ class FieldReader:
 
 
 class _once(Generic[T]):  # noqa: N801  (it reads as a decorator)
-    """An attribute that is computed when it is first asked for: `cached_property` without its lock."""
+    """A lazily computed attribute: `cached_property` without its lock."""
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         self.compute = compute

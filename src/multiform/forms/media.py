@@ -48,7 +48,7 @@ class MediaReader:
 
     @cached_property
     def kinds(self) -> list[Kind]:
-        """What the task's prompts have beside text."""
+        """The kinds of media in the task's prompts."""
         return [kind for kind, field in FIELDS.items() if getattr(self.config, field) or field in self._overrides]
 
     def value(self, field: MediaField, spec: Any, doc: Doc) -> Any:

@@ -50,7 +50,7 @@ class Renderer:
         one_input: bool = False,
     ) -> None:
         self.form = form
-        #: What is asked about documents and how the responses are scored, by output type.
+        #: How requests are built and responses scored, by output type.
         self.kind: Kind = KINDS[form.config.output_type]
         self.hooks = hooks or {}
         self._overrides = {name: self.hooks[name] for name in _FIELDS if name in self.hooks}
@@ -94,12 +94,12 @@ class Renderer:
         """The fields of a document; without `hooks`, as the configuration has them."""
         if not hooks:
             return DocFields(doc, self.reader, self.form.fields)
-        fields, several = self.form.fields, self.several_inputs
-        return DocFields(doc, self.reader, fields, overrides=self._overrides, several_inputs=several)
+        fields, several_inputs = self.form.fields, self.several_inputs
+        return DocFields(doc, self.reader, fields, overrides=self._overrides, several_inputs=several_inputs)
 
     def _shot_fields(self, doc: Doc) -> DocFields:
-        fields, several = self.form.fewshot_fields, self.several_inputs
-        return DocFields(doc, self.reader, fields, overrides=self._fewshot_overrides, several_inputs=several)
+        fields, several_inputs = self.form.fewshot_fields, self.several_inputs
+        return DocFields(doc, self.reader, fields, overrides=self._fewshot_overrides, several_inputs=several_inputs)
 
     @cached_property
     def several_inputs(self) -> bool:
@@ -187,7 +187,7 @@ class Renderer:
     def instances(
         self, fields: DocFields, context: Context, *, doc_id: int, chat: bool, metadata: Any = None
     ) -> list[Instance]:
-        """What a model is asked about a document after this context, tied to the document."""
+        """The requests of a document with this context, as instances of the document."""
         texts = [self.media.place(text, fields.doc) for text in ([context] if isinstance(context, str) else context)]
         requests = self.kind.requests(self.form, fields, texts[0] if isinstance(context, str) else texts, chat=chat)
         return [Instance(doc_id, index, request, metadata) for index, request in enumerate(requests)]

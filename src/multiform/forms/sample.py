@@ -53,8 +53,8 @@ class Sample:
 
     def __repr__(self) -> str:
         number = len(self.instances)
-        asked = f"{number} request{'' if number == 1 else 's'}" + (f" about {_end(self.prompt)}" if number else "")
-        return f"<Sample of doc {self.doc_id}: {asked}, gold {_told(self, _gold(self))}>"
+        requests = f"{number} request{'' if number == 1 else 's'}" + (f" about {_end(self.prompt)}" if number else "")
+        return f"<Sample of doc {self.doc_id}: {requests}, gold {_told(self, _gold(self))}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +150,10 @@ def grouped_responses(instances: Iterable[Instance], *, where: str) -> list[Resp
     if not by_doc:
         raise UsageError("there are no requests yet", where=where, hint="call build_all_requests() first")
     return [
-        Responses(doc_id=doc_id, instances=tuple(own), outputs=tuple(_output(instance, where) for instance in own))
-        for doc_id, own in by_doc.items()
+        Responses(
+            doc_id=doc_id, instances=tuple(responses), outputs=tuple(_output(instance, where) for instance in responses)
+        )
+        for doc_id, responses in by_doc.items()
     ]
 
 

@@ -76,12 +76,12 @@ class Task(TaskScores):
         if output_type != config.output_type:
             name = type(self).__name__
             what = f"{name} is a task of {output_type}, and the configuration says {config.output_type}"
-            other = _CLASSES[config.output_type].__name__
-            hint = f"set output_type: {output_type}, or derive the class from {other} or Task"
+            class_name = _CLASSES[config.output_type].__name__
+            hint = f"set output_type: {output_type}, or derive the class from {class_name} or Task"
             raise ConfigError(what, where=config.where("output_type"), hint=hint)
 
     def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
-        """Compile the form, and make anew all that is derived from it."""
+        """Compile the form, and rebuild everything that is derived from it."""
         hooks = self._hooks()
         self.config = config
         self.form = Form(
@@ -175,7 +175,7 @@ class Task(TaskScores):
 
     @property
     def name(self) -> str:
-        """The form's name, ``task@format`` where a format was asked for."""
+        """The form's name, ``task@format`` where a format was selected."""
         return self.form.name
 
     def __repr__(self) -> str:
@@ -187,7 +187,7 @@ class Task(TaskScores):
 
     @property
     def notes(self) -> list[MultiformError]:
-        """What is odd about the task's files but no reason to refuse them."""
+        """Warnings about the task's files."""
         source = self.config._source
         return [*(source.notes if source is not None else ()), *self.scoring.notes, *self.scorer.check()]
 
@@ -296,7 +296,7 @@ class Task(TaskScores):
         return self.renderer.instances(fields, context, doc_id=doc_id, metadata=metadata, chat=chat)
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
-        """One document, rendered: its prompt, what is right, and what a model is asked.
+        """One document, rendered: its prompt, gold answer and requests.
 
         >>> from multiform.catalog import TaskManager
         >>> task = Task.from_config(TaskManager().load("quiz@mcqa")[0])
@@ -307,7 +307,7 @@ class Task(TaskScores):
         return self.renderer.sample(doc_id, doc, chat_template)
 
     def stream_requests(self, docs: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Instance]:
-        """The requests of documents, each made when it is asked for; none is kept."""
+        """The requests of documents, built lazily; none is kept."""
         for doc_id, doc in docs:
             yield from self.sample(doc_id, doc).instances
 

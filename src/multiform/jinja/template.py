@@ -85,9 +85,9 @@ def render(compiled: Compiled, doc: Doc) -> Any:
 
 
 def too_much(source: str, variables: Mapping[str, Any]) -> str | None:
-    """What a template that is rendered elsewhere asks for beyond all limits; None where nothing is.
+    """Why a template that is rendered elsewhere is beyond the limits; None where it is not.
 
-    Whatever else is wrong with it shows where it is rendered.
+    Other errors show when it is rendered.
     """
     counted = budget.set(Budget())
     try:
@@ -109,13 +109,13 @@ def literal_text(source: str) -> list[str]:
     >>> literal_text("Question: {{q}}\\nAnswer:")
     ['Question: ', '', '\\nAnswer:']
     """
-    pieces: list[str] = []
+    literals: list[str] = []
     with _compiling(source):
         tree = _ENV.parse(source)
     for output in tree.find_all(nodes.Output):
         for node in output.nodes:
-            pieces.append(node.data if isinstance(node, nodes.TemplateData) else "")
-    return pieces
+            literals.append(node.data if isinstance(node, nodes.TemplateData) else "")
+    return literals
 
 
 def lex(source: str) -> Iterator[tuple[str, str]]:
@@ -131,7 +131,7 @@ def lex(source: str) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def _compiling(source: str) -> Iterator[None]:
-    """While a source is read: whatever is wrong with it is a ConfigError that shows it."""
+    """A block in which a source is parsed: its errors become a ConfigError that shows them."""
     counted = budget.set(Budget())
     try:
         with within(MAX_SECONDS):

@@ -157,9 +157,9 @@ def _median(items: Sequence[float]) -> float:
 
 def _f1(items: Sequence[tuple[int, int]]) -> float:
     """F1 of the class 1, from pairs of gold and prediction."""
-    both = sum(1 for gold, pred in items if gold == 1 and pred == 1)
+    true_positives = sum(1 for gold, pred in items if gold == 1 and pred == 1)
     either = sum((gold == 1) + (pred == 1) for gold, pred in items)
-    return 2 * both / either if either else 0.0
+    return 2 * true_positives / either if either else 0.0
 
 
 def _matthews(items: Sequence[tuple[int, int]]) -> float:

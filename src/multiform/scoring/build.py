@@ -248,8 +248,8 @@ def _left(config: TaskConfig, scorer: Scorer) -> int:
 
 
 def _problem(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError | None:
-    reduction, left = metric.reduction, _left(config, scorer)
-    if reduction is None or reduction.needs <= left:
+    reduction, remaining = metric.reduction, _left(config, scorer)
+    if reduction is None or reduction.needs <= remaining:
         return None
     if config.output_type != "generate_until":
         what = f"{reduction.name} needs {reduction.needs} responses, and a task of {config.output_type} has one"
@@ -259,7 +259,7 @@ def _problem(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError 
         return ConfigError(what, where=config.where("metric_list"), hint=f"set repeats: {reduction.needs} or more")
     what = f"{reduction.name} of metric '{metric.name}' needs {reduction.needs} responses, and the filters of "
     hint = "remove take_first or majority_vote from them, or give these filters metrics of their own"
-    return ConfigError(f"{what}'{scorer.name}' leave {left}", where=config.where("filter_list"), hint=hint)
+    return ConfigError(f"{what}'{scorer.name}' leave {remaining}", where=config.where("filter_list"), hint=hint)
 
 
 def _without_effect(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError | None:

@@ -29,16 +29,16 @@ def contaminated(queries: Mapping[K, str], corpus: Iterable[Path], n: int = DEFA
     >>> contaminated({1: "The quick brown fox!", 2: "A slow brown fox"}, [file], n=4)
     {1}
     """
-    wanted: dict[tuple[str, ...], list[K]] = {}
+    keys_by_ngram: dict[tuple[str, ...], list[K]] = {}
     for key, query in queries.items():
         for gram in _ngrams(words(query), n):
-            wanted.setdefault(gram, []).append(key)
-    lengths = sorted({len(gram) for gram in wanted})
+            keys_by_ngram.setdefault(gram, []).append(key)
+    lengths = sorted({len(gram) for gram in keys_by_ngram})
     contaminated_keys: set[K] = set()
     for path in corpus:
         for text in _texts(path):
             for gram in _windows(words(text), lengths):
-                contaminated_keys.update(wanted.get(gram, ()))
+                contaminated_keys.update(keys_by_ngram.get(gram, ()))
     return contaminated_keys
 
 

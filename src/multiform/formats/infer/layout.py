@@ -71,8 +71,8 @@ def read_layout(template: str, number: int = 0) -> Layout:
     before = _take_labels(body, cue, shows_choices=options is not None)
     question = _stripped(body)
     _check(question)
-    left = tuple(text.strip() for text in (*before, *left_out))
-    return Layout("".join(part.source for part in question), options, left, cue)
+    left_over = tuple(text.strip() for text in (*before, *left_out))
+    return Layout("".join(part.source for part in question), options, left_over, cue)
 
 
 def _written(parts: Sequence[Part], number: int) -> Options | None:

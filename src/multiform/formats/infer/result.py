@@ -40,9 +40,9 @@ class Recovered:
         answer = raw.answer.index if isinstance(raw.answer, SpreadAnswer) else raw.answer
         fields = {"question": raw.question, "choices": choices, "answer": answer}
         recovered = ", ".join(f"{name} {_one_line(shown(spec))}" for name, spec in fields.items() if spec is not None)
-        left = f"; left out {', '.join(map(repr, self.left_out))}" if self.left_out else ""
+        note = f"; left out {', '.join(map(repr, self.left_out))}" if self.left_out else ""
         spread = "; the right choice always had the same place, so each document has an order of its own"
-        return f"doc_to_text is a prompt; recovered {recovered}{left}{spread if self.spread else ''}"
+        return f"doc_to_text is a prompt; recovered {recovered}{note}{spread if self.spread else ''}"
 
     def spread_out(self) -> Recovered:
         """The same mapping with choices shuffled in each document, where the gold choice always has the same index.

@@ -70,11 +70,11 @@ def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> 
 
 
 def _wants_mutual_info(form: Form, fields: DocFields) -> bool:
-    wanted = any(metric.name == "acc_mutual_info" for scorer in form.scoring.scorers for metric in scorer.metrics)
-    if wanted and fields.several_inputs:
+    has_metric = any(metric.name == "acc_mutual_info" for scorer in form.scoring.scorers for metric in scorer.metrics)
+    if has_metric and fields.several_inputs:
         what = "acc_mutual_info is not defined for several inputs"
         raise ConfigError(what, where=form.config.where("metric_list"), hint="use acc")
-    return wanted
+    return has_metric
 
 
 def filtered(pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
@@ -86,11 +86,11 @@ def filtered(pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[An
 
 
 def outcomes(
-    form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, whole: bool = False
+    form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool = False
 ) -> list[Outcome]:
     number = len(sample.choices)
     lengths = [output.tokens for output in outputs[:number] if isinstance(output, LLOutput)]
-    asked = [instance.request for instance in sample.instances[:number]]
+    requests = [instance.request for instance in sample.instances[:number]]
     return [
         ChoiceOutcome(
             loglikelihoods=tuple(ll for ll, _ in results[:number]),
@@ -99,7 +99,7 @@ def outcomes(
             gold=sample.gold,
             tokens=tuple(n for n in lengths if n is not None) if None not in lengths else (),
             unconditional=tuple(ll for ll, _ in results[number:]),
-            scored=tuple(request.continuation for request in asked if isinstance(request, LoglikelihoodRequest)),
+            scored=tuple(request.continuation for request in requests if isinstance(request, LoglikelihoodRequest)),
             texts=sample.texts,
         )
     ]

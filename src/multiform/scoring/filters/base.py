@@ -49,9 +49,9 @@ class Pipeline:
 
         def reporting(step: Filter, name: str) -> Filter:
             def apply(outputs: Sequence[Any], doc: Doc) -> list[Any]:
-                left = step(outputs, doc)
-                record(name, left)
-                return left
+                filtered = step(outputs, doc)
+                record(name, filtered)
+                return filtered
 
             return apply
 
@@ -76,8 +76,8 @@ def build_pipeline(name: str, steps: Sequence[Mapping[str, Any]]) -> Pipeline:
     filters_in_order = []
     for index, step in enumerate(steps):
         built = _build_step(step)
-        taken = any(earlier["function"] == "take_first" for earlier in steps[:index])
-        built = replace(built, alone=True) if taken and isinstance(built, OverDocuments) else built
+        after_take_first = any(earlier["function"] == "take_first" for earlier in steps[:index])
+        built = replace(built, alone=True) if after_take_first and isinstance(built, OverDocuments) else built
         limit = math.inf if isinstance(built, OverDocuments) else MAX_SECONDS  # code of the task takes its time
         filters_in_order.append(_guarded(built, _step_name(step), limit))
     single = any(step["function"] in _SINGLE for step in steps)
@@ -127,9 +127,9 @@ def _guarded(step: Filter, name: str, seconds: float) -> Filter:
     def apply(outputs: Sequence[Any], doc: Doc) -> list[Any]:
         try:
             with within(seconds):
-                left = step(outputs, doc)
-            if isinstance(left, Iterable) and not isinstance(left, str | bytes | Mapping):
-                return list(left)
+                filtered = step(outputs, doc)
+            if isinstance(filtered, Iterable) and not isinstance(filtered, str | bytes | Mapping):
+                return list(filtered)
         except MultiformError as error:
             raise error.at(f"filter '{name}'") from error
         except TimeLimitError as error:
@@ -137,7 +137,7 @@ def _guarded(step: Filter, name: str, seconds: float) -> Filter:
         except (Exception, SystemExit) as error:  # a task's own function may raise anything
             what = f"filter '{name}' failed: {reason(error)}"
             raise DataError(what, hint="call it with this document's outputs to debug it") from error
-        what = f"filter '{name}' returned {shorten(left)}, not a list of outputs"
+        what = f"filter '{name}' returned {shorten(filtered)}, not a list of outputs"
         raise DataError(what, hint="return a list, with an output for each that it gets")
 
     return apply

@@ -43,11 +43,11 @@ def from_callable(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Ca
     A class or factory is called with the arguments. A function that still wants two arguments after
     that is the filter itself: ``function(resps, docs, **kwargs)``.
     """
-    wanted = 0 if inspect.isclass(function) else _wanted(function, kwargs)
-    if wanted == 2:
+    missing = 0 if inspect.isclass(function) else _wanted(function, kwargs)
+    if missing == 2:
         return OverDocuments(function=function, kwargs=kwargs)
-    if wanted:
-        what = f"filter function {name_of(function)} takes {wanted} more argument{'s' if wanted > 1 else ''}, not 2"
+    if missing:
+        what = f"filter function {name_of(function)} takes {missing} more argument{'s' if missing > 1 else ''}, not 2"
         raise ConfigError(what, hint="write it as function(resps, docs)")
     return made_filter(function(**kwargs), name_of(function))
 

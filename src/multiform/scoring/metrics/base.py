@@ -134,10 +134,10 @@ def _check_call(metric: Metric, spec_metric: Any, kwargs: Mapping[str, Any]) -> 
 
 def _unknown_arguments(metric: Metric, kwargs: Mapping[str, Any]) -> dict[str, ConfigError]:
     """An error for each argument that the metric's function does not take."""
-    taken = inspect.signature(metric.fn).parameters
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken.values()):
+    parameters = inspect.signature(metric.fn).parameters
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
         return {}
-    known = list(taken)[1:]
+    known = list(parameters)[1:]
     for pattern in kwargs.get("regexes_to_ignore") or ():
         try:
             re.compile(pattern)

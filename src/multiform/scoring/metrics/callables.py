@@ -63,7 +63,7 @@ class HubMetric:
         return self._score(outcome, **kwargs)
 
     def refused(self) -> UsageError:
-        """The error where nobody has agreed."""
+        """The error where the user has not agreed to run the code."""
         what = f"metric '{self.name}' runs code that the library evaluate fetches from the hub"
         return UsageError(what, hint="add --confirm_run_unsafe_code if that is what you want")
 

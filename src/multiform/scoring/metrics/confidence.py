@@ -14,7 +14,7 @@ from multiform.scoring.outcome import ChoiceOutcome, LikelihoodOutcome
 
 
 def _scores(outcome: ChoiceOutcome, normalize: bool) -> list[float]:
-    """The log-likelihoods, per character where that is asked for."""
+    """The log-likelihoods, per character where `normalize` is true."""
     if not normalize:
         return list(outcome.loglikelihoods)
     texts = outcome.scored or outcome.choices
@@ -101,8 +101,8 @@ def dcs(
     unsure = _idk_index(outcome, idk)
     right = math.fsum(chances[index] for index in outcome.gold)
     doubt = 0.0 if unsure in outcome.gold else chances[unsure]
-    others = [chance for index, chance in enumerate(chances) if index not in outcome.gold and index != unsure]
-    return (correct * right - wrong * math.fsum(others)) * (1 - doubt)
+    wrong_chances = [chance for index, chance in enumerate(chances) if index not in outcome.gold and index != unsure]
+    return (correct * right - wrong * math.fsum(wrong_chances)) * (1 - doubt)
 
 
 def _idk_index(outcome: ChoiceOutcome, idk: int | str) -> int:
@@ -110,10 +110,10 @@ def _idk_index(outcome: ChoiceOutcome, idk: int | str) -> int:
     number = len(outcome.choices)
     if isinstance(idk, int) and -number <= idk < number:
         return idk % number
-    wanted = str(idk).strip().casefold()
+    normalized = str(idk).strip().casefold()
     for texts in (outcome.texts, outcome.choices):
         for index, text in enumerate(texts):
-            if isinstance(idk, str) and text.strip().casefold() == wanted:
+            if isinstance(idk, str) and text.strip().casefold() == normalized:
                 return index
     shown = list(outcome.texts or outcome.choices)
     raise DataError(

@@ -71,7 +71,7 @@ def ask(spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[Generati
     ]
     responses: dict[GenerationRequest, str] = {}
     started = logged = time.monotonic()
-    logger.info("the judge '%s' is asked %d requests", judge.name, len(sent))
+    logger.info("the judge '%s' runs %d requests", judge.name, len(sent))
     try:
         for position, completion in judge.generate(sent):
             if isinstance(completion, FailedRequest):
@@ -80,8 +80,10 @@ def ask(spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[Generati
             now = time.monotonic()
             if now - logged >= _PAUSE or len(responses) == len(sent):
                 logged, spent = now, now - started
-                left = spent / len(responses) * (len(sent) - len(responses))
-                logger.info("judged %d of %d, %.0f s, about %.0f s left", len(responses), len(sent), spent, left)
+                seconds_left = spent / len(responses) * (len(sent) - len(responses))
+                logger.info(
+                    "judged %d of %d, %.0f s, about %.0f s left", len(responses), len(sent), spent, seconds_left
+                )
     except MultiformError as error:
         raise error.at("judge") from error
     except Exception as error:  # a model may fail in any way
