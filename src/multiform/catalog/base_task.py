@@ -78,8 +78,8 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
 
     def _member_name(self, subject: Any) -> str:
         """The name of a subject's task: NAME, followed by the subject where there are several."""
-        several = max(len(type(self).SUBJECTS), len(self.SUBJECTS)) > 1
-        return f"{self.NAME}_{_slug(subject)}" if several else self.NAME
+        has_subjects = max(len(type(self).SUBJECTS), len(self.SUBJECTS)) > 1
+        return f"{self.NAME}_{_slug(subject)}" if has_subjects else self.NAME
 
     def _config(self, name: str, subject: Any, label: str | None, overrides: Mapping[str, Any]) -> TaskConfig:
         # Without a format's name, the label of a variation is about the class's own prompts.

@@ -1,4 +1,4 @@
-"""Design: how a run multiplies the forms that it is asked for."""
+"""Design: how a run multiplies the forms that it is given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Design:
 
     #: The seed of the variations that ``format~N`` draws; None draws other ones each time.
     seed: int | None = 0
-    #: The number of few-shot examples that the run asks for: without any, nothing about them is varied.
+    #: The number of few-shot examples of the run: without any, nothing about them is varied.
     num_fewshot: int | None = None
     #: `original`, `shuffle:SEED`, `cyclic` (a form for each rotation) or `all` (one for each permutation).
     choice_order: str | None = None

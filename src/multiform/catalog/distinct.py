@@ -61,10 +61,10 @@ def _clashing(nodes: Sequence[Node]) -> set[str]:
 
 def _renamed(node: Node, clashing: set[str], parent: str = "") -> Node:
     """The node, and all nodes in it, with the name of its group before its own where that is needed."""
-    taken = bool(parent) and node_name(node) in clashing
+    is_clashing = bool(parent) and node_name(node) in clashing
     if isinstance(node, TaskConfig):
-        return _called(node, f"{parent}::{node.form_name}") if taken else node
-    group = replace(node, outer=parent) if taken else node
+        return _called(node, f"{parent}::{node.form_name}") if is_clashing else node
+    group = replace(node, outer=parent) if is_clashing else node
     return replace(group, members=tuple(_renamed(member, clashing, group.path) for member in node.members))
 
 

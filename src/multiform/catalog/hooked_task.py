@@ -197,8 +197,8 @@ class HookedTask(Task):
     def _check_metrics(self) -> None:
         """Raise a ConfigError for metrics that cannot be computed, before the model runs."""
         for metric in self._metric_objects if self._calculates else ():
-            others = [aggregator.name for aggregator in metric.AGGREGATORS if aggregator.name not in AGGREGATED]
-            why = f"it is aggregated by {', '.join(others)}" if others else metric.unavailable()
+            unsupported = [aggregator.name for aggregator in metric.AGGREGATORS if aggregator.name not in AGGREGATED]
+            why = f"it is aggregated by {', '.join(unsupported)}" if unsupported else metric.unavailable()
             if why is not None:
                 what = f"metric {type(metric).__name__} cannot be computed: {why}"
                 raise ConfigError(what, where=self.name, hint="give the class other METRICS, or use --predict_only")

@@ -92,8 +92,8 @@ class TaskManager:
 
     def nodes(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
         """The same as `tree`, except that different tasks of different groups may have the same name."""
-        wanted = [(target, label) for target in self.targets(specs) for label in self.labels(target)]
-        nodes = [self.node(target, label, overrides) for target, label in wanted]
+        selected = [(target, label) for target in self.targets(specs) for label in self.labels(target)]
+        nodes = [self.node(target, label, overrides) for target, label in selected]
         _by_name(nodes)  # two files that define one form are an error
         return nodes
 
@@ -125,9 +125,9 @@ class TaskManager:
         return node.format_label or label
 
     def _drawn(self, target: Target, label: str, number: int) -> list[str]:
-        """The labels of so many variations of a format."""
+        """The labels of a number of variations of a format."""
         if number < 1:
-            what, where = "no variations are asked for", _shown(f"@{label}~{number}")
+            what, where = "no variations are requested", _shown(f"@{label}~{number}")
             raise UsageError(what, where=where, hint=f"write e.g. {label}~16")
         base = Variation.parse(label)
         node = self.node(target, base.label or None)
@@ -210,8 +210,8 @@ class TaskManager:
             return _supported_by(file.data, file.source)
         node = self.node(target, None)
         assert isinstance(node, Group)
-        each = [supported_formats(task.formats, task.mapping) for task in node.tasks()]
-        return [label for label in each[0] if all(label in other for other in each)]
+        labels = [supported_formats(task.formats, task.mapping) for task in node.tasks()]
+        return [label for label in labels[0] if all(label in supported for supported in labels)]
 
     def _found(self, base: str, spec: str) -> list[Target]:
         """The targets of a name, tag, glob or path."""
@@ -271,7 +271,7 @@ class TaskManager:
         return UnknownNameError(what, where=_shown(spec), hint=hint)
 
     def _may_be_of_lm_eval(self, base: str) -> bool:
-        """Whether the installed lm-eval has a file or folder of the name, and was not asked for its tasks.
+        """Whether the installed lm-eval has a file or folder of the name, and its tasks are not included.
 
         Its files are not read: that would take seconds.
         """
@@ -343,7 +343,7 @@ def _by_name(nodes: Iterable[Node]) -> dict[str, TaskConfig]:
 
 def _check_unique(config: TaskConfig, first: TaskConfig) -> None:
     """Raise a ConfigError for two files that define the same form, whose results would have the same key."""
-    files = [each._source.file for each in (first, config) if each._source is not None]
+    files = [member._source.file for member in (first, config) if member._source is not None]
     if len(set(files)) > 1:
         what = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"
         raise ConfigError(what, where=config.where("task"), hint="rename one of the two tasks, or run them one by one")

@@ -88,11 +88,11 @@ class SampleHooks(StylerHooks):
         if not custom_subjects:
             return None
         chosen: list[Any] = []
-        for wanted in custom_subjects:
-            matches = [subject for subject in self.SUBJECTS if _names(wanted, subject)]
+        for pattern in custom_subjects:
+            matches = [subject for subject in self.SUBJECTS if _names(pattern, subject)]
             if not matches:
-                hint = nearest(wanted, [_spelled(subject) for subject in self.SUBJECTS], listed="its subjects are")
-                raise SubjectError(f"no subject '{wanted}'", where=self.NAME, hint=hint)
+                hint = nearest(pattern, [_spelled(subject) for subject in self.SUBJECTS], listed="its subjects are")
+                raise SubjectError(f"no subject '{pattern}'", where=self.NAME, hint=hint)
             chosen += [subject for subject in matches if subject not in chosen]
         return [subject for subject in self.SUBJECTS if subject in chosen]
 
@@ -249,10 +249,10 @@ class SuffixError(UsageError, ValueError):
     """`user_prompt_suffix` cannot be applied to a task."""
 
 
-def _names(wanted: str, subject: Any) -> bool:
+def _names(pattern: str, subject: Any) -> bool:
     if not isinstance(subject, tuple):
-        return wanted == subject or wanted == str(subject)
-    parts = [part.strip() for part in wanted.split(",")]
+        return pattern == subject or pattern == str(subject)
+    parts = [part.strip() for part in pattern.split(",")]
     pairs = zip(parts, subject, strict=False)
     return len(parts) == len(subject) and all(part in ("*", str(value)) for part, value in pairs)
 

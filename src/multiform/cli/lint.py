@@ -1,4 +1,4 @@
-"""`multiform lint`: find what would spoil the scores of a task, before a model is asked."""
+"""`multiform lint`: find what would spoil the scores of a task, before a model is run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "lint",
         help="find what would spoil the scores of a task: spaces, labels, few-shot examples, leaked answers",
-        description="Find what would spoil the scores of a task, before a model is asked.",
+        description="Find what would spoil the scores of a task, before a model is run.",
         epilog=_EXAMPLES,
     )
     parser.add_argument("names", nargs="*", metavar="T[@F]", help="tasks, as for run --tasks")

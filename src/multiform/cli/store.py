@@ -46,7 +46,7 @@ def add_parser(commands: Any) -> argparse.ArgumentParser:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Do what was asked and print what came of it."""
+    """Run the chosen action and print its result."""
     _refuse_unused(options)
     text, value = _ACTIONS[options.action](options)
     if options.json:
@@ -113,8 +113,8 @@ def _gc(options: argparse.Namespace) -> tuple[str, Any]:
         "size_after": pruned.size_after,
         "dry_run": options.dry_run,
     }
-    done = "would remove" if options.dry_run else "removed"
-    text = f"{done} {pruned.responses:,} responses and {files:,} files of cached task indexes and prompts"
+    verb = "would remove" if options.dry_run else "removed"
+    text = f"{verb} {pruned.responses:,} responses and {files:,} files of cached task indexes and prompts"
     sizes = f"{_shown_size(pruned.size_before)} before, {_shown_size(pruned.size_after)} after"
     return text if options.dry_run else f"{text}; {sizes}", value
 

@@ -31,7 +31,7 @@ example of a file:
   limit: 200
 
 All other keys are arguments of multiform.evaluate, for all models or for one. Started again, a sweep goes on where it
-stopped: what is stored is not asked again.
+stopped: stored responses are not requested again.
 """
 
 logger = logging.getLogger("multiform")

@@ -170,15 +170,15 @@ def _is_key(part: str) -> bool:
 
 def _expected(problem: Any) -> str:
     text: str = problem["msg"]
-    for theirs, ours in (
+    for source_type, type_name in (
         ("Input should be a valid dictionary", "expected a mapping"),
         ("Input should be a valid boolean", "expected true or false"),
         ("Input should be a valid integer", "expected a whole number"),
         ("Input should be a valid ", "expected a "),
         ("Input should be ", "expected "),
     ):
-        if text.startswith(theirs):
-            return ours + text.removeprefix(theirs)
+        if text.startswith(source_type):
+            return type_name + text.removeprefix(source_type)
     return text
 
 

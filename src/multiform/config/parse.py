@@ -29,7 +29,7 @@ _BRACKETS = re.compile(r"[\[\]{}]")
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The data of a YAML document, the position of each key, and notes about what is odd but accepted."""
+    """The data of a YAML document, the position of each key, and notes about unusual values that are accepted."""
 
     data: Any
     positions: dict[KeyPath, Position]
@@ -77,8 +77,8 @@ def check_nesting(text: str) -> None:
 def _check_aliases(node: Any, path: Path) -> None:
     size = expanded_size(node)
     if size > MAX_NODES:
-        many = f"aliases repeat more than {MAX_NODES:,} values"
-        what = "not valid YAML: an alias is recursive, it repeats itself" if size == math.inf else many
+        too_many = f"aliases repeat more than {MAX_NODES:,} values"
+        what = "not valid YAML: an alias is recursive, it repeats itself" if size == math.inf else too_many
         raise ConfigError(what, where=str(Position(path, 1)), hint="write out what is needed of it")
 
 
@@ -223,19 +223,19 @@ def _explained(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
     opened: Any = error.context_mark or mark
     problem, context = error.problem or "", error.context or ""
     line = mark.line + 1 if mark else 1
-    here = _line(text, line)
+    line_text = _line(text, line)
     if "end of stream" in problem and "quoted scalar" in context:
         return opened.line + 1, "the quote that opens here is not closed", "add the closing quote"
     if "found a tab" in problem:
         return line, "a tab stands where only spaces may", "indent with spaces"
     if "cannot start any token" in problem:
-        return line, *_bad_start(here, mark.column)
+        return line, *_bad_start(line_text, mark.column)
     if "'}'" in problem or "']'" in problem:
         first = _line(text, opened.line + 1)
         hint = _QUOTE if "{{" in first else "add the closing bracket, or the comma before this line"
         return opened.line + 1, "the bracket that opens here is not closed, or a comma is missing", hint
     if "expected key" in problem or "could not find expected ':'" in problem or "'-' indicator" in problem:
-        hint = _QUOTE if _is_template(here) else "check its indentation and quotes"
+        hint = _QUOTE if _is_template(line_text) else "check its indentation and quotes"
         return _filled(text, line), "the line does not fit the lines above it", hint
     if "mapping values are not allowed" in problem:
         return line, "': ' is not expected here", "check the indentation, and quote a value that holds ': '"

@@ -18,7 +18,7 @@ from multiform.formats import FieldMapping, FormatConfig, TemplateConfig
 from multiform.formats.infer import Recovered
 from multiform.formats.order import ChoiceOrder
 
-#: The most times that a question is asked: each of them is a request in memory.
+#: The maximum number of repeats: each of them is a request in memory.
 MAX_REPEATS = 10_000
 _TEMPLATES = ("output_type", "description", "doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix",
               "target_delimiter", "fewshot_delimiter")  # fmt: skip

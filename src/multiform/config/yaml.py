@@ -92,8 +92,8 @@ def _mapping(parsed: Parsed, path: Path) -> dict[str, Any]:
     data = parsed.data
     if isinstance(data, dict):
         return data
-    got = "an empty file" if data is None else "a list" if isinstance(data, list) else "text or a number"
-    what = f"expected a mapping of task fields, got {got}"
+    content = "an empty file" if data is None else "a list" if isinstance(data, list) else "text or a number"
+    what = f"expected a mapping of task fields, got {content}"
     raise ConfigError(what, where=f"{display(path)}:1", hint="start with 'task: name'")
 
 

@@ -1,4 +1,4 @@
-"""DatasetKwargs: the arguments of `datasets.load_dataset` that a task gives, as they hold for local data."""
+"""DatasetKwargs: a task's arguments of `datasets.load_dataset`, applied to local data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _READ_OPTIONS = {"field": "field", "sep": "delimiter", "delimiter": "delimiter"}
 
 @dataclass(frozen=True, slots=True)
 class DatasetKwargs:
-    """The `dataset_kwargs` of a task: where the files are, which part is taken, and how they are read."""
+    """The `dataset_kwargs` of a task: where the files are, which part is selected, and how they are read."""
 
     config: TaskConfig
     data_dir: str | None
@@ -50,7 +50,7 @@ class DatasetKwargs:
 
     @property
     def about_caching(self) -> dict[str, Any]:
-        """The arguments that say how `datasets` caches what it reads."""
+        """The arguments about caching in `datasets`."""
         ignored = ("trust_remote_code", "streaming", "revision")
         return {k: v for k, v in self.config.dataset_kwargs.items() if k in _ABOUT_THE_HUB and k not in ignored}
 

@@ -129,7 +129,7 @@ def _read_parquet(path: Path) -> Rows:
         if isinstance(error, OSError) and error.strerror:
             raise
         what = f"not a Parquet file, or damaged: {_flat(error, path)}"
-        raise DataError(what, where=display(path), hint="write it anew") from error
+        raise DataError(what, where=display(path), hint="write it again") from error
     return rows
 
 

@@ -13,7 +13,7 @@ from multiform.errors import DataError, running
 
 
 def load_dataset(config: TaskConfig, mirror: Path | None = None, arguments: Mapping[str, Any] | None = None) -> Dataset:
-    """The dataset of a task. A mirror is asked first, then the local disk, then the hub.
+    """Load the dataset of a task: from a mirror, else from the local disk, else from the hub.
 
     `arguments` are those of the model, which a task's own `custom_dataset` gets beside its metadata.
     """

@@ -67,7 +67,7 @@ def mirrored_dataset(config: TaskConfig, mirror: Path) -> Dataset | None:
 
 
 def dataset_title(config: TaskConfig) -> str:
-    """What messages call the dataset of a task."""
+    """The name of a task's dataset in messages."""
     return f"{config.dataset_path}/{config.dataset_name}" if config.dataset_name else str(config.dataset_path)
 
 

@@ -1,4 +1,4 @@
-"""Images and sounds out of the values that datasets have for them."""
+"""Images and sounds from the values of dataset columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _AUDIO_HINT = "give a mapping with array and sampling_rate, a path to a WAV file
 
 
 def media_from(value: Any, kind: Kind, find: Finder) -> Media:
-    """The image or sound that a value is."""
+    """The image or sound of a value."""
     if isinstance(value, str | Path):
         return _from_text(str(value), kind, find)
     if isinstance(value, bytes | bytearray | memoryview):
@@ -68,7 +68,7 @@ def _from_bytes(data: bytes, kind: Kind) -> Media:
 
 
 def _image_size(data: bytes) -> str:
-    """The width and height of an image file; a broken one shows here, before any model is asked."""
+    """The width and height of an image file; a broken file is an error here, before any model runs."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -119,7 +119,7 @@ def file_finder(config: TaskConfig, mirror: Path | None) -> Finder:
     """Finds the files that paths in documents mean.
 
     They are looked for beside the data, in a mirror or on the disk, then beside the task file and
-    in the current folder. A document cannot name files outside of these, which a model on a server would be sent.
+    in the current folder. A document cannot name files outside of these: they would be sent to a model on a server.
     """
     roots = list(dict.fromkeys(_roots(config, mirror)))
     allowed = [root.resolve() for root in (*roots, *_media_folders())]

@@ -186,15 +186,15 @@ def _read(root: str, files: Mapping[str, Stamp]) -> FolderIndex:
     return FolderIndex({file: reader.read(file, stamp) for file, stamp in files.items()}, reader.included)
 
 
-def joined(parts: Iterable[FolderIndex]) -> FolderIndex:
+def joined(indexes: Iterable[FolderIndex]) -> FolderIndex:
     """All parts as one; an included file that changed while the parts were read gets an unsure stamp."""
-    whole = FolderIndex()
-    for part in parts:
-        whole.files.update(part.files)
+    combined = FolderIndex()
+    for part in indexes:
+        combined.files.update(part.files)
         for file, stamp in part.included.items():
-            if whole.included.setdefault(file, stamp) != stamp:
-                whole.included[file] = UNSURE
-    return whole
+            if combined.included.setdefault(file, stamp) != stamp:
+                combined.included[file] = UNSURE
+    return combined
 
 
 def _processors() -> int:
