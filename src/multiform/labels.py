@@ -249,5 +249,5 @@ def _unresolved(
     why: str,
     hint: str = 'make doc_to_target an index, e.g. "{{choices.index(answer)}}"',
 ) -> DataError:
-    what = f"the answer {shorten(answer)} does not resolve among {shorten(list(choices), 120)}: {why}"
-    return DataError(what, hint=hint)
+    message = f"the answer {shorten(answer)} does not resolve among {shorten(list(choices), 120)}: {why}"
+    return DataError(message, hint=hint)

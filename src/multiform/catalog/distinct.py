@@ -77,8 +77,8 @@ def _refusal(nodes: Sequence[Node], name: str) -> UsageError | ConfigError:
     """The error for two different tasks or groups of the same name."""
     for group in _walk(nodes):
         if isinstance(group, Group) and name in _clashing(group.members):
-            what = f"the group lists '{name.rpartition('::')[2]}' more than once, with different settings"
+            message = f"the group lists '{name.rpartition('::')[2]}' more than once, with different settings"
             hint = "put each into a group of its own, with 'group:', 'task:' and the settings"
-            return ConfigError(what, where=group.config.where("task"), hint=hint)
-    what = f"two different tasks or groups are called '{name}'"
-    return UsageError(what, where="--tasks", hint="rename one of them, or run them one by one")
+            return ConfigError(message, where=group.config.where("task"), hint=hint)
+    message = f"two different tasks or groups are called '{name}'"
+    return UsageError(message, where="--tasks", hint="rename one of them, or run them one by one")

@@ -71,8 +71,8 @@ def execute(options: argparse.Namespace) -> int:
 
     sweep = read_sweep(Path(options.file))
     if options.only is not None and options.only >= len(sweep.models):
-        what = f"the sweep has {len(sweep.models)} models"
-        raise UsageError(what, where="--only", hint=f"give 0 to {len(sweep.models) - 1}")
+        message = f"the sweep has {len(sweep.models)} models"
+        raise UsageError(message, where="--only", hint=f"give 0 to {len(sweep.models) - 1}")
     sweep.check(options.only)
     if options.slurm:
         from multiform.evaluation.slurm import write_scripts

@@ -54,8 +54,8 @@ def parse_yaml(text: str, path: Path) -> Parsed:
         raise explained(error, text, path) from error
     except (ValueError, AttributeError) as error:  # an impossible date or number, such as 2024-13-45
         place = Position(path, _unreadable(_Loader(""), node) or 1)
-        what = f"a value cannot be read: {' '.join(str(error).split())}"
-        raise ConfigError(what, where=str(place), hint="quote it to make it a string") from error
+        message = f"a value cannot be read: {' '.join(str(error).split())}"
+        raise ConfigError(message, where=str(place), hint="quote it to make it a string") from error
     except RecursionError as error:
         raise ConfigError("too deeply nested", where=display(path), hint="flatten the file") from error
     finally:
@@ -78,8 +78,8 @@ def _check_aliases(node: Any, path: Path) -> None:
     size = expanded_size(node)
     if size > MAX_NODES:
         too_many = f"aliases repeat more than {MAX_NODES:,} values"
-        what = "not valid YAML: an alias is recursive, it repeats itself" if size == math.inf else too_many
-        raise ConfigError(what, where=str(Position(path, 1)), hint="write out what is needed of it")
+        message = "not valid YAML: an alias is recursive, it repeats itself" if size == math.inf else too_many
+        raise ConfigError(message, where=str(Position(path, 1)), hint="write out what is needed of it")
 
 
 def expanded_size(node: Any) -> float:
@@ -157,16 +157,16 @@ def _check_keys(loader: Any, node: Any) -> None:
     for key, _ in node.value:
         line = key.start_mark.line + 1
         if isinstance(key, yaml.MappingNode) and node.flow_style and key.flow_style:
-            what = "not valid YAML: a value that begins with '{{' is read as a mapping"
+            message = "not valid YAML: a value that begins with '{{' is read as a mapping"
             hint = 'put the template in quotes, e.g. "{{question}}"'
-            raise ConfigError(what, where=str(Position(loader.path, line)), hint=hint)
+            raise ConfigError(message, where=str(Position(loader.path, line)), hint=hint)
         if not isinstance(key, yaml.ScalarNode):
             place = str(Position(loader.path, line))
             raise ConfigError("not valid YAML: a key is not a word", where=place, hint="write key: value")
         if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
-            what = f"the key '{key.value}' is given twice (first on line {seen[key.value]}), and this one counts"
+            message = f"the key '{key.value}' is given twice (first on line {seen[key.value]}), and this one counts"
             place = str(Position(loader.path, line))
-            loader.notes.append(ConfigError(what, where=place, hint="remove one of the two"))
+            loader.notes.append(ConfigError(message, where=place, hint="remove one of the two"))
         seen[key.value] = line
 
 
@@ -209,8 +209,8 @@ def explained(error: yaml.YAMLError, text: str, path: Path) -> ConfigError:
     >>> str(explained(yaml.MarkedYAMLError(problem="found undefined alias"), "a: *b", Path("t.yaml")))
     't.yaml:1: not valid YAML: found undefined alias; check indentation and quotes'
     """
-    line, what, hint = _explained(error, text)
-    return ConfigError(f"not valid YAML: {what}", where=str(Position(path, line)), hint=hint)
+    line, message, hint = _explained(error, text)
+    return ConfigError(f"not valid YAML: {message}", where=str(Position(path, line)), hint=hint)
 
 
 def _explained(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:

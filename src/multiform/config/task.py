@@ -160,11 +160,11 @@ class TaskConfig(TaskKeys):
             raise ConfigError("the task has no name", where=self.where("task"), hint="write 'task: name'")
         for name, least in (("num_fewshot", 0), ("repeats", 1)):
             if values[name] is not None and values[name] < least:
-                what = f"expected {least} or more, got {values[name]}"
-                raise ConfigError(what, where=self.where(name), hint=f"give a number of {least} or more")
+                message = f"expected {least} or more, got {values[name]}"
+                raise ConfigError(message, where=self.where(name), hint=f"give a number of {least} or more")
         if values["repeats"] > MAX_REPEATS:
-            what = f"expected {MAX_REPEATS:,} or less, got {values['repeats']:,}"
-            raise ConfigError(what, where=self.where("repeats"), hint="ask each question fewer times")
+            message = f"expected {MAX_REPEATS:,} or less, got {values['repeats']:,}"
+            raise ConfigError(message, where=self.where("repeats"), hint="ask each question fewer times")
         return values
 
 

@@ -79,8 +79,8 @@ class DocSource:
     def evaluated(self) -> Docs:
         docs = self.split(self.eval_split)
         if not docs:
-            what = f"no documents in split '{self.eval_split}' of {self.dataset.name}"
-            raise DataError(what, where=self.config.where(), hint="check the data file and process_docs")
+            message = f"no documents in split '{self.eval_split}' of {self.dataset.name}"
+            raise DataError(message, where=self.config.where(), hint="check the data file and process_docs")
         return docs
 
     def fewshot(self) -> Docs:

@@ -82,8 +82,8 @@ def _image_size(data: bytes) -> str:
                 image.load()
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         reason = " ".join(str(error).split())
-        what = f"not an image that can be read ({len(data)} bytes: {shorten(reason, 80)})"
-        raise DataError(what, hint="give a PNG, JPEG, WebP or other file that Pillow knows") from error
+        message = f"not an image that can be read ({len(data)} bytes: {shorten(reason, 80)})"
+        raise DataError(message, hint="give a PNG, JPEG, WebP or other file that Pillow knows") from error
     return size
 
 
@@ -141,8 +141,8 @@ def _inside(path: Path, folders: Sequence[Path]) -> Path:
     """The path, which leads to a file in one of the folders, also where links are followed."""
     real = path.resolve()
     if not any(real.is_relative_to(folder) for folder in folders):
-        what = f"the document names the file {shorten(str(real))}, which is outside of the folders of data and task"
-        raise DataError(what, hint=f"put it beside the data, or name its folder in the variable {_MEDIA_PATH}")
+        message = f"the document names the file {shorten(str(real))}, which is outside of the folders of data and task"
+        raise DataError(message, hint=f"put it beside the data, or name its folder in the variable {_MEDIA_PATH}")
     return path
 
 

@@ -70,8 +70,8 @@ def listing(rows: Any, place: str | None) -> Callable[[], Rows]:
         try:
             return [dict(row) for row in undecoded(rows)]
         except (TypeError, ValueError) as error:
-            what = f"the rows are not mappings of columns: {error}"
-            raise DataError(what, where=place, hint="give a list of dicts for each split") from error
+            message = f"the rows are not mappings of columns: {error}"
+            raise DataError(message, where=place, hint="give a list of dicts for each split") from error
 
     return read
 

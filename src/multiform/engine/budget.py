@@ -35,30 +35,30 @@ class Budget:
 
     def __post_init__(self) -> None:
         if self.evaluations is not None and self.half_width is not None:
-            what = "a budget searches the best and worst form, until_ci measures every form"
-            raise UsageError(what, where="until_ci", hint="give one of budget and until_ci")
+            message = "a budget searches the best and worst form, until_ci measures every form"
+            raise UsageError(message, where="until_ci", hint="give one of budget and until_ci")
         if self.evaluations is not None and self.evaluations < 1:
-            what = f"expected a whole number of 1 or more, got {self.evaluations}"
-            raise UsageError(what, where="budget", hint="give e.g. budget=2000")
+            message = f"expected a whole number of 1 or more, got {self.evaluations}"
+            raise UsageError(message, where="budget", hint="give e.g. budget=2000")
         if self.half_width is not None and not 0 < self.half_width < 0.5:
-            what = f"expected a number between 0 and 0.5, got {self.half_width}"
-            raise UsageError(what, where="until_ci", hint="give e.g. until_ci=0.02 for an interval of ± 0.02")
+            message = f"expected a number between 0 and 0.5, got {self.half_width}"
+            raise UsageError(message, where="until_ci", hint="give e.g. until_ci=0.02 for an interval of ± 0.02")
 
 
 def check_budget(contests: Sequence[Contest], budget: Budget) -> None:
     """Refuse a budget too small for its forms, and metrics of which less is better, before a model is loaded."""
     for contest in contests:
         if budget.evaluations is not None and budget.evaluations // len(contests) < len(contest.forms):
-            what = f"it is not enough for one document under each of {len(contest.forms)} forms of '{contest.name}'"
+            message = f"it is not enough for one document under each of {len(contest.forms)} forms of '{contest.name}'"
             hint = f"give {20 * len(contest.forms)} or more for each task or group"
-            raise UsageError(what, where="--budget", hint=hint)
+            raise UsageError(message, where="--budget", hint=hint)
         for task in contest.tasks():
             higher = task.higher_is_better()
             metric = contest.metric if contest.metric in higher else next(iter(higher), None)
             if metric is not None and not higher[metric]:
-                what = f"lower is better in the first metric of '{task.name}' ({metric})"
+                message = f"lower is better in the first metric of '{task.name}' ({metric})"
                 hint = "leave the form out, and name others instead of @all"
-                raise UsageError(what, where="--budget or --until_ci", hint=hint)
+                raise UsageError(message, where="--budget or --until_ci", hint=hint)
 
 
 def run_budgeted(

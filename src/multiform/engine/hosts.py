@@ -91,14 +91,14 @@ class CachedExecutor:
 
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         if units:
-            what = f"{sum(map(len, units))} responses are not stored"
-            raise ModelError(what, hint="run the same command without --cached to compute them")
+            message = f"{sum(map(len, units))} responses are not stored"
+            raise ModelError(message, hint="run the same command without --cached to compute them")
         return iter(())
 
 
 def _unstored() -> Model:
-    what = "nothing of this model is stored"
-    raise ModelError(what, hint="run the same command without --cached to ask it")
+    message = "nothing of this model is stored"
+    raise ModelError(message, hint="run the same command without --cached to ask it")
 
 
 class RayHost:
@@ -115,8 +115,10 @@ class RayHost:
         from multiform.engine.executors.remote_model import RemoteModel
 
         if not isinstance(model, str):
-            what = f"workers load a model by its name, and this is a {type(model).__name__}"
-            raise UsageError(what, where="--executor ray", hint="register its class with register_model, and name it")
+            message = f"workers load a model by its name, and this is a {type(model).__name__}"
+            raise UsageError(
+                message, where="--executor ray", hint="register its class with register_model, and name it"
+            )
         self._options.check_model(model, arguments)
         key = _key(model, arguments)
         if self._current is None or self._current.key != key:

@@ -223,8 +223,10 @@ class Rounds:
         metric = self.contest.metric if self.contest.metric in sample.values else next(iter(sample.values), "")
         value = sample.values.get(metric or "")
         if not isinstance(value, int | float) or not 0 <= value <= 1:
-            what = f"'{name}' scores {shorten(value, 40)} by {metric or 'no metric'}, which is not between 0 and 1"
-            raise UsageError(what, where="--budget or --until_ci", hint="leave the form out, or name a metric like acc")
+            message = f"'{name}' scores {shorten(value, 40)} by {metric or 'no metric'}, which is not between 0 and 1"
+            raise UsageError(
+                message, where="--budget or --until_ci", hint="leave the form out, or name a metric like acc"
+            )
         self._metric = metric or self._metric
         return float(value)
 

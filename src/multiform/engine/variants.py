@@ -29,8 +29,8 @@ def with_orders(nodes: Sequence[Node], design: Design, settings: RunSettings, mi
         return list(nodes)
     for config in (config for node in nodes for config in _tasks(node)):
         if config.choice_order is not None:
-            what = f"'{config.form_name}' has an order of choices already"
-            raise UsageError(what, where="--choice_order", hint="leave out the flag, or the order after the @")
+            message = f"'{config.form_name}' has an order of choices already"
+            raise UsageError(message, where="--choice_order", hint="leave out the flag, or the order after the @")
     if design.choice_order == "original":
         return list(nodes)
     alone = [node for node in nodes if not all(_shows_choices(config) for config in _tasks(node))]
@@ -48,8 +48,8 @@ def with_draws(nodes: Sequence[Node], design: Design, settings: RunSettings) -> 
         return list(nodes)
     for config in (config for node in nodes for config in _tasks(node)):
         if config.fewshot_draw:
-            what = f"'{config.form_name}' has a draw of examples already"
-            raise UsageError(what, where="--fewshot_draws", hint="leave out the flag, or the draw after the @")
+            message = f"'{config.form_name}' has a draw of examples already"
+            raise UsageError(message, where="--fewshot_draws", hint="leave out the flag, or the draw after the @")
     alone = [node for node in nodes if not all(_draws_shots(config, settings) for config in _tasks(node))]
     _check_some(nodes, alone, "--fewshot_draws", "has no few-shot examples that are drawn at random")
     draws = range(design.fewshot_draws)
@@ -87,9 +87,9 @@ def _orders(node: Node, choice_order: str, settings: RunSettings, mirror: Path |
     if choice_order == "cyclic":
         return [f"rotate:{step}" for step in range(number)]
     if factorial(number) > _MOST_ORDERS:
-        what = f"{number} choices of '{node_name(node)}' have {factorial(number)} orders"
+        message = f"{number} choices of '{node_name(node)}' have {factorial(number)} orders"
         hint = f"at most {_MOST_ORDERS} are run: use cyclic, or several of shuffle:1, shuffle:2 after the @"
-        raise UsageError(what, where="--choice_order", hint=hint)
+        raise UsageError(message, where="--choice_order", hint=hint)
     return ["".join(order) for order in permutations(label_list(number, "lower"))]
 
 

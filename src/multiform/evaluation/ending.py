@@ -121,14 +121,14 @@ def _problem(
     empty = [name for name, docs in outcome.failed.items() if docs and not outcome.scored[name]]
     if outcome.state == "complete" and not empty:
         return None
-    what, hint = described(outcome.failed, outcome.documents), how_to_go_on(store, fresh=options.fresh)
+    message, hint = described(outcome.failed, outcome.documents), how_to_go_on(store, fresh=options.fresh)
     if options.policy.is_exceeded(sum(map(len, outcome.failed.values())), outcome.documents):
-        what += ", more than max_failures allows"
+        message += ", more than max_failures allows"
     elif options.on_error != "stop":
-        what += f"; no document of {', '.join(empty)} is left to score"
+        message += f"; no document of {', '.join(empty)} is left to score"
     else:
         hint += "; with on_error skip they are left out, with count they count as wrong"
-    return IncompleteRunError(what, hint=hint)
+    return IncompleteRunError(message, hint=hint)
 
 
 def how_to_go_on(store: Store | None, *, fresh: bool) -> str:

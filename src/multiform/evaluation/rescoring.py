@@ -189,14 +189,16 @@ def _stored_docs(
     """The documents of a form whose responses the store has; an error unless it has all that did not fail."""
     hint = "run the same command again, best with --log_samples: stored responses are not requested again"
     if store is None or task.form.settings.apply_chat_template:
-        what = f"there are no samples of '{task.name}' beside it, and prompts of a chat need the model"
-        raise UsageError(what, where=str(recorded.file), hint=hint)
+        message = f"there are no samples of '{task.name}' beside it, and prompts of a chat need the model"
+        raise UsageError(message, where=str(recorded.file), hint=hint)
     samples = [entry.sample for entry in pending_samples(task) if entry.sample.doc_id not in failed]
     requests = dict.fromkeys(instance.request for sample in samples for instance in sample.instances)
     cached = store.known(str(recorded.results.get("model_identity")), requests)
     if len(cached) < len(requests):
-        what = f"there are no samples of '{task.name}' beside it, and {store.path} has {len(cached)} of {len(requests)}"
-        raise UsageError(f"{what} responses", where=str(recorded.file), hint=hint)
+        message = (
+            f"there are no samples of '{task.name}' beside it, and {store.path} has {len(cached)} of {len(requests)}"
+        )
+        raise UsageError(f"{message} responses", where=str(recorded.file), hint=hint)
     for sample in samples:
         outputs = tuple(cached[instance.request] for instance in sample.instances)
         yield RecordedDoc(doc_id=sample.doc_id, doc=sample.doc, instances=sample.instances, outputs=outputs)
@@ -207,9 +209,9 @@ def _check_same_requests(task: Task, recorded: RecordedRun, arguments: Mapping[s
     now, then = described_config(task, arguments), recorded.results["configs"][task.name]
     changed = [key for key in _ASKED if now.get(key) != then.get(key) and (now.get(key) or then.get(key))]
     if changed:
-        what = f"'{task.name}' asks something else than in the run: {', '.join(changed)} changed"
+        message = f"'{task.name}' asks something else than in the run: {', '.join(changed)} changed"
         hint = "run the task again: stored responses are not requested again"
-        raise UsageError(what, where=task.config.where(changed[0]) or str(recorded.file), hint=hint)
+        raise UsageError(message, where=task.config.where(changed[0]) or str(recorded.file), hint=hint)
 
 
 def _provenance(recorded: RecordedRun) -> dict[str, Any]:

@@ -107,8 +107,8 @@ def _check_label_names(format: FormatConfig) -> None:
         text = getattr(format, name) or ""
         used = next((label for label in _LABEL_NAMES if label in text), None)
         if used is not None:
-            what = f"{name} uses {used}, and the choices have no labels"
-            raise ConfigError(what, where="choice_labels", hint=f"set choice_labels, or write another {name}")
+            message = f"{name} uses {used}, and the choices have no labels"
+            raise ConfigError(message, where="choice_labels", hint=f"set choice_labels, or write another {name}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -119,8 +119,8 @@ def perturbed(spec: FieldSpec, perturbation: Perturbation) -> FieldSpec:
 
 def _check(name: str, right: bool, value: Any, expected: str) -> None:
     if not right:
-        what = f"expected {expected}, got {shorten(value)}"
-        raise ConfigError(what, where=name, hint="write e.g. {type: editor, probability: 0.1, seed: 42}")
+        message = f"expected {expected}, got {shorten(value)}"
+        raise ConfigError(message, where=name, hint="write e.g. {type: editor, probability: 0.1, seed: 42}")
 
 
 def _number(total: int, probability: float, rng: random.Random) -> int:

@@ -113,13 +113,13 @@ class FieldReader:
         hint = (
             "run the task without a format, or give formats:, doc_to_text and doc_to_choice in a file that includes it"
         )
-        what = None
+        message = None
         if isinstance(value, list | int | float):
-            what = f"doc_to_text gives {shorten(value, 40)}, not a question"
+            message = f"doc_to_text gives {shorten(value, 40)}, not a question"
         elif (fault := problem(str(value), choices)) is not None:
-            what = f"a format would wrap a prompt twice: {fault}"
-        if what is not None:
-            raise ConfigError(what, where=self.config.where("doc_to_text"), hint=hint)
+            message = f"a format would wrap a prompt twice: {fault}"
+        if message is not None:
+            raise ConfigError(message, where=self.config.where("doc_to_text"), hint=hint)
 
     def null_question(self) -> DataError:
         hint = "drop the document in process_docs, or name another column"
@@ -146,10 +146,10 @@ class FieldReader:
         return self._at(error, key)
 
     def _at(self, error: MultiformError, *key: str) -> MultiformError:
-        what = error.what
+        message = error.what
         if isinstance(error, MissingColumnError) and self.config.dataset_path:
-            what = f"{what} in {self.config.dataset_path}"
-        return error.moved(self.config.where(*key), what=what)
+            message = f"{message} in {self.config.dataset_path}"
+        return error.moved(self.config.where(*key), what=message)
 
 
 class _once(Generic[T]):  # noqa: N801  (it reads as a decorator)

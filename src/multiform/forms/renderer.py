@@ -111,8 +111,8 @@ class Renderer:
         if config.output_type != "multiple_choice" or self._one_input:
             return False
         if config.multiple_inputs and config.format is not None:
-            what, place = "a format lays out one question, not several", config.where("multiple_inputs")
-            raise ConfigError(what, where=place, hint="give the question and its choices, or run without a format")
+            message, place = "a format lays out one question, not several", config.where("multiple_inputs")
+            raise ConfigError(message, where=place, hint="give the question and its choices, or run without a format")
         if config.multiple_inputs or config.format is not None or config.doc_to_choice is None:
             return config.multiple_inputs
         if config.doc_to_text is None and "doc_to_text" not in self.hooks:
@@ -196,7 +196,7 @@ class Renderer:
         """Refuse an odd document that is the first one, as the task is wrong then; warn about the first of others."""
         if doc_id == 0:
             raise doubt
-        what, where = f"{doubt.what}; it counts as wrong", f"{doubt.where or self.form.name}: doc {doc_id}"
-        self.doubts.append(DataError(what, where=where, hint=doubt.hint))
+        message, where = f"{doubt.what}; it counts as wrong", f"{doubt.where or self.form.name}: doc {doc_id}"
+        self.doubts.append(DataError(message, where=where, hint=doubt.hint))
         if len(self.doubts) == 1:
             logger.warning("%s", self.doubts[0])

@@ -160,8 +160,8 @@ def grouped_responses(instances: Iterable[Instance], *, where: str) -> list[Resp
 def _output(instance: Instance, where: str) -> Output:
     place = f"{where}: doc {instance.doc_id}: request {instance.idx}"
     if len(instance.resps) != 1:
-        what = f"there are {len(instance.resps)} responses" if instance.resps else "there is no response yet"
-        raise UsageError(what, where=place, hint="put what the model returns into resps, one for each instance")
+        message = f"there are {len(instance.resps)} responses" if instance.resps else "there is no response yet"
+        raise UsageError(message, where=place, hint="put what the model returns into resps, one for each instance")
     match instance.resps[0]:
         case LLOutput() | Completion() as output:
             return output

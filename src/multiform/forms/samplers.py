@@ -126,17 +126,17 @@ def check_sampler(name: str) -> None:
         raise ConfigError(f"unknown sampler '{name}'", hint=nearest(name, samplers, listed="samplers"))
     kind: Any = samplers.get(name)
     if not isinstance(kind, type) or not issubclass(kind, Sampler):
-        what = f"sampler '{name}' is {name_of(kind)}, which is no subclass of Sampler"
-        raise ConfigError(what, hint="register a class: class Mine(Sampler)")
+        message = f"sampler '{name}' is {name_of(kind)}, which is no subclass of Sampler"
+        raise ConfigError(message, hint="register a class: class Mine(Sampler)")
     problems = {
         "__init__": mismatch(kind.__init__, None, [], seed=0, label_of=repr),
         "sample": mismatch(kind.sample, None, 1, exclude=None),
     }
     for method, problem in problems.items():
         if problem is not None:
-            what = f"sampler '{name}': {kind.__name__}.{method} cannot be called: {problem}"
+            message = f"sampler '{name}': {kind.__name__}.{method} cannot be called: {problem}"
             hint = "write it as __init__(self, pool, *, seed, label_of) and sample(self, n, *, exclude=None)"
-            raise ConfigError(what, hint=hint)
+            raise ConfigError(message, hint=hint)
 
 
 def checked_draw(drawn: Any, number: int, sampler: Sampler) -> list[int]:
@@ -145,8 +145,8 @@ def checked_draw(drawn: Any, number: int, sampler: Sampler) -> list[int]:
     indexes = isinstance(drawn, list | tuple) and all(type(i) is int or isinstance(i, Integral) for i in drawn)
     if indexes and len(drawn) == number and all(0 <= index < size for index in drawn):
         return [int(index) for index in drawn]
-    what = f"{type(sampler).__name__} drew {shorten(drawn)} for {number} examples of {size} documents"
-    raise DataError(what, hint="have it return a list of that many indexes of its pool")
+    message = f"{type(sampler).__name__} drew {shorten(drawn)} for {number} examples of {size} documents"
+    raise DataError(message, hint="have it return a list of that many indexes of its pool")
 
 
 def differ(doc: Any, other: Any) -> bool:

@@ -54,9 +54,9 @@ class FormScorer:
         config = self.form.config
         problem = None if config.process_results is None else mismatch(config.process_results, {}, [])
         if problem is not None:
-            what = f"{name_of(config.process_results)} cannot be called with a document and its results: {problem}"
+            message = f"{name_of(config.process_results)} cannot be called with a document and its results: {problem}"
             hint = "write it as process_results(doc, results)"
-            raise ConfigError(what, where=config.where("process_results"), hint=hint)
+            raise ConfigError(message, where=config.where("process_results"), hint=hint)
 
     @property
     def kind(self) -> Kind:
@@ -179,8 +179,8 @@ class FormScorer:
         if values is None:
             return None
         if not isinstance(values, Mapping):
-            what = f"process_results returned {type(values).__name__}, not a mapping of metrics"
-            raise DataError(what, where=place, hint='return e.g. {"acc": 1.0}')
+            message = f"process_results returned {type(values).__name__}, not a mapping of metrics"
+            raise DataError(message, where=place, hint='return e.g. {"acc": 1.0}')
         if "values" in self.hooks:
             scores: Values = self.hooks["values"](values)
             return scores
@@ -194,9 +194,9 @@ class FormScorer:
             try:
                 scoring = build_scoring(self.form.config)
             except ConfigError as error:
-                what = f"process_results returned None, and the metrics cannot be computed instead: {error.what}"
+                message = f"process_results returned None, and the metrics cannot be computed instead: {error.what}"
                 hint = "return the values of every document, or name metrics that are registered"
-                raise DataError(what, where=error.where, hint=hint) from error
+                raise DataError(message, where=error.where, hint=hint) from error
             self._fallback = {computing.name: computing for computing in scoring.scorers}
         return self._fallback[scorer.name]
 
@@ -325,8 +325,8 @@ class FormScorer:
         with running("aggregation()", where=place, hint="call it to debug it"):
             functions: Any = self.hooks["aggregation"]()
         if not isinstance(functions, Mapping) or not all(callable(function) for function in functions.values()):
-            what = f"aggregation() returned {shorten(functions)}, not a mapping of functions"
-            raise DataError(what, where=place or self.form.name, hint='return e.g. {"acc": statistics.mean}')
+            message = f"aggregation() returned {shorten(functions)}, not a mapping of functions"
+            raise DataError(message, where=place or self.form.name, hint='return e.g. {"acc": statistics.mean}')
         return {str(key): plain_aggregation(function) for key, function in functions.items()}
 
     @contextmanager

@@ -42,8 +42,8 @@ class TaskSettings(ABC):
         current = getattr(self.config, key)
         if update:
             if not isinstance(current, dict) or not isinstance(value, Mapping):
-                what = f"'{key}' is a {type(current).__name__}, not a mapping that can be updated"
-                raise ConfigError(what, where=self.name, hint="call it without update=True")
+                message = f"'{key}' is a {type(current).__name__}, not a mapping that can be updated"
+                raise ConfigError(message, where=self.name, hint="call it without update=True")
             value = {**current, **value}
         settings = self.form.settings
         if key == "generation_kwargs" and self.config.format is not None:  # a run's arguments are over the format's

@@ -91,6 +91,6 @@ def parse_budget(budget: int | str) -> tuple[int, str]:
     text = str(budget).strip().upper()
     number, unit = (text[:-2], text[-2:]) if text.endswith(tuple(UNITS)) else (text, "")
     if not number.isdecimal():
-        what = f"prefix_budget must be a number of tokens or an amount of memory, not '{budget}'"
-        raise UsageError(what, hint="try prefix_budget=4096 or prefix_budget=500MB")
+        message = f"prefix_budget must be a number of tokens or an amount of memory, not '{budget}'"
+        raise UsageError(message, hint="try prefix_budget=4096 or prefix_budget=500MB")
     return int(number), unit

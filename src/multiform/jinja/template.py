@@ -66,8 +66,8 @@ def render(compiled: Compiled, doc: Doc) -> Any:
     except UndefinedError as error:
         raise _missing_name(compiled, doc, error) from error
     except (TooMuchError, TimeLimitError, MemoryError) as error:
-        what = f"the template asks for too much: {error or 'memory'}"
-        raise ConfigError(what, hint=f"make it shorter; {_source_hint(compiled)}") from error
+        message = f"the template asks for too much: {error or 'memory'}"
+        raise ConfigError(message, hint=f"make it shorter; {_source_hint(compiled)}") from error
     except SecurityError as error:
         raise ConfigError(
             f"the template reaches outside its sandbox: {error}",
@@ -78,8 +78,8 @@ def render(compiled: Compiled, doc: Doc) -> Any:
     except TemplateError as error:
         raise DataError(f"the template failed: {error}", hint=_source_hint(compiled)) from error
     except Exception as error:  # any error that user data causes inside a template
-        what = f"the template failed: {reason(error)}"
-        raise DataError(what, hint=_source_hint(compiled)) from error
+        message = f"the template failed: {reason(error)}"
+        raise DataError(message, hint=_source_hint(compiled)) from error
     finally:
         budget.reset(counted)
 
@@ -137,11 +137,11 @@ def _compiling(source: str) -> Iterator[None]:
         with within(MAX_SECONDS):
             yield
     except TemplateSyntaxError as error:
-        what = f"template syntax error: {error.message} (line {error.lineno} of {shorten(source, 60)})"
-        raise ConfigError(what, hint="check the braces and quotes of the template") from error
+        message = f"template syntax error: {error.message} (line {error.lineno} of {shorten(source, 60)})"
+        raise ConfigError(message, hint="check the braces and quotes of the template") from error
     except (Exception, TimeLimitError) as error:  # too deep for the parser or Python, a number of 5000 digits
-        what = f"the template cannot be compiled: {reason(error, 100)} ({shorten(source, 60)})"
-        raise ConfigError(what, hint="make it shorter and less deeply nested") from error
+        message = f"the template cannot be compiled: {reason(error, 100)} ({shorten(source, 60)})"
+        raise ConfigError(message, hint="make it shorter and less deeply nested") from error
     finally:
         budget.reset(counted)
 

@@ -102,14 +102,14 @@ def _stops(prompts: Prompts) -> Iterator[Hit]:
         answers = [str(text).strip() for text in sample.references]
         stop, text = next(((stop, text) for stop in stops for text in answers if _cuts(stop, text)), ("", ""))
         if stop:
-            what, shown = f"the stop string {shorten(stop, 30)} is in the answer", _around(text, stop)
-            yield Hit(doc_id=sample.doc_id, code="stop_in_answer", where=place, what=what, hint=hint, example=shown)
+            finding, shown = f"the stop string {shorten(stop, 30)} is in the answer", _around(text, stop)
+            yield Hit(doc_id=sample.doc_id, code="stop_in_answer", where=place, what=finding, hint=hint, example=shown)
     for probe in prompts.probes:
         texts = [] if probe.question is None else values(probe.question)
         stop, text = next(((stop, text) for stop in stops if stop.strip() for text in texts if stop in text), ("", ""))
         if stop:
-            what, shown = f"the stop string {shorten(stop, 30)} is in the text of the question", _around(text, stop)
-            yield Hit(doc_id=probe.doc_id, code="stop_in_prompt", where=place, what=what, hint=hint, example=shown)
+            finding, shown = f"the stop string {shorten(stop, 30)} is in the text of the question", _around(text, stop)
+            yield Hit(doc_id=probe.doc_id, code="stop_in_prompt", where=place, what=finding, hint=hint, example=shown)
 
 
 def _cuts(stop: str, text: str) -> bool:

@@ -37,9 +37,9 @@ def gold_hits(prompts: Prompts) -> Iterator[Hit]:
 
 
 def _hit(code: Code, doc_id: int, error: DataError, where: str | None) -> Hit:
-    what = {"gold_not_a_choice": "the answer is none of the choices"}.get(code, "there are more choices than labels")
+    problem = {"gold_not_a_choice": "the answer is none of the choices"}.get(code, "there are more choices than labels")
     hint = error.hint or "check it"
-    return Hit(doc_id=doc_id, code=code, where=where, what=what, hint=hint, example=error.what)
+    return Hit(doc_id=doc_id, code=code, where=where, what=problem, hint=hint, example=error.what)
 
 
 def _cause(task: Task, doc: Doc) -> Code | None:

@@ -85,8 +85,8 @@ def _layout(prompts: Prompts) -> Iterator[Finding]:
     ):
         missing = frame.lacking(others)
         if missing is not None:
-            what = f"all {whose} have {shorten(missing[-40:], 60)}, and none of the {other} has it"
-            yield _finding(prompts, what, f"an example: {shorten(examples[0][-60:], 90)}")
+            problem = f"all {whose} have {shorten(missing[-40:], 60)}, and none of the {other} has it"
+            yield _finding(prompts, problem, f"an example: {shorten(examples[0][-60:], 90)}")
             return
 
 
@@ -115,10 +115,10 @@ def _border(prompts: Prompts) -> Iterator[Finding]:
     }
     shown = {_gap(shot.question.content + shot.question.after, shot.answer.content) for shot in prompts.shots}
     if contexts and not contexts & shown:
-        what = f"answers of examples follow {_one_of(shown)}, and those that are scored {_one_of(contexts)}"
+        problem = f"answers of examples follow {_one_of(shown)}, and those that are scored {_one_of(contexts)}"
         shot = prompts.shots[0]
         example = (shot.question.content + shot.question.after)[-20:] + shot.answer.content[:20]
-        yield _finding(prompts, what, f"an example: {shorten(example, 60)}", "target_delimiter")
+        yield _finding(prompts, problem, f"an example: {shorten(example, 60)}", "target_delimiter")
 
 
 def _gap(before: str, after: str) -> str:
@@ -148,10 +148,10 @@ def _answers(prompts: Prompts) -> Iterator[Finding]:
     task, config = prompts.task, prompts.task.config
     if config.output_type == "multiple_choice":
         wrong = [_is_no_choice(task.renderer, shot) for shot in prompts.shots]
-        what = "the answers of examples are none of the choices that are scored"
+        problem = "the answers of examples are none of the choices that are scored"
     elif config.output_type == "generate_until" and task.form.compares and not config.unsafe_code:
         wrong = [_scores_nothing(task, shot) for shot in prompts.shots]
-        what = "the answers of examples would count as wrong if a model wrote them"
+        problem = "the answers of examples would count as wrong if a model wrote them"
     else:
         return
     if all(wrong):
@@ -160,7 +160,7 @@ def _answers(prompts: Prompts) -> Iterator[Finding]:
             task=config.base_name,
             form=task.name,
             where=config.where("fewshot_config", "doc_to_target"),
-            what=what,
+            what=problem,
             example=f"an example: {shorten(prompts.shots[0].answer.content[-60:], 90)}",
             hint="let fewshot_config.doc_to_target give what is scored",
         )

@@ -75,22 +75,22 @@ def token_findings(prompts: Prompts, tokenizer: Tokenizer) -> list[Finding]:
     scores_labels = config.format.scored == "labels" if config.format is not None else are_labels(longest)
     problems: dict[Code, tuple[str, str]] = {}
     if scores_labels and any(number > 1 for number in numbers.values()):
-        what = "labels that are scored have several tokens"
-        problems["label_not_one_token"] = what, "choose other labels, or another target_delimiter"
+        problem = "labels that are scored have several tokens"
+        problems["label_not_one_token"] = problem, "choose other labels, or another target_delimiter"
     if len(set(numbers.values())) > 1:
-        what = "answers that all documents share differ in their number of tokens"
-        problems["uneven_labels"] = what, "choose answers of equal length, or score acc_norm"
+        problem = "answers that all documents share differ in their number of tokens"
+        problems["uneven_labels"] = problem, "choose answers of equal length, or score acc_norm"
     return [
         Finding(
             code=code,
             task=config.base_name,
             form=task.name,
             where=config.where("formats" if config.format is not None else "doc_to_choice"),
-            what=what,
+            what=problem,
             hint=hint,
             example=f"tokens: {shown}",
         )
-        for code, (what, hint) in problems.items()
+        for code, (problem, hint) in problems.items()
     ]
 
 

@@ -186,7 +186,9 @@ def _decoded(media: Media) -> Image:
         image: Image.Image = Image.open(io.BytesIO(media._bytes()))
         image.load()
     except (OSError, SyntaxError, ValueError) as error:
-        what = f"the image is damaged: {error}"
-        raise DataError(what, where=media.origin or None, hint="replace the file, or leave the document out") from error
+        message = f"the image is damaged: {error}"
+        raise DataError(
+            message, where=media.origin or None, hint="replace the file, or leave the document out"
+        ) from error
     # Cameras store the orientation beside the pixels; `datasets` rotates images in the same way.
     return ImageOps.exif_transpose(image)

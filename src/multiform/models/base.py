@@ -97,9 +97,9 @@ class Model(ABC):
         missing = sorted(set(kinds) - self.media)
         if missing:
             read = ", ".join(["text", *sorted(self.media)])
-            what = f"model '{self.name}' reads {read}; the task's prompts have {' and '.join(missing)}"
+            message = f"model '{self.name}' reads {read}; the task's prompts have {' and '.join(missing)}"
             words = " or ".join(f"{kind}-text model" for kind in missing)
-            raise ModelError(what, hint=f"use --model hf-multimodal with an {words} of transformers")
+            raise ModelError(message, hint=f"use --model hf-multimodal with an {words} of transformers")
 
     def check_parts(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Raise a ModelError when messages have image or audio parts that the model does not support."""

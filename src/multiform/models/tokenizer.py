@@ -106,8 +106,8 @@ def first_token(tokenizer: PreTrainedTokenizerBase, prefix_token_id: int | None,
     for token in (prefix_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id):
         if token is not None:
             return int(token)
-    what = "the tokenizer has no token for the beginning or the end of a text"
-    raise ModelError(what, where=where, hint="name one with prefix_token_id")
+    message = "the tokenizer has no token for the beginning or the end of a text"
+    raise ModelError(message, where=where, hint="name one with prefix_token_id")
 
 
 def _load_tokenizer(name: str) -> PreTrainedTokenizerBase:

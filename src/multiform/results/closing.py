@@ -49,10 +49,10 @@ def _difference(comparison: FormComparison, pair: Difference, number: int) -> st
     low, high = sorted(sign * bound for bound in estimate.interval)
     if comparison.spread is not None and len(comparison.differences) > 1:
         low, high = comparison.spread.spread.interval  # which allows for picking the two forms, as that in the table
-    what = f"{comparison.forms[first]} − {comparison.forms[second]} in {comparison.metric}"
+    difference = f"{comparison.forms[first]} − {comparison.forms[second]} in {comparison.metric}"
     among = f", the largest of {number:,}" if number > 1 else ""
     return (
-        f"largest difference: {what}: {abs(estimate.value):.4f} ({low:.4f} to {high:.4f}), "
+        f"largest difference: {difference}: {abs(estimate.value):.4f} ({low:.4f} to {high:.4f}), "
         f"p = {pair.p_holm:.3g} after Holm{among}"
     )
 

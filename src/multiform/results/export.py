@@ -65,8 +65,8 @@ def prepare_output(path: Path) -> None:
         reason = getattr(error, "strerror", None) or error
         if isinstance(error, FileExistsError | NotADirectoryError):
             reason = "a file is in the way"
-        what = f"cannot write to {shorten(str(folder))}: {reason}"
-        raise UsageError(what, where="--output_path", hint="choose a folder that can be written") from error
+        message = f"cannot write to {shorten(str(folder))}: {reason}"
+        raise UsageError(message, where="--output_path", hint="choose a folder that can be written") from error
 
 
 def output_folder(path: Path, model_name: str) -> Path:
@@ -136,9 +136,9 @@ def _write(path: Path, chunks: Iterable[str]) -> Path:
             file.writelines(chunks)
         partial.replace(path)
     except OSError as error:
-        what = f"could not be written: {error.strerror or error}"
+        message = f"could not be written: {error.strerror or error}"
         hint = "free some space or choose another --output_path"
-        raise MultiformError(what, where=str(path), hint=hint) from error
+        raise MultiformError(message, where=str(path), hint=hint) from error
     finally:
         partial.unlink(missing_ok=True)
     return path

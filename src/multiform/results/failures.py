@@ -32,8 +32,8 @@ def result_notes(results: Results) -> list[str]:
             notes.append(f"{group.name}: {group.failed} documents failed{_spans(group)}")
     for entry in noted_forms(results):
         if number := sum(form.truncated_contexts for form in entry.forms):
-            what = f"the prompts of {number} of {sum(form.n for form in entry.forms)} documents lose their beginning"
-            notes.append(f"{entry.name}: {what}, as they do not fit into the model's context")
+            note = f"the prompts of {number} of {sum(form.n for form in entry.forms)} documents lose their beginning"
+            notes.append(f"{entry.name}: {note}, as they do not fit into the model's context")
     return notes
 
 

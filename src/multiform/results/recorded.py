@@ -74,8 +74,8 @@ class RecordedRun:
                     if line.get("form", form) == form:
                         yield read(line)
                 except (ValueError, LookupError, TypeError, AttributeError) as error:
-                    what = f"the line is no sample: {reason(error)}"
-                    raise UsageError(what, where=f"{file}:{number}", hint="run the task again") from error
+                    message = f"the line is no sample: {reason(error)}"
+                    raise UsageError(message, where=f"{file}:{number}", hint="run the task again") from error
 
     def _samples_file(self, form: str) -> Path | None:
         """The samples of a form: of its own, or of all forms where the run was not finished."""

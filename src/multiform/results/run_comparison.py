@@ -96,8 +96,8 @@ def _pairs(first: Results, second: Results) -> list[tuple[FormResult, FormResult
     if len(first.forms) == len(second.forms) == 1 and first.forms[0].task == second.forms[0].task:
         return [(first.forms[0], second.forms[0])]
     listed = [", ".join(form.name for form in results.forms[:5]) or "nothing" for results in (first, second)]
-    what = f"the runs have no form in common: the first has {listed[0]}, the second {listed[1]}"
-    raise UsageError(what, where="compare", hint="compare runs of the same tasks")
+    message = f"the runs have no form in common: the first has {listed[0]}, the second {listed[1]}"
+    raise UsageError(message, where="compare", hint="compare runs of the same tasks")
 
 
 def compare_form(first: FormResult, second: FormResult, metric: str | None = None) -> FormChange:
@@ -108,8 +108,8 @@ def compare_form(first: FormResult, second: FormResult, metric: str | None = Non
     name = first.name if first.name == second.name else f"{first.name} → {second.name}"
     names = [key.partition(",")[0] for _, key in keyed]
     if not can_be_compared(*names):
-        what = f"{names[0]} of {first.name} and {names[1]} of {second.name} are no scores of one kind"
-        raise UsageError(what, where="compare", hint="name a score that both have with --metric")
+        message = f"{names[0]} of {first.name} and {names[1]} of {second.name} are no scores of one kind"
+        raise UsageError(message, where="compare", hint="name a score that both have with --metric")
     common = _by_scores(
         name,
         names[0] if names[0] == names[1] else f"{names[0]} → {names[1]}",
@@ -156,9 +156,9 @@ def _shared(
     _check_documents(first, second)
     shared = [doc for doc in before if doc in after]
     if len(shared) < 2:
-        what = f"the runs share {len(shared)} documents of {first.name}"
+        message = f"the runs share {len(shared)} documents of {first.name}"
         hint = "compare runs over the same documents: the same --limit or --samples"
-        raise DataError(what, where="compare", hint=hint)
+        raise DataError(message, where="compare", hint=hint)
     return shared, document_scores([[after[doc], before[doc]] for doc in shared], _clusters(first, shared))
 
 
@@ -237,8 +237,8 @@ def _check_documents(first: FormResult, second: FormResult) -> None:
     for sample in second.samples:
         counterpart = documents.get(sample.doc_id)
         if counterpart is not None and _text(counterpart) != _text(sample):
-            what = f"document {sample.doc_id} of {first.name} is not the same in both runs"
-            raise DataError(what, where="compare", hint="compare runs over the same version of the dataset")
+            message = f"document {sample.doc_id} of {first.name} is not the same in both runs"
+            raise DataError(message, where="compare", hint="compare runs over the same version of the dataset")
 
 
 def _text(sample: ScoredSample) -> Mapping[str, str]:

@@ -44,8 +44,8 @@ def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation
     name = name_of(function)
     problem = mismatch(function, [])
     if problem is not None:
-        what = f"aggregation '{name}' cannot be called with the list of all values: {problem}"
-        raise ConfigError(what, hint=f"write it as def {name}(values)")
+        message = f"aggregation '{name}' cannot be called with the list of all values: {problem}"
+        raise ConfigError(message, hint=f"write it as def {name}(values)")
 
     def aggregate(items: Sequence[Any], iterations: int) -> Estimate:
         with running(f"aggregation '{name}'", hint="call it with some values"):
@@ -183,8 +183,8 @@ def _corpus(name: str) -> Callable[[Sequence[Any]], float]:
         try:
             import sacrebleu
         except ImportError as error:
-            what = f"metric '{name}' needs sacrebleu"
-            raise UsageError(what, hint="pip install 'multiform[metrics]'") from error
+            message = f"metric '{name}' needs sacrebleu"
+            raise UsageError(message, hint="pip install 'multiform[metrics]'") from error
         references = [item[0] if isinstance(item[0], list | tuple) else [item[0]] for item in items]
         predictions = [str(item[1]) for item in items]
         most = max(len(refs) for refs in references)

@@ -73,8 +73,8 @@ def _texts(path: Path) -> Iterator[str]:
             for number, line in enumerate(file, start=1):
                 yield _record(line, path, number)
     except OSError as error:
-        what = f"cannot read {path}: {error.strerror}"
-        raise UsageError(what, where="--decontamination_corpus", hint="give .txt or .jsonl files") from error
+        message = f"cannot read {path}: {error.strerror}"
+        raise UsageError(message, where="--decontamination_corpus", hint="give .txt or .jsonl files") from error
 
 
 def _record(line: str, path: Path, number: int) -> str:

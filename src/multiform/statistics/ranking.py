@@ -48,8 +48,8 @@ def rank_stability(scores: ArrayLike, *, at_least: float = 0.0, seed: int = 0) -
     """
     array = np.asarray(scores, dtype=np.float64)
     if array.ndim != 3 or array.shape[0] < 2 or array.shape[2] < 2:
-        what = f"expected scores of two or more models, documents and two or more forms, got {array.shape}"
-        raise DataError(what, hint="evaluate the models on the same documents and forms")
+        message = f"expected scores of two or more models, documents and two or more forms, got {array.shape}"
+        raise DataError(message, hint="evaluate the models on the same documents and forms")
     means = array.mean(axis=1)
     models, forms = means.shape
     reversals: list[Reversal] = []

@@ -68,8 +68,8 @@ def document_scores(values: ArrayLike, clusters: Sequence[Hashable] | None = Non
         order: dict[Hashable, int] = {}
         numbers = np.array([order.setdefault(cluster, len(order)) for cluster in clusters], dtype=np.int64)
     if len(np.unique(numbers)) < 2:
-        what = f"there {'is one cluster' if n > 1 else 'are fewer than two documents'}, which says nothing of others"
-        raise DataError(what, hint="evaluate more documents")
+        message = f"there {'is one cluster' if n > 1 else 'are fewer than two documents'}, which says nothing of others"
+        raise DataError(message, hint="evaluate more documents")
     return DocumentScores(
         values=columns, clusters=numbers, subjects=np.zeros(n, dtype=np.int64), weights=np.full(n, 1 / n)
     )

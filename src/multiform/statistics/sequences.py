@@ -54,8 +54,8 @@ class ConfidenceSequence:
         """The state after more documents."""
         scores = np.atleast_1d(np.asarray(values, dtype=np.float64))
         if ((scores < 0) | (scores > 1)).any():
-            what = "a score is not between 0 and 1"
-            raise DataError(what, hint="a confidence sequence needs a bounded metric, such as acc")
+            message = "a score is not between 0 and 1"
+            raise DataError(message, hint="a confidence sequence needs a bounded metric, such as acc")
         capital = self.capital.copy()
         for score, count in zip(*np.unique(scores, return_counts=True), strict=True):
             gain = (score - _CANDIDATES)[:, None]

@@ -82,8 +82,8 @@ def variance_split(
     """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != len(factors) or min(array.shape) < 2:
-        what = f"{len(factors)} factors need as many axes with two or more levels each, got {array.shape}"
-        raise DataError(what, hint="give an axis for each factor, with scores for every combination")
+        message = f"{len(factors)} factors need as many axes with two or more levels each, got {array.shape}"
+        raise DataError(message, hint="give an axis for each factor, with scores for every combination")
     levels = [np.full(size, 1 / size) for size in array.shape]
     if weights is not None:
         levels[0] = np.asarray(weights, dtype=np.float64) / np.sum(weights)

@@ -44,8 +44,8 @@ class Viewer(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as error:
-            what = f"port {port} of this machine cannot be used: {error}"
-            raise UsageError(what, where="--port", hint="choose another, or leave it out") from error
+            message = f"port {port} of this machine cannot be used: {error}"
+            raise UsageError(message, where="--port", hint="choose another, or leave it out") from error
 
     @property
     def url(self) -> str:

@@ -132,13 +132,13 @@ def _names(keys: Mapping[str, Any], source: Source | None = None) -> tuple[Name,
     if source is None:
         return None
     if not isinstance(name, str):
-        what = f"expected a name, got {shorten(name)}"
+        message = f"expected a name, got {shorten(name)}"
         hint = f"write {kind}: '{name}' if it is one"
         if isinstance(name, list):
             hint = f"write tag: {shorten(name)} for what several tasks have in common"
-        raise ConfigError(what, where=f"{source.at(kind)}: {kind}", hint=hint)
-    what = f"expected a tag or a list of them, got {shorten(tags)}"
-    raise ConfigError(what, where=f"{source.at('tag')}: tag", hint="write e.g. tag: [science, english]")
+        raise ConfigError(message, where=f"{source.at(kind)}: {kind}", hint=hint)
+    message = f"expected a tag or a list of them, got {shorten(tags)}"
+    raise ConfigError(message, where=f"{source.at('tag')}: tag", hint="write e.g. tag: [science, english]")
 
 
 def _names_strictly(path: str) -> tuple[Name, ...]:

@@ -51,8 +51,8 @@ class ClusterOptions:
             hint = "start the run on a node of the cluster, with --ray_address auto"
             raise UsageError("Ray's client gives no stream of responses", where="--ray_address", hint=hint)
         if address and address not in ("auto", "local") and not re.fullmatch(r"[^:\s]+:\d{1,5}", address):
-            what = f"expected HOST:PORT or auto, got {shorten(address)}"
-            raise UsageError(what, where="--ray_address", hint="ray status says the address")
+            message = f"expected HOST:PORT or auto, got {shorten(address)}"
+            raise UsageError(message, where="--ray_address", hint="ray status says the address")
         return cls(address=address, workers=workers, resources=parse_resources(resources))
 
     def check_model(self, name: str, arguments: Mapping[str, Any]) -> None:
@@ -85,12 +85,12 @@ class ClusterOptions:
         resource_list = ", ".join(f"{name.lower()}={_shown(amount)}" for name, amount in resources.items())
         node_list = "; ".join(described(node) for node in nodes[:5]) + (" ..." if len(nodes) > 5 else "")
         if not room:
-            what = f"a worker with {resource_list} fits on no node of the cluster, which has {node_list}"
-            raise UsageError(what, where="--resources", hint="request less, or add a node that has as much")
+            message = f"a worker with {resource_list} fits on no node of the cluster, which has {node_list}"
+            raise UsageError(message, where="--resources", hint="request less, or add a node that has as much")
         if self.workers is not None and self.workers > room:
-            what = f"{self.workers} workers with {resource_list} do not fit on the cluster, which has {node_list}"
+            message = f"{self.workers} workers with {resource_list} do not fit on the cluster, which has {node_list}"
             hint = f"give --workers {room} or fewer, or smaller --resources"
-            raise UsageError(what, where="--workers", hint=hint)
+            raise UsageError(message, where="--workers", hint=hint)
         return ClusterOptions(address=self.address, workers=self.workers or room, resources=resources)
 
 
@@ -105,8 +105,8 @@ def parse_resources(resources: str | Mapping[str, Any] | None) -> dict[str, floa
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)b?", str(value).lower())
         is_memory = name.lower() == "memory"
         if match is None or (match[2] and not is_memory) or not float(match[1]):
-            what = f"expected an amount above 0 of '{name}', got {shorten(value)}"
-            raise UsageError(what, where="--resources", hint="give e.g. gpu=1,cpu=8,memory=40GB")
+            message = f"expected an amount above 0 of '{name}', got {shorten(value)}"
+            raise UsageError(message, where="--resources", hint="give e.g. gpu=1,cpu=8,memory=40GB")
         parsed[_NAMES.get(name.lower(), name)] = float(match[1]) * _BYTES[match[2]]
     return parsed
 

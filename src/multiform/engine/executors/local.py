@@ -36,8 +36,10 @@ class LocalExecutor:
         try:
             for position, output in self._method(unit)(unit):
                 if position not in missing:
-                    what = f"model '{name}' gave a second response to request {position}, or there is no such request"
-                    raise ModelError(what, hint="yield one (position, output) for each request")
+                    message = (
+                        f"model '{name}' gave a second response to request {position}, or there is no such request"
+                    )
+                    raise ModelError(message, hint="yield one (position, output) for each request")
                 del missing[position]
                 yield unit[position], output
                 if stop_requested() and not self.model.handles_stop:
@@ -45,8 +47,8 @@ class LocalExecutor:
         except MultiformError:
             raise
         except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
-            what = f"model '{name}' failed: {reason(error)}"
-            raise ModelError(what, hint="run again with a smaller --batch_size or another device") from error
+            message = f"model '{name}' failed: {reason(error)}"
+            raise ModelError(message, hint="run again with a smaller --batch_size or another device") from error
         if not stop_requested():
             for position in missing:
                 yield unit[position], FailedRequest(reason=f"model '{name}' gave no response")

@@ -159,8 +159,8 @@ class PoolExecutor:
                         if not dead:
                             self._free.append(worker)
                         if failures > _MAX_FAILURES * self.pool.size:
-                            what = f"the workers fail on every unit: {reason}"
-                            raise ModelError(what, hint="run one document without --executor ray to see why")
+                            message = f"the workers fail on every unit: {reason}"
+                            raise ModelError(message, hint="run one document without --executor ray to see why")
                         if not stopped:
                             yield from self._retry(task, reason, waiting)
 

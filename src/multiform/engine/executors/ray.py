@@ -139,8 +139,8 @@ class RayPool:
         if self._ray.is_initialized():
             connected = str(self._ray.get_runtime_context().gcs_address)
             if self.options.address not in (None, "auto", connected):
-                what = f"this program is connected to the Ray cluster at {connected}, and not to '{address}'"
-                raise UsageError(what, where="--ray_address", hint="leave it out, or call ray.shutdown() before")
+                message = f"this program is connected to the Ray cluster at {connected}, and not to '{address}'"
+                raise UsageError(message, where="--ray_address", hint="leave it out, or call ray.shutdown() before")
             return
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         # Ray gives the workers of a cluster a low priority: beside other processes they would get hardly any time.
@@ -198,25 +198,25 @@ class RayPool:
                 return []
             return self._unloadable(f"its process died, as it does when memory runs out ({reason(error)})")
         if loaded.version != installed_version():
-            what = f"a worker has Multiform {loaded.version}, and the driver {installed_version()}"
-            raise UsageError(what, where="--executor ray", hint="install the same version on every node")
+            message = f"a worker has Multiform {loaded.version}, and the driver {installed_version()}"
+            raise UsageError(message, where="--executor ray", hint="install the same version on every node")
         self._first = self._first or loaded
         facts, first = loaded.facts, self._first.facts
         if facts.identity != first.identity:
-            what = f"model '{facts.name}' differs between workers: {facts.identity} is not {first.identity}"
-            raise ModelError(what, hint="put the same files on every node, and run the same command again")
+            message = f"model '{facts.name}' differs between workers: {facts.identity} is not {first.identity}"
+            raise ModelError(message, hint="put the same files on every node, and run the same command again")
         self._failures[worker] = 0
         return [Ready(worker)]
 
     def _unloadable(self, why: str) -> list[Event]:
         """A worker is not replaced; an error where it was the last one."""
         if not self._actors and self._first is not None:
-            what = f"no worker is left, and none can be started: {why}"
-            raise ModelError(what, hint="run the same command again to go on")
+            message = f"no worker is left, and none can be started: {why}"
+            raise ModelError(message, hint="run the same command again to go on")
         if not self._actors:
-            what = f"the model fits on no worker: {why}"
+            message = f"the model fits on no worker: {why}"
             hint = "give each worker more with --resources, such as gpu=2 or memory=40GB, or a smaller dtype"
-            raise UsageError(what, where="--executor ray", hint=hint)
+            raise UsageError(message, where="--executor ray", hint=hint)
         logger.warning("a worker could not load the model, the others go on: %s", why)
         return []
 

@@ -116,8 +116,8 @@ class Store:
                     self._readable = False
                     self._fail(error)
                     return None
-                what = "waiting" if attempt + 1 < attempts else "going on without"
-                logger.warning("%s: cached responses cannot be read: %s; %s", self.path, error, what)
+                message = "waiting" if attempt + 1 < attempts else "going on without"
+                logger.warning("%s: cached responses cannot be read: %s; %s", self.path, error, message)
         return None
 
     def _fail(self, error: Exception) -> None:
@@ -127,8 +127,8 @@ class Store:
         self.working = False
         hint = "name another file with --cache_path, or use --no_cache"
         if database.is_read_only(error) and self._readable and self.path.is_file():
-            what = "the file cannot be written: cached responses are used, and new ones are not stored"
-            logger.warning("%s: %s (%s); %s", self.path, what, error, hint)
+            message = "the file cannot be written: cached responses are used, and new ones are not stored"
+            logger.warning("%s: %s (%s); %s", self.path, message, error, hint)
         else:
             logger.warning("%s: responses cannot be stored: %s; going on without; %s", self.path, error, hint)
 
@@ -170,8 +170,8 @@ class _Recorder:
                 return True
             if not self._warned:
                 self._warned = True
-                what = "they are kept in memory and tried again"
-                logger.warning("%s: responses cannot be stored for now: %s; %s", self.store.path, error, what)
+                message = "they are kept in memory and tried again"
+                logger.warning("%s: responses cannot be stored for now: %s; %s", self.store.path, error, message)
             return False
         return True
 

@@ -103,8 +103,8 @@ def _after_choices(options: Options) -> str:
     if any(not isinstance(part, Text) for part in rest):
         raise UnclearLayoutError("after the choices there is more than a request for the answer")
     if text.strip() and not (words.ANSWER_LINE.match("\n" + text.strip()) or _asks(text)):
-        what = f"it is not clear what {text.strip()!r} after the choices is"
-        raise UnclearLayoutError(what, reason=_UNCLEAR_END)
+        message = f"it is not clear what {text.strip()!r} after the choices is"
+        raise UnclearLayoutError(message, reason=_UNCLEAR_END)
     return text.strip()
 
 
@@ -126,8 +126,8 @@ def _take_cue(body: list[Part]) -> str:
         body[-1] = Text(last.text[: ending.start()])
         return last.text[ending.start() :].strip()
     if ending is not None or words.OPEN_SENTENCE.search(_last_line(body)):
-        what = f"it is not clear whether {last.text.strip()!r} at its end belongs to the question"
-        raise UnclearLayoutError(what, reason=_UNCLEAR_END)
+        message = f"it is not clear whether {last.text.strip()!r} at its end belongs to the question"
+        raise UnclearLayoutError(message, reason=_UNCLEAR_END)
     return ""
 
 

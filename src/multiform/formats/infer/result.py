@@ -95,8 +95,8 @@ class _Spread:
     def _order(self, doc: Doc) -> tuple[list[str], int]:
         choices = [str(choice) for choice in choice_list(Field.of(self.choices).read(doc))]
         if not 0 <= self.index < len(choices):
-            what = f"doc_to_target is {self.index}, and there are {len(choices)} choices"
-            raise DataError(what, hint="check doc_to_target")
+            message = f"doc_to_target is {self.index}, and there are {len(choices)} choices"
+            raise DataError(message, hint="check doc_to_target")
         others = [choice for place, choice in enumerate(choices) if place != self.index]
         seed = str(Field.of(self.question).read(doc))
         return shuffle_correct_with_distractors(choices[self.index], others, seed)

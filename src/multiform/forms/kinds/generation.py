@@ -100,6 +100,6 @@ def check_requests(form: Form, sample: Sample) -> None:
     requests = [instance.request for instance in sample.instances]
     unsupported = [request for request in requests if not isinstance(request, GenerationRequest)]
     if unsupported:
-        what = f"construct_requests made {type(unsupported[0]).__name__}, and the metrics are of completions"
+        message = f"construct_requests made {type(unsupported[0]).__name__}, and the metrics are of completions"
         hint = "set the output_type of these requests, or give process_results"
-        raise DataError(what, where=form.name, hint=hint)
+        raise DataError(message, where=form.name, hint=hint)

@@ -54,9 +54,9 @@ def check_single(form: Form, sample: Sample, request_type: type[Request]) -> Non
     types = [type(instance.request) for instance in sample.instances]
     if types != [request_type]:
         names = ", ".join(kind.__name__ for kind in types)
-        what = f"construct_requests made {names}, and the metrics are of one {request_type.__name__}"
+        message = f"construct_requests made {names}, and the metrics are of one {request_type.__name__}"
         hint = "make one, set another output_type, or give process_results"
-        raise DataError(what, where=form.name, hint=hint)
+        raise DataError(message, where=form.name, hint=hint)
 
 
 def outcomes(

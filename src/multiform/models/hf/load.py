@@ -87,8 +87,8 @@ def _auto_class(source: Source, config: transformers.PretrainedConfig, auto_clas
     """The class that loads a model: the argument, or the one for the backend that the user or the config names."""
     seq2seq = getattr(config, "is_encoder_decoder", False)
     if auto_class and seq2seq:
-        what = f"'{config.model_type}' is an encoder-decoder model"
-        raise ModelError(what, where=source.pretrained, hint="use a decoder-only one, or --model hf for texts")
+        message = f"'{config.model_type}' is an encoder-decoder model"
+        raise ModelError(message, where=source.pretrained, hint="use a decoder-only one, or --model hf for texts")
     if auto_class:
         return auto_class
     check_backend(source, config)
@@ -100,8 +100,8 @@ def _auto_class(source: Source, config: transformers.PretrainedConfig, auto_clas
 def check_backend(source: Source, config: transformers.PretrainedConfig) -> None:
     """Refuse the seq2seq backend for a model that is no encoder-decoder."""
     if source.backend == "seq2seq" and not getattr(config, "is_encoder_decoder", False):
-        what = f"backend=seq2seq: '{config.model_type}' is no encoder-decoder model"
-        raise UsageError(what, where=source.pretrained, hint="leave backend out")
+        message = f"backend=seq2seq: '{config.model_type}' is no encoder-decoder model"
+        raise UsageError(message, where=source.pretrained, hint="leave backend out")
 
 
 def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:

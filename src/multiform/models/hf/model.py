@@ -293,8 +293,8 @@ class HFModel(LocalModel):
             )
         beams = options.num_beams or num_beams(config)
         if beams > 1 and not self.model.can_generate():
-            what = f"num_beams is {beams}, and the model's own code has no beam search"
-            raise UsageError(what, where=self.name, hint="leave num_beams out")
+            message = f"num_beams is {beams}, and the model's own code has no beam search"
+            raise UsageError(message, where=self.name, hint="leave num_beams out")
         end = self.tokenizer.eos_token
         prompt = prompt[-max_prompt_length:]
         return Generation(

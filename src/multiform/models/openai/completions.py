@@ -275,8 +275,8 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         assert self.max_length is not None
         length = self.max_length - 1 - token_limit(request)
         if length < 1:
-            what = f"max_gen_toks is {token_limit(request)} and max_length {self.max_length}"
-            raise UsageError(what, where=self.kind, hint="set a smaller max_gen_toks")
+            message = f"max_gen_toks is {token_limit(request)} and max_length {self.max_length}"
+            raise UsageError(message, where=self.kind, hint="set a smaller max_gen_toks")
         return length
 
     def _marked(
@@ -284,8 +284,8 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
     ) -> Iterator[Response[Out | FailedRequest]]:
         """The responses, those to requests whose context is truncated marked as such."""
         if truncated:
-            what = "%d contexts lose their beginning: max_length is %s"
-            logger.warning(what, len(truncated), self.max_length)
+            message = "%d contexts lose their beginning: max_length is %s"
+            logger.warning(message, len(truncated), self.max_length)
         for position, output in responses:
             if isinstance(output, FailedRequest) or position not in truncated:
                 yield position, output

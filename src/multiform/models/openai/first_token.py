@@ -85,9 +85,9 @@ def score_labels(
     groups: dict[tuple[Any, ...], list[int]] = {}
     for index, request in enumerate(requests):
         if not request.continuation.strip() or len(request.continuation.split()) > 1:
-            what = f"'{request.continuation}' is no label of one token, and the server scores nothing else"
+            message = f"'{request.continuation}' is no label of one token, and the server scores nothing else"
             raise ModelError(
-                what, hint="choose a format whose labels are scored (@mcqa), or one that writes (@generate)"
+                message, hint="choose a format whose labels are scored (@mcqa), or one that writes (@generate)"
             )
         groups.setdefault((request.context, request.chat, request.media), []).append(index)
     members = list(groups.values())

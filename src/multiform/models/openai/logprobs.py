@@ -40,8 +40,8 @@ def score_tokens(choice: Mapping[str, Any], start: int, end: int) -> LLOutput:
         raise ModelError(f"the server scored {len(values)} tokens of a prompt of {end}", hint=hint)
     scored = values[start:end]
     if start == 0 and scored[:1] == [None] and all(map(is_logprob, scored[1:])):
-        what = "the server gives no probability for the first token of a text"
-        raise RefusedError(f"{what}; name the model's tokenizer, so that one can be put before it")
+        message = "the server gives no probability for the first token of a text"
+        raise RefusedError(f"{message}; name the model's tokenizer, so that one can be put before it")
     if not all(map(is_logprob, scored)):
         raise ModelError("not all log-probabilities of the response are numbers")
     return LLOutput(float(sum(scored)), is_greedy=_are_best(scored, tops, start, end), tokens=len(scored))
@@ -87,10 +87,10 @@ def _offsets(logprobs: Mapping[str, Any], prompt: str) -> list[int]:
     offsets = numbers if len(numbers) == len(tokens) else None
     spelled = "".join(tokens[added:])
     if (partial and offsets is None) or not (partial or spelled.startswith(prompt)):
-        what = "the tokens of the response do not spell the prompt"
+        message = "the tokens of the response do not spell the prompt"
         if partial or any(mark in spelled for mark in _MARKS):
-            raise RefusedError(f"{what}; name the model's tokenizer, so that its tokens are sent")
-        raise ModelError(what)
+            raise RefusedError(f"{message}; name the model's tokenizer, so that its tokens are sent")
+        raise ModelError(message)
     offsets = offsets or [0, *accumulate(map(len, tokens[:-1]))]
     if added:  # its place is before the prompt, however the server counts it
         return [-1, *(offset - offsets[1] for offset in offsets[1:])]

@@ -291,12 +291,12 @@ class Client:
         return FailedRequest(reason=self._clean(str(why)), retried=job.attempts - 1)
 
     def _error(self, why: Exception, attempts: int = 0) -> ModelError:
-        what = self._clean(str(why))
+        message = self._clean(str(why))
         if isinstance(why, RefusedError):
             hint = self._hints.get(why.status, "check the model's arguments and the prompt")
-            return ModelError(what, where=self.shown, hint=hint)
+            return ModelError(message, where=self.shown, hint=hint)
         return ModelError(
-            f"{what} after {attempts} attempt{'s' if attempts > 1 else ''}", where=self.shown, hint=_RETRY_HINT
+            f"{message} after {attempts} attempt{'s' if attempts > 1 else ''}", where=self.shown, hint=_RETRY_HINT
         )
 
     def _log(self, failed: FailedAttemptError, wait: float) -> None:

@@ -103,17 +103,17 @@ def _parsed(body: bytes) -> tuple[Any, bool]:
 
 def _failure(status: int, body: Any, headers: Mapping[str, str], otherwise: str) -> FailedAttemptError | RefusedError:
     """The error for a status and the message that came with it."""
-    what = f"HTTP {status}: {_message(body) or otherwise}" if status != 200 else f"an error: {_message(body)}"
+    message = f"HTTP {status}: {_message(body) or otherwise}" if status != 200 else f"an error: {_message(body)}"
     if 300 <= status < 400:
         to = f" to {headers['location']}" if "location" in headers else ""
         return RefusedError(f"HTTP {status}: the server redirects{to}", status)
     if status in _BUSY:
         wait = retry_after(headers.get("retry-after"))
         wait = _google_delay(body) if wait is None else wait
-        return FailedAttemptError(what, busy=True, overloaded=status in (429, 503, 529), wait=wait)
+        return FailedAttemptError(message, busy=True, overloaded=status in (429, 503, 529), wait=wait)
     if status < 300 or status in _PASSING or (status >= 500 and status not in _LASTING):
-        return FailedAttemptError(what, wait=retry_after(headers.get("retry-after")))
-    return RefusedError(what, status)
+        return FailedAttemptError(message, wait=retry_after(headers.get("retry-after")))
+    return RefusedError(message, status)
 
 
 def _status(error: Any) -> int:

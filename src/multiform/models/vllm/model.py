@@ -158,8 +158,8 @@ class VLLMModel(LocalModel):
         if self.engine.abilities.forced or scoring != "auto":
             logger.info("%s: vLLM %s scores by %s", self.name, self.engine.version, self.scoring)
         else:
-            what = "%s: vLLM %s cannot be made to generate given tokens; it scores by %s, without its prefix cache"
-            logger.warning(what, self.name, self.engine.version, self.scoring)
+            message = "%s: vLLM %s cannot be made to generate given tokens; it scores by %s, without its prefix cache"
+            logger.warning(message, self.name, self.engine.version, self.scoring)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         generations, cut = self._generations(requests)
@@ -262,8 +262,8 @@ class VLLMModel(LocalModel):
         check_model_config(config, is_sampled=options.temperature > 0, where=self.name)
         max_prompt_length = self.max_length - options.max_gen_toks
         if max_prompt_length < 1:
-            what = f"max_gen_toks is {options.max_gen_toks} and the model reads {self.max_length} tokens in all"
-            raise UsageError(what, where=self.name, hint="set a smaller max_gen_toks")
+            message = f"max_gen_toks is {options.max_gen_toks} and the model reads {self.max_length} tokens in all"
+            raise UsageError(message, where=self.name, hint="set a smaller max_gen_toks")
         prompt = prompt[-max_prompt_length:]
         end = self.tokenizer.eos_token
         return Generation(

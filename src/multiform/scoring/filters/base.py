@@ -109,11 +109,11 @@ def _build_step(step: Mapping[str, Any]) -> Filter:
     except MultiformError:
         raise
     except re.error as error:
-        what = f"filter '{_step_name(step)}': bad regular expression: {error}"
-        raise ConfigError(what, hint="test the pattern") from error
+        message = f"filter '{_step_name(step)}': bad regular expression: {error}"
+        raise ConfigError(message, hint="test the pattern") from error
     except (Exception, SystemExit) as error:  # TypeError for a wrong argument; a task's own class may raise anything
-        what = f"filter '{_step_name(step)}': {error or type(error).__name__}"
-        raise ConfigError(what, hint="check its arguments") from error
+        message = f"filter '{_step_name(step)}': {error or type(error).__name__}"
+        raise ConfigError(message, hint="check its arguments") from error
 
 
 def _step_name(step: Mapping[str, Any]) -> str:
@@ -135,9 +135,9 @@ def _guarded(step: Filter, name: str, seconds: float) -> Filter:
         except TimeLimitError as error:
             raise DataError(f"filter '{name}': {error}", hint="make its pattern simpler") from error
         except (Exception, SystemExit) as error:  # a task's own function may raise anything
-            what = f"filter '{name}' failed: {reason(error)}"
-            raise DataError(what, hint="call it with this document's outputs to debug it") from error
-        what = f"filter '{name}' returned {shorten(filtered)}, not a list of outputs"
-        raise DataError(what, hint="return a list, with an output for each that it gets")
+            message = f"filter '{name}' failed: {reason(error)}"
+            raise DataError(message, hint="call it with this document's outputs to debug it") from error
+        message = f"filter '{name}' returned {shorten(filtered)}, not a list of outputs"
+        raise DataError(message, hint="return a list, with an output for each that it gets")
 
     return apply

@@ -28,12 +28,12 @@ class OverDocuments:
         argument = outputs[0] if self.alone and len(outputs) == 1 else list(outputs)
         results = self.function([argument], [doc], **self.kwargs)
         if isinstance(results, str | bytes | Mapping) or not isinstance(results, Iterable):
-            what = f"{name_of(self.function)} returned {shorten(results)}"
-            raise DataError(what, hint="return a list with the outputs of each document")
+            message = f"{name_of(self.function)} returned {shorten(results)}"
+            raise DataError(message, hint="return a list with the outputs of each document")
         results = list(results)
         if len(results) != 1:
-            what = f"{name_of(self.function)} returned {len(results)} results for 1 document"
-            raise DataError(what, hint="return one list of outputs for each document")
+            message = f"{name_of(self.function)} returned {len(results)} results for 1 document"
+            raise DataError(message, hint="return one list of outputs for each document")
         return list(results[0]) if isinstance(results[0], list | tuple) else results
 
 

@@ -123,5 +123,5 @@ def _idk_index(outcome: ChoiceOutcome, idk: int | str) -> int:
 
 def _check(name: str, right: bool, correct: float, wrong: float, expected: str) -> None:
     if not right:
-        what = f"correct is {correct} and wrong is {wrong}"
-        raise ConfigError(what, where=f"metric_list: {name}", hint=f"give numbers of {expected}")
+        message = f"correct is {correct} and wrong is {wrong}"
+        raise ConfigError(message, where=f"metric_list: {name}", hint=f"give numbers of {expected}")

@@ -118,8 +118,8 @@ class AIJudge(Scorer):
 
     def _request(self, outcome: Outcome, doc: Doc, index: int) -> GenerationRequest:
         if not isinstance(outcome, TextOutcome):
-            what = "ai_judge scores generated completions"
-            raise ConfigError(what, where="scorer", hint="remove it, or set output_type: generate_until")
+            message = "ai_judge scores generated completions"
+            raise ConfigError(message, where="scorer", hint="remove it, or set output_type: generate_until")
         try:
             prompt = self.judge_prompt(outcome, doc)
         except DataError as error:

@@ -35,8 +35,8 @@ class ChoiceMatch(ReadingScorer):
 
     def __post_init__(self) -> None:
         if self.labels not in (None, "letters", "numbers") and not isinstance(self.labels, list | tuple):
-            what = f"expected a list, 'letters' or 'numbers', got {shorten(self.labels)}"
-            raise ConfigError(what, where="scorer.kwargs.labels", hint="write labels: [A, B, C, D]")
+            message = f"expected a list, 'letters' or 'numbers', got {shorten(self.labels)}"
+            raise ConfigError(message, where="scorer.kwargs.labels", hint="write labels: [A, B, C, D]")
 
     def read(self, outcome: TextOutcome) -> str | None:
         assert outcome.prediction is not None
