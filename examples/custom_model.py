@@ -32,7 +32,7 @@ TASK = Path(__file__).with_name("capitals.yaml")
 
 @register_model("short")
 class Short(Model):
-    """Prefers what is short, and always answers with the same letter."""
+    """Prefers short texts, and always generates the same letter."""
 
     name = "short"
 

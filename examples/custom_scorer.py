@@ -1,6 +1,6 @@
 """A scorer of your own: filters, reading and metrics in one class.
 
-Override `score` for one answer, `score_instances` for all documents at once, or `read` of a `ReadingScorer` to say
+Override `score` for one completion, `score_instances` for all documents at once, or `read` of a `ReadingScorer` to say
 what the answer in a completion is. The fields of the class are the `kwargs` that a task gives it.
 
     python examples/custom_scorer.py
@@ -33,7 +33,7 @@ class CloseEnough(Scorer):
     within: float = 0.1
 
     def score(self, outcome: Outcome) -> dict[str, Any]:
-        """The values of one answer, by the names under which they are reported."""
+        """The values of one completion, by the names under which they are reported."""
         assert isinstance(outcome, TextOutcome)
         right = float(outcome.references[0])
         try:

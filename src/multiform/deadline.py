@@ -20,7 +20,7 @@ class TimeLimitError(BaseException):
 
 
 class within:  # noqa: N801  (it reads as a verb: with within(seconds))
-    """Stop what runs inside with a TimeLimitError once it has computed for about so many seconds.
+    """A block that is stopped with a TimeLimitError once it has used about `seconds` of CPU time.
 
     Time that the process waits does not count. It works in the main thread of systems that have interval timers, where
     it stops regular expressions, too; elsewhere nothing is limited. Inside another limit, that one holds.

@@ -172,9 +172,9 @@ def index_among(answer: Any, names: Sequence[Any], *, digits: bool | None = Fals
         return gold_index(answer, names)
     text = answer.strip()
     for spellings in (list(names), [str(name).strip(" ().:") for name in names]):
-        for wanted in (answer, text.strip("().: ")):
-            if wanted in spellings and not (digits and text.isdecimal()):
-                return spellings.index(wanted)
+        for candidate in (answer, text.strip("().: ")):
+            if candidate in spellings and not (digits and text.isdecimal()):
+                return spellings.index(candidate)
     number = whole_number(text)
     if number is not None and digits is not None and (number < len(names) or text not in names):
         return _in_range(number, names)
@@ -249,5 +249,5 @@ def _unresolved(
     why: str,
     hint: str = 'make doc_to_target an index, e.g. "{{choices.index(answer)}}"',
 ) -> DataError:
-    what = f"the answer {shorten(answer)} does not resolve among {shorten(list(choices), 120)}: {why}"
-    return DataError(what, hint=hint)
+    message = f"the answer {shorten(answer)} does not resolve among {shorten(list(choices), 120)}: {why}"
+    return DataError(message, hint=hint)

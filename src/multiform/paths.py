@@ -15,8 +15,8 @@ _LONGEST_NAME = 180
 
 def cache_root() -> Path:
     """The folder of what can be made again: ``$MULTIFORM_CACHE``, or below the user's cache folder."""
-    if own := os.environ.get("MULTIFORM_CACHE"):
-        return Path(own).expanduser()
+    if folder := os.environ.get("MULTIFORM_CACHE"):
+        return Path(folder).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "multiform"
 
 

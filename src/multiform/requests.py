@@ -1,4 +1,4 @@
-"""Requests and responses: what a model is asked, and what it returns.
+"""Requests to a model, and its responses.
 
 A request holds content alone, so that equal requests of different forms are one request. An
 `Instance` ties a request to the document that it was made for.
@@ -191,7 +191,7 @@ class FailedRequest:
     """Takes the place of the output of a request that failed for good.
 
     The results count it and name its document; it is never stored or scored. `reason` says on one line why it failed,
-    and `retried` how often it was asked again.
+    and `retried` how often it was retried.
     """
 
     reason: str

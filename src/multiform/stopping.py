@@ -1,4 +1,4 @@
-"""Stopping a run: after the first Ctrl-C or SIGTERM nothing more is asked, and what is in flight is finished."""
+"""Stopping a run: after the first Ctrl-C or SIGTERM no request is started, and those in flight are finished."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def stoppable() -> Iterator[StopSignal]:
 
     Signals are left alone outside the main thread, and where the program handles them itself.
     """
-    came = StopSignal()
+    stop = StopSignal()
     defaults: dict[signal.Signals, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
     main = threading.current_thread() is threading.main_thread()
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     handled = [number for number in _SIGNALS if main and before[number] in (defaults[number], _terminated)]
 
     def first(number: int, frame: FrameType | None) -> None:
-        came.number = number
-        for each in handled:
-            signal.signal(each, defaults[each])
+        stop.number = number
+        for signal_number in handled:
+            signal.signal(signal_number, defaults[signal_number])
         _requested.set()
         text = f"\n{_SIGNALS[signal.Signals(number)]}: finishing what is in flight; once more stops at once\n"
         # Not by print, which may be what the signal came upon.
@@ -58,7 +58,7 @@ def stoppable() -> Iterator[StopSignal]:
     for number in handled:
         signal.signal(number, first)
     try:
-        yield came
+        yield stop
     finally:
         for number in handled:
             signal.signal(number, before[number])

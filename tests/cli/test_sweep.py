@@ -184,14 +184,14 @@ def test_slurm_jobs_have_stores_of_their_own_which_are_merged(folder: Folder, tm
         return done.stdout + done.stderr
 
     assert "no job has left its responses" in job("merge.sbatch", 0, code=1)
-    assert "asking" in job("array.sbatch", 0)
+    assert "running " in job("array.sbatch", 0)
     assert "responses are not stored" in job("merge.sbatch", 0, code=1)  # and nothing is asked where it runs
-    assert "asking" in job("array.sbatch", 1)
+    assert "running " in job("array.sbatch", 1)
     (tmp_path / "jobs" / "stores" / "all.db").unlink()
     assert sorted(file.name for file in (tmp_path / "jobs" / "stores").iterdir()) == ["0.db", "1.db"]
     merged = job("merge.sbatch", 0)
     assert "other seed" in merged
-    assert "asking" not in merged
+    assert "running " not in merged
     assert "#SBATCH --array=0-1" in (tmp_path / "jobs" / "array.sbatch").read_text()
     assert list(scratch.iterdir()) == []
     shutil.rmtree(tmp_path / "jobs" / "stores")

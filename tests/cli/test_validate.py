@@ -83,7 +83,7 @@ def test_what_is_odd_but_runs_is_a_warning(folder):
 def test_shots_are_rendered_too(folder):
     folder.task()
     ran = folder.run("validate", "task.yaml", "--num_fewshot", "9")
-    assert (ran.code, "9 few-shot examples asked for" in ran.out) == (2, True)
+    assert (ran.code, "9 few-shot examples requested" in ran.out) == (2, True)
 
 
 def test_tasks_may_be_named_as_for_lm_eval(folder):

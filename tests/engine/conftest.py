@@ -71,16 +71,16 @@ class Runs:
         file.unlink(missing_ok=True)
         return lines
 
-    def await_answers(self, number: int) -> None:
+    def await_responses(self, number: int) -> None:
         """Wait until so many requests are asked."""
         file = self.folder / "asked.txt"
         while not file.exists() or len(file.read_bytes().splitlines()) < number:
             time.sleep(0.01)
 
     def stopped(self, signum: int, *more: str) -> tuple[int, str, list[str]]:
-        """Start a run, stop it after some answers: its exit code, what it said, and what it had asked."""
+        """Start a run, stop it after some responses: its exit code, what it said, and what it had asked."""
         process = self.start(*more)
-        self.await_answers(60)
+        self.await_responses(60)
         process.send_signal(signum)
         _, err = process.communicate(timeout=60)
         return process.returncode, err.decode(), self.asked()

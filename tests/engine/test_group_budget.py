@@ -116,7 +116,7 @@ class Watching:
     def answered(self): ...
 
     def scored(self, form, metric, running, n):
-        self.seen.append((self.status.answered, self.status.share, self.status.scores))
+        self.seen.append((self.status.completed, self.status.share, self.status.scores))
 
     def end(self):
         self.messages.append("end")
@@ -130,5 +130,5 @@ def test_progress_goes_on_within_rounds_and_across_them(exam):
     assert shares[0] == pytest.approx(1 / 60)
     assert shares[-1] == 1
     assert {score.form for score in progress.status.scores} == {f"exam@{form}" for form in FORMS.split("+")}
-    assert "asking in rounds, at most 60 evaluations of a document under a form" in progress.messages
+    assert "evaluating in rounds, at most 60 evaluations of a document under a form" in progress.messages
     assert progress.messages.count("end") == 1

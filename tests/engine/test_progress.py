@@ -42,7 +42,7 @@ def test_a_pipe_shows_nothing_unless_asked(monkeypatch: pytest.MonkeyPatch) -> N
     evaluate(model="dummy", tasks="quiz@mcqa", limit=2)
     assert pipe.getvalue() == ""
     evaluate(model="dummy", tasks="quiz@mcqa", limit=2, progress=True)
-    assert "asking 8 requests for 2 documents" in pipe.getvalue()
+    assert "running 8 requests for 2 documents" in pipe.getvalue()
     with chosen_progress(True) as shown:
         assert isinstance(shown, PlainProgress)
 
@@ -191,7 +191,7 @@ def test_no_number_is_cut_in_a_terminal(width: int, monkeypatch: pytest.MonkeyPa
     display = TerminalProgress(Terminal(), clock)
     work = Workload(prefill=456_789_012, unshared=956_789_012, decode=98_765_432, completions=5)
     status = RunStatus([LoglikelihoodRequest("a", "b")] * 1_234_567, workload=work, usage=meter, clock=clock)
-    clock.now, status.answered = 36_000, 123_456
+    clock.now, status.completed = 36_000, 123_456
     meter.usage = Usage(prefill=123_456_789, prefill_seconds=30_000, decode=10, decode_seconds=10, unshared=10)
     long = "a_task_with_a_very_long_name_that_no_terminal_has_room_for@mcqa[labels=roman,wrap=(),sep=space]"
     status.scores = [

@@ -93,7 +93,7 @@ def test_a_stopped_run_leaves_partial_results_that_the_finished_one_replaces(
 
 def test_a_second_interrupt_does_not_wait(runs: Runs) -> None:
     process = runs.start(pause=30)
-    runs.await_answers(1)
+    runs.await_responses(1)
     process.send_signal(signal.SIGINT)
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=1)
@@ -253,7 +253,7 @@ metric_list: [{{metric: acc, aggregation: !function own.aggregate}}]
     ("signum", "code", "word"), [(signal.SIGINT, 130, "interrupted"), (signal.SIGTERM, 143, "terminated")]
 )
 @pytest.mark.parametrize(
-    ("when", "says"), [("rendering", "nothing was asked"), ("aggregating", "the responses so far are stored")]
+    ("when", "says"), [("rendering", "the model has not been run"), ("aggregating", "the responses so far are stored")]
 )
 def test_a_signal_before_or_after_the_asking_ends_with_a_message_as_well(
     when: str, says: str, signum: int, code: int, word: str, tmp_path: Path

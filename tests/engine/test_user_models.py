@@ -1,4 +1,4 @@
-"""The answers of models that a user has written: never old ones, unless the user asks for the store."""
+"""The responses of models that a user has written: never old ones, unless the user asks for the store."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def picked(**options: Any) -> int:
     return values.index(max(values))
 
 
-def test_a_registered_model_whose_code_changed_gives_no_old_answers() -> None:
+def test_a_registered_model_whose_code_changed_gives_no_old_responses() -> None:
     register_model("mine")(choosing(0))
     assert picked(model="mine") == 0
     register_model("mine")(choosing(2))
@@ -59,12 +59,12 @@ def test_a_registered_model_whose_code_changed_gives_no_old_answers() -> None:
     assert not default_path().exists()
 
 
-def test_a_model_object_whose_code_changed_gives_no_old_answers() -> None:
+def test_a_model_object_whose_code_changed_gives_no_old_responses() -> None:
     assert [picked(model=choosing(index)()) for index in (0, 2)] == [0, 2]
 
 
 @pytest.mark.parametrize("use_cache", [True, "answers.db"])
-def test_naming_a_store_stores_the_answers(
+def test_naming_a_store_stores_the_responses(
     use_cache: bool | str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -140,7 +140,7 @@ def test_names_and_hashes_are_the_same_on_every_machine():
 
 
 def test_no_variations_at_all_are_refused():
-    with pytest.raises(UsageError, match="no variations are asked for"):
+    with pytest.raises(UsageError, match="no variations are requested"):
         TaskManager().load("quiz@mcqa~0")
 
 
@@ -154,7 +154,7 @@ def test_without_few_shot_examples_nothing_about_them_is_drawn():
 
 
 def test_more_variations_than_there_are_is_an_error_that_says_how_many_there_are(registry_format):
-    with pytest.raises(UsageError, match=r"'plain' has only (\d+) variations, and 500 were asked for") as caught:
+    with pytest.raises(UsageError, match=r"'plain' has only (\d+) variations, and 500 were requested") as caught:
         draw("plain", 500)
     number = int(re.findall(r"only (\d+)", str(caught.value))[0])
     assert len(draw("plain", number)) == number

@@ -114,7 +114,7 @@ def test_too_few_documents_are_an_error_that_says_how_many_there_are(name):
     with pytest.raises(DataError) as caught:
         ours(name, docs_of(3), 1).sample(4)
     assert str(caught.value) == (
-        "4 few-shot examples asked for but only 3 documents to draw from; "
+        "4 few-shot examples requested but only 3 documents to draw from; "
         "lower num_fewshot, or name a larger fewshot_split"
     )
 
@@ -122,7 +122,7 @@ def test_too_few_documents_are_an_error_that_says_how_many_there_are(name):
 @pytest.mark.parametrize("name", [*NAMES, "balanced"])
 def test_the_document_that_is_left_out_does_not_count(name):
     pool = docs_of(3)
-    with pytest.raises(DataError, match="3 few-shot examples asked for but only 2 documents"):
+    with pytest.raises(DataError, match="3 few-shot examples requested but only 2 documents"):
         ours(name, pool, 1).sample(3, exclude=pool[0])
 
 
@@ -170,7 +170,7 @@ def test_a_replacement_is_the_same_every_time_and_draws_nothing():
 
 def test_where_no_other_document_is_left_a_leak_is_an_error():
     pool = docs_of(2)
-    with pytest.raises(DataError, match="2 few-shot examples asked for but only 1 documents to draw from"):
+    with pytest.raises(DataError, match="2 few-shot examples requested but only 1 documents to draw from"):
         RandomSampler(pool).replace([0, 1], pool[0], seed=1)
 
 
@@ -284,7 +284,7 @@ def test_too_few_examples_are_an_error_that_names_task_and_document():
         task_of({"test": docs_of(3)}, test_split="test").build_all_requests()
     assert "num_fewshot" in str(caught.value)
     assert "doc 0" in str(caught.value)
-    assert "3 few-shot examples asked for but only 2 documents to draw from" in str(caught.value)
+    assert "3 few-shot examples requested but only 2 documents to draw from" in str(caught.value)
 
 
 def test_an_unknown_sampler_is_an_error_with_the_nearest_one():

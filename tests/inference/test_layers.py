@@ -23,8 +23,8 @@ TEXTS = [(START, " yes"), (START, " no, the cat"), (START[:20], " the dog"), ("T
 
 def scored(model: HFModel, mode: Mode) -> list[LLOutput]:
     pairs = list(model.encoder.pairs(TEXTS))
-    answers = dict(score_by_plan(Forward(model.head, mode), pairs, size=24, budget=512, counters=Counters()))
-    return [answers[index] for index in range(len(pairs))]
+    outputs = dict(score_by_plan(Forward(model.head, mode), pairs, size=24, budget=512, counters=Counters()))
+    return [outputs[index] for index in range(len(pairs))]
 
 
 def states(model: HFModel, mode: Mode, places: torch.Tensor | None = None) -> torch.Tensor:

@@ -61,7 +61,7 @@ class FakeServer:
     fault_of: Callable[[str], Fault | None] = lambda prompt: None
     faults: deque[Fault] = field(default_factory=deque)
     reply: Callable[[str], str] = lambda prompt: f"You said: {prompt}"
-    #: Fields to leave out of an answer's `logprobs`, as some servers do.
+    #: Fields to leave out of a response's `logprobs`, as some servers do.
     omitted: tuple[str, ...] = ()
     #: A first token that the server adds to prompts of text, as some do.
     first_token: str | None = None
@@ -75,8 +75,8 @@ class FakeServer:
     busiest: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def answer(self, path: str, payload: dict[str, Any]) -> dict[str, Any] | None:
-        """The answer to a request that goes well; None where nothing is at the path."""
+    def respond(self, path: str, payload: dict[str, Any]) -> dict[str, Any] | None:
+        """The response to a request that goes well; None where nothing is at the path."""
         if path.endswith("/chat/completions"):
             return _chat(self, payload)
         return _completions(self, payload) if path.endswith("/completions") else None
@@ -187,8 +187,8 @@ def _handler(state: FakeServer) -> type[BaseHTTPRequestHandler]:
                 self._send(fault.status, body, fault.headers)
             elif fault and fault.body is not None:
                 self._send(200, fault.body, fault.headers)
-            elif answer := state.answer(self.path.partition("?")[0], payload):
-                self._send(200, json.dumps(answer).encode())
+            elif response := state.respond(self.path.partition("?")[0], payload):
+                self._send(200, json.dumps(response).encode())
             else:
                 self._send(404, json.dumps({"error": {"message": f"no route {self.path}"}}).encode())
 

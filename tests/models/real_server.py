@@ -21,7 +21,7 @@ _READY = 900.0
 def real_server(
     command: Callable[[int], Sequence[str]], log: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """Start a server by its command for a port, and give its address once it answers ``/health``."""
+    """Start a server by its command for a port, and give its address once it responds to ``/health``."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

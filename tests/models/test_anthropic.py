@@ -21,9 +21,9 @@ from tests.models.fake_server_fixture import asked_with_image, check_a_whole_run
 
 @dataclass
 class FakeAnthropic(FakeServer):
-    """Answers as documented for POST /v1/messages and GET /v1/models/{id}, and refuses what the interface refuses."""
+    """Responds as documented for POST /v1/messages and GET /v1/models/{id}, and refuses what the interface refuses."""
 
-    def answer(self, path: str, payload: dict[str, Any]) -> dict[str, Any] | None:
+    def respond(self, path: str, payload: dict[str, Any]) -> dict[str, Any] | None:
         if path != "/v1/messages":
             return None
         assert set(payload) <= {"model", "max_tokens", "messages", "system", "temperature", "stop_sequences", "top_k"}

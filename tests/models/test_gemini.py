@@ -20,9 +20,9 @@ from tests.models.fake_server_fixture import asked_with_image, check_a_whole_run
 
 @dataclass
 class FakeGemini(FakeServer):
-    """Answers as documented for POST /v1beta/models/{model}:generateContent and GET /v1beta/models/{model}."""
+    """Responds as documented for POST /v1beta/models/{model}:generateContent and GET /v1beta/models/{model}."""
 
-    def answer(self, path: str, payload: dict[str, Any]) -> dict[str, Any] | None:
+    def respond(self, path: str, payload: dict[str, Any]) -> dict[str, Any] | None:
         if path != "/v1beta/models/gemini-tiny:generateContent":
             return None
         assert set(payload) <= {"contents", "systemInstruction", "generationConfig"}
@@ -109,7 +109,7 @@ def test_an_image(server: Any) -> None:
     [{}, {"candidates": []}, {"candidates": [{"index": 0}]}, {"error": {"code": 503, "message": "busy"}}],
     ids=str,
 )
-def test_an_answer_of_another_kind_is_asked_for_again(server: Any, body: Any) -> None:
+def test_a_response_of_another_kind_is_requested_again(server: Any, body: Any) -> None:
     server.fail(body=json.dumps(body).encode())
     assert completion_of(model(server), "x") == Completion("You said: x")
 
@@ -120,7 +120,7 @@ def test_a_blocked_prompt_is_a_failed_request_at_once(server: Any) -> None:
     assert len(server.asked) == 1
 
 
-def test_a_blocked_answer_is_an_empty_one(server: Any) -> None:
+def test_a_blocked_response_is_an_empty_one(server: Any) -> None:
     server.fail(body=json.dumps({"candidates": [{"finishReason": "SAFETY", "index": 0}]}).encode())
     assert completion_of(model(server), "x") == Completion("")
 

@@ -128,7 +128,7 @@ TASK = {
         (-1, {}, "expected 0 or more, got -1"),
         (2.5, {}, "expected a whole number"),
         (True, {}, "expected a whole number"),
-        (99, {}, "99 few-shot examples asked for but only 6"),
+        (99, {}, "99 few-shot examples requested but only 6"),
     ],
     "generation_kwargs": [
         ("greedy", {"output_type": "generate_until"}, "expected a mapping"),

@@ -53,8 +53,8 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
         if len(subjects) < len(self.SUBJECTS):
             names = [self._member_name(subject) for subject in self.SUBJECTS]
             twice = next(name for name in names if names.count(name) > 1)
-            what = f"two SUBJECTS make the same name '{twice}'"
-            raise ConfigError(what, where=self._place(), hint="rename one, as results are keyed by it")
+            message = f"two SUBJECTS make the same name '{twice}'"
+            raise ConfigError(message, where=self._place(), hint="rename one, as results are keyed by it")
         if member is not None:
             subjects = {member: subjects[member]}
         members = [self._config(name, subject, label, overrides or {}) for name, subject in subjects.items()]
@@ -78,8 +78,8 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
 
     def _member_name(self, subject: Any) -> str:
         """The name of a subject's task: NAME, followed by the subject where there are several."""
-        several = max(len(type(self).SUBJECTS), len(self.SUBJECTS)) > 1
-        return f"{self.NAME}_{_slug(subject)}" if several else self.NAME
+        has_subjects = max(len(type(self).SUBJECTS), len(self.SUBJECTS)) > 1
+        return f"{self.NAME}_{_slug(subject)}" if has_subjects else self.NAME
 
     def _config(self, name: str, subject: Any, label: str | None, overrides: Mapping[str, Any]) -> TaskConfig:
         # Without a format's name, the label of a variation is about the class's own prompts.
@@ -149,9 +149,9 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
             raise ConfigError(f"TASK_STYLER is {styler!r}, not a styler", where=place, hint=hint)
         missing = self._missing()
         if missing and (label is not None or (styler is not None and not self._hooked())):
-            what = "a format" if label is not None else "a TASK_STYLER"
+            subject = "a format" if label is not None else "a TASK_STYLER"
             hint = f"define {missing[0]}(self, item)"
-            raise ConfigError(f"{what} needs {missing[0]}, which the class does not have", where=place, hint=hint)
+            raise ConfigError(f"{subject} needs {missing[0]}, which the class does not have", where=place, hint=hint)
         if styler is None and not self._hooked():
             hint = "set TASK_STYLER, or define _get_instruction_text and _get_ground_truth"
             raise ConfigError("neither a TASK_STYLER nor hooks of its own", where=place, hint=hint)

@@ -1,4 +1,4 @@
-"""Design: how a run multiplies the forms that it is asked for."""
+"""Design: how a run multiplies the forms that it is given."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Design:
 
     #: The seed of the variations that ``format~N`` draws; None draws other ones each time.
     seed: int | None = 0
-    #: The number of few-shot examples that the run asks for: without any, nothing about them is varied.
+    #: The number of few-shot examples of the run: without any, nothing about them is varied.
     num_fewshot: int | None = None
     #: `original`, `shuffle:SEED`, `cyclic` (a form for each rotation) or `all` (one for each permutation).
     choice_order: str | None = None
@@ -29,8 +29,8 @@ class Design:
     def __post_init__(self) -> None:
         order = self.choice_order
         if order is not None and not re.fullmatch(r"original|shuffle:\d+|cyclic|all", order):
-            what = f"expected original, shuffle:SEED, cyclic or all, got {shorten(order)}"
-            raise UsageError(what, where="choice_order", hint="give e.g. choice_order=cyclic or shuffle:7")
+            message = f"expected original, shuffle:SEED, cyclic or all, got {shorten(order)}"
+            raise UsageError(message, where="choice_order", hint="give e.g. choice_order=cyclic or shuffle:7")
         if self.fewshot_draws < 1:
-            what = f"expected a whole number of 1 or more, got {self.fewshot_draws}"
-            raise UsageError(what, where="fewshot_draws", hint="give e.g. fewshot_draws=5")
+            message = f"expected a whole number of 1 or more, got {self.fewshot_draws}"
+            raise UsageError(message, where="fewshot_draws", hint="give e.g. fewshot_draws=5")

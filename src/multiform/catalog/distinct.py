@@ -61,10 +61,10 @@ def _clashing(nodes: Sequence[Node]) -> set[str]:
 
 def _renamed(node: Node, clashing: set[str], parent: str = "") -> Node:
     """The node, and all nodes in it, with the name of its group before its own where that is needed."""
-    taken = bool(parent) and node_name(node) in clashing
+    is_clashing = bool(parent) and node_name(node) in clashing
     if isinstance(node, TaskConfig):
-        return _called(node, f"{parent}::{node.form_name}") if taken else node
-    group = replace(node, outer=parent) if taken else node
+        return _called(node, f"{parent}::{node.form_name}") if is_clashing else node
+    group = replace(node, outer=parent) if is_clashing else node
     return replace(group, members=tuple(_renamed(member, clashing, group.path) for member in node.members))
 
 
@@ -77,8 +77,8 @@ def _refusal(nodes: Sequence[Node], name: str) -> UsageError | ConfigError:
     """The error for two different tasks or groups of the same name."""
     for group in _walk(nodes):
         if isinstance(group, Group) and name in _clashing(group.members):
-            what = f"the group lists '{name.rpartition('::')[2]}' more than once, with different settings"
+            message = f"the group lists '{name.rpartition('::')[2]}' more than once, with different settings"
             hint = "put each into a group of its own, with 'group:', 'task:' and the settings"
-            return ConfigError(what, where=group.config.where("task"), hint=hint)
-    what = f"two different tasks or groups are called '{name}'"
-    return UsageError(what, where="--tasks", hint="rename one of them, or run them one by one")
+            return ConfigError(message, where=group.config.where("task"), hint=hint)
+    message = f"two different tasks or groups are called '{name}'"
+    return UsageError(message, where="--tasks", hint="rename one of them, or run them one by one")

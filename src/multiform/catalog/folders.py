@@ -50,5 +50,5 @@ def _installed_tasks() -> Path:
     folder = lm_eval_folder()
     if folder is not None:
         return folder
-    what = "lm-eval is not installed, and there is no folder 'lm_eval'"
-    raise UsageError(what, where="--include_path lm_eval", hint="pip install lm-eval, or give the path of its tasks")
+    message = "lm-eval is not installed, and there is no folder 'lm_eval'"
+    raise UsageError(message, where="--include_path lm_eval", hint="pip install lm-eval, or give the path of its tasks")

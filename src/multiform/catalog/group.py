@@ -80,8 +80,8 @@ def build_group(
             members += _member(member, index, file, resolve, {**handed, **overrides}, *inside)
         except UsageError as error:
             named = member if isinstance(member, str) else member.get("task", member.get("group"))
-            what = f"member {shorten(named)}: {error.what}"
-            raise ConfigError(what, where=config.where("task", index), hint=error.hint) from error
+            message = f"member {shorten(named)}: {error.what}"
+            raise ConfigError(message, where=config.where("task", index), hint=error.hint) from error
     return Group(config, tuple(members), label, outer)
 
 

@@ -110,8 +110,8 @@ class HookedDataset:
         self.task._load_dataset(self.subject)
         rows = getattr(self.task, "dataset", None)
         if not isinstance(rows, Mapping):
-            what = f"{type(self.task).__name__}._load_dataset did not set self.dataset to the rows of each split"
-            raise DataError(what, hint='set e.g. self.dataset = {"test": [...]}')
+            message = f"{type(self.task).__name__}._load_dataset did not set self.dataset to the rows of each split"
+            raise DataError(message, hint='set e.g. self.dataset = {"test": [...]}')
         return rows
 
 
@@ -154,8 +154,8 @@ def _metric_list(task: BaseTask[Any]) -> list[dict[str, Any]]:
         return metric_specs(metrics, where=where)
     for metric in metrics:
         if not (isinstance(metric, type) and issubclass(metric, BaseMetric) and metric.has_calculate()):
-            what = f"{metric!r} stands beside classes that calculate their values"
-            raise ConfigError(what, where=where, hint="give classes with calculate() alone, or names alone")
+            message = f"{metric!r} stands beside classes that calculate their values"
+            raise ConfigError(message, where=where, hint="give classes with calculate() alone, or names alone")
     return [{"metric": key, "aggregation": "mean"} for key in result_keys(metrics).values()]
 
 

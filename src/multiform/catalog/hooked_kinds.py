@@ -86,8 +86,8 @@ class HookedChoiceTask(HookedTask, MultipleChoiceTask):
     def doc_to_choice(self, doc: Doc, doc_to_choice: FieldSpec = None) -> list[str]:
         completions = self.sample_of(doc).possible_completions
         if not completions:
-            what = f"a sample of {type(self._prompt.task).__name__} has no completions to score"
-            raise DataError(what, where=self.name, hint="return some from _get_possible_completions")
+            message = f"a sample of {type(self._prompt.task).__name__} has no completions to score"
+            raise DataError(message, where=self.name, hint="return some from _get_possible_completions")
         return completions
 
     def doc_to_target(self, doc: Doc, doc_to_target: FieldSpec = None) -> Any:
@@ -99,8 +99,8 @@ class HookedChoiceTask(HookedTask, MultipleChoiceTask):
         golds = truth if isinstance(truth, list) else [truth]
         indexes = [completions.index(gold) for gold in golds if gold in completions]
         if not indexes:
-            what = f"the answer {shorten(truth)} is none of the completions {shorten(completions, 120)}"
-            raise DataError(what, hint="check _get_ground_truth and _get_possible_completions")
+            message = f"the answer {shorten(truth)} is none of the completions {shorten(completions, 120)}"
+            raise DataError(message, hint="check _get_ground_truth and _get_possible_completions")
         return indexes if len(indexes) > 1 else indexes[0]
 
     def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:

@@ -83,8 +83,8 @@ class HookedTask(Task):
     def _prompt(self) -> HookedPrompt:
         spec = self.config.doc_to_text
         if not isinstance(spec, HookedPrompt):
-            what = "a class that writes its prompts itself does not use doc_to_text"
-            raise ConfigError(what, where=self.config.where("doc_to_text"), hint="override _get_instruction_text")
+            message = "a class that writes its prompts itself does not use doc_to_text"
+            raise ConfigError(message, where=self.config.where("doc_to_text"), hint="override _get_instruction_text")
         return spec
 
     @cached_property
@@ -136,8 +136,8 @@ class HookedTask(Task):
         with self._running("_create_samples"):
             samples = task._create_samples(self._item(doc), number, str(self._prompt.subject))
         if not isinstance(samples, list) or not samples or not all(isinstance(sample, Sample) for sample in samples):
-            what = f"{type(task).__name__}._create_samples returned {shorten(samples)}, not a list of samples"
-            raise DataError(what, where=self.name, hint="return [Sample(...)]")
+            message = f"{type(task).__name__}._create_samples returned {shorten(samples)}, not a list of samples"
+            raise DataError(message, where=self.name, hint="return [Sample(...)]")
         return samples
 
     def _item(self, doc: Doc) -> dict[str, Any]:
@@ -197,11 +197,11 @@ class HookedTask(Task):
     def _check_metrics(self) -> None:
         """Raise a ConfigError for metrics that cannot be computed, before the model runs."""
         for metric in self._metric_objects if self._calculates else ():
-            others = [aggregator.name for aggregator in metric.AGGREGATORS if aggregator.name not in AGGREGATED]
-            why = f"it is aggregated by {', '.join(others)}" if others else metric.unavailable()
+            unsupported = [aggregator.name for aggregator in metric.AGGREGATORS if aggregator.name not in AGGREGATED]
+            why = f"it is aggregated by {', '.join(unsupported)}" if unsupported else metric.unavailable()
             if why is not None:
-                what = f"metric {type(metric).__name__} cannot be computed: {why}"
-                raise ConfigError(what, where=self.name, hint="give the class other METRICS, or use --predict_only")
+                message = f"metric {type(metric).__name__} cannot be computed: {why}"
+                raise ConfigError(message, where=self.name, hint="give the class other METRICS, or use --predict_only")
 
     def process_results(self, doc: Doc, results: Sequence[Any]) -> Mapping[str, Any] | None:
         """The values that the metrics calculate; a list where a metric has several values for a document."""
@@ -221,8 +221,8 @@ class HookedTask(Task):
 
     def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
         """The responses of the model, as the metrics take them."""
-        what = f"metrics with calculate() take no responses of the kind {self.form.output_type}"
-        raise ConfigError(what, where=self.name, hint="give the class METRICS that are registered by name")
+        message = f"metrics with calculate() take no responses of the kind {self.form.output_type}"
+        raise ConfigError(message, where=self.name, hint="give the class METRICS that are registered by name")
 
     def _note(self, key: str, result: MetricResult) -> None:
         self._better[key] = result.higher_is_better

@@ -92,8 +92,8 @@ class TaskManager:
 
     def nodes(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
         """The same as `tree`, except that different tasks of different groups may have the same name."""
-        wanted = [(target, label) for target in self.targets(specs) for label in self.labels(target)]
-        nodes = [self.node(target, label, overrides) for target, label in wanted]
+        selected = [(target, label) for target in self.targets(specs) for label in self.labels(target)]
+        nodes = [self.node(target, label, overrides) for target, label in selected]
         _by_name(nodes)  # two files that define one form are an error
         return nodes
 
@@ -125,17 +125,17 @@ class TaskManager:
         return node.format_label or label
 
     def _drawn(self, target: Target, label: str, number: int) -> list[str]:
-        """The labels of so many variations of a format."""
+        """The labels of a number of variations of a format."""
         if number < 1:
-            what, where = "no variations are asked for", _shown(f"@{label}~{number}")
-            raise UsageError(what, where=where, hint=f"write e.g. {label}~16")
+            message, where = "no variations are requested", _shown(f"@{label}~{number}")
+            raise UsageError(message, where=where, hint=f"write e.g. {label}~16")
         base = Variation.parse(label)
         node = self.node(target, base.label or None)
         configs = list(node.tasks()) if isinstance(node, Group) else [node]
         formats_drawn = [config.format for config in configs if config.format is not None]
         if len(formats_drawn) < len(configs):
-            what, where = "the task has no format that could be varied", _shown(f"@{label}~{number}")
-            raise UsageError(what, where=where, hint=f"name a format, e.g. mcqa~{number}")
+            message, where = "the task has no format that could be varied", _shown(f"@{label}~{number}")
+            raise UsageError(message, where=where, hint=f"name a format, e.g. mcqa~{number}")
         if self.design.choice_order is not None:  # the run decides about the order of the choices
             base = base.changed(order="original")
         settings = RunSettings(num_fewshot=self.design.num_fewshot)
@@ -171,8 +171,8 @@ class TaskManager:
         """Refuse groups that contain each other several times, which makes a few files stand for millions of groups."""
         self._groups = self._groups + 1 if chain else 1
         if self._groups > _MAX_GROUPS:
-            what = f"more than {_MAX_GROUPS:,} groups inside of '{chain[0]}'"
-            raise ConfigError(what, where=str(file.source.at("group")), hint="name each group once")
+            message = f"more than {_MAX_GROUPS:,} groups inside of '{chain[0]}'"
+            raise ConfigError(message, where=str(file.source.at("group")), hint="name each group once")
 
     def described_group(self, data: Mapping[str, Any]) -> Group:
         """The group of a mapping with the keys of a group file."""
@@ -210,8 +210,8 @@ class TaskManager:
             return _supported_by(file.data, file.source)
         node = self.node(target, None)
         assert isinstance(node, Group)
-        each = [supported_formats(task.formats, task.mapping) for task in node.tasks()]
-        return [label for label in each[0] if all(label in other for other in each)]
+        labels = [supported_formats(task.formats, task.mapping) for task in node.tasks()]
+        return [label for label in labels[0] if all(label in supported for supported in labels)]
 
     def _found(self, base: str, spec: str) -> list[Target]:
         """The targets of a name, tag, glob or path."""
@@ -249,13 +249,13 @@ class TaskManager:
 
     def _unknown(self, base: str, spec: str) -> UnknownNameError:
         """The error for a name that stands for nothing, with what may have been meant."""
-        what = "no task, tag or file of that name" if base == spec else f"no task, tag or file {shorten(base)}"
+        message = "no task, tag or file of that name" if base == spec else f"no task, tag or file {shorten(base)}"
         if not base:
-            what, hint = "no task before the '@'", "write e.g. quiz@mcqa"
+            message, hint = "no task before the '@'", "write e.g. quiz@mcqa"
         elif is_dir(Path(base)):
-            what, hint = "it is a folder", f"give it as --include_path {base} and name its tasks"
+            message, hint = "it is a folder", f"give it as --include_path {base} and name its tasks"
         elif is_file(Path(base)):
-            what, hint = "it is not a task file", f"a task file ends in {' or '.join(_ENDINGS)}"
+            message, hint = "it is not a task file", f"a task file ends in {' or '.join(_ENDINGS)}"
         elif files := [name for ending in _ENDINGS if is_file(Path(name := base + ending))]:
             hint = f"there is a file of that name: write {files[0]}{spec.removeprefix(base)}"
         elif broken := self._broken(base):
@@ -268,10 +268,10 @@ class TaskManager:
             if self.index.broken:
                 first = next(iter(self.index.broken.values()))
                 hint += f" (task files that cannot be read: {len(self.index.broken)}, the first: {first})"
-        return UnknownNameError(what, where=_shown(spec), hint=hint)
+        return UnknownNameError(message, where=_shown(spec), hint=hint)
 
     def _may_be_of_lm_eval(self, base: str) -> bool:
-        """Whether the installed lm-eval has a file or folder of the name, and was not asked for its tasks.
+        """Whether the installed lm-eval has a file or folder of the name, and its tasks are not included.
 
         Its files are not read: that would take seconds.
         """
@@ -343,10 +343,12 @@ def _by_name(nodes: Iterable[Node]) -> dict[str, TaskConfig]:
 
 def _check_unique(config: TaskConfig, first: TaskConfig) -> None:
     """Raise a ConfigError for two files that define the same form, whose results would have the same key."""
-    files = [each._source.file for each in (first, config) if each._source is not None]
+    files = [member._source.file for member in (first, config) if member._source is not None]
     if len(set(files)) > 1:
-        what = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"
-        raise ConfigError(what, where=config.where("task"), hint="rename one of the two tasks, or run them one by one")
+        message = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"
+        raise ConfigError(
+            message, where=config.where("task"), hint="rename one of the two tasks, or run them one by one"
+        )
 
 
 def _supported_by(data: Mapping[str, Any], source: Source) -> list[str]:

@@ -47,21 +47,21 @@ def with_class(data: Mapping[str, Any]) -> dict[str, Any]:
 
     A class with `any_keys` gets all keys itself, and the configuration has only those that name the task.
     """
-    others = {key: value for key, value in data.items() if key != "class"}
+    settings = {key: value for key, value in data.items() if key != "class"}
     kind = resolve_functions(data["class"])
     if not isinstance(kind, type):
-        what = f"expected a class, got {shorten(kind)}"
+        message = f"expected a class, got {shorten(kind)}"
         place = data["class"].position if isinstance(data["class"], FunctionRef) else data.get("task")
-        raise ConfigError(what, where=f"{place}: class", hint="write class: !function module.Class")
+        raise ConfigError(message, where=f"{place}: class", hint="write class: !function module.Class")
     if not getattr(kind, "any_keys", False):
-        others.pop("group", None)  # as with lm-eval, it has no say where there is a class
-        return {**others, "_task_class": kind}
+        settings.pop("group", None)  # as with lm-eval, it has no say where there is a class
+        return {**settings, "_task_class": kind}
     for key, name in (("_formats_selection", "format"), ("perturbation", "perturbation")):
-        if others.get(key) is not None:
-            what = f"{kind.__name__} writes its prompts itself, so that no {name} can change them"
-            raise ConfigError(what, where=str(data.get("task")), hint=f"run it without a {name}")
-    naming = {key: value for key, value in others.items() if key in ("task", "task_alias", "tag")}
-    return {**naming, "_task_class": kind, "_class_keys": {**others, "class": kind}}
+        if settings.get(key) is not None:
+            message = f"{kind.__name__} writes its prompts itself, so that no {name} can change them"
+            raise ConfigError(message, where=str(data.get("task")), hint=f"run it without a {name}")
+    naming = {key: value for key, value in settings.items() if key in ("task", "task_alias", "tag")}
+    return {**naming, "_task_class": kind, "_class_keys": {**settings, "class": kind}}
 
 
 def task_classes_in(file: Path, *, named: bool = False) -> list[TaskClass]:

@@ -59,8 +59,8 @@ class SampleHooks(StylerHooks):
         """The task with other settings: few-shot examples, subjects, dataset revision, suffix of the prompt, seed."""
         task = cls(num_fewshot=num_fewshot)
         if user_prompt_suffix is not None and task.get_response_type() is not ResponseType.COMPLETION:
-            what = "user_prompt_suffix is for tasks in which the model generates"
-            raise SuffixError(what, where=cls.NAME, hint="leave it out")
+            message = "user_prompt_suffix is for tasks in which the model generates"
+            raise SuffixError(message, where=cls.NAME, hint="leave it out")
         task.user_prompt_suffix = user_prompt_suffix
         task.rnd = random.Random(seed)
         task.hf_revision = task._apply_hf_revision(custom_hf_revision)
@@ -79,8 +79,8 @@ class SampleHooks(StylerHooks):
             return None
         pinned = json.loads(self.REVISION_LOCKFILE.read_text(encoding="utf-8"))
         if self.DATASET_PATH not in pinned:
-            what = f"the lock file {self.REVISION_LOCKFILE.name} does not pin '{self.DATASET_PATH}'"
-            raise ConfigError(what, where=self.NAME, hint="add it, or set REVISION_LOCKFILE = None")
+            message = f"the lock file {self.REVISION_LOCKFILE.name} does not pin '{self.DATASET_PATH}'"
+            raise ConfigError(message, where=self.NAME, hint="add it, or set REVISION_LOCKFILE = None")
         return str(pinned[self.DATASET_PATH])
 
     def _filter_task_subjects(self, custom_subjects: list[str] | None) -> list[Any] | None:
@@ -88,11 +88,11 @@ class SampleHooks(StylerHooks):
         if not custom_subjects:
             return None
         chosen: list[Any] = []
-        for wanted in custom_subjects:
-            matches = [subject for subject in self.SUBJECTS if _names(wanted, subject)]
+        for pattern in custom_subjects:
+            matches = [subject for subject in self.SUBJECTS if _names(pattern, subject)]
             if not matches:
-                hint = nearest(wanted, [_spelled(subject) for subject in self.SUBJECTS], listed="its subjects are")
-                raise SubjectError(f"no subject '{wanted}'", where=self.NAME, hint=hint)
+                hint = nearest(pattern, [_spelled(subject) for subject in self.SUBJECTS], listed="its subjects are")
+                raise SubjectError(f"no subject '{pattern}'", where=self.NAME, hint=hint)
             chosen += [subject for subject in matches if subject not in chosen]
         return [subject for subject in self.SUBJECTS if subject in chosen]
 
@@ -249,10 +249,10 @@ class SuffixError(UsageError, ValueError):
     """`user_prompt_suffix` cannot be applied to a task."""
 
 
-def _names(wanted: str, subject: Any) -> bool:
+def _names(pattern: str, subject: Any) -> bool:
     if not isinstance(subject, tuple):
-        return wanted == subject or wanted == str(subject)
-    parts = [part.strip() for part in wanted.split(",")]
+        return pattern == subject or pattern == str(subject)
+    parts = [part.strip() for part in pattern.split(",")]
     pairs = zip(parts, subject, strict=False)
     return len(parts) == len(subject) and all(part in ("*", str(value)) for part, value in pairs)
 

@@ -72,8 +72,8 @@ def execute(options: argparse.Namespace) -> int:
         shown = [entry for entry in compared if entry.name not in folded or entry in failed]
         _print([*groups, *shown], documents=options.documents)
         if len(shown) < len(compared):
-            what = f"{len(compared) - len(shown)} forms of the groups are not listed, as no difference is significant"
-            print(f"{what}; --json has them")
+            note = f"{len(compared) - len(shown)} forms of the groups are not listed, as no difference is significant"
+            print(f"{note}; --json has them")
     runs = (options.first, options.second)
     for line in _cautions(compared, runs):
         print(line, file=sys.stderr)

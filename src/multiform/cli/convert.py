@@ -84,8 +84,8 @@ def _task(config: TaskConfig, options: argparse.Namespace) -> tuple[str, list[st
     from multiform.formats.dialects.convert import written
 
     if config.format is None:
-        what = "its prompts are not made by a format" if config.template_config is None else "its template is code"
-        raise UsageError(what, where=config.form_name, hint=f"choose a format, e.g. {config.base_name}@mcqa")
+        message = "its prompts are not made by a format" if config.template_config is None else "its template is code"
+        raise UsageError(message, where=config.form_name, hint=f"choose a format, e.g. {config.base_name}@mcqa")
     translation = written(config.format, options.to)
     language = options.language or ("python" if options.to == "style" else "yaml")
     fields, lost = task_fields(config)

@@ -1,4 +1,4 @@
-"""`multiform lint`: find what would spoil the scores of a task, before a model is asked."""
+"""`multiform lint`: find what would spoil the scores of a task, before a model is run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from multiform.lint import Finding, FormFindings, Tokenizer
 
 HELP = "find what would spoil the scores of a task: spaces, labels, few-shot examples, leaked answers"
-DESCRIPTION = "Find what would spoil the scores of a task, before a model is asked."
+DESCRIPTION = "Find what would spoil the scores of a task, before a model is run."
 EXAMPLES = """\
 examples:
   multiform lint my_task.yaml@all

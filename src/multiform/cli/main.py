@@ -46,7 +46,7 @@ examples:
   multiform show quiz@cot --num_fewshot 2              the exact prompt that a model gets
   multiform ls formats                                 the formats, with their descriptions
   multiform validate my_task.yaml                      what is wrong with a task, and where
-  multiform lint my_task.yaml@all                      what would spoil its scores, before a model is asked
+  multiform lint my_task.yaml@all                      what would spoil its scores, before a model is run
   multiform convert my_task.yaml --to style            the same task in another dialect
   multiform formats explain mcq::gpqa                  a format's fields, its prompt, and its other names
   multiform score results --metrics acc,brier_score    other metrics of a run whose samples were logged
@@ -178,9 +178,9 @@ def _leave_working_folder() -> None:
 
     A folder that PYTHONPATH names stays.
     """
-    here = os.getcwd()
+    working_folder = os.getcwd()
     named = [os.path.abspath(entry) for entry in os.environ.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    if sys.path and sys.path[0] in ("", here) and here not in named:
+    if sys.path and sys.path[0] in ("", working_folder) and working_folder not in named:
         del sys.path[0]
 
 

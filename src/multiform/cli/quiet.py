@@ -52,5 +52,5 @@ class _ToDebug(logging.Handler):
             logger.debug("%s: %s", record.name, record.getMessage())
 
 
-def _log_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *others: Any) -> None:
+def _log_warning(message: Warning | str, category: type[Warning], filename: str, lineno: int, *details: Any) -> None:
     logger.debug("%s:%d: %s: %s", filename, lineno, category.__name__, message)

@@ -58,11 +58,11 @@ def execute(options: argparse.Namespace) -> int:
         if options.jinja:
             _print_templates(form, as_json=options.json)
             continue
-        wanted = _range(options.doc, len(form.eval_docs))
+        indexes = _range(options.doc, len(form.eval_docs))
         # Few-shot examples are drawn for every document in order, so that a document has the same ones as in a run.
-        for doc_id, doc in form.doc_iterator(limit=max(wanted) + 1):
+        for doc_id, doc in form.doc_iterator(limit=max(indexes) + 1):
             sample = form.sample(doc_id, doc, template)
-            if doc_id in wanted:
+            if doc_id in indexes:
                 _print_sample(form, sample, as_json=options.json)
     return 0
 
@@ -76,10 +76,10 @@ def _range(text: str, total: int) -> range:
         stop = total if text == "all" or (colon and not last) else int(last) if colon else start + 1
     except ValueError as error:
         raise UsageError(f"expected N, A:B or all, got {shorten(text)}", where="--doc", hint=hint) from error
-    wanted = range(start, min(stop, total))
-    if start < 0 or not wanted:
+    indexes = range(start, min(stop, total))
+    if start < 0 or not indexes:
         raise UsageError(f"no document {text}", where="--doc", hint=hint)
-    return wanted
+    return indexes
 
 
 def _print_sample(form: Task, sample: Sample, *, as_json: bool) -> None:

@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Do what was asked and print what came of it."""
+    """Run the chosen action and print its result."""
     _refuse_unused(options)
     text, value = _ACTIONS[options.action](options)
     if options.json:
@@ -88,8 +88,8 @@ def _gc(options: argparse.Namespace) -> tuple[str, Any]:
     from multiform.paths import cache_root
 
     if options.max_age is None and options.max_size is None and options.model is None:
-        what = "nothing says what to remove"
-        raise UsageError(what, where="store gc", hint="give --max_age, e.g. 90d, --max_size, e.g. 5GB, or --model")
+        message = "nothing says what to remove"
+        raise UsageError(message, where="store gc", hint="give --max_age, e.g. 90d, --max_size, e.g. 5GB, or --model")
     pruned = prune(
         _path(options),
         max_age=options.max_age,
@@ -108,8 +108,8 @@ def _gc(options: argparse.Namespace) -> tuple[str, Any]:
         "size_after": pruned.size_after,
         "dry_run": options.dry_run,
     }
-    done = "would remove" if options.dry_run else "removed"
-    text = f"{done} {pruned.responses:,} responses and {files:,} files of cached task indexes and prompts"
+    verb = "would remove" if options.dry_run else "removed"
+    text = f"{verb} {pruned.responses:,} responses and {files:,} files of cached task indexes and prompts"
     sizes = f"{_shown_size(pruned.size_before)} before, {_shown_size(pruned.size_after)} after"
     return text if options.dry_run else f"{text}; {sizes}", value
 
@@ -134,8 +134,8 @@ def _merge(options: argparse.Namespace) -> tuple[str, Any]:
     from multiform.engine.store.maintenance import merge
 
     if len(options.files) < 2:
-        what = "expected the file to add to and at least one other"
-        raise UsageError(what, where="store merge", hint="write e.g. multiform store merge all.db node1.db node2.db")
+        message = "expected the file to add to and at least one other"
+        raise UsageError(message, where="store merge", hint="write e.g. multiform store merge all.db node1.db node2.db")
     into, *sources = (Path(name).expanduser() for name in options.files)
     added = merge(into, sources)
     return f"added {added:,} responses to {into}", {"added": added}

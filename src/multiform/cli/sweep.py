@@ -33,7 +33,7 @@ example of a file:
   limit: 200
 
 All other keys are arguments of multiform.evaluate, for all models or for one. Started again, a sweep goes on where it
-stopped: what is stored is not asked again.
+stopped: stored responses are not requested again.
 """
 
 logger = logging.getLogger("multiform")
@@ -66,8 +66,8 @@ def execute(options: argparse.Namespace) -> int:
 
     sweep = read_sweep(Path(options.file))
     if options.only is not None and options.only >= len(sweep.models):
-        what = f"the sweep has {len(sweep.models)} models"
-        raise UsageError(what, where="--only", hint=f"give 0 to {len(sweep.models) - 1}")
+        message = f"the sweep has {len(sweep.models)} models"
+        raise UsageError(message, where="--only", hint=f"give 0 to {len(sweep.models) - 1}")
     sweep.check(options.only)
     if options.slurm:
         from multiform.evaluation.slurm import write_scripts

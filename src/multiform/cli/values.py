@@ -24,12 +24,12 @@ def parse_samples(spec: str | Mapping[str, Any] | None) -> dict[str, list[int]] 
     hint = "write e.g. --samples '{\"quiz\": [0, 5]}'"
     samples = _read_samples(spec, hint) if isinstance(spec, str) else spec
     if not isinstance(samples, Mapping) or not samples:
-        what = f"expected an object of task names and lists of indexes, got {shorten(samples)}"
-        raise UsageError(what, where="--samples", hint=hint)
+        message = f"expected an object of task names and lists of indexes, got {shorten(samples)}"
+        raise UsageError(message, where="--samples", hint=hint)
     for task, indexes in samples.items():
         if not _are_indexes(indexes):
-            what = f"expected a list of indexes for '{task}', got {shorten(indexes)}"
-            raise UsageError(what, where="--samples", hint=hint)
+            message = f"expected a list of indexes for '{task}', got {shorten(indexes)}"
+            raise UsageError(message, where="--samples", hint=hint)
     return {str(task): list(indexes) for task, indexes in samples.items()}
 
 
@@ -61,8 +61,8 @@ def limit(text: str) -> float:
     """Parse ``--limit``: a whole number of documents, or a fraction below 1."""
     number = _number(text)
     if not (0 < number < 1 or (number >= 1 and number.is_integer())):
-        what = f"expected a whole number of 1 or more, or a fraction below 1, got '{text}'"
-        raise UsageError(what, where="--limit", hint="give e.g. --limit 100 or --limit 0.1")
+        message = f"expected a whole number of 1 or more, or a fraction below 1, got '{text}'"
+        raise UsageError(message, where="--limit", hint="give e.g. --limit 100 or --limit 0.1")
     return number
 
 
@@ -70,9 +70,9 @@ def half_width(text: str) -> float:
     """Parse ``--until_ci``: half the width of an interval."""
     number = _number(text)
     if not 0 < number < 0.5:
-        what = f"expected a number between 0 and 0.5, got '{text}'"
+        message = f"expected a number between 0 and 0.5, got '{text}'"
         hint = "give e.g. --until_ci 0.02 for an interval of plus or minus 0.02"
-        raise UsageError(what, where="--until_ci", hint=hint)
+        raise UsageError(message, where="--until_ci", hint=hint)
     return number
 
 
@@ -80,8 +80,8 @@ def gain(text: str) -> float:
     """Parse ``--fail_below``: a difference between two scores."""
     number = _number(text)
     if not math.isfinite(number):
-        what = f"expected a number, got '{text}'"
-        raise UsageError(what, where="--fail_below", hint="give e.g. --fail_below -0.02")
+        message = f"expected a number, got '{text}'"
+        raise UsageError(message, where="--fail_below", hint="give e.g. --fail_below -0.02")
     return number
 
 
@@ -89,8 +89,8 @@ def max_failures(text: str) -> float:
     """Parse ``--max_failures``: a whole number of documents, or a share below 1."""
     number = _number(text)
     if not (0 <= number < 1 or (number >= 1 and number.is_integer())):
-        what = f"expected a whole number of 0 or more, or a share below 1, got {shorten(text)}"
-        raise UsageError(what, where="--max_failures", hint="give e.g. --max_failures 10 or --max_failures 0.05")
+        message = f"expected a whole number of 0 or more, or a share below 1, got {shorten(text)}"
+        raise UsageError(message, where="--max_failures", hint="give e.g. --max_failures 10 or --max_failures 0.05")
     return number
 
 
@@ -103,8 +103,8 @@ def count(flag: str, least: int = 0) -> Callable[[str], int]:
         except ValueError:
             number = least - 1
         if number < least:
-            what = f"expected a whole number of {least} or more, got {shorten(text)}"
-            raise UsageError(what, where=flag, hint=f"give e.g. {flag} 5")
+            message = f"expected a whole number of {least} or more, got {shorten(text)}"
+            raise UsageError(message, where=flag, hint=f"give e.g. {flag} 5")
         return number
 
     return parse
@@ -115,8 +115,8 @@ def batch_size(text: str) -> str:
     word, _, number = text.partition(":")
     counted = number if word == "auto" and number else text
     if text != "auto" and not (counted.isdecimal() and int(counted) > 0):
-        what = f"expected a whole number of 1 or more, or auto, got {shorten(text)}"
-        raise UsageError(what, where="--batch_size", hint="give e.g. --batch_size 8")
+        message = f"expected a whole number of 1 or more, or auto, got {shorten(text)}"
+        raise UsageError(message, where="--batch_size", hint="give e.g. --batch_size 8")
     return text
 
 
@@ -144,8 +144,8 @@ def seeds(text: str) -> Sequence[int | None]:
     except ValueError:
         numbers = []
     if len(numbers) not in (1, 3, 4):
-        what = f"expected one or four whole numbers, got {shorten(text)}"
-        raise UsageError(what, where="--seed", hint=f"give e.g. --seed 1234 or --seed {DEFAULT_SEEDS}")
+        message = f"expected one or four whole numbers, got {shorten(text)}"
+        raise UsageError(message, where="--seed", hint=f"give e.g. --seed 1234 or --seed {DEFAULT_SEEDS}")
     if len(numbers) == 3:
         return [*numbers, int(DEFAULT_SEEDS.rpartition(",")[2])]
     return numbers * 4 if len(numbers) == 1 else numbers

@@ -125,8 +125,8 @@ def _translated(
     problems = error.errors(include_url=False)
     for problem in problems:
         if problem["loc"][-1:] == ("[key]",):
-            what = f"the key {_shown(problem['input'])} is not text"
-            return ConfigError(what, where=where(name), hint="put it in quotes")
+            message = f"the key {_shown(problem['input'])} is not text"
+            return ConfigError(message, where=where(name), hint="put it in quotes")
     problem = max(problems, key=lambda e: (e["type"] == "missing", len(_path(e, members))))
     path = _path(problem, members)
     example = _WRITTEN.get(name)
@@ -135,8 +135,8 @@ def _translated(
         return ConfigError(f"missing key '{path[-1]}'", where=where(name, *path[:-1]), hint=f"add it; {remedy}")
     # Where a field may be null, a message about its other type is the helpful one.
     if path and len([part for part in _members(hint) if part is not type(None)]) == 1:
-        what = f"{_expected(problem)}, got {_shown(problem['input'])}"
-        return ConfigError(what, where=where(name, *path), hint=remedy)
+        message = f"{_expected(problem)}, got {_shown(problem['input'])}"
+        return ConfigError(message, where=where(name, *path), hint=remedy)
     return ConfigError(f"expected {describe(hint)}, got {_shown(value)}", where=where(name), hint=remedy)
 
 
@@ -170,15 +170,15 @@ def _is_key(part: str) -> bool:
 
 def _expected(problem: Any) -> str:
     text: str = problem["msg"]
-    for theirs, ours in (
+    for source_type, type_name in (
         ("Input should be a valid dictionary", "expected a mapping"),
         ("Input should be a valid boolean", "expected true or false"),
         ("Input should be a valid integer", "expected a whole number"),
         ("Input should be a valid ", "expected a "),
         ("Input should be ", "expected "),
     ):
-        if text.startswith(theirs):
-            return ours + text.removeprefix(theirs)
+        if text.startswith(source_type):
+            return type_name + text.removeprefix(source_type)
     return text
 
 

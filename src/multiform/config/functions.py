@@ -66,19 +66,19 @@ class FunctionRef:
         try:
             return load_module(file)
         except (Exception, SystemExit) as error:  # whatever the user's module raises while it loads
-            what = f"{file.name} failed to load: {reason(error)}"
-            raise self._error(what, _not_provided(error) or _advice(error, file)) from error
+            message = f"{file.name} failed to load: {reason(error)}"
+            raise self._error(message, _not_provided(error) or _advice(error, file)) from error
 
     def _from_path(self, module_name: str) -> ModuleType:
         try:
             return _imported(module_name, self.folder)
         except (Exception, SystemExit) as error:  # an installed module may fail in any way, too
             missing = isinstance(error, ModuleNotFoundError) and module_name.startswith(error.name or "?")
-            what = f"no module '{module_name}' beside the file or installed"
+            message = f"no module '{module_name}' beside the file or installed"
             if not missing:
-                what = f"module '{module_name}' failed to load: {reason(error)}"
+                message = f"module '{module_name}' failed to load: {reason(error)}"
             hint = f"put {module_name.replace('.', '/')}.py beside the YAML file, or install the module"
-            raise self._error(what, hint) from error
+            raise self._error(message, hint) from error
 
     def _error(self, what: str, hint: str) -> ConfigError:
         return ConfigError(what, where=f"{self.position}: {self}", hint=hint)

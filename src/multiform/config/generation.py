@@ -46,8 +46,8 @@ def generation_overrides(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     for name, aliases in GENERATION_ALIASES.items():
         twice = [alias for alias in aliases if alias in kwargs]
         if len(twice) > 1:
-            what = f"{' and '.join(twice)} mean the same"
-            raise ConfigError(what, where=f"generation_kwargs.{name}", hint=f"give {name} alone")
+            message = f"{' and '.join(twice)} mean the same"
+            raise ConfigError(message, where=f"generation_kwargs.{name}", hint=f"give {name} alone")
     overrides = resolved_names(kwargs)
     if isinstance(overrides.get("until"), str):
         overrides["until"] = [overrides["until"]]
@@ -64,8 +64,8 @@ def check_generation(kwargs: Mapping[str, Any]) -> None:
     for name, (right, expected) in _CHECKS.items():
         value = kwargs.get(name)
         if value is not None and not right(value):
-            what = f"{name} is {shorten(value)}"
-            raise ConfigError(what, where=f"generation_kwargs.{name}", hint=f"give {expected}")
+            message = f"{name} is {shorten(value)}"
+            raise ConfigError(message, where=f"generation_kwargs.{name}", hint=f"give {expected}")
 
 
 def _is_count(value: Any) -> bool:

@@ -38,9 +38,9 @@ class GroupConfig:
                 place = self.where("aggregate_metric_list", index)
                 raise ConfigError("missing key 'metric'", where=place, hint="name a metric of the tasks")
             if entry.get("aggregation", "mean") != "mean" and not callable(entry["aggregation"]):
-                what = f"aggregation: expected 'mean' or a function, got {shorten(entry['aggregation'])}"
+                message = f"aggregation: expected 'mean' or a function, got {shorten(entry['aggregation'])}"
                 place = self.where("aggregate_metric_list", index)
-                raise ConfigError(what, where=place, hint="write aggregation: mean")
+                raise ConfigError(message, where=place, hint="write aggregation: mean")
             check_keys(
                 "aggregate_metric_list",
                 _AGGREGATE_KEYS,

@@ -29,7 +29,7 @@ _BRACKETS = re.compile(r"[\[\]{}]")
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """The data of a YAML document, the position of each key, and notes about what is odd but accepted."""
+    """The data of a YAML document, the position of each key, and notes about unusual values that are accepted."""
 
     data: Any
     positions: dict[KeyPath, Position]
@@ -54,8 +54,8 @@ def parse_yaml(text: str, path: Path) -> Parsed:
         raise explained(error, text, path) from error
     except (ValueError, AttributeError) as error:  # an impossible date or number, such as 2024-13-45
         place = Position(path, _unreadable(_Loader(""), node) or 1)
-        what = f"a value cannot be read: {' '.join(str(error).split())}"
-        raise ConfigError(what, where=str(place), hint="quote it to make it a string") from error
+        message = f"a value cannot be read: {' '.join(str(error).split())}"
+        raise ConfigError(message, where=str(place), hint="quote it to make it a string") from error
     except RecursionError as error:
         raise ConfigError("too deeply nested", where=display(path), hint="flatten the file") from error
     finally:
@@ -77,9 +77,9 @@ def check_nesting(text: str) -> None:
 def _check_aliases(node: Any, path: Path) -> None:
     size = expanded_size(node)
     if size > MAX_NODES:
-        many = f"aliases repeat more than {MAX_NODES:,} values"
-        what = "not valid YAML: an alias is recursive, it repeats itself" if size == math.inf else many
-        raise ConfigError(what, where=str(Position(path, 1)), hint="write out what is needed of it")
+        too_many = f"aliases repeat more than {MAX_NODES:,} values"
+        message = "not valid YAML: an alias is recursive, it repeats itself" if size == math.inf else too_many
+        raise ConfigError(message, where=str(Position(path, 1)), hint="write out what is needed of it")
 
 
 def expanded_size(node: Any) -> float:
@@ -157,16 +157,16 @@ def _check_keys(loader: Any, node: Any) -> None:
     for key, _ in node.value:
         line = key.start_mark.line + 1
         if isinstance(key, yaml.MappingNode) and node.flow_style and key.flow_style:
-            what = "not valid YAML: a value that begins with '{{' is read as a mapping"
+            message = "not valid YAML: a value that begins with '{{' is read as a mapping"
             hint = 'put the template in quotes, e.g. "{{question}}"'
-            raise ConfigError(what, where=str(Position(loader.path, line)), hint=hint)
+            raise ConfigError(message, where=str(Position(loader.path, line)), hint=hint)
         if not isinstance(key, yaml.ScalarNode):
             place = str(Position(loader.path, line))
             raise ConfigError("not valid YAML: a key is not a word", where=place, hint="write key: value")
         if key.tag != "tag:yaml.org,2002:merge" and key.value in seen:
-            what = f"the key '{key.value}' is given twice (first on line {seen[key.value]}), and this one counts"
+            message = f"the key '{key.value}' is given twice (first on line {seen[key.value]}), and this one counts"
             place = str(Position(loader.path, line))
-            loader.notes.append(ConfigError(what, where=place, hint="remove one of the two"))
+            loader.notes.append(ConfigError(message, where=place, hint="remove one of the two"))
         seen[key.value] = line
 
 
@@ -209,8 +209,8 @@ def explained(error: yaml.YAMLError, text: str, path: Path) -> ConfigError:
     >>> str(explained(yaml.MarkedYAMLError(problem="found undefined alias"), "a: *b", Path("t.yaml")))
     't.yaml:1: not valid YAML: found undefined alias; check indentation and quotes'
     """
-    line, what, hint = _explained(error, text)
-    return ConfigError(f"not valid YAML: {what}", where=str(Position(path, line)), hint=hint)
+    line, message, hint = _explained(error, text)
+    return ConfigError(f"not valid YAML: {message}", where=str(Position(path, line)), hint=hint)
 
 
 def _explained(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
@@ -223,19 +223,19 @@ def _explained(error: yaml.YAMLError, text: str) -> tuple[int, str, str]:
     opened: Any = error.context_mark or mark
     problem, context = error.problem or "", error.context or ""
     line = mark.line + 1 if mark else 1
-    here = _line(text, line)
+    line_text = _line(text, line)
     if "end of stream" in problem and "quoted scalar" in context:
         return opened.line + 1, "the quote that opens here is not closed", "add the closing quote"
     if "found a tab" in problem:
         return line, "a tab stands where only spaces may", "indent with spaces"
     if "cannot start any token" in problem:
-        return line, *_bad_start(here, mark.column)
+        return line, *_bad_start(line_text, mark.column)
     if "'}'" in problem or "']'" in problem:
         first = _line(text, opened.line + 1)
         hint = _QUOTE if "{{" in first else "add the closing bracket, or the comma before this line"
         return opened.line + 1, "the bracket that opens here is not closed, or a comma is missing", hint
     if "expected key" in problem or "could not find expected ':'" in problem or "'-' indicator" in problem:
-        hint = _QUOTE if _is_template(here) else "check its indentation and quotes"
+        hint = _QUOTE if _is_template(line_text) else "check its indentation and quotes"
         return _filled(text, line), "the line does not fit the lines above it", hint
     if "mapping values are not allowed" in problem:
         return line, "': ' is not expected here", "check the indentation, and quote a value that holds ': '"

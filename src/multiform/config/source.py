@@ -46,11 +46,11 @@ class Source:
         inner = {key[len(path) :]: position for key, position in self.positions.items() if key[: len(path)] == path}
         return Source(self.file, inner, self.notes)
 
-    def over(self, others: Iterable[Source]) -> Source:
+    def over(self, sources: Iterable[Source]) -> Source:
         """This source merged over others, the later ones first: a top-level key hides the same key below it."""
         merged: dict[KeyPath, Position] = {}
         notes: dict[str, ConfigError] = {}
-        for source in [*others, self]:
+        for source in [*sources, self]:
             notes |= {str(note): note for note in source.notes}
             names = {key[0] for key in source.positions if key}
             merged = {key: p for key, p in merged.items() if key and key[0] not in names}
@@ -65,10 +65,10 @@ _in_full: ContextVar[bool] = ContextVar("in_full", default=False)
 
 def display(path: Path) -> str:
     """The path for a message: relative to the working directory where it is below that."""
-    text, here = str(path), os.getcwd()
+    text, working_folder = str(path), os.getcwd()
     if _in_full.get():
         return text
-    return "." if text == here else text.removeprefix(os.path.join(here, ""))
+    return "." if text == working_folder else text.removeprefix(os.path.join(working_folder, ""))
 
 
 @contextmanager

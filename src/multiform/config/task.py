@@ -18,7 +18,7 @@ from multiform.formats import FieldMapping, FormatConfig, TemplateConfig
 from multiform.formats.infer import Recovered
 from multiform.formats.order import ChoiceOrder
 
-#: The most times that a question is asked: each of them is a request in memory.
+#: The maximum number of repeats: each of them is a request in memory.
 MAX_REPEATS = 10_000
 _TEMPLATES = ("output_type", "description", "doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix",
               "target_delimiter", "fewshot_delimiter")  # fmt: skip
@@ -160,11 +160,11 @@ class TaskConfig(TaskKeys):
             raise ConfigError("the task has no name", where=self.where("task"), hint="write 'task: name'")
         for name, least in (("num_fewshot", 0), ("repeats", 1)):
             if values[name] is not None and values[name] < least:
-                what = f"expected {least} or more, got {values[name]}"
-                raise ConfigError(what, where=self.where(name), hint=f"give a number of {least} or more")
+                message = f"expected {least} or more, got {values[name]}"
+                raise ConfigError(message, where=self.where(name), hint=f"give a number of {least} or more")
         if values["repeats"] > MAX_REPEATS:
-            what = f"expected {MAX_REPEATS:,} or less, got {values['repeats']:,}"
-            raise ConfigError(what, where=self.where("repeats"), hint="ask each question fewer times")
+            message = f"expected {MAX_REPEATS:,} or less, got {values['repeats']:,}"
+            raise ConfigError(message, where=self.where("repeats"), hint="ask each question fewer times")
         return values
 
 

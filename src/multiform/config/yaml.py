@@ -52,18 +52,18 @@ def read_text(path: Path) -> str:
     try:
         size = path.stat().st_size
         if size > _MAX_BYTES:
-            what = f"the file is too large: {size:,} bytes, and {_MAX_BYTES:,} are allowed"
-            raise ConfigError(what, where=display(path), hint="keep documents in a data file, not in the task file")
+            message = f"the file is too large: {size:,} bytes, and {_MAX_BYTES:,} are allowed"
+            raise ConfigError(message, where=display(path), hint="keep documents in a data file, not in the task file")
         return path.read_text(encoding="utf-8")
     except FileNotFoundError as error:
         raise ConfigError("no such file", where=display(path), hint=_file_hint(path, "*.y*ml")) from error
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
-        what = f"not UTF-8: byte 0x{error.object[error.start]:02x} at offset {error.start}"
-        raise ConfigError(what, where=str(Position(path, line)), hint="save the file as UTF-8") from error
+        message = f"not UTF-8: byte 0x{error.object[error.start]:02x} at offset {error.start}"
+        raise ConfigError(message, where=str(Position(path, line)), hint="save the file as UTF-8") from error
     except (OSError, ValueError) as error:
-        what = f"cannot be read: {getattr(error, 'strerror', None) or error}"
-        raise ConfigError(what, where=display(path), hint="check its path and rights") from error
+        message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise ConfigError(message, where=display(path), hint="check its path and rights") from error
 
 
 #: A run reads a file once for each format, and thousands of files include the same few: each is parsed once for the
@@ -79,8 +79,8 @@ def _read(path: Path, chain: tuple[Path, ...], known: dict[Path, YamlFile]) -> Y
     keys = {key: value for key, value in data.items() if key != "include"}
     names = _include_list(data.get("include"), source)
     if len(names) > _MAX_INCLUDES:
-        what = f"{len(names):,} includes, and {_MAX_INCLUDES:,} are allowed"
-        raise ConfigError(what, where=f"{source.at('include')}: include", hint="include each file once")
+        message = f"{len(names):,} includes, and {_MAX_INCLUDES:,} are allowed"
+        raise ConfigError(message, where=f"{source.at('include')}: include", hint="include each file once")
     includes = [_included(name, place, path, chain, known) for name, place in names]
     merged: dict[str, Any] = {}
     for included in includes:
@@ -92,9 +92,9 @@ def _mapping(parsed: Parsed, path: Path) -> dict[str, Any]:
     data = parsed.data
     if isinstance(data, dict):
         return data
-    got = "an empty file" if data is None else "a list" if isinstance(data, list) else "text or a number"
-    what = f"expected a mapping of task fields, got {got}"
-    raise ConfigError(what, where=f"{display(path)}:1", hint="start with 'task: name'")
+    content = "an empty file" if data is None else "a list" if isinstance(data, list) else "text or a number"
+    message = f"expected a mapping of task fields, got {content}"
+    raise ConfigError(message, where=f"{display(path)}:1", hint="start with 'task: name'")
 
 
 def _include_list(value: Any, source: Source) -> list[tuple[str, str]]:
@@ -103,8 +103,8 @@ def _include_list(value: Any, source: Source) -> list[tuple[str, str]]:
     placed = [(item, f"{source.at('include', index)}: include") for index, item in enumerate(items)]
     for item, place in placed:
         if not isinstance(item, str) or not item.strip():
-            what = f"expected a file name or a list of them, got {shorten(item)}"
-            raise ConfigError(what, where=place, hint="write e.g. include: common.yaml")
+            message = f"expected a file name or a list of them, got {shorten(item)}"
+            raise ConfigError(message, where=place, hint="write e.g. include: common.yaml")
     return placed
 
 
@@ -126,8 +126,8 @@ def _included(name: str, place: str, path: Path, chain: tuple[Path, ...], known:
     check_depth(chain, place)
     if target not in known:
         if len(known) >= _MAX_INCLUDES:
-            what = f"more than {_MAX_INCLUDES:,} files are included"
-            raise ConfigError(what, where=place, hint="include fewer")
+            message = f"more than {_MAX_INCLUDES:,} files are included"
+            raise ConfigError(message, where=place, hint="include fewer")
         known[target] = _read(target, chain, known)
     return known[target]
 
@@ -135,8 +135,8 @@ def _included(name: str, place: str, path: Path, chain: tuple[Path, ...], known:
 def check_depth(chain: Sequence[Any], place: str) -> None:
     """Refuse an include inside of too many others."""
     if len(chain) > _MAX_DEPTH:
-        what = f"more than {_MAX_DEPTH} files include each other, one inside the other"
-        raise ConfigError(what, where=place, hint="include fewer")
+        message = f"more than {_MAX_DEPTH} files include each other, one inside the other"
+        raise ConfigError(message, where=place, hint="include fewer")
 
 
 def _file_hint(path: Path, pattern: str) -> str:

@@ -1,4 +1,4 @@
-"""DatasetKwargs: the arguments of `datasets.load_dataset` that a task gives, as they hold for local data."""
+"""DatasetKwargs: a task's arguments of `datasets.load_dataset`, applied to local data."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _READ_OPTIONS = {"field": "field", "sep": "delimiter", "delimiter": "delimiter"}
 
 @dataclass(frozen=True, slots=True)
 class DatasetKwargs:
-    """The `dataset_kwargs` of a task: where the files are, which part is taken, and how they are read."""
+    """The `dataset_kwargs` of a task: where the files are, which part is selected, and how they are read."""
 
     config: TaskConfig
     data_dir: str | None
@@ -50,7 +50,7 @@ class DatasetKwargs:
 
     @property
     def about_caching(self) -> dict[str, Any]:
-        """The arguments that say how `datasets` caches what it reads."""
+        """The arguments about caching in `datasets`."""
         ignored = ("trust_remote_code", "streaming", "revision")
         return {k: v for k, v in self.config.dataset_kwargs.items() if k in _ABOUT_THE_HUB and k not in ignored}
 
@@ -81,11 +81,11 @@ class DatasetKwargs:
             if key not in _READ_OPTIONS:
                 known = [*_READ_OPTIONS, "data_dir", "data_files", "split"]
                 more = f"write dataset_path: {loader} and data_files for all options of datasets"
-                what = f"unknown argument '{key}' of a local file"
-                raise DataError(what, where=self.where(key), hint=f"{nearest(key, known)} ({more})")
+                message = f"unknown argument '{key}' of a local file"
+                raise DataError(message, where=self.where(key), hint=f"{nearest(key, known)} ({more})")
             if value is not None and not isinstance(value, str):
-                what = f"expected text, got {shorten(value)}"
-                raise DataError(what, where=self.where(key), hint="put it in quotes")
+                message = f"expected text, got {shorten(value)}"
+                raise DataError(message, where=self.where(key), hint="put it in quotes")
             options[_READ_OPTIONS[key]] = value
         return options
 
@@ -93,9 +93,9 @@ class DatasetKwargs:
         paths: list[str] = []
         for name in names if isinstance(names, list) else [names]:
             if not isinstance(name, str):
-                what = f"expected the name of a file, got {shorten(name)}"
+                message = f"expected the name of a file, got {shorten(name)}"
                 hint = "write e.g. dataset_kwargs: {data_files: rows.jsonl}"
-                raise DataError(what, where=self.where("data_files"), hint=hint)
+                raise DataError(message, where=self.where("data_files"), hint=hint)
             paths += [name] if "://" in name else self._paths(name, bases)
         return paths
 

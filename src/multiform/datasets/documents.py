@@ -37,13 +37,13 @@ class DocSource:
         self._splits: dict[tuple[str, int], Docs] = {}
 
     def reusing(self, other: DocSource | None) -> DocSource:
-        """This source, with what another one has read already, where that is the same data."""
+        """This source with the loaded splits of `other`, where both have the same data."""
         if other is not None and self._reads() == other._reads():
             self._dataset, self._splits = other._dataset, other._splits
         return self
 
     def _reads(self) -> tuple[Any, ...]:
-        """All that decides what is read."""
+        """Everything that determines the documents, as a key."""
         config = self.config
         custom = None if config.custom_dataset is None else (config.custom_dataset, self.arguments)
         return config.dataset_path, config.dataset_name, config.dataset_kwargs, custom, self.mirror
@@ -55,7 +55,7 @@ class DocSource:
         return self._dataset
 
     def open(self) -> Dataset:
-        """Open the dataset anew."""
+        """Open the dataset again."""
         self._splits.clear()
         self._dataset = load_dataset(self.config, self.mirror, self.arguments)
         return self._dataset
@@ -79,8 +79,8 @@ class DocSource:
     def evaluated(self) -> Docs:
         docs = self.split(self.eval_split)
         if not docs:
-            what = f"no documents in split '{self.eval_split}' of {self.dataset.name}"
-            raise DataError(what, where=self.config.where(), hint="check the data file and process_docs")
+            message = f"no documents in split '{self.eval_split}' of {self.dataset.name}"
+            raise DataError(message, where=self.config.where(), hint="check the data file and process_docs")
         return docs
 
     def fewshot(self) -> Docs:

@@ -29,8 +29,8 @@ def read_rows(path: Path, *, field: str | None = None, delimiter: str | None = N
         raise DataError(f"unknown kind of data file '{path.suffix}'", where=display(path), hint=f"use one of {endings}")
     for name, value, kinds in (("field", field, (".json",)), ("delimiter", delimiter, (".csv", ".tsv"))):
         if value is not None and ending not in kinds:
-            what = f"a {name} is for {' and '.join(kinds)} files"
-            raise DataError(what, where=display(path), hint=f"remove the {name}, or name another file")
+            message = f"a {name} is for {' and '.join(kinds)} files"
+            raise DataError(message, where=display(path), hint=f"remove the {name}, or name another file")
     try:
         if field is not None:
             return _read_json(path, field)
@@ -67,8 +67,8 @@ def _read_json(path: Path, field: str | None = None) -> Rows:
         return _read_jsonl(path)
     data = _parse(text, path, None)
     if not isinstance(data, list):
-        what = f"expected a list of objects, got {shorten(data)}"
-        raise DataError(what, where=display(path), hint='write [{"column": value, ...}, ...], or save it as .jsonl')
+        message = f"expected a list of objects, got {shorten(data)}"
+        raise DataError(message, where=display(path), hint='write [{"column": value, ...}, ...], or save it as .jsonl')
     return [_row(row, f"{display(path)}: item {index}") for index, row in enumerate(data)]
 
 
@@ -78,8 +78,8 @@ def _field_rows(data: Any, path: Path, field: str) -> Rows:
         raise DataError(f"no field '{field}' in the file", where=display(path), hint=hint)
     rows = data[field]
     if not isinstance(rows, list):
-        what = f"expected a list of objects in field '{field}', got {shorten(rows)}"
-        raise DataError(what, where=display(path), hint='write {"' + field + '": [{"column": value, ...}, ...]}')
+        message = f"expected a list of objects in field '{field}', got {shorten(rows)}"
+        raise DataError(message, where=display(path), hint='write {"' + field + '": [{"column": value, ...}, ...]}')
     return [_row(row, f"{display(path)}: {field}: item {index}") for index, row in enumerate(rows)]
 
 
@@ -94,9 +94,9 @@ def _read_csv(path: Path, delimiter: str | None = None) -> Rows:
     if delimiter is None:
         delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
     if len(delimiter) != 1:
-        what = f"a delimiter is one character, got {shorten(delimiter)}"
+        message = f"a delimiter is one character, got {shorten(delimiter)}"
         hint = "write dataset_path: csv with data_files for patterns of several"
-        raise DataError(what, where=display(path), hint=hint)
+        raise DataError(message, where=display(path), hint=hint)
     csv.field_size_limit(sys.maxsize)  # a passage may well be longer than the 128 KB that csv allows
     with path.open(encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, delimiter=delimiter, strict=True)
@@ -104,18 +104,18 @@ def _read_csv(path: Path, delimiter: str | None = None) -> Rows:
             columns = next(lines, [])
             twice = [name for name in columns if columns.count(name) > 1]
             if twice:
-                what = f"the column '{twice[0]}' is there twice"
-                raise DataError(what, where=f"{display(path)}:1", hint="rename one of the two")
+                message = f"the column '{twice[0]}' is there twice"
+                raise DataError(message, where=f"{display(path)}:1", hint="rename one of the two")
             return [_csv_row(columns, values, f"{display(path)}:{lines.line_num}") for values in lines if values]
         except csv.Error as error:
-            what = f"not valid CSV: {error}"
-            raise DataError(what, where=f"{display(path)}:{lines.line_num}", hint="check the quotes") from error
+            message = f"not valid CSV: {error}"
+            raise DataError(message, where=f"{display(path)}:{lines.line_num}", hint="check the quotes") from error
 
 
 def _csv_row(columns: list[str], values: list[str], place: str) -> dict[str, Any]:
     if len(values) != len(columns):
-        what = f"{len(values)} values for {len(columns)} columns"
-        raise DataError(what, where=place, hint="quote a value that holds the delimiter or a line break")
+        message = f"{len(values)} values for {len(columns)} columns"
+        raise DataError(message, where=place, hint="quote a value that holds the delimiter or a line break")
     return dict(zip(columns, values, strict=True))
 
 
@@ -128,8 +128,8 @@ def _read_parquet(path: Path) -> Rows:
     except (pyarrow.lib.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.strerror:
             raise
-        what = f"not a Parquet file, or damaged: {_flat(error, path)}"
-        raise DataError(what, where=display(path), hint="write it anew") from error
+        message = f"not a Parquet file, or damaged: {_flat(error, path)}"
+        raise DataError(message, where=display(path), hint="write it again") from error
     return rows
 
 
@@ -138,18 +138,18 @@ def _parse(text: str, path: Path, number: int | None) -> Any:
         return json.loads(text)
     except json.JSONDecodeError as error:
         line = error.lineno if number is None else number
-        what = f"not valid JSON: {error.msg} at column {error.pos + 1 if number else error.colno}"
-        raise DataError(what, where=f"{display(path)}:{line}", hint="fix this line") from error
+        message = f"not valid JSON: {error.msg} at column {error.pos + 1 if number else error.colno}"
+        raise DataError(message, where=f"{display(path)}:{line}", hint="fix this line") from error
     except (ValueError, RecursionError) as error:  # a number of thousands of digits, or brackets without end
-        what = f"not valid JSON: {str(error).partition(';')[0]}"
-        raise DataError(what, where=f"{display(path)}:{number or 1}", hint="fix this line") from error
+        message = f"not valid JSON: {str(error).partition(';')[0]}"
+        raise DataError(message, where=f"{display(path)}:{number or 1}", hint="fix this line") from error
 
 
 def _row(value: Any, place: str) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
-    what = f"expected an object with columns, got {shorten(value)}"
-    raise DataError(what, where=place, hint='write {"column": value, ...}')
+    message = f"expected an object with columns, got {shorten(value)}"
+    raise DataError(message, where=place, hint='write {"column": value, ...}')
 
 
 def _not_utf8(path: Path) -> DataError:
@@ -159,8 +159,8 @@ def _not_utf8(path: Path) -> DataError:
         before.decode("utf-8")
     except UnicodeDecodeError as error:
         line = before[: error.start].count(b"\n") + 1
-        what = f"not UTF-8: byte 0x{before[error.start]:02x} at offset {error.start}"
-        return DataError(what, where=f"{display(path)}:{line}", hint="save the file as UTF-8")
+        message = f"not UTF-8: byte 0x{before[error.start]:02x} at offset {error.start}"
+        return DataError(message, where=f"{display(path)}:{line}", hint="save the file as UTF-8")
     return DataError("not UTF-8", where=display(path), hint="save the file as UTF-8")
 
 

@@ -13,7 +13,7 @@ from multiform.errors import DataError, running
 
 
 def load_dataset(config: TaskConfig, mirror: Path | None = None, arguments: Mapping[str, Any] | None = None) -> Dataset:
-    """The dataset of a task. A mirror is asked first, then the local disk, then the hub.
+    """Load the dataset of a task: from a mirror, else from the local disk, else from the hub.
 
     `arguments` are those of the model, which a task's own `custom_dataset` gets beside its metadata.
     """
@@ -38,8 +38,8 @@ def _custom(config: TaskConfig, mirror: Path | None, arguments: Mapping[str, Any
     with running("custom_dataset", where=place, hint="call it with the task's metadata to debug it"):
         splits = config.custom_dataset(**{**config.dataset_kwargs, **config.metadata, **arguments})
     if not isinstance(splits, Mapping):
-        what = f"custom_dataset returned {type(splits).__name__}, not a mapping of splits"
-        raise DataError(what, where=place, hint='return {"test": [...]} or a DatasetDict')
+        message = f"custom_dataset returned {type(splits).__name__}, not a mapping of splits"
+        raise DataError(message, where=place, hint='return {"test": [...]} or a DatasetDict')
     return Dataset(config.task, {str(split): listing(docs, place) for split, docs in splits.items()})
 
 

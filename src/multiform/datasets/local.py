@@ -67,7 +67,7 @@ def mirrored_dataset(config: TaskConfig, mirror: Path) -> Dataset | None:
 
 
 def dataset_title(config: TaskConfig) -> str:
-    """What messages call the dataset of a task."""
+    """The name of a task's dataset in messages."""
     return f"{config.dataset_path}/{config.dataset_name}" if config.dataset_name else str(config.dataset_path)
 
 
@@ -79,16 +79,16 @@ def _describes_itself(folder: Path) -> bool:
 def _no_such_name(folder: Path, config: TaskConfig) -> DataError:
     names = [path.name for path in folder.iterdir() if path.is_dir()]
     hint = nearest(str(config.dataset_name), names, listed="the folders there are")
-    what = f"no folder '{config.dataset_name}' in {display(folder)}"
-    return DataError(what, where=config.where("dataset_name"), hint=hint)
+    message = f"no folder '{config.dataset_name}' in {display(folder)}"
+    return DataError(message, where=config.where("dataset_name"), hint=hint)
 
 
 def _file(kwargs: DatasetKwargs, path: Path) -> Dataset:
     """One file, which serves every split."""
     for key in ("data_files", "data_dir"):
         if getattr(kwargs, key) is not None:
-            what = f"dataset_path is the file {display(path)} already"
-            raise DataError(what, where=kwargs.where(key), hint=f"remove {key}, or name a folder as dataset_path")
+            message = f"dataset_path is the file {display(path)} already"
+            raise DataError(message, where=kwargs.where(key), hint=f"remove {key}, or name a folder as dataset_path")
     options = kwargs.read_options(_LOADER_OF.get(path.suffix.lower(), "json"))
     return Dataset(str(kwargs.config.dataset_path), {"train": _reading([path], options)}, any_split=True)
 
@@ -117,8 +117,8 @@ def _loaded(kwargs: DatasetKwargs, loader: str | None, bases: Sequence[Path]) ->
     """
     if kwargs.data_files is None:
         if kwargs.data_dir is None:
-            what = f"'{loader}' is a kind of file, and no file is named"
-            raise DataError(what, hint="write e.g. dataset_kwargs: {data_files: rows.jsonl}")
+            message = f"'{loader}' is a kind of file, and no file is named"
+            raise DataError(message, hint="write e.g. dataset_kwargs: {data_files: rows.jsonl}")
         return _through_datasets(kwargs, str(loader), {"data_dir": str(kwargs.folder(bases))})
     files = kwargs.files(bases)
     endings = {Path(name).suffix.lower() for names in files.values() for name in names}
@@ -138,9 +138,9 @@ def _loader_of(kwargs: DatasetKwargs, endings: set[str]) -> str:
     loaders = {_LOADER_OF.get(ending) for ending in endings}
     loader = loaders.pop()
     if loaders or loader is None:
-        what = f"no one loader for files that end in {', '.join(sorted(endings))}"
+        message = f"no one loader for files that end in {', '.join(sorted(endings))}"
         hint = f"write dataset_path: json (or {', '.join(_LOADERS[1:])}) and the path of the files"
-        raise DataError(what, where=kwargs.where("data_files"), hint=hint)
+        raise DataError(message, where=kwargs.where("data_files"), hint=hint)
     return loader
 
 
@@ -161,15 +161,15 @@ def _through_datasets(
         known = [*datasets.load_dataset_builder(loader, **source).BUILDER_CONFIG_CLASS.__dataclass_fields__]
         for key in options:
             if key not in known:
-                what = f"unknown argument '{key}' of the {loader} loader of datasets"
-                raise DataError(what, where=kwargs.where(key), hint=nearest(key, known, listed="it takes"))
+                message = f"unknown argument '{key}' of the {loader} loader of datasets"
+                raise DataError(message, where=kwargs.where(key), hint=nearest(key, known, listed="it takes"))
         loaded = datasets.load_dataset(loader, **source, **options, **kwargs.about_caching, split=kwargs.split)
     except DataError:
         raise
     except Exception as error:  # the loaders raise nearly anything
-        what = f"datasets cannot read the files as {loader}: {reason(error.__cause__ or error, 200)}"
+        message = f"datasets cannot read the files as {loader}: {reason(error.__cause__ or error, 200)}"
         place = config.where("dataset_kwargs")
-        raise DataError(what, where=place, hint="check the files and dataset_kwargs") from error
+        raise DataError(message, where=place, hint="check the files and dataset_kwargs") from error
     dataset = splits_of(loaded, dataset_title(config), config.where("dataset_path"))
     if any_split and kwargs.split is None:
         return Dataset(dataset.name, {"train": lambda: dataset["train"]}, any_split=True)

@@ -1,4 +1,4 @@
-"""Images and sounds out of the values that datasets have for them."""
+"""Images and sounds from the values of dataset columns."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _AUDIO_HINT = "give a mapping with array and sampling_rate, a path to a WAV file
 
 
 def media_from(value: Any, kind: Kind, find: Finder) -> Media:
-    """The image or sound that a value is."""
+    """The image or sound of a value."""
     if isinstance(value, str | Path):
         return _from_text(str(value), kind, find)
     if isinstance(value, bytes | bytearray | memoryview):
@@ -68,7 +68,7 @@ def _from_bytes(data: bytes, kind: Kind) -> Media:
 
 
 def _image_size(data: bytes) -> str:
-    """The width and height of an image file; a broken one shows here, before any model is asked."""
+    """The width and height of an image file; a broken file is an error here, before any model runs."""
     try:
         from PIL import Image
     except ImportError as error:
@@ -82,8 +82,8 @@ def _image_size(data: bytes) -> str:
                 image.load()
     except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
         reason = " ".join(str(error).split())
-        what = f"not an image that can be read ({len(data)} bytes: {shorten(reason, 80)})"
-        raise DataError(what, hint="give a PNG, JPEG, WebP or other file that Pillow knows") from error
+        message = f"not an image that can be read ({len(data)} bytes: {shorten(reason, 80)})"
+        raise DataError(message, hint="give a PNG, JPEG, WebP or other file that Pillow knows") from error
     return size
 
 
@@ -119,7 +119,7 @@ def file_finder(config: TaskConfig, mirror: Path | None) -> Finder:
     """Finds the files that paths in documents mean.
 
     They are looked for beside the data, in a mirror or on the disk, then beside the task file and
-    in the current folder. A document cannot name files outside of these, which a model on a server would be sent.
+    in the current folder. A document cannot name files outside of these: they would be sent to a model on a server.
     """
     roots = list(dict.fromkeys(_roots(config, mirror)))
     allowed = [root.resolve() for root in (*roots, *_media_folders())]
@@ -141,8 +141,8 @@ def _inside(path: Path, folders: Sequence[Path]) -> Path:
     """The path, which leads to a file in one of the folders, also where links are followed."""
     real = path.resolve()
     if not any(real.is_relative_to(folder) for folder in folders):
-        what = f"the document names the file {shorten(str(real))}, which is outside of the folders of data and task"
-        raise DataError(what, hint=f"put it beside the data, or name its folder in the variable {_MEDIA_PATH}")
+        message = f"the document names the file {shorten(str(real))}, which is outside of the folders of data and task"
+        raise DataError(message, hint=f"put it beside the data, or name its folder in the variable {_MEDIA_PATH}")
     return path
 
 

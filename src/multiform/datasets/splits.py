@@ -1,4 +1,4 @@
-"""Dataset: the splits of a dataset, each read when it is first asked for."""
+"""Dataset: the splits of a dataset, loaded lazily."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from multiform.errors import DataError, nearest, reason
 
 
 class Dataset(Mapping[str, Rows]):
-    """The splits of a dataset, each read when it is first asked for.
+    """The splits of a dataset, loaded lazily.
 
-    With `any_split`, there is one table, which stands for whatever split is asked for.
+    With `any_split`, there is one table, which is used for every split.
     """
 
     def __init__(self, name: str, splits: Mapping[str, Callable[[], Rows]], *, any_split: bool = False) -> None:
@@ -52,13 +52,13 @@ def sliced(dataset: Dataset, split: Any, place: str | None) -> Dataset:
 
     lengths = {name: len(rows) for name, rows in dataset.items()}
     try:
-        parts = datasets.ReadInstruction.from_spec(split).to_absolute(lengths)
+        slices = datasets.ReadInstruction.from_spec(split).to_absolute(lengths)
     except Exception as error:  # text that is no specification raises several kinds of errors
         hint = "write the name of a split, or a part of one as in train[:100] or test[50%:]"
         raise DataError(f"not a split: {reason(error)}", where=place, hint=hint) from error
 
     def read() -> Rows:
-        return [row for part in parts for row in dataset[part.splitname][part.from_ : part.to]]
+        return [row for part in slices for row in dataset[part.splitname][part.from_ : part.to]]
 
     return Dataset(f"{dataset.name} ({split})", {str(split): read}, any_split=True)
 
@@ -70,8 +70,8 @@ def listing(rows: Any, place: str | None) -> Callable[[], Rows]:
         try:
             return [dict(row) for row in undecoded(rows)]
         except (TypeError, ValueError) as error:
-            what = f"the rows are not mappings of columns: {error}"
-            raise DataError(what, where=place, hint="give a list of dicts for each split") from error
+            message = f"the rows are not mappings of columns: {error}"
+            raise DataError(message, where=place, hint="give a list of dicts for each split") from error
 
     return read
 

@@ -1,7 +1,7 @@
 """Budgeted runs: documents in random order, and of each form only as many as the question needs.
 
-`--budget` searches the best and the worst form of each task or group within so many evaluations (a document under a
-form). `--until_ci` evaluates each form until its interval is narrow enough. Both ask the model in rounds.
+`--budget` searches the best and the worst form of each task or group within a number of evaluations (a document under a
+form). `--until_ci` evaluates each form until its interval is narrow enough. Both run the model in rounds.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ _DEFAULT_POLICY = ErrorPolicy()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """How much is evaluated: so many documents counted under each form, or until intervals are no wider than ± this.
+    """How much to evaluate: a number of `evaluations`, or until intervals are no wider than ± `half_width`.
 
-    Documents are shuffled with the seed; None shuffles them otherwise each time.
+    An evaluation is one document under one form. Documents are shuffled with the seed; None shuffles them differently
+    each time.
     """
 
     evaluations: int | None = None
@@ -34,30 +35,30 @@ class Budget:
 
     def __post_init__(self) -> None:
         if self.evaluations is not None and self.half_width is not None:
-            what = "a budget searches the best and worst form, until_ci measures every form"
-            raise UsageError(what, where="until_ci", hint="give one of budget and until_ci")
+            message = "a budget searches the best and worst form, until_ci measures every form"
+            raise UsageError(message, where="until_ci", hint="give one of budget and until_ci")
         if self.evaluations is not None and self.evaluations < 1:
-            what = f"expected a whole number of 1 or more, got {self.evaluations}"
-            raise UsageError(what, where="budget", hint="give e.g. budget=2000")
+            message = f"expected a whole number of 1 or more, got {self.evaluations}"
+            raise UsageError(message, where="budget", hint="give e.g. budget=2000")
         if self.half_width is not None and not 0 < self.half_width < 0.5:
-            what = f"expected a number between 0 and 0.5, got {self.half_width}"
-            raise UsageError(what, where="until_ci", hint="give e.g. until_ci=0.02 for an interval of ± 0.02")
+            message = f"expected a number between 0 and 0.5, got {self.half_width}"
+            raise UsageError(message, where="until_ci", hint="give e.g. until_ci=0.02 for an interval of ± 0.02")
 
 
 def check_budget(contests: Sequence[Contest], budget: Budget) -> None:
     """Refuse a budget too small for its forms, and metrics of which less is better, before a model is loaded."""
     for contest in contests:
         if budget.evaluations is not None and budget.evaluations // len(contests) < len(contest.forms):
-            what = f"it is not enough for one document under each of {len(contest.forms)} forms of '{contest.name}'"
+            message = f"it is not enough for one document under each of {len(contest.forms)} forms of '{contest.name}'"
             hint = f"give {20 * len(contest.forms)} or more for each task or group"
-            raise UsageError(what, where="--budget", hint=hint)
+            raise UsageError(message, where="--budget", hint=hint)
         for task in contest.tasks():
             higher = task.higher_is_better()
             metric = contest.metric if contest.metric in higher else next(iter(higher), None)
             if metric is not None and not higher[metric]:
-                what = f"lower is better in the first metric of '{task.name}' ({metric})"
+                message = f"lower is better in the first metric of '{task.name}' ({metric})"
                 hint = "leave the form out, and name others instead of @all"
-                raise UsageError(what, where="--budget or --until_ci", hint=hint)
+                raise UsageError(message, where="--budget or --until_ci", hint=hint)
 
 
 def run_budgeted(
@@ -68,24 +69,24 @@ def run_budgeted(
     budget: Budget,
     policy: ErrorPolicy = _DEFAULT_POLICY,
 ) -> tuple[RunOutcome, list[TaskStops]]:
-    """Evaluate as much as the budget asks for, and say what was stopped where.
+    """Evaluate as much as the budget allows, and return the outcome with where each form stopped.
 
-    `ask` scores the samples of a round. `policy` says what becomes of documents whose requests fail.
+    `ask` runs and scores the samples of a round. `policy` says what becomes of documents whose requests fail.
     """
     samples = by_form(pending)
     log = RoundLog(ask, list(samples), len(pending), policy, progress)
     all_rounds = [Rounds(contest, samples, log=log, seed=budget.seed) for contest in contests]
     most = sum(rounds.most_evaluations for rounds in all_rounds)
     stops: list[TaskStops] = []
-    left = budget.evaluations or 0
+    remaining = budget.evaluations or 0
     try:
         log.begin(most if budget.evaluations is None else min(most, budget.evaluations))
         for number, rounds in enumerate(all_rounds):
             if budget.half_width is not None:
                 stops.append(rounds.until(budget.half_width))
             else:
-                stops.append(rounds.search(left // (len(all_rounds) - number)))
-                left -= rounds.evaluations
+                stops.append(rounds.search(remaining // (len(all_rounds) - number)))
+                remaining -= rounds.evaluations
     except EndedError as ended:
         return log.outcome(ended.outcome), stops
     finally:

@@ -1,4 +1,4 @@
-"""Checks of a run's settings, all before a dataset is read or a model loaded."""
+"""Checks of a run's settings, before a dataset is read or a model loaded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ logger = logging.getLogger("multiform")
 
 
 def generation_arguments(gen_kwargs: str | Mapping[str, Any] | None) -> dict[str, Any]:
-    """The arguments of generation that a run sets, each under its one name, checked whatever its tasks are."""
+    """The generation arguments of a run under their canonical names, checked independently of its tasks."""
     try:
         return generation_overrides(parse_arguments(gen_kwargs, where="--gen_kwargs"))
     except ConfigError as error:
@@ -34,30 +34,30 @@ def generation_arguments(gen_kwargs: str | Mapping[str, Any] | None) -> dict[str
 def check_model_fits(
     model: Any, forms: Sequence[Task], gen_kwargs: Mapping[str, Any], arguments: Mapping[str, Any]
 ) -> None:
-    """Refuse forms that the model cannot answer, and arguments of generation that it does not take.
+    """Refuse forms that the model does not support, and generation arguments that it does not take.
 
-    `arguments` are the model's: a server is asked whether it gives the log-likelihoods that forms need.
+    `arguments` are the model's: a server is probed for the log-likelihoods that forms need.
     """
     scored = [form for form in forms if form.config.output_type != "generate_until"]
     _check_scoring(model, scored, arguments)
-    written = [form for form in forms if form.config.output_type == "generate_until"]
-    if gen_kwargs and not written:
+    generating = [form for form in forms if form.config.output_type == "generate_until"]
+    if gen_kwargs and not generating:
         logger.warning("--gen_kwargs changes nothing: no task of this run generates text")
-    if not written:
+    if not generating:
         return
     if isinstance(model, str) and model in models:
         with _placed("--gen_kwargs"):
             models.get(model).check_generation(gen_kwargs)
-        for form in written:
+        for form in generating:
             with _placed(form.config.where("generation_kwargs")):
                 models.get(model).check_generation(form.config.generation_kwargs)
-    greedy = any(form.config.generation_kwargs.get("do_sample") is False for form in written)
+    greedy = any(form.config.generation_kwargs.get("do_sample") is False for form in generating)
     if gen_kwargs.get("temperature") and greedy:
         logger.warning("--gen_kwargs temperature changes nothing where do_sample is false: add do_sample=true")
 
 
 def _check_scoring(model: Any, scored: Sequence[Task], arguments: Mapping[str, Any]) -> None:
-    """Refuse forms whose log-likelihoods the model does not give, by name or as an object."""
+    """Refuse forms whose log-likelihoods the model does not compute."""
     if scored and isinstance(model, str) and model in models:
         if not models.get(model).loglikelihoods:
             raise no_loglikelihoods(model, scored[0].name)
@@ -134,7 +134,7 @@ def _are_samples(value: Any) -> bool:
 _COUNT = (_is_count, "a whole number of 0 or more", "5")
 _SWITCH = (_is_switch, "True or False", "True")
 _TEXT = (_is_text, "text", "'...'")
-#: What a value of each argument is like, in code, in words and by an example; all others are switches.
+#: The type of each argument: a check, a description and an example; all others are switches.
 _TYPES: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
     "num_fewshot": _COUNT,
     "workers": _COUNT,
@@ -161,7 +161,7 @@ _TYPES: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
 
 @contextmanager
 def _placed(where: str | None) -> Iterator[None]:
-    """Say where an argument was written, which the check of it does not know."""
+    """Add the place of an argument to the error of its check."""
     try:
         yield
     except UsageError as error:

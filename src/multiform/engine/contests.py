@@ -37,28 +37,30 @@ class Contest:
 
 def contests(tasks: Sequence[Task], groups: Sequence[Group]) -> list[Contest]:
     """A contest for each group whose score is a mean over its tasks, and one for each task that is in none of them."""
-    left = {task.name: task for task in tasks}
+    remaining = {task.name: task for task in tasks}
     by_path: dict[str, list[Group]] = {}
     for group in groups:
         for scored in _scored(group):
             by_path.setdefault(scored.path, []).append(scored)
     pooled = []
-    for same in by_path.values():
-        contest = _pooled(same, left)
+    for same_path in by_path.values():
+        contest = _pooled(same_path, remaining)
         if contest is None:
-            logger.warning("%s: the forms of its tasks cannot be pooled, so that each task stops alone", same[0].path)
+            logger.warning(
+                "%s: the forms of its tasks cannot be pooled, so each task stops by itself", same_path[0].path
+            )
         else:
             pooled.append(contest)
             for task in contest.tasks():
-                del left[task.name]
+                del remaining[task.name]
     alone: dict[str, dict[str, Mapping[str, Task]]] = {}
-    for task in left.values():
+    for task in remaining.values():
         alone.setdefault(task.config.base_name, {})[task.name] = {task.config.base_name: task}
     return [*pooled, *(Contest(name=name, forms=forms) for name, forms in alone.items())]
 
 
 def _scored(group: Group) -> Iterator[Group]:
-    """The outermost groups with a score that is a mean; a function of the group's own is none."""
+    """The outermost groups whose score is a mean; a custom aggregation function is not one."""
     aggregates = group.config.aggregates()
     if aggregates and aggregates[0].get("aggregation", "mean") == "mean":
         yield group

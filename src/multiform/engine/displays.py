@@ -1,4 +1,4 @@
-"""How the progress of a run is shown: as lines that change in a terminal or a notebook, as plain lines elsewhere."""
+"""Displays of a run's progress: live in a terminal or a notebook, as plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from multiform.engine.status import RunningScore, RunStatus
 from multiform.engine.status_text import count_words, duration, packed, score_lines, time_words
 from multiform.terminal import visible
 
-#: Seconds between two looks at the clock, and between two states of a notebook's line.
+#: Seconds between two updates of plain lines, and of a notebook's line.
 _TICK = 1.0
 _NOTEBOOK_TICK = 0.5
 #: Seconds between two plain lines in the first minute, and later.
@@ -26,7 +26,7 @@ _PLAIN_FORMS = 6
 
 
 class Ticker:
-    """Calls a function every so many seconds, from a thread of its own, until it is stopped."""
+    """Calls a function periodically in a thread, until it is stopped; `seconds` is the interval."""
 
     def __init__(self, call: Callable[[], None], seconds: float) -> None:
         self._stopped = threading.Event()
@@ -38,18 +38,18 @@ class Ticker:
             call()
 
     def stop(self) -> None:
-        """End the thread; a call that is going on is finished."""
+        """End the thread after the current call."""
         self._stopped.set()
         self._thread.join()
 
 
 class Display(ABC):
-    """A display of a run: it is told what the run does, and looks at its status now and then."""
+    """A display of a run: it receives the run's events, and reads its status periodically."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.clock = clock
         self.status: RunStatus | None = None
-        #: What the run does at the moment, and since when.
+        #: The current step of the run, and since when.
         self.activity: tuple[str, float] = ("", clock())
 
     def message(self, text: str) -> None:
@@ -59,19 +59,19 @@ class Display(ABC):
 
     @abstractmethod
     def print(self, text: str) -> None:
-        """Show a line that stays."""
+        """Show a permanent line."""
 
     def begin(self, requests: int, docs: int) -> None:
-        self.message(f"asking {requests:,} requests for {docs:,} documents")
+        self.message(f"running {requests:,} requests for {docs:,} documents")
 
     def watch(self, status: RunStatus) -> None:
         self.status = status
 
     def answered(self) -> None:
-        return None  # the status knows
+        return None  # the status has it
 
     def scored(self, form: str, metric: str, running: float, n: int) -> None:
-        return None  # the status knows
+        return None  # the status has it
 
     def end(self) -> None:
         self.status = None
@@ -101,7 +101,7 @@ class PlainProgress(Display):
         self._started = self._last = self.clock()
 
     def tick(self) -> None:
-        """Print the state, or how long the present step takes, where nothing was printed for a while."""
+        """Print the state, or the time of the current step, where nothing was printed for a while."""
         now = self.clock()
         pause = _PAUSE if now - self._started < 60 else _LATER_PAUSE
         if now - self._last < pause:
@@ -154,7 +154,7 @@ class TerminalProgress(Display):
         super().end()
 
     def render(self) -> Any:
-        """What is shown at the moment: the state of the asking, or how long the present step takes."""
+        """The current display: the state of the run, or the time of the current step."""
         from rich.text import Text
 
         status, width = self.status, self.console.width
@@ -175,7 +175,7 @@ class TerminalProgress(Display):
 
 
 def _bar(share: float, width: int) -> str:
-    """A bar of so many columns; nothing where there are too few for one."""
+    """A bar of `width` characters; empty where that is too narrow."""
     if width < 4:
         return ""
     done = int(share * width)
@@ -183,7 +183,7 @@ def _bar(share: float, width: int) -> str:
 
 
 class NotebookProgress(Display):
-    """A line below the cell that changes as the run goes on, and stays with what was last said."""
+    """A line below the cell that is updated during the run; the last state stays."""
 
     def __init__(self) -> None:
         from IPython.display import display
@@ -218,7 +218,7 @@ class NotebookProgress(Display):
 
 
 class _Text:
-    """What a notebook shows as it is, without quotes."""
+    """Text that a notebook shows without quotes."""
 
     def __init__(self, text: str) -> None:
         self.text = text

@@ -11,7 +11,7 @@ from multiform.errors import shorten
 from multiform.forms import Sample
 from multiform.requests import Completion, FailedRequest, GenerationRequest, LLOutput, Output, Request
 
-#: What becomes of a run in which documents fail: it ends without results, leaves them out, or counts them as wrong.
+#: How a run treats failed documents: it ends without results, leaves them out, or counts them as wrong.
 OnError = Literal["stop", "skip", "count"]
 ON_ERROR: tuple[OnError, ...] = ("stop", "skip", "count")
 #: How many failed documents a message names.
@@ -31,8 +31,8 @@ def is_limit(value: float) -> bool:
 class ErrorPolicy:
     """What a run does about documents whose requests failed for good.
 
-    `max_failures` is the most documents of the run that may fail, or their share where it is below 1: with one more,
-    nothing further is asked. None asks everything whatever happens.
+    `max_failures` is the maximum number of documents that may fail, or their share where it is below 1; beyond it, the
+    run ends. None never ends it.
     """
 
     on_error: OnError = "stop"
@@ -73,7 +73,7 @@ class FailedDoc:
 
 
 def checked(request: Request, output: Any) -> Output | FailedRequest:
-    """The output, or a failed request where it is no response to the request, such as a log-likelihood of NaN.
+    """The output, or a failed request where it is invalid, such as a log-likelihood of NaN.
 
     >>> from multiform.requests import LoglikelihoodRequest
     >>> checked(LoglikelihoodRequest("a", "b"), LLOutput(float("nan")))

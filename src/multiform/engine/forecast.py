@@ -18,15 +18,15 @@ def detectable_differences(pending: Sequence[PendingSample]) -> str | None:
     for entry in pending:
         forms = documents.setdefault(entry.task.config.base_name, {})
         forms[entry.task.name] = forms.get(entry.task.name, 0) + 1
-    several = [forms for forms in documents.values() if len(forms) > 1]
-    if not several:
+    multi_form = [forms for forms in documents.values() if len(forms) > 1]
+    if not multi_form:
         return None
-    detectable = sorted((_detectable(forms) for forms in several), key=lambda each: each.difference)
+    detectable = sorted((_detectable(forms) for forms in multi_form), key=lambda each: each.difference)
     best, worst = detectable[0], detectable[-1]
     values = dict.fromkeys([f"{best.difference:.3f} (n={best.n})", f"{worst.difference:.3f} (n={worst.n})"])
-    shown = " to ".join(values) + (f" in {len(several)} tasks" if len(several) > 1 else "")
+    differences = " to ".join(values) + (f" in {len(multi_form)} tasks" if len(multi_form) > 1 else "")
     return (
-        f"smallest difference between two forms that the run can detect: {shown}, "
+        f"smallest difference between two forms that the run can detect: {differences}, "
         f"with {best.power:.0%} power if they flip {best.flip_rate:.0%} of the documents"
     )
 

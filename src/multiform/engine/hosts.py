@@ -1,4 +1,4 @@
-"""Hosts: where a run's model lives, in this process or on the workers of a cluster, and who asks it.
+"""Hosts: where a run's model is loaded, in this process or on the workers of a cluster, and its executor.
 
 A host keeps the model that it has loaded, so that several runs of one model load it once.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # Ray is imported where it is used
 
 
 class Host(Protocol):
-    """Gives a run its model, and the executor that asks it."""
+    """Provides a run's model and its executor."""
 
     def model(
         self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
@@ -34,10 +34,10 @@ class Host(Protocol):
         """The model itself, or the registered one of that name; loaded when it is needed if the store knows it."""
 
     def executor(self, model: Model) -> Executor:
-        """The executor that asks a model of this host."""
+        """The executor for a model of this host."""
 
     def close(self) -> None:
-        """Let go of the model."""
+        """Release the model."""
 
 
 class LocalHost:
@@ -67,7 +67,7 @@ class LocalHost:
 
 
 class CachedHost:
-    """No place at all: a run has the responses that are stored, and fails where it needs others."""
+    """No model at all: a run uses stored responses only, and fails where it needs others."""
 
     def model(
         self, model: str | Model | Any, arguments: Mapping[str, Any], progress: Progress, store: Store | None
@@ -85,20 +85,20 @@ class CachedHost:
 
 
 class CachedExecutor:
-    """Asks nobody."""
+    """An executor without a model: every request is an error."""
 
     asked_again = 0
 
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
         if units:
-            what = f"{sum(map(len, units))} responses are not stored"
-            raise ModelError(what, hint="run the same command without --cached to ask for them")
+            message = f"{sum(map(len, units))} responses are not stored"
+            raise ModelError(message, hint="run the same command without --cached to compute them")
         return iter(())
 
 
 def _unstored() -> Model:
-    what = "nothing of this model is stored"
-    raise ModelError(what, hint="run the same command without --cached to ask it")
+    message = "nothing of this model is stored"
+    raise ModelError(message, hint="run the same command without --cached to ask it")
 
 
 class RayHost:
@@ -115,8 +115,10 @@ class RayHost:
         from multiform.engine.executors.remote_model import RemoteModel
 
         if not isinstance(model, str):
-            what = f"workers load a model by its name, and this is a {type(model).__name__}"
-            raise UsageError(what, where="--executor ray", hint="register its class with register_model, and name it")
+            message = f"workers load a model by its name, and this is a {type(model).__name__}"
+            raise UsageError(
+                message, where="--executor ray", hint="register its class with register_model, and name it"
+            )
         self._options.check_model(model, arguments)
         key = _key(model, arguments)
         if self._current is None or self._current.key != key:
@@ -130,7 +132,7 @@ class RayHost:
         if self._current is None:
             raise RuntimeError("the model of this host comes before its executor")
         executor, pool = self._current.executor, self._current.pool
-        # A model that is known from the store is compared with what a worker has loaded, before that is asked.
+        # A model that is known from the store is compared with what a worker has loaded, before it is run.
         executor.start = partial(getattr, model, "model") if isinstance(model, LazyModel) else pool.start
         return executor
 

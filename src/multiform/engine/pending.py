@@ -11,7 +11,7 @@ from multiform.requests import Instance, Output
 
 @dataclass(slots=True)
 class PendingSample:
-    """A sample that waits for responses to so many distinct requests."""
+    """A sample that waits for responses; `waiting` is the number of its distinct requests without one."""
 
     task: Task
     sample: Sample
@@ -21,7 +21,10 @@ class PendingSample:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestCaching:
-    """Whether requests are cached on disk, made anew all the same, and whose chat template they are written with."""
+    """How rendered requests are cached on disk.
+
+    `refresh` renders them again and replaces the cached ones; `template` names the chat template, a part of the key.
+    """
 
     refresh: bool = False
     template: str = ""
@@ -78,9 +81,9 @@ def _cached(
 
 def written_out(pending: Sequence[PendingSample]) -> str:
     """The first prompt of each form, for the log."""
-    shown: dict[str, str] = {}
+    prompts: dict[str, str] = {}
     for entry in pending:
         if not entry.sample.instances:  # a task may leave documents out
             continue
-        shown.setdefault(entry.task.name, f"=== {entry.task.name}, doc {entry.sample.doc_id}\n{entry.sample.prompt}")
-    return "\n".join(shown.values())
+        prompts.setdefault(entry.task.name, f"=== {entry.task.name}, doc {entry.sample.doc_id}\n{entry.sample.prompt}")
+    return "\n".join(prompts.values())

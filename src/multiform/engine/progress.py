@@ -1,4 +1,4 @@
-"""Progress of a run: what it tells while it goes on, and which display suits where it is shown."""
+"""Progress: the interface through which a run reports its progress, and the choice of a display."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Progress(Protocol):
         """A line of text for the user, such as that the model is being loaded."""
 
     def begin(self, requests: int, docs: int) -> None:
-        """The run begins to ask the model: so many distinct requests about so many documents."""
+        """The run begins: the number of its distinct requests, and of its documents."""
 
     def answered(self) -> None:
         """The response to one request has arrived."""
@@ -46,10 +46,10 @@ class Progress(Protocol):
 
 @runtime_checkable
 class WatchingProgress(Progress, Protocol):
-    """Progress that looks at the status of a run by itself, from a thread or whenever it is told of a step."""
+    """Progress that reads the status of a run itself, from a thread or after each event."""
 
     def watch(self, status: RunStatus) -> None:
-        """The asking begins; `status` says how far it has come, until `end`."""
+        """The run begins; `status` holds its current progress until `end`."""
 
 
 class Silent:
@@ -68,25 +68,28 @@ class Silent:
 
 @contextmanager
 def make_progress(stream: TextIO | None = None) -> Iterator[Progress]:
-    """The kind of progress that suits the stream: a bar on a terminal, plain lines elsewhere."""
-    out = stream or sys.stderr
-    shown = TerminalProgress(out) if out.isatty() else PlainProgress(out)
+    """The display for a stream: a progress bar on a terminal, plain lines elsewhere."""
+    output = stream or sys.stderr
+    display = TerminalProgress(output) if output.isatty() else PlainProgress(output)
     try:
-        yield shown
+        yield display
     finally:
-        shown.end()
+        display.end()
 
 
 @contextmanager
 def chosen_progress(progress: Progress | bool | None) -> Iterator[Progress]:
-    """What a script asks for: its own display, always one (True), never (False), or where somebody looks (None)."""
+    """The display that `evaluate(progress=...)` selects.
+
+    The given one; with True the default one, with False none; with None one in terminals and notebooks only.
+    """
     if progress is not None and not isinstance(progress, bool):
         yield progress
     elif progress is not False and _in_notebook():
         yield NotebookProgress()
     elif progress or (progress is None and sys.stderr is not None and sys.stderr.isatty()):
-        with make_progress() as shown:
-            yield shown
+        with make_progress() as display:
+            yield display
     else:
         yield Silent()
 

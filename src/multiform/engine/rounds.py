@@ -22,7 +22,7 @@ from multiform.statistics.elimination import Search, search_forms
 from multiform.statistics.scores import Array
 from multiform.statistics.sequences import ConfidenceSequence, confidence_sequence, document_order
 
-#: Asks a model about the samples of a round, and tells how far it is.
+#: Runs the samples of a round on a model, and reports the progress.
 Ask: TypeAlias = Callable[[Sequence[PendingSample], Progress], RunOutcome]
 #: A document of a subject; a task is its own and only subject.
 _Document: TypeAlias = tuple[str, int]
@@ -34,7 +34,7 @@ _ROUND = 16
 
 
 class EndedError(Exception):
-    """A round did not end well, so that there is no other."""
+    """A round was stopped or failed, which ends the run."""
 
     def __init__(self, outcome: RunOutcome) -> None:
         self.outcome = outcome
@@ -50,12 +50,12 @@ class _CountingProgress(Silent):
         self._progress.answered()
 
     def scored(self, form: str, metric: str, running: float, n: int) -> None:
-        self._status.answered += 1
+        self._status.completed += 1
         self._progress.scored(form, metric, running, n)
 
 
 class RoundLog:
-    """All that the rounds of a run have asked, as the outcome of one run."""
+    """Collects the outcomes of all rounds as the outcome of one run."""
 
     def __init__(self, ask: Ask, forms: Sequence[str], documents: int, policy: ErrorPolicy, progress: Progress) -> None:
         self.counts_failed = policy.on_error == "count"
@@ -67,17 +67,17 @@ class RoundLog:
         self._ask, self._documents, self._policy, self._progress = ask, documents, policy, progress
 
     def begin(self, evaluations: int) -> None:
-        """Show that at most so many evaluations begin."""
+        """Begin a run of at most this number of evaluations, and show it."""
         self.status = EvaluationStatus(evaluations)
-        self._progress.message(f"asking in rounds, at most {evaluations:,} evaluations of a document under a form")
+        self._progress.message(f"evaluating in rounds, at most {evaluations:,} evaluations of a document under a form")
         if isinstance(self._progress, WatchingProgress):
             self._progress.watch(self.status)
 
     def ask(self, entries: Sequence[PendingSample]) -> RunOutcome:
-        """Ask about the samples of a round; raises where the run cannot go on after it."""
-        before = self.status.answered
+        """Run the samples of a round; raises an `EndedError` where the run cannot go on after it."""
+        before = self.status.completed
         outcome = self._ask(entries, _CountingProgress(self._progress, self.status))
-        self.status.answered = before + len(entries)  # with those that failed
+        self.status.completed = before + len(entries)  # with those that failed
         for form in outcome.scored:
             self.scored[form] += outcome.scored[form]
             self.failed[form] += outcome.failed.get(form, ())
@@ -124,7 +124,7 @@ class Rounds:
                         self._pending[form, (subject, entry.sample.doc_id)] = entry
         shared = set.intersection(*({doc for form, doc in self._pending if form == name} for name in self.names))
         ids = {subject: sorted(doc_id for s, doc_id in shared if s == subject) for subject in contest.subjects}
-        #: The documents that every form asks about, in random order.
+        #: The documents that every form has, in random order.
         self.docs = document_order(ids, equal_subjects=contest.equal_subjects, seed=seed)
         self._sizes = {subject: len(documents) for subject, documents in ids.items()}
         #: The interval of each form, and of each form of a subject, which holds at all rounds together.
@@ -139,18 +139,18 @@ class Rounds:
 
     @property
     def most_evaluations(self) -> int:
-        """How many evaluations there can be."""
+        """The maximum number of evaluations."""
         return len(self.names) * len(self.docs)
 
     def search(self, budget: int) -> TaskStops:
-        """Find the best and the worst form within so many evaluations."""
+        """Find the best and the worst form within a budget of evaluations."""
         if len(self.names) == 1:
             self._ask(self.docs[:budget], self.names)
             why = self._no_more if budget >= len(self.docs) else "the budget is spent"
             return self._stops({self.names[0]: why}, f"The interval holds with probability {1 - DELTA:g}.")
         search = search_forms(
-            lambda positions, wanted: self._ask(
-                [self.docs[position] for position in positions], [self.names[index] for index in wanted]
+            lambda positions, chosen: self._ask(
+                [self.docs[position] for position in positions], [self.names[index] for index in chosen]
             ),
             documents=len(self.docs),
             forms=len(self.names),
@@ -162,12 +162,12 @@ class Rounds:
         return self._stops(self._reasons(search), guarantee, best=search.best, worst=search.worst)
 
     def until(self, half_width: float) -> TaskStops:
-        """Evaluate each form until its interval is no wider than plus or minus this."""
+        """Evaluate each form until its interval is no wider than ± `half_width`."""
         for start in range(0, len(self.docs), _ROUND):
-            wanted = [name for name in self.names if self._means[name].half_width > half_width]
-            if not wanted:
+            unfinished = [name for name in self.names if self._means[name].half_width > half_width]
+            if not unfinished:
                 break
-            self._ask(self.docs[start : start + _ROUND], wanted)
+            self._ask(self.docs[start : start + _ROUND], unfinished)
         reasons = {}
         for name, mean in self._means.items():
             why = "its interval is narrow enough" if mean.half_width <= half_width else self._no_more
@@ -223,8 +223,10 @@ class Rounds:
         metric = self.contest.metric if self.contest.metric in sample.values else next(iter(sample.values), "")
         value = sample.values.get(metric or "")
         if not isinstance(value, int | float) or not 0 <= value <= 1:
-            what = f"'{name}' scores {shorten(value, 40)} by {metric or 'no metric'}, which is not between 0 and 1"
-            raise UsageError(what, where="--budget or --until_ci", hint="leave the form out, or name a metric like acc")
+            message = f"'{name}' scores {shorten(value, 40)} by {metric or 'no metric'}, which is not between 0 and 1"
+            raise UsageError(
+                message, where="--budget or --until_ci", hint="leave the form out, or name a metric like acc"
+            )
         self._metric = metric or self._metric
         return float(value)
 

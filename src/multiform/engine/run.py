@@ -1,4 +1,4 @@
-"""Runs forms on a model: every sample is scored as soon as its last response is there."""
+"""Runs forms on a model and scores every sample as soon as its last response arrives."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ _SCORES_PAUSE = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunOutcome:
-    """What came of asking a model: the scored samples and the failed documents of each form.
+    """The outcome of running samples on a model: the scored samples and the failed documents of each form.
 
-    `state` is "complete" when every document is scored or has failed; "stopped" when a signal ended the asking before,
-    whose number is `signal`; and "failed" when the model failed as a whole (`error`) or too many documents did.
+    `state` is "complete" when every document is scored or has failed; "stopped" when a signal ended the run before,
+    whose number is `signal`; and "failed" when the model itself failed (`error`) or too many documents did.
     """
 
     state: Literal["complete", "stopped", "failed"]
@@ -47,8 +47,8 @@ class RunOutcome:
     documents: int
     signal: int | None = None
     error: ModelError | None = None
-    #: Distinct requests, how many of them were cached, how many were asked again because a worker failed, and what the
-    #: model computed, where it counts.
+    #: Distinct requests, how many of them were cached, how many were run again because a worker failed, and the tokens
+    #: that the model computed, where it counts them.
     requests: int = 0
     cached: int = 0
     asked_again: int = 0
@@ -56,12 +56,12 @@ class RunOutcome:
 
 
 class RunLog(Protocol):
-    """Told what happens in a run, to keep a record of it on disk."""
+    """Receives the events of a run, to keep a record of it on disk."""
 
     def begin(self, requests: int, cached: int) -> None:
-        """So many distinct requests are needed, and so many of them are cached."""
+        """The run begins: the number of its distinct requests, and how many of them are cached."""
 
-    def answered(self, failed: bool) -> None:
+    def responded(self, failed: bool) -> None:
         """The model has responded to a request, or it has failed."""
 
     def scored(self, form: str, samples: Sequence[ScoredSample]) -> None:
@@ -82,11 +82,11 @@ def run_samples(
     log: RunLog | None = None,
     executor: Executor | None = None,
 ) -> RunOutcome:
-    """Ask the model what is not cached, and score each sample as soon as its last response is there.
+    """Run the requests that are not cached, and score each sample as soon as its last response arrives.
 
-    The `executor` asks it, by default in this process.
-    With `fresh`, everything is asked, and the new responses take the place of the cached ones.
-    Whatever ends the asking, what is in flight is finished and stored first; only a second signal does not wait.
+    The `executor` runs them, by default in this process. With `fresh`, all requests are run, and the new responses
+    replace the cached ones. Whatever ends the run, requests in flight are finished and stored first; only a second
+    signal does not wait for them.
     """
     run = _Run(pending, progress, log)
     cached = store.known(model.identity, run.waiting) if store and not fresh else CachedResponses()
@@ -101,12 +101,12 @@ def run_samples(
     if not missing:
         return run.outcome("complete")
     executor = executor or LocalExecutor(model)
-    run.executor, run.asked_before = executor, executor.asked_again
+    run.executor, run.asked_again_before = executor, executor.asked_again
     stream = responses(executor, missing, identity=model.identity, store=store)
     try:
         try:
             run.begin(model, missing)
-            with stoppable() as stop, closing(stream):  # what came is stored before anything else happens
+            with stoppable() as stop, closing(stream):  # responses are stored before anything else happens
                 unscorable = _receive(run, stream, policy)
         except ModelError as error:
             return run.outcome("failed", error=error)
@@ -123,13 +123,13 @@ def run_samples(
 def _receive(
     run: _Run, stream: Iterator[tuple[Request, Output | FailedRequest]], policy: ErrorPolicy
 ) -> MultiformError | None:
-    """Score responses as they come; returns the error of a document that cannot be scored, a mistake in its task.
+    """Score responses as they arrive; returns the error of a document that cannot be scored, a mistake in its task.
 
-    After such an error, or too many failures, nothing more is asked, and what is in flight is stored all the same.
+    After such an error, or too many failures, no further request is started, and those in flight are still stored.
     """
     for request, response in stream:
         try:
-            run.answered(request, response)
+            run.responded(request, response)
         except MultiformError as error:
             request_stop()
             for late, _ in stream:
@@ -141,7 +141,7 @@ def _receive(
 
 
 def _workload(model: Model, requests: Sequence[Request]) -> Workload | None:
-    """What the requests take in tokens; None where that cannot be told, as by a model that will fail to respond."""
+    """The tokens that the requests need; None where the model cannot tell, for instance because it is broken."""
     try:
         return model.workload(requests)
     except MultiformError:
@@ -152,7 +152,7 @@ def _workload(model: Model, requests: Sequence[Request]) -> Workload | None:
 
 
 def _planned_words(workload: Workload) -> str:
-    """The plan of a run: what is computed, and what is saved."""
+    """The plan of a run in words: the tokens to compute, and those saved by prefix sharing."""
     words = f"plan: {workload.prefill:,} prompt tokens to compute"
     if workload.unshared > workload.prefill:
         times = workload.unshared / max(1, workload.prefill)
@@ -163,15 +163,15 @@ def _planned_words(workload: Workload) -> str:
 
 
 def planned(model: Model, pending: Sequence[PendingSample], store: Store | None = None, *, fresh: bool = False) -> str:
-    """What a run would ask of the model, and what that would cost."""
-    wanted = dict.fromkeys(instance.request for entry in pending for instance in entry.sample.instances)
-    cached = store.known(model.identity, wanted) if store and not fresh else {}
-    missing = [request for request in wanted if request not in cached]
-    told = f"{len(wanted)} distinct requests for {len(pending)} documents; {len(cached)} of them are cached"
+    """The requests of a run and what they would cost, in words."""
+    requests = dict.fromkeys(instance.request for entry in pending for instance in entry.sample.instances)
+    cached = store.known(model.identity, requests) if store and not fresh else {}
+    missing = [request for request in requests if request not in cached]
+    summary = f"{len(requests)} distinct requests for {len(pending)} documents; {len(cached)} of them are cached"
     if not missing:
-        return told
+        return summary
     cost = model.plan(missing) or f"model '{model.name}' does not say what the others cost"
-    return f"{told}\n{cost}"
+    return f"{summary}\n{cost}"
 
 
 class _Run:
@@ -193,10 +193,10 @@ class _Run:
         self._documents = Counter(entry.task.name for entry in pending)
         #: How many documents have failed so far.
         self.failures = 0
-        #: Who asks the model, once it is asked, and how often requests were asked again in runs before this one.
+        #: The executor, once the run has begun, and how many requests it ran again in runs before this one.
         self.executor: Executor | None = None
-        self.asked_before = 0
-        #: How far the asking has come, once it has begun.
+        self.asked_again_before = 0
+        #: The progress of the run, once it has begun.
         self.status: RunStatus | None = None
         self._scores_due = 0.0
 
@@ -206,7 +206,7 @@ class _Run:
         return len(self._outputs) < len(self.waiting)
 
     def begin(self, model: Model, missing: Sequence[Request]) -> None:
-        """Plan what is missing, where somebody watches, and say that the asking begins."""
+        """Begin to run the missing requests; where a display watches, plan them first."""
         workload = None
         if isinstance(self.progress, WatchingProgress):
             self.progress.message("planning")
@@ -225,17 +225,17 @@ class _Run:
             self.status.count(request)
         self.progress.answered()
 
-    def answered(self, request: Request, response: Output | FailedRequest) -> None:
-        """Take a response that the model has just given."""
+    def responded(self, request: Request, response: Output | FailedRequest) -> None:
+        """Take a response that the model has just returned."""
         self.count(request)
         if self.log is not None:
-            self.log.answered(isinstance(response, FailedRequest))
+            self.log.responded(isinstance(response, FailedRequest))
         self.received(request, response)
         if isinstance(self.progress, WatchingProgress) and time.monotonic() >= self._scores_due:
             self._update_scores()
 
     def received(self, request: Request, response: Output | FailedRequest) -> None:
-        """Take the response to a request, and score the samples that waited for it alone."""
+        """Take the response to a request, and score the samples for which it was the last one."""
         self._outputs[request] = response
         for entry in self.waiting[request]:
             entry.waiting -= 1
@@ -249,11 +249,11 @@ class _Run:
         signal: int | None = None,
         error: ModelError | None = None,
     ) -> RunOutcome:
-        """What has come so far; scorers that want all samples together score those of a complete run."""
+        """The outcome so far; scorers that need all samples at once score those of a complete run."""
         if state == "complete":
             for name, entries in by_form(self.pending).items():
-                answered = [(entry.sample, entry.outputs) for entry in entries if entry.outputs]
-                self._scored[name] += entries[0].task.scorer.score_together(answered)
+                with_outputs = [(entry.sample, entry.outputs) for entry in entries if entry.outputs]
+                self._scored[name] += entries[0].task.scorer.score_together(with_outputs)
         if isinstance(self.progress, WatchingProgress):
             self._update_scores()
         return RunOutcome(
@@ -265,12 +265,12 @@ class _Run:
             error=error,
             requests=len(self.waiting),
             cached=len(self.waiting) if self.status is None else self.status.cached,
-            asked_again=0 if self.executor is None else self.executor.asked_again - self.asked_before,
+            asked_again=0 if self.executor is None else self.executor.asked_again - self.asked_again_before,
             usage=None if self.status is None else self.status.usage,
         )
 
     def _update_scores(self) -> None:
-        """Compute the scores of all forms so far, for displays; the longer that takes, the rarer it is done."""
+        """Compute the scores of all forms so far, for displays; less often where it takes long."""
         if self.status is None:
             return
         started = time.monotonic()
@@ -288,7 +288,7 @@ class _Run:
         self._scores_due = started + max(_SCORES_PAUSE, 20 * spent)
 
     def _finish(self, entry: PendingSample) -> None:
-        """Score a sample whose responses are all there, or note that it failed."""
+        """Score a sample that has all its responses, or record that it failed."""
         form, outputs = entry.task.name, [self._outputs[instance.request] for instance in entry.sample.instances]
         failed = FailedDoc.of(entry.sample, outputs)
         if failed is not None:

@@ -55,9 +55,9 @@ def load_tasks(
     trees = [_nodes(item, manager) for item in items if not isinstance(item, Task)]
     named = [node for tree in trees for node in tree]
     if tasks_given and (design.choice_order not in (None, "original") or design.fewshot_draws > 1):
-        what = f"the forms of '{tasks_given[0].name}', which is given as an object, cannot be multiplied"
+        message = f"the forms of '{tasks_given[0].name}', which is given as an object, cannot be multiplied"
         hint = "give the task by its name or configuration, or leave choice_order and fewshot_draws out"
-        raise UsageError(what, where="tasks", hint=hint)
+        raise UsageError(message, where="tasks", hint=hint)
     nodes = distinct(with_draws(with_orders(named, design, settings, mirror), design, settings))
     forms: dict[str, Task] = {}
     for task in tasks_given:
@@ -93,8 +93,8 @@ def _nodes(item: Any, manager: TaskManager) -> list[Node]:
         return [item]
     task = item() if isinstance(item, type) and issubclass(item, BaseTask) else item
     if not isinstance(task, BaseTask):
-        what = f"expected a task's name, configuration or class, got {type(task).__name__}"
-        raise UsageError(what, where="tasks", hint="give e.g. tasks=['quiz@mcqa']")
+        message = f"expected a task's name, configuration or class, got {type(task).__name__}"
+        raise UsageError(message, where="tasks", hint="give e.g. tasks=['quiz@mcqa']")
     return [task.to_node(None)]
 
 
@@ -111,9 +111,9 @@ def load_model(
     *,
     load: Callable[[], Model] | None = None,
 ) -> Model:
-    """The model itself, or the registered one of that name, loaded when it is needed if the store knows it.
+    """The model: an object is returned as it is, a name is looked up in the registry.
 
-    `load` loads it; by default, into this process.
+    A registered model whose facts are in the store is loaded lazily. `load` loads it, by default into this process.
     """
     if not isinstance(model, str):
         return as_model(model)
@@ -136,8 +136,8 @@ def create_model(model: str, arguments: Mapping[str, Any]) -> Model:
     try:
         factory = models.get(model).load()
     except ImportError as error:
-        what = f"model '{model}' needs a package that is not installed: {error}"
-        raise UsageError(what, where="--model", hint="pip install 'multiform[hf]'") from error
+        message = f"model '{model}' needs a package that is not installed: {error}"
+        raise UsageError(message, where="--model", hint="pip install 'multiform[hf]'") from error
     try:
         check_arguments(factory, arguments)
         return factory(**arguments)
@@ -148,7 +148,7 @@ def create_model(model: str, arguments: Mapping[str, Any]) -> Model:
 
 
 def check_consent(forms: Sequence[Task], confirmed: bool) -> None:
-    """Refuse tasks that run what a model wrote or the code of the hub, unless the user has agreed to that."""
+    """Refuse tasks that execute generated code or code from the hub, unless the user has agreed to that."""
     unsafe = [form for form in forms if form.config.unsafe_code]
     if unsafe and not confirmed:
         raise UsageError(
@@ -165,27 +165,27 @@ def check_consent(forms: Sequence[Task], confirmed: bool) -> None:
 
 
 def check_output_types(forms: Sequence[Task]) -> None:
-    """Refuse a task with choices that would have the model write freely, where nothing says that this is meant."""
+    """Refuse a task with choices that would be run as free generation, where nothing says that this is intended."""
     for form in forms:
         config = form.config
-        said = (config.output_type_stated, config.process_results, config.scorer, config.repeats > 1)
+        stated = (config.output_type_stated, config.process_results, config.scorer, config.repeats > 1)
         settings = [config.given(key) for key in ("generation_kwargs", "metric_list", "filter_list")]
-        if type(form) is not GenerateTask or config.doc_to_choice is None or any(said) or any(settings):
+        if type(form) is not GenerateTask or config.doc_to_choice is None or any(stated) or any(settings):
             continue
-        what = "the task has choices but no format and no output_type: the model would write without seeing them"
+        message = "the task has choices but no format and no output_type: the model would write without seeing them"
         hint = (
             "add output_type: multiple_choice to have the choices ranked, or a format such as formats: mcqa; "
             "add output_type: generate_until if the model is to write one of them"
         )
-        raise ConfigError(what, where=config.where("doc_to_choice"), hint=hint)
+        raise ConfigError(message, where=config.where("doc_to_choice"), hint=hint)
 
 
 def check_samples(forms: Sequence[Task], samples: Mapping[str, Sequence[int]] | None) -> None:
-    """Refuse chosen documents of a task that is not run."""
-    known = [name for form in forms for name in (form.name, form.config.base_name)]
+    """Refuse `samples` of a task that is not part of the run."""
+    run_names = [name for form in forms for name in (form.name, form.config.base_name)]
     for name in samples or {}:
-        if name not in known:
-            hint = nearest(name, known, listed="the tasks of this run are")
+        if name not in run_names:
+            hint = nearest(name, run_names, listed="the tasks of this run are")
             raise UsageError(f"no task '{name}' in this run", where="--samples", hint=hint)
 
 
@@ -194,16 +194,16 @@ def check_selection(limit: float | None, samples: Mapping[str, Sequence[int]] | 
     if limit is not None and samples is not None:
         raise UsageError("limit and samples exclude each other", where="--samples", hint="give one of them")
     if limit is not None and (not limit > 0 or (limit > 1 and limit != int(limit))):
-        what = f"expected a whole number of documents or a fraction below 1, got {limit}"
-        raise UsageError(what, where="--limit", hint="give e.g. --limit 100 or --limit 0.1")
+        message = f"expected a whole number of documents or a fraction below 1, got {limit}"
+        raise UsageError(message, where="--limit", hint="give e.g. --limit 100 or --limit 0.1")
 
 
 def set_seeds(seeds: Sequence[int | None]) -> None:
     """Seed python, numpy and torch, in this order, where a number is given; torch only where it is loaded."""
     for seed in seeds:
         if seed is not None and not 0 <= seed < _SEED_LIMIT:
-            what = f"expected a number from 0 to {_SEED_LIMIT - 1}, got {shorten(seed)}"
-            raise UsageError(what, where="--seed", hint="give e.g. --seed 1234")
+            message = f"expected a number from 0 to {_SEED_LIMIT - 1}, got {shorten(seed)}"
+            raise UsageError(message, where="--seed", hint="give e.g. --seed 1234")
     python, numpy_seed, torch_seed = seeds[:3]
     if python is not None:
         random.seed(python)
@@ -222,12 +222,12 @@ def format_notes(configs: Iterable[TaskConfig]) -> list[str]:
 
 
 def _mapping_notes(configs: Iterable[TaskConfig]) -> list[str]:
-    """What was recovered from finished prompts; nothing for a mapping that was raw already."""
+    """Notes on field mappings that were recovered from finished prompts; none for a mapping that was raw already."""
     names: dict[str, list[str]] = {}
     for config in configs:
         if config.recovered is not None and (config.recovered.how != "raw" or config.recovered.spread):
             names.setdefault(config.recovered.described(), []).append(config.form_name)
-    return [f"{_listed(forms)}: {what}" for what, forms in names.items()]
+    return [f"{_listed(forms)}: {note}" for note, forms in names.items()]
 
 
 def _description_notes(configs: Iterable[TaskConfig]) -> list[str]:
@@ -241,12 +241,12 @@ def _description_notes(configs: Iterable[TaskConfig]) -> list[str]:
 
 
 def _change(config: TaskConfig) -> str:
-    """What became of a description."""
+    """How a format changed a description, in words."""
     before, after = config.given("description"), config.description
     if not isinstance(before, str) or not isinstance(after, str):
         return "what its code says of them is left out of each prompt"
-    what = f"becomes {shorten(after.strip())}" if after else "is left out"
-    return f"{shorten(before.strip())} {what}"
+    change = f"becomes {shorten(after.strip())}" if after else "is left out"
+    return f"{shorten(before.strip())} {change}"
 
 
 def _until_notes(configs: Iterable[TaskConfig]) -> list[str]:
@@ -257,10 +257,10 @@ def _until_notes(configs: Iterable[TaskConfig]) -> list[str]:
         until = overridden_until(config.format, config.given("generation_kwargs"))
         if until is not None:
             stops = shorten(config.generation_kwargs["until"])
-            what = f"the format's until {stops} replaces the task's {shorten(until)}"
-            names.setdefault(what, []).append(config.form_name)
+            note = f"the format's until {stops} replaces the task's {shorten(until)}"
+            names.setdefault(note, []).append(config.form_name)
     hint = "to keep it, write it into the format's generation_kwargs or --gen_kwargs"
-    return [f"{_listed(forms)}: {what}; {hint}" for what, forms in names.items()]
+    return [f"{_listed(forms)}: {note}; {hint}" for note, forms in names.items()]
 
 
 def _listed(forms: list[str]) -> str:

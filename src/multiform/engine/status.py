@@ -1,4 +1,4 @@
-"""RunStatus: how far a run has come, and how long the rest takes. The engine changes it, displays read it."""
+"""RunStatus: the progress of a run and its remaining time. The engine updates it, displays read it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from multiform.models.usage import Usage, Workload
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request
 from multiform.statistics.estimates import Estimate
 
-#: What a completion counts beside its prompt, in characters, where a model does not count tokens.
+#: The assumed length of a completion, in characters, where a model does not count tokens.
 _COMPLETION = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningScore:
-    """The first score of a form over the documents that are scored so far, of so many `documents`."""
+    """The first score of a form over the documents scored so far; `documents` is the number of all."""
 
     form: str
     metric: str
@@ -38,7 +38,7 @@ class RunStatus:
     """The progress of the requests of a run: how many responses, tokens and documents so far.
 
     Progress is by tokens where the model counts them (`workload` and `usage`), which it does within a batch, too, and
-    by the length of requests elsewhere. `clock` says the seconds; loading the model and planning came before.
+    by the length of requests elsewhere. `clock` gives seconds; they count from here, after loading and planning.
     """
 
     #: What is counted, and how the number of all is introduced.
@@ -56,7 +56,7 @@ class RunStatus:
     ) -> None:
         self.requests = len(requests)
         self.cached = cached
-        self.answered = 0
+        self.completed = 0
         self.workload = workload
         self.scores: Sequence[RunningScore] = ()
         self._size = sum(map(_size, requests))
@@ -68,12 +68,12 @@ class RunStatus:
 
     def count(self, request: Request) -> None:
         """A request has its response."""
-        self.answered += 1
+        self.completed += 1
         self._size_done += _size(request)
 
     @property
     def elapsed(self) -> float:
-        """The seconds since the asking began."""
+        """The seconds since the first request was sent."""
         return self._clock() - self._started
 
     @property
@@ -89,12 +89,12 @@ class RunStatus:
         if usage is None or workload is None:
             return None
         rest = round(_prefill_left(workload, usage) + _decode_left(workload, usage))
-        return usage.computed, usage.computed + (rest if self.answered < self.requests else 0)
+        return usage.computed, usage.computed + (rest if self.completed < self.requests else 0)
 
     @property
     def share(self) -> float:
-        """The share of the work that is done, from 0 to 1."""
-        if self.answered >= self.requests:
+        """The completed share of the work, from 0 to 1."""
+        if self.completed >= self.requests:
             return 1.0
         tokens = self.tokens
         done, total = (self._size_done, self._size) if tokens is None else tokens
@@ -102,8 +102,8 @@ class RunStatus:
 
     @property
     def time_left(self) -> TimeLeft | None:
-        """How long the rest takes; None where nothing is done yet from which that could be told."""
-        if self.answered >= self.requests:
+        """The estimated remaining time; None while there is nothing to estimate it from."""
+        if self.completed >= self.requests:
             return TimeLeft(seconds=0.0)
         usage, workload = self.usage, self.workload
         if usage is None or workload is None:
@@ -125,18 +125,18 @@ class EvaluationStatus(RunStatus):
 
     @property
     def share(self) -> float:
-        return min(1.0, self.answered / max(1, self.requests))
+        return min(1.0, self.completed / max(1, self.requests))
 
     @property
     def time_left(self) -> TimeLeft | None:
-        if not self.answered:
+        if not self.completed:
             return None
-        left = max(0, self.requests - self.answered)
-        return TimeLeft(seconds=self.elapsed / self.answered * left, bound="at most")
+        remaining = max(0, self.requests - self.completed)
+        return TimeLeft(seconds=self.elapsed / self.completed * remaining, bound="at most")
 
 
 def _time_left(workload: Workload, usage: Usage) -> TimeLeft | None:
-    """By the speeds of prefill and decode so far: a token of a completion takes far longer than one of a prompt."""
+    """The remaining time by the speeds of prefill and decode so far, which are far apart."""
     prefill, decode = _prefill_left(workload, usage), _decode_left(workload, usage)
     if (prefill and not usage.prefill_seconds) or not usage.computed:
         return None
@@ -155,7 +155,7 @@ def _prefill_left(workload: Workload, usage: Usage) -> float:
 
 
 def _decode_left(workload: Workload, usage: Usage) -> float:
-    """The tokens that completions still have, if the others are as long as those that are finished."""
+    """The tokens still to decode, if the remaining completions are as long as the finished ones."""
     unfinished = workload.completions - usage.completions
     if not usage.completions:
         return max(float(unfinished), workload.decode - usage.decode)

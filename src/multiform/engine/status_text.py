@@ -1,4 +1,4 @@
-"""The words of a run's status, in as many columns as there are. Names may be shortened, numbers never are."""
+"""The text of a run's status, fitted to the width of the terminal. Names may be shortened, numbers never are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from multiform.engine.status import RunningScore, RunStatus
 from multiform.terminal import visible
 
-#: The fewest columns of a form's name, and the most of a metric's.
+#: The minimum width of a form's name, and the maximum width of a metric's.
 _SHORTEST_NAME = 8
 _LONGEST_METRIC = 16
 _MILLION = 1_000_000
@@ -34,34 +34,34 @@ def count(number: float) -> str:
 
 
 def time_words(status: RunStatus) -> str:
-    """How long it took so far, and how long it still takes."""
-    left = status.time_left
-    words = "time left not known yet" if left is None else f"{left.bound} {duration(left.seconds)} left"
+    """The elapsed time and the remaining time."""
+    time_left = status.time_left
+    words = "time left not known yet" if time_left is None else f"{time_left.bound} {duration(time_left.seconds)} left"
     return f"{duration(status.elapsed)} · {words}"
 
 
 def count_words(status: RunStatus) -> list[str]:
     """Requests (or evaluations), tokens and speed."""
-    words = [f"{status.answered:,} {status.of} {status.requests:,} {status.unit}"]
+    words = [f"{status.completed:,} {status.of} {status.requests:,} {status.unit}"]
     elapsed = max(status.elapsed, 1e-3)
     if status.tokens is None:
-        return [*words, f"{status.answered / elapsed:,.1f} {status.unit}/s"]
+        return [*words, f"{status.completed / elapsed:,.1f} {status.unit}/s"]
     done, total = status.tokens
     return [*words, f"{count(done)} of {count(total)} tokens", f"{count(done / elapsed)} tokens/s"]
 
 
-def packed(parts: Iterable[str], width: int, separator: str = " · ") -> Iterator[str]:
-    """The parts in lines that are no longer than the width, where no part is longer itself.
+def packed(words: Iterable[str], width: int, separator: str = " · ") -> Iterator[str]:
+    """Join words into lines no longer than `width`, unless a word is longer itself.
 
     >>> list(packed(["one", "two", "three"], 12))
     ['one · two', 'three']
     """
     line = ""
-    for part in parts:
-        if line and len(line) + len(separator) + len(part) > width:
+    for word in words:
+        if line and len(line) + len(separator) + len(word) > width:
             yield line
             line = ""
-        line = f"{line}{separator}{part}" if line else part
+        line = f"{line}{separator}{word}" if line else word
     if line:
         yield line
 

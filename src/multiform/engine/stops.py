@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormStop:
-    """How far a form was evaluated, and why no further; the interval holds whenever a run stops."""
+    """How many documents of a form were evaluated, and why no more; its interval is valid wherever the run stops."""
 
     evaluated: int
     documents: int
@@ -34,12 +34,14 @@ class TaskStops:
 
 
 def stop_lines(stops: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What a budgeted run did, in words, from the plain values of `TaskStops` that results hold."""
+    """The report of a budgeted run, from the plain values of `TaskStops` in the results."""
     lines = []
     for task in stops:
         forms = task["forms"]
-        spent, whole = (sum(form[key] for form in forms.values()) for key in ("evaluated", "documents"))
-        lines.append(f"{task['task']}: {spent} of {whole} evaluations, by {task['metric']}, documents in random order")
+        evaluated, total = (sum(form[key] for form in forms.values()) for key in ("evaluated", "documents"))
+        lines.append(
+            f"{task['task']}: {evaluated} of {total} evaluations, by {task['metric']}, documents in random order"
+        )
         lines += [_candidates(which, task[which]) for which in ("best", "worst") if task[which]]
         for name, form in forms.items():
             may_be = [which for which in ("best", "worst") if len(task[which]) > 1 and name in task[which]]

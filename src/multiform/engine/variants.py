@@ -24,13 +24,13 @@ logger = logging.getLogger("multiform")
 
 
 def with_orders(nodes: Sequence[Node], design: Design, settings: RunSettings, mirror: Path | None) -> list[Node]:
-    """The nodes in each order of the choices that the design asks for; a node that shows no choices stays alone."""
+    """The nodes in each order of choices that the design requests; a node that shows no choices is kept once."""
     if design.choice_order is None:
         return list(nodes)
     for config in (config for node in nodes for config in _tasks(node)):
         if config.choice_order is not None:
-            what = f"'{config.form_name}' has an order of choices already"
-            raise UsageError(what, where="--choice_order", hint="leave out the flag, or the order after the @")
+            message = f"'{config.form_name}' has an order of choices already"
+            raise UsageError(message, where="--choice_order", hint="leave out the flag, or the order after the @")
     if design.choice_order == "original":
         return list(nodes)
     alone = [node for node in nodes if not all(_shows_choices(config) for config in _tasks(node))]
@@ -43,13 +43,13 @@ def with_orders(nodes: Sequence[Node], design: Design, settings: RunSettings, mi
 
 
 def with_draws(nodes: Sequence[Node], design: Design, settings: RunSettings) -> list[Node]:
-    """The nodes with each draw of few-shot examples; a node without examples that are drawn stays alone."""
+    """The nodes with each draw of few-shot examples; a node without randomly drawn examples is kept once."""
     if design.fewshot_draws == 1:
         return list(nodes)
     for config in (config for node in nodes for config in _tasks(node)):
         if config.fewshot_draw:
-            what = f"'{config.form_name}' has a draw of examples already"
-            raise UsageError(what, where="--fewshot_draws", hint="leave out the flag, or the draw after the @")
+            message = f"'{config.form_name}' has a draw of examples already"
+            raise UsageError(message, where="--fewshot_draws", hint="leave out the flag, or the draw after the @")
     alone = [node for node in nodes if not all(_draws_shots(config, settings) for config in _tasks(node))]
     _check_some(nodes, alone, "--fewshot_draws", "has no few-shot examples that are drawn at random")
     draws = range(design.fewshot_draws)
@@ -79,17 +79,17 @@ def relabelled(node: Node, **choices: str) -> Node:
     return node if (varied.format, varied.axes) == (node.format, node.axes) else varied
 
 
-def _orders(node: Node, wanted: str, settings: RunSettings, mirror: Path | None) -> list[str]:
+def _orders(node: Node, choice_order: str, settings: RunSettings, mirror: Path | None) -> list[str]:
     """The orders of choices for the documents of a node."""
-    if wanted not in ("cyclic", "all"):
-        return [wanted]
+    if choice_order not in ("cyclic", "all"):
+        return [choice_order]
     number = max(_most_choices(config, settings, mirror) for config in _tasks(node))
-    if wanted == "cyclic":
+    if choice_order == "cyclic":
         return [f"rotate:{step}" for step in range(number)]
     if factorial(number) > _MOST_ORDERS:
-        what = f"{number} choices of '{node_name(node)}' have {factorial(number)} orders"
+        message = f"{number} choices of '{node_name(node)}' have {factorial(number)} orders"
         hint = f"at most {_MOST_ORDERS} are run: use cyclic, or several of shuffle:1, shuffle:2 after the @"
-        raise UsageError(what, where="--choice_order", hint=hint)
+        raise UsageError(message, where="--choice_order", hint=hint)
     return ["".join(order) for order in permutations(label_list(number, "lower"))]
 
 
@@ -111,7 +111,7 @@ def _draws_shots(config: TaskConfig, settings: RunSettings) -> bool:
 
 
 def _check_some(nodes: Sequence[Node], alone: Sequence[Node], flag: str, why: str) -> None:
-    """Refuse an option that no form of the run heeds; say which ones do not."""
+    """Refuse an option that has an effect on no form of the run; warn about forms without one."""
     if len(alone) == len(nodes):
         raise UsageError(f"'{node_name(alone[0])}' {why}", where=flag, hint="leave the flag out")
     for node in alone:

@@ -14,7 +14,7 @@ from multiform.engine.run import RunOutcome
 from multiform.engine.store import Store
 from multiform.errors import IncompleteRunError, MultiformError, RunInterrupted
 from multiform.evaluation.options import RunOptions
-from multiform.evaluation.outcome import AskedRun, results_of
+from multiform.evaluation.outcome import FinishedRun, results_of
 from multiform.forms import Task
 from multiform.hashing import short_hash
 from multiform.models import Model
@@ -81,14 +81,14 @@ def recorded(journal: Journal | None) -> Iterator[None]:
         raise
 
 
-def ended(asked: AskedRun, store: Store | None, journal: Journal | None) -> Evaluation:
+def ended(run: FinishedRun, store: Store | None, journal: Journal | None) -> Evaluation:
     """The results, written to `output_path` if there is one; partial results with the error that ended the run."""
-    state = asked.outcome.state
-    problem = _problem(asked.options, asked.outcome, store)
+    state = run.outcome.state
+    problem = _problem(run.options, run.outcome, store)
     if problem is None:
-        return _written(results_of(asked), asked.options, journal)
+        return _written(results_of(run), run.options, journal)
     try:
-        partial = results_of(asked)
+        partial = results_of(run)
     except MultiformError as error:  # such as an aggregation that takes all documents
         logger.warning("there are no partial results: %s", error)
         partial = Results(forms=[], run={}, provenance={}, status=state)
@@ -121,14 +121,14 @@ def _problem(
     empty = [name for name, docs in outcome.failed.items() if docs and not outcome.scored[name]]
     if outcome.state == "complete" and not empty:
         return None
-    what, hint = described(outcome.failed, outcome.documents), how_to_go_on(store, fresh=options.fresh)
+    message, hint = described(outcome.failed, outcome.documents), how_to_go_on(store, fresh=options.fresh)
     if options.policy.is_exceeded(sum(map(len, outcome.failed.values())), outcome.documents):
-        what += ", more than max_failures allows"
+        message += ", more than max_failures allows"
     elif options.on_error != "stop":
-        what += f"; no document of {', '.join(empty)} is left to score"
+        message += f"; no document of {', '.join(empty)} is left to score"
     else:
         hint += "; with on_error skip they are left out, with count they count as wrong"
-    return IncompleteRunError(what, hint=hint)
+    return IncompleteRunError(message, hint=hint)
 
 
 def how_to_go_on(store: Store | None, *, fresh: bool) -> str:

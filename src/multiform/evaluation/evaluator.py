@@ -35,7 +35,7 @@ from multiform.engine.stops import TaskStops
 from multiform.engine.store import chosen_store
 from multiform.evaluation.ending import Evaluation, ended, how_to_go_on, interrupts_say, journal_of, recorded
 from multiform.evaluation.options import RunOptions
-from multiform.evaluation.outcome import AskedRun
+from multiform.evaluation.outcome import FinishedRun
 from multiform.forms import Task
 from multiform.forms.request_cache import delete_requests
 from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary, unsilenced
@@ -101,16 +101,16 @@ def evaluate(
     model: a name (``multiform ls models``) with its `model_args`, or a model object
     limit, samples: how many documents of each form (below 1: which share of them), or their indexes by task
     choice_order: the order of choices: "shuffle:SEED", "cyclic" (a form per rotation), "all" (one per permutation)
-    fewshot_draws: runs every form with so many draws of few-shot examples
-    budget: searches the best and worst form of each task or group within so many evaluations of a document
+    fewshot_draws: runs every form with this number of draws of few-shot examples
+    budget: searches the best and worst form of each task or group within this number of evaluations of a document
     until_ci: evaluates each form until its interval is no wider than plus or minus this
-    dataset_mirror: a folder that is asked for datasets before the hub (default: $MULTIFORM_DATASET_MIRROR)
+    dataset_mirror: a folder in which datasets are looked up before the hub (default: $MULTIFORM_DATASET_MIRROR)
     keep_description: keeps sentences about choices in descriptions, under formats that show no choices
     seeds: those of python, numpy, torch and the few-shot sampler
     metadata: is added to that of every task
     use_cache: stores responses in this file (True: in the user's cache; False: nowhere); by default, those of
         built-in models in the user's cache
-    fresh: asks the model again also where a response is stored, and replaces it
+    fresh: runs all requests again and replaces stored responses
     cache_requests: keeps rendered prompts on disk: True, "refresh" to render them again, "delete" to remove all
     plan_only: asks nothing; ``results.run["plan"]`` says what a run would ask
     output_path, log_samples: the folder or .json file for the results, and whether samples are written as well
@@ -137,7 +137,7 @@ def evaluate(
 
 
 def run_evaluation(options: RunOptions, host: Host | None = None) -> Evaluation:
-    """The steps of a run: check, load the tasks, render the prompts, ask the model, collect the results.
+    """The steps of a run: check, load the tasks, render the prompts, run the model, collect the results.
 
     The model lives on the `host`, which other runs may share; by default, on one for this run alone.
     """
@@ -146,7 +146,7 @@ def run_evaluation(options: RunOptions, host: Host | None = None) -> Evaluation:
     set_seeds(options.seeds)
     forms, groups, stopping = _tasks(options)
     store = chosen_store(options.use_cache)
-    unasked = "nothing was asked of the model yet; run the same command again"
+    unasked = "the model has not been run yet; run the same command again"
     with (
         chosen_progress(options.progress) as progress,
         interrupts_say(lambda: unasked),
@@ -170,11 +170,11 @@ def run_evaluation(options: RunOptions, host: Host | None = None) -> Evaluation:
             progress.message(detectable)
         journal = journal_of(options, model, pending)
         with interrupts_say(lambda: how_to_go_on(store, fresh=options.fresh)), recorded(journal):
-            asking = partial(
+            run_pending = partial(
                 run_samples, model, store=store, fresh=options.fresh, log=journal, executor=host.executor(model)
             )
-            outcome, stops = _asked(options, asking, pending, stopping, progress)
-            asked = AskedRun(
+            outcome, stops = _run(options, run_pending, pending, stopping, progress)
+            run = FinishedRun(
                 options=options,
                 model=model,
                 forms=forms,
@@ -184,26 +184,26 @@ def run_evaluation(options: RunOptions, host: Host | None = None) -> Evaluation:
                 stops=stops,
                 seconds=time.monotonic() - started,
             )
-            return ended(asked, store, journal)
+            return ended(run, store, journal)
 
 
-def _asked(
+def _run(
     options: RunOptions,
-    asking: Callable[..., RunOutcome],
+    run_pending: Callable[..., RunOutcome],
     pending: Sequence[PendingSample],
     stopping: Sequence[Contest],
     progress: Progress,
 ) -> tuple[RunOutcome, list[TaskStops]]:
-    """Ask the model about all samples, or about as many as a budget needs."""
+    """Run all samples on the model, or as many as a budget needs."""
     if options.stopping is None:
-        return asking(pending, progress, policy=options.policy), []
+        return run_pending(pending, progress, policy=options.policy), []
     # The rounds are many and short: the limit of failures is that of all of them.
-    ask = partial(asking, policy=replace(options.policy, max_failures=None))
-    return run_budgeted(ask, pending, stopping, progress, options.stopping, options.policy)
+    run_round = partial(run_pending, policy=replace(options.policy, max_failures=None))
+    return run_budgeted(run_round, pending, stopping, progress, options.stopping, options.policy)
 
 
 def _tasks(options: RunOptions) -> tuple[list[Task], list[Group], list[Contest]]:
-    """The forms to run, the groups they are reported in, and what a budget compares; checked against the options."""
+    """The forms to run, their groups, and the contests of a budget; checked against the options."""
     groups: list[Group] = []
     forms = load_tasks(
         options.task_list,
@@ -224,7 +224,7 @@ def _tasks(options: RunOptions) -> tuple[list[Task], list[Group], list[Contest]]
 
 
 def _render(options: RunOptions, forms: Sequence[Task], model: Model | None, progress: Progress) -> list[PendingSample]:
-    """Every document of every form as its prompt; what is odd about them is logged."""
+    """Render every document of every form; lint findings about them are logged."""
     caching = _request_caching(options.cache_requests, model, progress)
     template = None if model is None else model.apply_chat_template
     pending = [sample for form in forms for sample in pending_samples(form, template, caching)]
@@ -236,7 +236,7 @@ def _render(options: RunOptions, forms: Sequence[Task], model: Model | None, pro
 
 
 def _findings(forms: Sequence[Task], pending: Sequence[PendingSample], *, corpus: bool) -> list[Finding]:
-    """What is odd about the documents and the settings of a run."""
+    """The lint findings about the documents and the settings of a run."""
     entries = by_form(pending)
     samples = {form.name: [entry.sample for entry in entries.get(form.name, ())] for form in forms}
     docs = ((form, [(sample.doc_id, sample.doc) for sample in samples[form.name]]) for form in forms)
@@ -247,20 +247,20 @@ def _findings(forms: Sequence[Task], pending: Sequence[PendingSample], *, corpus
 
 
 def _say(findings: Iterable[Finding]) -> None:
-    """Log what is odd, once for each kind of thing."""
+    """Log the findings, one line for each kind."""
     for level, line in summary(findings):
         logger.log(logging.WARNING if level == "warning" else logging.INFO, "%s", line)
 
 
-def _request_caching(asked: bool | str, model: Model | None, progress: Progress) -> RequestCaching | None:
-    """Whether requests are kept on disk; those that are kept are removed where that is asked."""
-    if asked == "delete":
-        progress.message(f"removed {delete_requests()} files of kept requests")
+def _request_caching(cache_requests: bool | str, model: Model | None, progress: Progress) -> RequestCaching | None:
+    """How requests are cached on disk; with "delete", cached ones are removed."""
+    if cache_requests == "delete":
+        progress.message(f"removed {delete_requests()} files of cached requests")
         return None
-    if not asked:
+    if not cache_requests:
         return None
     template = f"{model.chat_template_name()} {model.chat_template_text()}" if model else ""
-    return RequestCaching(refresh=asked == "refresh", template=template)
+    return RequestCaching(refresh=cache_requests == "refresh", template=template)
 
 
 def _contaminated_docs(

@@ -88,23 +88,23 @@ class RunOptions:
         check_settings(**{name: value for name, value in vars(self).items() if name not in _CHECKED_ELSEWHERE})
         check_selection(self.limit, self.samples)
         if self.stopping is not None and self.predict_only:
-            what = "without scores nothing says where to stop"
-            raise UsageError(what, where="predict_only", hint="leave it out, or leave budget and until_ci out")
+            message = "without scores nothing says where to stop"
+            raise UsageError(message, where="predict_only", hint="leave it out, or leave budget and until_ci out")
         self.cluster  # noqa: B018  (refuses what is wrong about it)
         if self.cache_requests not in (False, True, "true", "refresh", "delete"):
-            what = f"expected one of three, got {shorten(self.cache_requests)}"
-            raise UsageError(what, where="cache_requests", hint="give true, refresh or delete")
+            message = f"expected one of three, got {shorten(self.cache_requests)}"
+            raise UsageError(message, where="cache_requests", hint="give true, refresh or delete")
         if self.max_failures is not None and not is_limit(self.max_failures):
-            what = f"expected a whole number of documents or a share below 1, got {shorten(self.max_failures)}"
-            raise UsageError(what, where="max_failures", hint="give e.g. max_failures=10 or max_failures=0.05")
+            message = f"expected a whole number of documents or a share below 1, got {shorten(self.max_failures)}"
+            raise UsageError(message, where="max_failures", hint="give e.g. max_failures=10 or max_failures=0.05")
         if self.output_path is not None and not str(self.output_path):
             hint = "give e.g. output_path='results'"
             raise UsageError("the name of the folder is empty", where="output_path", hint=hint)
         if self.output_path is not None:
             prepare_output(Path(self.output_path))
         elif self.log_samples:
-            what = "there is no output_path to write samples to"
-            raise UsageError(what, where="log_samples", hint="give e.g. output_path='results'")
+            message = "there is no output_path to write samples to"
+            raise UsageError(message, where="log_samples", hint="give e.g. output_path='results'")
 
     @cached_property
     def model_arguments(self) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class RunOptions:
 
     @cached_property
     def cluster(self) -> ClusterOptions | None:
-        """The cluster whose workers ask the model; None where that is this process."""
+        """The cluster whose workers run the model; None where that is this process."""
         if self.executor == "ray":
             return ClusterOptions.of(self.ray_address, self.workers, self.resources)
         for name in ("ray_address", "workers", "resources"):

@@ -31,7 +31,7 @@ _Result = TypeVar("_Result", FormResult, GroupResult)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedRun:
+class FinishedRun:
     """A run after its last response: its options, forms and groups, the outcome, and how long it took."""
 
     options: RunOptions
@@ -46,26 +46,26 @@ class AskedRun:
     seconds: float
 
 
-def results_of(asked: AskedRun) -> Results:
-    """The scores of each form and group, with what is needed to reproduce them, and where a budget stopped.
+def results_of(run: FinishedRun) -> Results:
+    """The results of a run: scores of each form and group, provenance, and where a budget stopped.
 
-    Those of a run that is not complete have the forms of which a document is scored, and no groups. A budget may also
+    Results of an incomplete run have the forms with at least one scored document, and no groups. A budget may also
     leave out all documents of a group's subject.
     """
-    options, model, outcome, stops = asked.options, asked.model, asked.outcome, asked.stops
-    run = _described(options, model)
+    options, model, outcome, stops = run.options, run.model, run.outcome, run.stops
+    described_run = _described(options, model)
     if stops:
-        run["budget"] = [asdict(stop) for stop in stops]
+        described_run["budget"] = [asdict(stop) for stop in stops]
     complete = outcome.state == "complete"
-    forms = [form for form in asked.forms if outcome.scored[form.name] or (complete and not stops)]
+    forms = [form for form in run.forms if outcome.scored[form.name] or (complete and not stops)]
     form_results = [
         form_result(
             form,
             outcome,
             template=model.chat_template_name(),
             total_docs=len(form.eval_docs),
-            arguments=run["model_args"],
-            contaminated=asked.contaminated[form.name],
+            arguments=described_run["model_args"],
+            contaminated=run.contaminated[form.name],
             count=options.on_error == "count",
             iterations=options.bootstrap_iters if complete else 0,  # partial results are there at once
         )
@@ -74,19 +74,19 @@ def results_of(asked: AskedRun) -> Results:
     stopped = {name: stop for task in stops for name, stop in {**task.forms, **task.members}.items()}
     form_results = [_with_stop(form, stopped.get(form.name)) for form in form_results]
     by_name = {form.form: form for form in form_results}
-    of_groups = [result for group in asked.groups for result in group_results(group, by_name)] if complete else []
+    of_groups = [result for group in run.groups for result in group_results(group, by_name)] if complete else []
     of_groups = [_with_stop(group, stopped.get(group.name)) for group in of_groups]
     return Results(
         forms=form_results,
         groups=of_groups,
         comparisons=form_comparisons(form_results, of_groups),
         status=outcome.state,
-        run=run,
+        run=described_run,
         provenance=provenance(
             model=model,
             source=options.model if isinstance(options.model, str) else "CUSTOM",
             arguments=options.model_arguments,
-            seconds=asked.seconds,
+            seconds=run.seconds,
             system_instruction=options.system_instruction,
             fewshot_as_multiturn=True if options.settings.multiturn else options.fewshot_as_multiturn,
             chat=bool(options.apply_chat_template),
@@ -102,7 +102,7 @@ def results_of(asked: AskedRun) -> Results:
 
 
 def _with_stop(result: _Result, stop: FormStop | None) -> _Result:
-    """The form or group with the interval of its first metric that holds although the run chose where to stop."""
+    """The form or group with the confidence sequence of its first metric, which is valid wherever the run stopped."""
     if stop is None or not result.estimates:
         return result
     key, first = next(iter(result.estimates.items()))
@@ -112,7 +112,7 @@ def _with_stop(result: _Result, stop: FormStop | None) -> _Result:
 
 
 def _described(options: RunOptions, model: Model) -> dict[str, Any]:
-    """What the results file's `config` says, in lm-eval's order."""
+    """The key `config` of the results file, in lm-eval's order."""
     arguments, samples = options.model_arguments, options.samples
     return {
         "model": options.model_label,
@@ -143,7 +143,7 @@ def form_result(
     count: bool = False,
     iterations: int,
 ) -> FormResult:
-    """The scores of a form, with bootstrapped errors of so many iterations.
+    """The scores of a form; their standard errors are bootstrapped in `iterations` draws.
 
     `template` names the model's chat template, and `arguments` are the model's. With `count`, failed documents count as
     wrong; with `contaminated`, there are also the scores without these documents.

@@ -28,7 +28,7 @@ from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 
 logger = logging.getLogger("multiform")
 
-#: Keys of a task that decide what a model is asked: with another one, the recorded responses are not those of the task.
+#: Keys of a task that determine its requests: with another value, the recorded responses are not those of the task.
 _ASKED = (
     *("dataset_path", "dataset_name", "test_split", "validation_split", "process_docs", "output_type", "doc_to_text"),
     *("doc_to_choice", "description", "target_delimiter", "fewshot_delimiter", "gen_prefix", "repeats"),
@@ -59,7 +59,7 @@ def rescore(
     `run` is a results file, or a folder whose newest one is taken. The responses are those of the samples files beside
     it; where it has none, those of the store (`use_cache` names another than the user's), for prompts that are rendered
     again. `tasks` are those to score, by default all of the run; a task file that was changed since, or one of the same
-    name in `include_path`, is scored as it is now, as long as it would ask the model the same. `metric_list`,
+    name in `include_path`, is scored as it is now, as long as its requests are the same. `metric_list`,
     `filter_list` and `scorer` replace those of every task; metrics that a format brings along stay.
     """
     recorded = newest_run(Path(run))
@@ -128,7 +128,7 @@ def _group(name: str, manager: TaskManager) -> Sequence[Any]:
 
 
 def _settings(recorded: RecordedRun, form: str) -> RunSettings:
-    """The settings of the run, as far as they decide what it asked about a form."""
+    """The settings of the run, as far as they determine the requests of a form."""
     results, run = recorded.results, recorded.results.get("config", {})
     then = results["configs"][form]
     return RunSettings(
@@ -148,7 +148,7 @@ def _settings(recorded: RecordedRun, form: str) -> RunSettings:
 def _form(task: Task, recorded: RecordedRun, store: Store | None, iterations: int) -> FormResult:
     arguments = recorded.results.get("config", {}).get("model_args") or {}
     _check_same_requests(task, recorded, arguments if isinstance(arguments, Mapping) else {})
-    answered: list[tuple[Sample, tuple[Any, ...]]] = []
+    with_outputs: list[tuple[Sample, tuple[Any, ...]]] = []
     scored: list[ScoredSample] = []
     failed: dict[int, FailedDoc] = {}
     for entry in recorded.results.get("failures", {}).get(task.name, {}).get("documents", ()):
@@ -162,14 +162,14 @@ def _form(task: Task, recorded: RecordedRun, store: Store | None, iterations: in
             counted = True
             failed[doc.doc_id] = FailedDoc(sample=sample, reason=doc.failure)
             continue
-        answered.append((sample, doc.outputs))
+        with_outputs.append((sample, doc.outputs))
         scored += task.score(sample, doc.outputs)
-    scored += task.scorer.score_together(answered)
+    scored += task.scorer.score_together(with_outputs)
     outcome = RunOutcome(
         state="complete",
         scored={task.name: sorted(scored, key=lambda sample: sample.doc_id)},
         failed={task.name: sorted(failed.values(), key=lambda doc: doc.doc_id)},
-        documents=len(answered) + len(failed),
+        documents=len(with_outputs) + len(failed),
     )
     with locating(task.name):
         return form_result(
@@ -187,35 +187,37 @@ def _stored_docs(
     task: Task, recorded: RecordedRun, store: Store | None, failed: Container[int]
 ) -> Iterator[RecordedDoc]:
     """The documents of a form whose responses the store has; an error unless it has all that did not fail."""
-    hint = "run the same command again, best with --log_samples: what is stored is not asked again"
+    hint = "run the same command again, best with --log_samples: stored responses are not requested again"
     if store is None or task.form.settings.apply_chat_template:
-        what = f"there are no samples of '{task.name}' beside it, and prompts of a chat need the model"
-        raise UsageError(what, where=str(recorded.file), hint=hint)
+        message = f"there are no samples of '{task.name}' beside it, and prompts of a chat need the model"
+        raise UsageError(message, where=str(recorded.file), hint=hint)
     samples = [entry.sample for entry in pending_samples(task) if entry.sample.doc_id not in failed]
     requests = dict.fromkeys(instance.request for sample in samples for instance in sample.instances)
     cached = store.known(str(recorded.results.get("model_identity")), requests)
     if len(cached) < len(requests):
-        what = f"there are no samples of '{task.name}' beside it, and {store.path} has {len(cached)} of {len(requests)}"
-        raise UsageError(f"{what} responses", where=str(recorded.file), hint=hint)
+        message = (
+            f"there are no samples of '{task.name}' beside it, and {store.path} has {len(cached)} of {len(requests)}"
+        )
+        raise UsageError(f"{message} responses", where=str(recorded.file), hint=hint)
     for sample in samples:
         outputs = tuple(cached[instance.request] for instance in sample.instances)
         yield RecordedDoc(doc_id=sample.doc_id, doc=sample.doc, instances=sample.instances, outputs=outputs)
 
 
 def _check_same_requests(task: Task, recorded: RecordedRun, arguments: Mapping[str, Any]) -> None:
-    """Refuse a task that would ask the model something else than it did in the run."""
+    """Refuse a task whose requests differ from those of the run."""
     now, then = described_config(task, arguments), recorded.results["configs"][task.name]
     changed = [key for key in _ASKED if now.get(key) != then.get(key) and (now.get(key) or then.get(key))]
     if changed:
-        what = f"'{task.name}' asks something else than in the run: {', '.join(changed)} changed"
-        hint = "run the task again: what is stored is not asked again"
-        raise UsageError(what, where=task.config.where(changed[0]) or str(recorded.file), hint=hint)
+        message = f"'{task.name}' asks something else than in the run: {', '.join(changed)} changed"
+        hint = "run the task again: stored responses are not requested again"
+        raise UsageError(message, where=task.config.where(changed[0]) or str(recorded.file), hint=hint)
 
 
 def _provenance(recorded: RecordedRun) -> dict[str, Any]:
-    kept = {key: value for key, value in recorded.results.items() if key not in _NOT_PROVENANCE}
+    provenance = {key: value for key, value in recorded.results.items() if key not in _NOT_PROVENANCE}
     return {
-        **kept,
+        **provenance,
         "date_iso": datetime.now().isoformat(),
         "multiform_version": package_version("multiform"),
         "rescored_from": recorded.file.name,

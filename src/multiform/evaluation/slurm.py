@@ -46,7 +46,7 @@ exit "$$code"
 """)
 _MERGE = Template("""\
 #!/bin/bash
-# Merges the stores of all jobs of $file, and prints the leaderboard of what is stored: no model is asked.
+# Merges the stores of all jobs of $file, and prints the leaderboard of the stored responses: no model is run.
 #SBATCH --job-name=multiform-merge
 #SBATCH --output=$folder/leaderboard.log
 set -eu

@@ -128,12 +128,12 @@ def read_sweep(path: Path) -> Sweep:
     shots = _list(data.get("num_fewshot", [None]))
     for number in shots:
         if number is not None and (type(number) is not int or number < 0):
-            what = f"expected whole numbers of 0 or more, got {shorten(number)}"
-            raise ConfigError(what, where=at("num_fewshot"), hint="write e.g. num_fewshot: [0, 5]")
+            message = f"expected whole numbers of 0 or more, got {shorten(number)}"
+            raise ConfigError(message, where=at("num_fewshot"), hint="write e.g. num_fewshot: [0, 5]")
     for key, values in {"tasks": tasks, "formats": formats, "num_fewshot": shots}.items():
         if doubled := [value for index, value in enumerate(values) if value in values[:index]]:
-            what = f"{key} has {shorten(doubled[0])} twice"
-            raise ConfigError(what, where=at(key), hint="leave one of them out")
+            message = f"{key} has {shorten(doubled[0])} twice"
+            raise ConfigError(message, where=at(key), hint="leave one of them out")
     return Sweep(
         path=path,
         models=_models([(entry, at("models", index)) for index, entry in enumerate(_list(data["models"]))]),
@@ -153,8 +153,8 @@ def _models(entries: Sequence[tuple[Any, str]]) -> list[SweepModel]:
             raise ConfigError(f"two models are called '{model.label}'", where=where, hint="give one a label:")
         for other in swept:
             if other.arguments == model.arguments:
-                what = f"the models '{other.label}' and '{model.label}' are the same"
-                raise ConfigError(what, where=where, hint="leave one of them out")
+                message = f"the models '{other.label}' and '{model.label}' are the same"
+                raise ConfigError(message, where=where, hint="leave one of them out")
         swept.append(model)
     return swept
 
@@ -176,8 +176,8 @@ def _model(entry: Any, where: str) -> SweepModel:
     if label is not None and (isinstance(label, bool) or not isinstance(label, str | int | float) or label == ""):
         raise ConfigError(f"expected a name, got {shorten(label)}", where=where, hint="write e.g. label: base")
     if not isinstance(arguments["model"], str):
-        what = f"expected the name of a model, got {shorten(arguments['model'])}"
-        raise ConfigError(what, where=where, hint="write e.g. model: hf")
+        message = f"expected the name of a model, got {shorten(arguments['model'])}"
+        raise ConfigError(message, where=where, hint="write e.g. model: hf")
     pretrained = named.get("pretrained") or named.get("model") if isinstance(named, dict) else named
     chosen = next(name for name in (label, pretrained, arguments["model"]) if name not in (None, ""))
     return SweepModel(label=str(chosen), arguments=arguments)

@@ -37,8 +37,13 @@ class CodeEval:
 
         results: dict[int, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
         with ThreadPoolExecutor(max_workers=num_workers) as pool:
-            for (problem, number), done in zip(places, pool.map(outcome, places), strict=True):
-                described = {"task_id": problem, "passed": done.passed, "completion_id": number, "result": done.result}
+            for (problem, number), result in zip(places, pool.map(outcome, places), strict=True):
+                described = {
+                    "task_id": problem,
+                    "passed": result.passed,
+                    "completion_id": number,
+                    "result": result.result,
+                }
                 results[problem].append((number, described))
         passed = [sum(entry["passed"] for _, entry in entries) for entries in results.values()]
         totals = [len(entries) for entries in results.values()]
@@ -51,5 +56,5 @@ class CodeEval:
 
 
 def _chance(total: int, passed: int, most: int) -> float:
-    """How likely at least one of so many programs, drawn from all without repetition, passes."""
+    """The probability that at least one of `most` programs, drawn from all without repetition, passes."""
     return 1.0 - comb(total - passed, most) / comb(total, most)

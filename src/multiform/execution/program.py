@@ -33,7 +33,7 @@ class Outcome:
 
 
 def run_program(source: str, *, seconds: float = 3.0, megabytes: int = 2048) -> Outcome:
-    """Run a Python program that nobody has looked at.
+    """Run an untrusted Python program.
 
     It gets an empty folder, no environment, nothing on its standard streams, and no network.
 

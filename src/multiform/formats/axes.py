@@ -155,7 +155,7 @@ def _words(format: FormatConfig) -> dict[str, tuple[str, str]]:
         "choices_prefix": _word(format.choices_prefix, _CHOICES_WORDS),
         "answer_prompt": _word(format.answer_prompt, _ANSWER_WORDS),
     }
-    return {name: parts for name, parts in known.items() if parts is not None}
+    return {name: words for name, words in known.items() if words is not None}
 
 
 def _word(text: str | None, words: Mapping[str, str]) -> tuple[str, str] | None:

@@ -155,8 +155,8 @@ class FormatConfig:
         super().__init_subclass__(**kwargs)
         name: Any = cls.__dict__.get("format_name")
         if not isinstance(name, str | None):
-            what = f"format_name is {shorten(name)}, not text"
-            raise ConfigError(what, where=cls.__name__, hint="name the format, or leave format_name out")
+            message = f"format_name is {shorten(name)}, not text"
+            raise ConfigError(message, where=cls.__name__, hint="name the format, or leave format_name out")
         if name:
             formats.add(cls)
 
@@ -212,8 +212,10 @@ class FormatConfig:
         text = self.fewshot_answer
         self._check(isinstance(text, str) and "{answer}" in text, "fewshot_answer", "text with {answer} in it, or null")
         if self.scored != "generation":
-            what = f"scored is {self.scored}: an example then shows what is scored and nothing else"
-            raise ConfigError(what, where="fewshot_answer", hint="leave fewshot_answer out, or set scored: generation")
+            message = f"scored is {self.scored}: an example then shows what is scored and nothing else"
+            raise ConfigError(
+                message, where="fewshot_answer", hint="leave fewshot_answer out, or set scored: generation"
+            )
 
     def _check(self, right: bool, name: str, expected: str) -> None:
         if not right:
@@ -265,8 +267,8 @@ class FormatConfig:
             return dialect_names.get(name)(overrides)
         broken = formats.unfinished(name)
         if name not in formats and broken is not None:
-            what = f"format '{name}' is not registered: {broken.__name__} is no finished dataclass"
-            raise ConfigError(what, hint="decorate it with @dataclass(frozen=True, kw_only=True)")
+            message = f"format '{name}' is not registered: {broken.__name__} is no finished dataclass"
+            raise ConfigError(message, hint="decorate it with @dataclass(frozen=True, kw_only=True)")
         if name not in formats:
             raise ConfigError(
                 f"unknown format '{name}'", hint=nearest(name, [*formats, *dialect_names], listed="formats")
@@ -276,8 +278,8 @@ class FormatConfig:
         known = {field.name for field in fields(kind if base is None else base)}
         for key in overrides:
             if key not in known:
-                what = f"unknown key '{key}' in format '{name}'"
-                raise ConfigError(what, where=str(key), hint=nearest(str(key), known))
+                message = f"unknown key '{key}' in format '{name}'"
+                raise ConfigError(message, where=str(key), hint=nearest(str(key), known))
         format: FormatConfig = kind(**overrides) if base is None else replace(base, **overrides)
         return format
 

@@ -107,8 +107,8 @@ def _check_label_names(format: FormatConfig) -> None:
         text = getattr(format, name) or ""
         used = next((label for label in _LABEL_NAMES if label in text), None)
         if used is not None:
-            what = f"{name} uses {used}, and the choices have no labels"
-            raise ConfigError(what, where="choice_labels", hint=f"set choice_labels, or write another {name}")
+            message = f"{name} uses {used}, and the choices have no labels"
+            raise ConfigError(message, where="choice_labels", hint=f"set choice_labels, or write another {name}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,8 +250,8 @@ class _Writer:
     def _choice_lines(self) -> str:
         values = {"{choice}": "{{ choice }}", "{label}": "{{ _choice_labels[loop.index0] }}"}
         bare = self.format.choice_labels is None and "{label}" in self.format.choice_format
-        pieces = re.split(r"(\{choice\}|\{label\})", "{choice}" if bare else self.format.choice_format)
-        line = "".join(values.get(piece) or _closed(piece) for piece in pieces)
+        segments = re.split(r"(\{choice\}|\{label\})", "{choice}" if bare else self.format.choice_format)
+        line = "".join(values.get(segment) or _closed(segment) for segment in segments)
         between = f"{{% if not loop.last %}}{_closed(self.format.choice_delimiter)}{{% endif %}}"
         return f"{{% for choice in {_operand(self.choices)}|choice_list %}}{line}{between}{{% endfor %}}"
 

@@ -19,7 +19,7 @@ RUN_AXES = ("order", "draw")
 _ORDERS = ("original", "reverse", "rotate:1", "shuffle:1", "shuffle:2", "shuffle:3")
 #: Fields that say what is scored, and how: no variation changes them.
 _SCORING = ("scored", "scorer", "metric_list", "generation_kwargs", "answer_as", "variations")
-#: So many draws in a row that are all known show that there are no others.
+#: After this many draws in a row that are all known, there are taken to be no others.
 _PATIENCE = 500
 
 
@@ -91,8 +91,8 @@ class Grammar:
             value = variation.choices[axis.name]
             changed = self._change(axis, value, variation)(format)
             if changed is None:
-                what = f"{axis.name}={value} does not fit format '{variation.label}'"
-                raise ConfigError(what, hint="see docs/variations.md for what each axis changes")
+                message = f"{axis.name}={value} does not fit format '{variation.label}'"
+                raise ConfigError(message, hint="see docs/variations.md for what each axis changes")
             other = replace(format, **changed)
             if other != format:
                 format, chosen[axis.name] = other, value
@@ -105,7 +105,7 @@ class Grammar:
     def draw(
         self, formats: Sequence[FormatConfig], base: Variation, number: int, *, seed: int | None, shots: bool
     ) -> list[Variation]:
-        """So many distinct variations that fit all of the formats, each other than `base`, whose values they keep.
+        """Draw distinct variations that fit all of the formats, each different from `base`, whose values they keep.
 
         The first n of a larger number with the same seed are those of n. Without `shots`, nothing that changes only
         few-shot examples is varied.
@@ -123,8 +123,8 @@ class Grammar:
                 drawn.append(varied[0].name)
                 tries = 0
             if tries == _PATIENCE:
-                what = f"'{base}' has only {len(drawn)} variations, and {number} were asked for"
-                raise UsageError(what, where=f"{base}~{number}", hint=f"ask for {len(drawn)} of them")
+                message = f"'{base}' has only {len(drawn)} variations, and {number} were requested"
+                raise UsageError(message, where=f"{base}~{number}", hint=f"request {len(drawn)} of them")
         return drawn
 
     def _candidate(
@@ -161,17 +161,17 @@ class Grammar:
         if order is None:
             return None
         if not format.shows_choices:
-            what = f"format '{variation.label}' does not show the choices, so that their order changes nothing"
-            raise ConfigError(what, where="order", hint="choose a format that does, such as mcqa")
+            message = f"format '{variation.label}' does not show the choices, so that their order changes nothing"
+            raise ConfigError(message, where="order", hint="choose a format that does, such as mcqa")
         if not self.orders:
-            what = "the task does not allow another order of its choices"
-            raise ConfigError(what, where="order", hint="leave the order out")
+            message = "the task does not allow another order of its choices"
+            raise ConfigError(message, where="order", hint="leave the order out")
         return order
 
 
 def _content(varied: Sequence[Varied]) -> str:
-    """What prompts depend on, whatever it is called."""
-    return repr([(each.format, each.order) for each in varied])
+    """Everything that prompts depend on, regardless of names."""
+    return repr([(variant.format, variant.order) for variant in varied])
 
 
 def draw_number(variation: Variation) -> int:
@@ -184,8 +184,10 @@ def draw_number(variation: Variation) -> int:
 
 def _checked_name(name: Any) -> str:
     if not isinstance(name, str) or not name.isidentifier() or name in RUN_AXES:
-        what = f"an axis cannot be called {shorten(name)}"
-        raise ConfigError(what, where=str(name), hint=f"use letters, digits and _, and none of {', '.join(RUN_AXES)}")
+        message = f"an axis cannot be called {shorten(name)}"
+        raise ConfigError(
+            message, where=str(name), hint=f"use letters, digits and _, and none of {', '.join(RUN_AXES)}"
+        )
     return name
 
 
@@ -197,8 +199,8 @@ def _declared_axis(name: str, values: Any, builtin: Axis | None) -> Axis:
                 raise ConfigError(f"unknown value {shorten(value)} of axis '{name}'", where=name, hint=hint)
         return Axis(name, {value: builtin.values[value] for value in values})
     if not isinstance(values, Mapping) or not values:
-        what = f"expected a mapping of values, got {shorten(values)}"
-        raise ConfigError(what, where=name, hint="write e.g. tone: {polite: {instruction: Please answer.}}")
+        message = f"expected a mapping of values, got {shorten(values)}"
+        raise ConfigError(message, where=name, hint="write e.g. tone: {polite: {instruction: Please answer.}}")
     declared = {_checked_value(name, value): _declared_change(name, value, keys) for value, keys in values.items()}
     return Axis(name, {**(builtin.values if builtin else {"default": _unchanged}), **declared})
 
@@ -210,13 +212,13 @@ def _unchanged(format: FormatConfig) -> Mapping[str, Any]:
 def _declared_change(axis: str, value: Any, changed: Any) -> Change:
     place = f"{axis}.{value}"
     if not isinstance(changed, Mapping):
-        what = f"expected fields of a format, got {shorten(changed)}"
-        raise ConfigError(what, where=place, hint="write e.g. {question_prefix: 'Q: '}")
+        message = f"expected fields of a format, got {shorten(changed)}"
+        raise ConfigError(message, where=place, hint="write e.g. {question_prefix: 'Q: '}")
     known = [field.name for field in fields(FormatConfig) if field.name not in _SCORING]
     for key in changed:
         if key not in known:
-            what = f"a variation cannot change '{key}'"
-            raise ConfigError(what, where=f"{place}.{key}", hint=nearest(str(key), known, listed="fields"))
+            message = f"a variation cannot change '{key}'"
+            raise ConfigError(message, where=f"{place}.{key}", hint=nearest(str(key), known, listed="fields"))
 
     def change(format: FormatConfig) -> Mapping[str, Any]:
         return dict(changed)
@@ -227,8 +229,8 @@ def _declared_change(axis: str, value: Any, changed: Any) -> Change:
 def _checked_value(axis: str, value: Any) -> str:
     text = str(value)
     if not text or not balanced(text) or any(character in ",=@+~" or character.isspace() for character in text):
-        what = f"a value cannot be called {shorten(value)}"
-        raise ConfigError(what, where=axis, hint="use a word, as it is written after @ in brackets")
+        message = f"a value cannot be called {shorten(value)}"
+        raise ConfigError(message, where=axis, hint="use a word, as it is written after @ in brackets")
     return text
 
 
@@ -236,8 +238,10 @@ def _declared_orders(values: Any) -> tuple[str, ...]:
     if values is None or values is False:
         return ()
     if not isinstance(values, list | tuple) or not values:
-        what = f"expected a list of orders, got {shorten(values)}"
-        raise ConfigError(what, where="order", hint="write e.g. order: [original, reverse], or null for no other order")
+        message = f"expected a list of orders, got {shorten(values)}"
+        raise ConfigError(
+            message, where="order", hint="write e.g. order: [original, reverse], or null for no other order"
+        )
     for value in values:
         ChoiceOrder.parse(str(value))
     return tuple(map(str, values))

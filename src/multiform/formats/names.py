@@ -30,8 +30,8 @@ def overlaid(dialect_fields: Mapping[str, Any], format_fields: Mapping[str, Any]
     known = [field.name for field in fields(kind)]
     for key in changes:
         if key not in known:
-            what = f"unknown key '{key}' in the format of {name}"
-            raise ConfigError(what, where="format", hint=nearest(str(key), known))
+            message = f"unknown key '{key}' in the format of {name}"
+            raise ConfigError(message, where="format", hint=nearest(str(key), known))
     try:
         return kind(**{**dialect_fields, **changes})
     except ConfigError as error:

@@ -55,8 +55,10 @@ class ChoiceOrder:
             random.Random(int(sha256(f"{argument} {key}"), 16)).shuffle(indexes)
             return tuple(indexes)
         if number > len(self.name):
-            what = f"a document has {number} choices, and the order {self.name} is of {len(self.name)}"
-            raise ConfigError(what, where="order", hint="name all positions, or use reverse, rotate:N or shuffle:SEED")
+            message = f"a document has {number} choices, and the order {self.name} is of {len(self.name)}"
+            raise ConfigError(
+                message, where="order", hint="name all positions, or use reverse, rotate:N or shuffle:SEED"
+            )
         indexes = [ord(letter) - ord("a") for letter in self.name]
         return tuple(index for index in indexes if index < number)
 

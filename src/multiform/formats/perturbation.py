@@ -65,11 +65,11 @@ class Perturbation:
         spans = self._modifiable(text)
         words = [text[start:end] for start, end in spans]
         changed = _EDITS[self.type](words, float(self.probability or 0), self._random(text))
-        pieces, at = [], 0
+        chunks, at = [], 0
         for (start, end), word in zip(spans, changed, strict=True):
-            pieces += [text[at:start], word]
+            chunks += [text[at:start], word]
             at = end
-        return "".join(pieces) + text[at:]
+        return "".join(chunks) + text[at:]
 
     def _random(self, text: str) -> random.Random:
         """A random generator for this text, so that the order and number of documents do not matter."""
@@ -101,7 +101,7 @@ class PerturbedField:
     def _protecting(self) -> Perturbation:
         if not isinstance(self.spec, str) or not has_markup(self.spec):
             return self.perturbation
-        literals = tuple(word for piece in literal_text(self.spec) for word in _WORD.findall(piece))
+        literals = tuple(word for literal in literal_text(self.spec) for word in _WORD.findall(literal))
         return replace(self.perturbation, unmodifiable_words=(*self.perturbation.unmodifiable_words, *literals))
 
     def __str__(self) -> str:
@@ -119,8 +119,8 @@ def perturbed(spec: FieldSpec, perturbation: Perturbation) -> FieldSpec:
 
 def _check(name: str, right: bool, value: Any, expected: str) -> None:
     if not right:
-        what = f"expected {expected}, got {shorten(value)}"
-        raise ConfigError(what, where=name, hint="write e.g. {type: editor, probability: 0.1, seed: 42}")
+        message = f"expected {expected}, got {shorten(value)}"
+        raise ConfigError(message, where=name, hint="write e.g. {type: editor, probability: 0.1, seed: 42}")
 
 
 def _number(total: int, probability: float, rng: random.Random) -> int:

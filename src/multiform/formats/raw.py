@@ -43,14 +43,14 @@ def prompt_in_question(question: object, *, any_opening: bool = False) -> str | 
     """
     if not isinstance(question, str) or not has_markup(question):
         return None
-    pieces = literal_text(question)
-    last = pieces[-1] if pieces else ""
+    literals = literal_text(question)
+    last = literals[-1] if literals else ""
     if last.strip() and _CUE.search(last):
         return f"it ends in {last.strip()!r}"
-    if any(_LABEL.search(piece) for piece in pieces[:-1]):
+    if any(_LABEL.search(literal) for literal in literals[:-1]):
         return "it enumerates choices"
-    if pieces and not any_opening and _OPENING.match(pieces[0]):
-        return f"it begins with {pieces[0].strip()!r}"
+    if literals and not any_opening and _OPENING.match(literals[0]):
+        return f"it begins with {literals[0].strip()!r}"
     return None
 
 

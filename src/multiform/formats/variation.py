@@ -60,7 +60,7 @@ class Variation:
 
 
 def drawn_number(label: str) -> tuple[str, int] | None:
-    """The label and the number of ``label~16``, which stands for so many variations; None for other labels.
+    """The label and the number of ``label~16``, which stands for 16 variations; None for other labels.
 
     >>> drawn_number("mcqa[labels=roman]~16"), drawn_number("mcqa")
     (('mcqa[labels=roman]', 16), None)

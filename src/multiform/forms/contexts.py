@@ -1,4 +1,4 @@
-"""What overridden methods of a task return: chat messages in place of a prompt, and requests of any kind."""
+"""Contexts and requests that overridden methods of a task return: chat messages, and requests of any kind."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ def context_text(
     if is_chat(context):
         return _chat_text(context, form, chat, chat_template)
     if not isinstance(context, Sequence) or not context or not all(isinstance(c, str) or is_chat(c) for c in context):
-        what = f"a prompt is {shorten(context)}, not text or messages"
-        raise DataError(what, where=form.name, hint="give a text, a list of messages, or one for each input")
+        message = f"a prompt is {shorten(context)}, not text or messages"
+        raise DataError(message, where=form.name, hint="give a text, a list of messages, or one for each input")
     texts = [c if isinstance(c, str) else _chat_text(c, form, chat, chat_template) for c in context]
     if several_inputs:
         return texts
     if len(texts) > 1:
-        what, place = f"{len(texts)} prompts for a document that has one input", form.config.where("doc_to_text")
-        raise DataError(what, where=place, hint="set multiple_inputs: true if each is scored with the same ending")
+        message, place = f"{len(texts)} prompts for a document that has one input", form.config.where("doc_to_text")
+        raise DataError(message, where=place, hint="set multiple_inputs: true if each is scored with the same ending")
     return texts[0]
 
 
@@ -57,9 +57,9 @@ def constructed(returned: Any, doc_id: int, *, where: str | None) -> list[Instan
     listed = [] if returned is None else list(returned) if isinstance(returned, list | tuple) else [returned]
     for item in listed:
         if not isinstance(item, Instance | Request):
-            what = f"construct_requests returned {shorten(item)}, which is no request"
+            message = f"construct_requests returned {shorten(item)}, which is no request"
             hint = "return a list of multiform.requests.Instance, or None to leave the document out"
-            raise DataError(what, where=where, hint=hint)
+            raise DataError(message, where=where, hint=hint)
     return [_of_doc(item, doc_id, index) for index, item in enumerate(listed)]
 
 

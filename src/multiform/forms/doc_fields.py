@@ -18,7 +18,7 @@ from multiform.labels import gold_index, label_list, whole_number
 
 T = TypeVar("T")
 
-#: So many documents are checked for prompts among the questions that were recovered from a task.
+#: The number of documents that are checked for prompts among the questions that were recovered from a task.
 _CHECKED = 16
 #: The texts of a format that may be templates, in the order in which a prompt has them.
 _FORMAT_TEXTS = ("instruction", "question_prefix", "question_suffix", "choices_prefix", "answer_instruction",
@@ -113,13 +113,13 @@ class FieldReader:
         hint = (
             "run the task without a format, or give formats:, doc_to_text and doc_to_choice in a file that includes it"
         )
-        what = None
+        message = None
         if isinstance(value, list | int | float):
-            what = f"doc_to_text gives {shorten(value, 40)}, not a question"
-        elif (found := problem(str(value), choices)) is not None:
-            what = f"a format would wrap a prompt twice: {found}"
-        if what is not None:
-            raise ConfigError(what, where=self.config.where("doc_to_text"), hint=hint)
+            message = f"doc_to_text gives {shorten(value, 40)}, not a question"
+        elif (fault := problem(str(value), choices)) is not None:
+            message = f"a format would wrap a prompt twice: {fault}"
+        if message is not None:
+            raise ConfigError(message, where=self.config.where("doc_to_text"), hint=hint)
 
     def null_question(self) -> DataError:
         hint = "drop the document in process_docs, or name another column"
@@ -132,9 +132,9 @@ class FieldReader:
     def blamed(self, error: MultiformError, doc: Doc, key: str) -> MultiformError:
         """The error at the field of the task that causes it, where a format's template holds several."""
         mapping = self.config.mapping
-        parts = {"doc_to_text": mapping.question, "doc_to_choice": mapping.choices, "doc_to_target": mapping.answer}
+        specs = {"doc_to_text": mapping.question, "doc_to_choice": mapping.choices, "doc_to_target": mapping.answer}
         if self.config.format is not None:
-            for name, spec in parts.items():
+            for name, spec in specs.items():
                 try:
                     Field.of(spec).read(doc)
                 except MultiformError as cause:
@@ -146,14 +146,14 @@ class FieldReader:
         return self._at(error, key)
 
     def _at(self, error: MultiformError, *key: str) -> MultiformError:
-        what = error.what
+        message = error.what
         if isinstance(error, MissingColumnError) and self.config.dataset_path:
-            what = f"{what} in {self.config.dataset_path}"
-        return error.moved(self.config.where(*key), what=what)
+            message = f"{message} in {self.config.dataset_path}"
+        return error.moved(self.config.where(*key), what=message)
 
 
 class _once(Generic[T]):  # noqa: N801  (it reads as a decorator)
-    """An attribute that is computed when it is first asked for: `cached_property` without its lock."""
+    """A lazily computed attribute: `cached_property` without its lock."""
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         self.compute = compute

@@ -49,13 +49,13 @@ class FewshotExamples:
         return running(f"sampler '{name}'", kind=ConfigError, where=place, hint="see docs/fewshot.md for what it gets")
 
     def messages(self, doc: Doc, number: int) -> list[Message]:
-        """The turns of as many examples as are asked for, none of which is the document itself."""
+        """The turns of the form's few-shot examples, none of which is the document itself."""
         if number == 0:
             return []
         return [message for index in self.draw(doc, number) for message in self.shot(index)]
 
     def docs(self, doc: Doc, number: int) -> list[dict[str, Any]]:
-        """The documents of as many examples as are asked for."""
+        """The documents of the form's few-shot examples."""
         return [dict(self.sampler.pool[index]) for index in self.draw(doc, number)] if number else []
 
     def draw(self, doc: Doc, number: int) -> list[int]:
@@ -66,11 +66,11 @@ class FewshotExamples:
             excluded = doc if self.form.fewshot.split == config.test_split else None
             with self._running_sampler:
                 drawn = checked_draw(self.sampler.sample(number, exclude=excluded), number, self.sampler)
-                others = self.sampler.replace(drawn, doc, seed=seed)
-                return drawn if others is drawn else checked_draw(others, number, self.sampler)
+                replacements = self.sampler.replace(drawn, doc, seed=seed)
+                return drawn if replacements is drawn else checked_draw(replacements, number, self.sampler)
         except DataError as error:
-            asked = self.form.settings.num_fewshot is not None
-            place = f"--num_fewshot: {self.form.name}" if asked else config.where("num_fewshot")
+            is_requested = self.form.settings.num_fewshot is not None
+            place = f"--num_fewshot: {self.form.name}" if is_requested else config.where("num_fewshot")
             raise error.or_at(place) from error
 
     def shot(self, index: int) -> list[Message]:

@@ -113,7 +113,7 @@ class Form:
 
     @property
     def name(self) -> str:
-        """``task@format`` where a format was asked for, the task's name otherwise."""
+        """``task@format`` where a format was selected, the task's name otherwise."""
         return self.config.form_name
 
     @property
@@ -163,7 +163,7 @@ class Form:
 
     @property
     def overridden(self) -> tuple[str, ...]:
-        """What the task says and its format overrides."""
+        """The settings of the task that its format overrides."""
         return (*self.config.overridden, *self.scoring.overridden)
 
     @cached_property
@@ -177,7 +177,7 @@ class Form:
     def fewshot_fields(self) -> FieldSet:
         """The fields of few-shot examples: those of evaluated documents, unless `fewshot_config` has its own."""
         config, shots = self.config, _specs(self.fewshot)
-        if all(shot is own for shot, own in zip(shots, _specs(config), strict=True)):
+        if all(shot is spec for shot, spec in zip(shots, _specs(config), strict=True)):
             return self.fields
         if config.format is None:
             return FieldSet(*shots)
@@ -197,13 +197,13 @@ class Form:
         return f"<Form {self.summary()}>"
 
     def summary(self) -> str:
-        """The form in a line: its name, what is asked of a model, and with how many few-shot examples."""
+        """The form in a line: its name, output type and number of few-shot examples."""
         chat = ", chat template" if self.settings.apply_chat_template else ""
         limit = "" if self.settings.limit is None else f", limit {self.settings.limit:g}"
         return f"{self.name}: {self.output_type}, {self.num_fewshot}-shot{chat}{limit}"
 
     def identity(self, chat_template: str | None = None) -> str:
-        """A short hash of all that decides the form's prompts and scores; `chat_template` names the model's."""
+        """A short hash of everything that determines prompts and scores; `chat_template` names the model's."""
         described = {**self.to_dict(), **self.config.templates()}
         format, settings = self.config.format, self.settings
         return short_hash(

@@ -48,7 +48,7 @@ class MediaReader:
 
     @cached_property
     def kinds(self) -> list[Kind]:
-        """What the task's prompts have beside text."""
+        """The kinds of media in the task's prompts."""
         return [kind for kind, field in FIELDS.items() if getattr(self.config, field) or field in self._overrides]
 
     def value(self, field: MediaField, spec: Any, doc: Doc) -> Any:
@@ -97,9 +97,9 @@ class MediaReader:
             listed = parse_literal_list(value) if isinstance(value, str) and has_markup(str(spec)) else None
             return value if listed is None else listed
         if spec and not any(item in doc or has_markup(item) for item in spec):
-            what = f"none of the columns {', '.join(spec)} is there"
+            message = f"none of the columns {', '.join(spec)} is there"
             hint = nearest(spec[0], doc, listed="the columns are")
-            raise DataError(what, where=self.config.where(field), hint=hint)
+            raise DataError(message, where=self.config.where(field), hint=hint)
         return [self.reader.read(item, doc, field) if item in doc or has_markup(item) else None for item in spec]
 
     @cached_property
@@ -111,9 +111,9 @@ def check_media(config: TaskConfig) -> None:
     """Refuse images and sounds where no prompt is there to hold them."""
     for field in FIELDS.values():
         if getattr(config, field) is not None and config.output_type == "loglikelihood_rolling":
-            what = f"{field} does not go with loglikelihood_rolling, which scores a text without a prompt"
+            message = f"{field} does not go with loglikelihood_rolling, which scores a text without a prompt"
             hint = f"remove {field}, or use output_type: loglikelihood"
-            raise ConfigError(what, where=config.where(field), hint=hint)
+            raise ConfigError(message, where=config.where(field), hint=hint)
 
 
 def place(text: str, media: Numbered, config: TaskConfig) -> MediaText:
@@ -146,15 +146,15 @@ def _chosen(text: str, kind: Kind, media: Sequence[Media | None], config: TaskCo
         return present
     if None in numbers:
         if len(numbers) != len(present) or any(numbers):
-            what = f"the prompt has {_count(len(numbers), 'mark')} for {kind}s and the document has {len(present)}"
+            message = f"the prompt has {_count(len(numbers), 'mark')} for {kind}s and the document has {len(present)}"
             hint = f"write {MARKS[kind]} once for each, or <{kind} 1>, <{kind} 2> to choose; check {field}"
-            raise DataError(what, where=config.where(field), hint=hint)
+            raise DataError(message, where=config.where(field), hint=hint)
         return present
     chosen = [media[n - 1] if n is not None and 0 < n <= len(media) else None for n in numbers]
     for n, item in zip(numbers, chosen, strict=True):
         if item is None:
-            what = f"the prompt has the mark <{kind} {n}> and the document has no such {kind}"
-            raise DataError(what, where=config.where(field), hint=f"check {field}; it gives {len(present)} here")
+            message = f"the prompt has the mark <{kind} {n}> and the document has no such {kind}"
+            raise DataError(message, where=config.where(field), hint=f"check {field}; it gives {len(present)} here")
     return [item for item in chosen if item is not None]
 
 
@@ -168,9 +168,9 @@ def check_marks(text: str, media: Sequence[Media], config: TaskConfig) -> None:
     for kind in dict.fromkeys(item.kind for item in media):
         number = sum(item.kind == kind for item in media)
         if text.count(MARKS[kind]) != number:
-            what = f"the prompt has {text.count(MARKS[kind])} marks {MARKS[kind]} for {_count(number, kind)}"
+            message = f"the prompt has {text.count(MARKS[kind])} marks {MARKS[kind]} for {_count(number, kind)}"
             hint = "keep marks out of description, system instruction, gen_prefix and answers"
-            raise DataError(what, where=config.where(FIELDS[kind]), hint=hint)
+            raise DataError(message, where=config.where(FIELDS[kind]), hint=hint)
 
 
 def _count(number: int, noun: str) -> str:

@@ -71,7 +71,7 @@ def shot(question: str, answer: str, prefix: str, layout: Layout) -> list[Messag
 
 
 def query(question: str, prefix: str, layout: Layout) -> list[Message]:
-    r"""The question that is asked, and the beginning of its answer where the prompt gives it.
+    r"""The evaluated question, and the beginning of its answer where the prompt gives it.
 
     >>> plain_text(query("2 + 2?", "The answer is", Layout("\n", "\n\n")))
     '2 + 2?\nThe answer is'

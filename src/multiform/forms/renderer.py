@@ -50,7 +50,7 @@ class Renderer:
         one_input: bool = False,
     ) -> None:
         self.form = form
-        #: What is asked about documents and how the responses are scored, by output type.
+        #: How requests are built and responses scored, by output type.
         self.kind: Kind = KINDS[form.config.output_type]
         self.hooks = hooks or {}
         self._overrides = {name: self.hooks[name] for name in _FIELDS if name in self.hooks}
@@ -94,12 +94,12 @@ class Renderer:
         """The fields of a document; without `hooks`, as the configuration has them."""
         if not hooks:
             return DocFields(doc, self.reader, self.form.fields)
-        fields, several = self.form.fields, self.several_inputs
-        return DocFields(doc, self.reader, fields, overrides=self._overrides, several_inputs=several)
+        fields, several_inputs = self.form.fields, self.several_inputs
+        return DocFields(doc, self.reader, fields, overrides=self._overrides, several_inputs=several_inputs)
 
     def _shot_fields(self, doc: Doc) -> DocFields:
-        fields, several = self.form.fewshot_fields, self.several_inputs
-        return DocFields(doc, self.reader, fields, overrides=self._fewshot_overrides, several_inputs=several)
+        fields, several_inputs = self.form.fewshot_fields, self.several_inputs
+        return DocFields(doc, self.reader, fields, overrides=self._fewshot_overrides, several_inputs=several_inputs)
 
     @cached_property
     def several_inputs(self) -> bool:
@@ -111,8 +111,8 @@ class Renderer:
         if config.output_type != "multiple_choice" or self._one_input:
             return False
         if config.multiple_inputs and config.format is not None:
-            what, place = "a format lays out one question, not several", config.where("multiple_inputs")
-            raise ConfigError(what, where=place, hint="give the question and its choices, or run without a format")
+            message, place = "a format lays out one question, not several", config.where("multiple_inputs")
+            raise ConfigError(message, where=place, hint="give the question and its choices, or run without a format")
         if config.multiple_inputs or config.format is not None or config.doc_to_choice is None:
             return config.multiple_inputs
         if config.doc_to_text is None and "doc_to_text" not in self.hooks:
@@ -187,7 +187,7 @@ class Renderer:
     def instances(
         self, fields: DocFields, context: Context, *, doc_id: int, chat: bool, metadata: Any = None
     ) -> list[Instance]:
-        """What a model is asked about a document after this context, tied to the document."""
+        """The requests of a document with this context, as instances of the document."""
         texts = [self.media.place(text, fields.doc) for text in ([context] if isinstance(context, str) else context)]
         requests = self.kind.requests(self.form, fields, texts[0] if isinstance(context, str) else texts, chat=chat)
         return [Instance(doc_id, index, request, metadata) for index, request in enumerate(requests)]
@@ -196,7 +196,7 @@ class Renderer:
         """Refuse an odd document that is the first one, as the task is wrong then; warn about the first of others."""
         if doc_id == 0:
             raise doubt
-        what, where = f"{doubt.what}; it counts as wrong", f"{doubt.where or self.form.name}: doc {doc_id}"
-        self.doubts.append(DataError(what, where=where, hint=doubt.hint))
+        message, where = f"{doubt.what}; it counts as wrong", f"{doubt.where or self.form.name}: doc {doc_id}"
+        self.doubts.append(DataError(message, where=where, hint=doubt.hint))
         if len(self.doubts) == 1:
             logger.warning("%s", self.doubts[0])

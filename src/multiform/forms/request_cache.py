@@ -1,4 +1,4 @@
-"""The request cache: the requests of a form on disk, under a name that says all that they depend on."""
+"""The request cache: the requests of a form on disk, under a hash of everything that they depend on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from multiform.requests import ChatText, GenerationRequest, Instance, Loglikelih
 
 logger = logging.getLogger("multiform")
 
-#: Increased when the layout of the files changes; files of other versions are made anew.
+#: Increased when the layout of the files changes; files of other versions are rendered again.
 _VERSION = 2
 _KINDS = {kind.__name__: kind for kind in (LoglikelihoodRequest, RollingRequest, GenerationRequest)}
 
@@ -62,11 +62,11 @@ class RequestCache:
             lines = body.splitlines()
             if header == self._header(lines):
                 return [_instance(json.loads(line)) for line in lines]
-            logger.warning("%s is not complete, or of another version or task: the prompts are made anew", self.path)
+            logger.warning("%s is incomplete, or of another version or task: the prompts are rendered again", self.path)
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            logger.warning("%s cannot be read: %s; the prompts are made anew", self.path, reason(error))
+            logger.warning("%s cannot be read: %s; the prompts are rendered again", self.path, reason(error))
         return None
 
     def write(self, instances: Sequence[Instance]) -> None:
@@ -95,7 +95,7 @@ class RequestCache:
 
 
 def delete_requests(folder: Path | None = None) -> int:
-    """Remove all requests that are kept, and say how many files these were."""
+    """Remove all cached requests; returns the number of files."""
     files = list((folder or requests_folder()).glob("requests-*.jsonl"))
     removed = 0
     for file in files:
@@ -108,7 +108,7 @@ def delete_requests(folder: Path | None = None) -> int:
 
 
 def requests_folder() -> Path:
-    """Where requests are kept."""
+    """The folder of cached requests."""
     return cache_root() / "requests"
 
 
@@ -120,19 +120,19 @@ def fingerprint(value: Any, inside: tuple[Any, ...] = ()) -> Any:
         return [fingerprint(item, inside) for item in value]
     if isinstance(value, type):
         classes = [kind for kind in value.__mro__ if not kind.__module__.startswith(("multiform.", "builtins", "abc"))]
-        held = [] if value in inside else [{k: v for k, v in vars(kind).items() if _is_code(v)} for kind in classes]
-        return [value.__qualname__, fingerprint(held, (*inside, value))]
+        methods = [] if value in inside else [{k: v for k, v in vars(kind).items() if _is_code(v)} for kind in classes]
+        return [value.__qualname__, fingerprint(methods, (*inside, value))]
     function = _function(value)
     if not hasattr(function, "__code__") or function in inside:
         return value
     # Version 2 of the format does not depend on what else holds the parts.
     code = hashlib.sha256(marshal.dumps(function.__code__, 2)).hexdigest()
-    held = [cell.cell_contents for cell in function.__closure__ or ()]
+    closure_values = [cell.cell_contents for cell in function.__closure__ or ()]
     return [
         function.__module__,
         function.__qualname__,
         code,
-        fingerprint([held, function.__defaults__], (*inside, function)),
+        fingerprint([closure_values, function.__defaults__], (*inside, function)),
     ]
 
 

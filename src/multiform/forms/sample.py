@@ -53,8 +53,8 @@ class Sample:
 
     def __repr__(self) -> str:
         number = len(self.instances)
-        asked = f"{number} request{'' if number == 1 else 's'}" + (f" about {_end(self.prompt)}" if number else "")
-        return f"<Sample of doc {self.doc_id}: {asked}, gold {_told(self, _gold(self))}>"
+        requests = f"{number} request{'' if number == 1 else 's'}" + (f" about {_end(self.prompt)}" if number else "")
+        return f"<Sample of doc {self.doc_id}: {requests}, gold {_told(self, _gold(self))}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,16 +150,18 @@ def grouped_responses(instances: Iterable[Instance], *, where: str) -> list[Resp
     if not by_doc:
         raise UsageError("there are no requests yet", where=where, hint="call build_all_requests() first")
     return [
-        Responses(doc_id=doc_id, instances=tuple(own), outputs=tuple(_output(instance, where) for instance in own))
-        for doc_id, own in by_doc.items()
+        Responses(
+            doc_id=doc_id, instances=tuple(responses), outputs=tuple(_output(instance, where) for instance in responses)
+        )
+        for doc_id, responses in by_doc.items()
     ]
 
 
 def _output(instance: Instance, where: str) -> Output:
     place = f"{where}: doc {instance.doc_id}: request {instance.idx}"
     if len(instance.resps) != 1:
-        what = f"there are {len(instance.resps)} responses" if instance.resps else "there is no response yet"
-        raise UsageError(what, where=place, hint="put what the model returns into resps, one for each instance")
+        message = f"there are {len(instance.resps)} responses" if instance.resps else "there is no response yet"
+        raise UsageError(message, where=place, hint="put what the model returns into resps, one for each instance")
     match instance.resps[0]:
         case LLOutput() | Completion() as output:
             return output

@@ -1,4 +1,4 @@
-"""Few-shot samplers: which documents stand before the one that is asked.
+"""Few-shot samplers: which documents are the examples before the evaluated one.
 
 The random numbers are those of lm-eval 0.4.13, so that the same seed gives the same shots: one
 generator for a task, advanced once for each document in order.
@@ -55,7 +55,7 @@ class Sampler(ABC):
     def _need(self, n: int, available: int) -> None:
         if n > available:
             raise DataError(
-                f"{n} few-shot examples asked for but only {available} documents to draw from",
+                f"{n} few-shot examples requested but only {available} documents to draw from",
                 hint="lower num_fewshot, or name a larger fewshot_split",
             )
 
@@ -68,16 +68,16 @@ class RandomSampler(Sampler):
         if not exclude:
             self._need(n, len(self.pool))
             return self.random.sample(range(len(self.pool)), n)
-        kept: list[int] = []
+        selected: list[int] = []
         if n < len(self.pool):
             # One more is drawn than needed, so that the excluded one can be dropped.
             drawn = self.random.sample(range(len(self.pool)), n + 1)
-            kept = [index for index in drawn if differ(self.pool[index], exclude)][:n]
-        if len(kept) < n:
-            others = [index for index in range(len(self.pool)) if differ(self.pool[index], exclude)]
-            self._need(n, len(others))
-            kept = self.random.sample(others, n)
-        return kept
+            selected = [index for index in drawn if differ(self.pool[index], exclude)][:n]
+        if len(selected) < n:
+            candidates = [index for index in range(len(self.pool)) if differ(self.pool[index], exclude)]
+            self._need(n, len(candidates))
+            selected = self.random.sample(candidates, n)
+        return selected
 
 
 @register_sampler("first_n")
@@ -85,14 +85,14 @@ class FirstNSampler(Sampler):
     """Takes the first documents of the pool, in order."""
 
     def sample(self, n: int, *, exclude: Any | None = None) -> list[int]:
-        kept: list[int] = []
+        selected: list[int] = []
         for index, doc in enumerate(self.pool):
-            if len(kept) == n:
+            if len(selected) == n:
                 break
             if exclude is None or differ(doc, exclude):
-                kept.append(index)
-        self._need(n, len(kept))
-        return kept
+                selected.append(index)
+        self._need(n, len(selected))
+        return selected
 
     def replace(self, drawn: list[int], leaked: Any, seed: int | None) -> list[int]:
         """The first ones that are not `leaked`."""
@@ -113,9 +113,9 @@ class BalancedSampler(Sampler):
             self.random.shuffle(indexes)
         drawn: list[int] = []
         while len(drawn) < n:
-            left = [label for label, indexes in by_label.items() if indexes]
-            self.random.shuffle(left)
-            drawn += [by_label[label].pop() for label in left[: n - len(drawn)]]
+            available = [label for label, indexes in by_label.items() if indexes]
+            self.random.shuffle(available)
+            drawn += [by_label[label].pop() for label in available[: n - len(drawn)]]
         self.random.shuffle(drawn)
         return drawn
 
@@ -126,27 +126,27 @@ def check_sampler(name: str) -> None:
         raise ConfigError(f"unknown sampler '{name}'", hint=nearest(name, samplers, listed="samplers"))
     kind: Any = samplers.get(name)
     if not isinstance(kind, type) or not issubclass(kind, Sampler):
-        what = f"sampler '{name}' is {name_of(kind)}, which is no subclass of Sampler"
-        raise ConfigError(what, hint="register a class: class Mine(Sampler)")
+        message = f"sampler '{name}' is {name_of(kind)}, which is no subclass of Sampler"
+        raise ConfigError(message, hint="register a class: class Mine(Sampler)")
     problems = {
         "__init__": mismatch(kind.__init__, None, [], seed=0, label_of=repr),
         "sample": mismatch(kind.sample, None, 1, exclude=None),
     }
     for method, problem in problems.items():
         if problem is not None:
-            what = f"sampler '{name}': {kind.__name__}.{method} cannot be called: {problem}"
+            message = f"sampler '{name}': {kind.__name__}.{method} cannot be called: {problem}"
             hint = "write it as __init__(self, pool, *, seed, label_of) and sample(self, n, *, exclude=None)"
-            raise ConfigError(what, hint=hint)
+            raise ConfigError(message, hint=hint)
 
 
 def checked_draw(drawn: Any, number: int, sampler: Sampler) -> list[int]:
-    """The indexes that a sampler drew: as many as asked for, each of a document that is there."""
+    """The indexes that a sampler drew, checked: their number, and that each is in the pool."""
     size = len(sampler.pool)
     indexes = isinstance(drawn, list | tuple) and all(type(i) is int or isinstance(i, Integral) for i in drawn)
     if indexes and len(drawn) == number and all(0 <= index < size for index in drawn):
         return [int(index) for index in drawn]
-    what = f"{type(sampler).__name__} drew {shorten(drawn)} for {number} examples of {size} documents"
-    raise DataError(what, hint="have it return a list of so many indexes of its pool")
+    message = f"{type(sampler).__name__} drew {shorten(drawn)} for {number} examples of {size} documents"
+    raise DataError(message, hint="have it return a list of that many indexes of its pool")
 
 
 def differ(doc: Any, other: Any) -> bool:

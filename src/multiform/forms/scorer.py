@@ -47,16 +47,16 @@ class FormScorer:
         self._check_process_results()
 
     def check(self) -> list[ConfigError]:
-        """Refuse reductions that the responses will not be enough for; return what is odd about others."""
+        """Refuse reductions that need more responses than there will be; return warnings about others."""
         return [] if self.form.scores_itself else check_reductions(self.form.config, self.scorers)
 
     def _check_process_results(self) -> None:
         config = self.form.config
         problem = None if config.process_results is None else mismatch(config.process_results, {}, [])
         if problem is not None:
-            what = f"{name_of(config.process_results)} cannot be called with a document and its results: {problem}"
+            message = f"{name_of(config.process_results)} cannot be called with a document and its results: {problem}"
             hint = "write it as process_results(doc, results)"
-            raise ConfigError(what, where=config.where("process_results"), hint=hint)
+            raise ConfigError(message, where=config.where("process_results"), hint=hint)
 
     @property
     def kind(self) -> Kind:
@@ -74,7 +74,7 @@ class FormScorer:
             return [self._scored(scorer, sample, outputs) for scorer in self.scorers if not scorer.deferred]
 
     def score_together(self, samples: Sequence[tuple[Sample, Sequence[Output]]]) -> list[ScoredSample]:
-        """Score all samples at once with the scorers that want that."""
+        """Score all samples at once with the scorers that need all of them."""
         deferred = [scorer for scorer in self.scorers if scorer.deferred]
         return [scored for scorer in deferred for scored in self._scored_together(scorer, samples)]
 
@@ -151,7 +151,7 @@ class FormScorer:
         """What the filters leave of a sample's outputs; each of their steps is added to `steps`."""
         pipeline = scorer.pipeline
         if steps is not None:
-            pipeline = pipeline.recording(lambda name, left: steps.append(Step(name=f"filter {name}", value=left)))
+            pipeline = pipeline.recording(lambda name, value: steps.append(Step(name=f"filter {name}", value=value)))
         if "filtered" in self.hooks:
             filtered: list[Any] = self.hooks["filtered"](pipeline, sample, outputs)
             return filtered
@@ -160,8 +160,8 @@ class FormScorer:
     def _outcomes(
         self, scorer: Scorer, sample: Sample, outputs: Sequence[Output], results: Sequence[Any]
     ) -> list[Outcome]:
-        whole = all(metric.whole for metric in self._computing(scorer).metrics)
-        return self.kind.outcomes(self.form, sample, outputs, results, whole=whole)
+        all_repeats = all(metric.whole for metric in self._computing(scorer).metrics)
+        return self.kind.outcomes(self.form, sample, outputs, results, all_repeats=all_repeats)
 
     def _processed(self, scorer: Scorer, sample: Sample, results: Sequence[Any]) -> Values | None:
         """What `process_results` gives for a document; None where it leaves the document to the metrics.
@@ -179,11 +179,11 @@ class FormScorer:
         if values is None:
             return None
         if not isinstance(values, Mapping):
-            what = f"process_results returned {type(values).__name__}, not a mapping of metrics"
-            raise DataError(what, where=place, hint='return e.g. {"acc": 1.0}')
+            message = f"process_results returned {type(values).__name__}, not a mapping of metrics"
+            raise DataError(message, where=place, hint='return e.g. {"acc": 1.0}')
         if "values" in self.hooks:
-            kept: Values = self.hooks["values"](values)
-            return kept
+            scores: Values = self.hooks["values"](values)
+            return scores
         return given_values(scorer, values, lambda key: self._aggregation(scorer, key))
 
     def _computing(self, scorer: Scorer) -> Scorer:
@@ -194,9 +194,9 @@ class FormScorer:
             try:
                 scoring = build_scoring(self.form.config)
             except ConfigError as error:
-                what = f"process_results returned None, and the metrics cannot be computed instead: {error.what}"
+                message = f"process_results returned None, and the metrics cannot be computed instead: {error.what}"
                 hint = "return the values of every document, or name metrics that are registered"
-                raise DataError(what, where=error.where, hint=hint) from error
+                raise DataError(message, where=error.where, hint=hint) from error
             self._fallback = {computing.name: computing for computing in scoring.scorers}
         return self._fallback[scorer.name]
 
@@ -325,8 +325,8 @@ class FormScorer:
         with running("aggregation()", where=place, hint="call it to debug it"):
             functions: Any = self.hooks["aggregation"]()
         if not isinstance(functions, Mapping) or not all(callable(function) for function in functions.values()):
-            what = f"aggregation() returned {shorten(functions)}, not a mapping of functions"
-            raise DataError(what, where=place or self.form.name, hint='return e.g. {"acc": statistics.mean}')
+            message = f"aggregation() returned {shorten(functions)}, not a mapping of functions"
+            raise DataError(message, where=place or self.form.name, hint='return e.g. {"acc": statistics.mean}')
         return {str(key): plain_aggregation(function) for key, function in functions.items()}
 
     @contextmanager
@@ -342,16 +342,18 @@ class FormScorer:
     # State that `Task.process_instances()` and `Task.aggregate()` keep on the scorers.
 
     def filtered(self, sample: Sample, outputs: Sequence[Output]) -> dict[str, list[Any]]:
-        """What each scorer's filters leave of the responses to a sample."""
+        """The filtered responses of a sample, by scorer."""
         return {scorer.name: self._filtered(scorer, sample, outputs) for scorer in self.scorers}
 
     def keep_filtered(self, sample: Sample, responses: Responses) -> None:
-        """Keep what the filters leave on the scorers and on the instances."""
-        for scorer, left in zip(self.scorers, self.filtered(sample, responses.outputs).values(), strict=True):
-            scorer.filtered_docs[responses.doc_id] = left
-            each = len(left) == len(responses.instances)
+        """Store the filtered responses on the scorers and on the instances."""
+        for scorer, filtered in zip(self.scorers, self.filtered(sample, responses.outputs).values(), strict=True):
+            scorer.filtered_docs[responses.doc_id] = filtered
+            one_per_request = len(filtered) == len(responses.instances)
             for index, instance in enumerate(responses.instances):
-                instance.filtered_resps[scorer.name] = left[index] if each else left[0] if len(left) == 1 else left
+                instance.filtered_resps[scorer.name] = (
+                    filtered[index] if one_per_request else filtered[0] if len(filtered) == 1 else filtered
+                )
 
     def keep_scored(self, samples: Sequence[ScoredSample]) -> None:
         """Keep the scores on the scorers."""
@@ -366,8 +368,8 @@ class FormScorer:
         if not ids:
             hint = "call process_instances() first"
             raise UsageError("no document is scored yet", where=self.form.name, hint=hint)
-        kept = {scorer.name: list(scorer.scored_docs.values()) for scorer in self.scorers}
-        return self._estimates(kept, bootstrap_iters), len(ids)
+        scored_docs = {scorer.name: list(scorer.scored_docs.values()) for scorer in self.scorers}
+        return self._estimates(scored_docs, bootstrap_iters), len(ids)
 
 
 def _in_order(results: Sequence[Any], permutation: Sequence[int] | None) -> Sequence[Any]:

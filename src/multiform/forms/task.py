@@ -75,13 +75,13 @@ class Task(TaskScores):
         output_type = getattr(self, "OUTPUT_TYPE", config.output_type)
         if output_type != config.output_type:
             name = type(self).__name__
-            what = f"{name} is a task of {output_type}, and the configuration says {config.output_type}"
-            other = _CLASSES[config.output_type].__name__
-            hint = f"set output_type: {output_type}, or derive the class from {other} or Task"
-            raise ConfigError(what, where=config.where("output_type"), hint=hint)
+            message = f"{name} is a task of {output_type}, and the configuration says {config.output_type}"
+            class_name = _CLASSES[config.output_type].__name__
+            hint = f"set output_type: {output_type}, or derive the class from {class_name} or Task"
+            raise ConfigError(message, where=config.where("output_type"), hint=hint)
 
     def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
-        """Compile the form, and make anew all that is derived from it."""
+        """Compile the form, and rebuild everything that is derived from it."""
         hooks = self._hooks()
         self.config = config
         self.form = Form(
@@ -125,8 +125,8 @@ class Task(TaskScores):
     def _check_perturbation(self) -> None:
         """Refuse a perturbation of prompts that code of the class makes."""
         if self._overrides("doc_to_text") or self._overrides("fewshot_context"):
-            what = f"{type(self).__name__} makes its prompts itself, so that no perturbation can change them"
-            raise ConfigError(what, where=self.name, hint="run it without a perturbation")
+            message = f"{type(self).__name__} makes its prompts itself, so that no perturbation can change them"
+            raise ConfigError(message, where=self.name, hint="run it without a perturbation")
 
     def _check_choice_order(self, hooks: Hooks) -> None:
         """Refuse another order of the choices where code of the task makes or reads prompts with them."""
@@ -136,8 +136,8 @@ class Task(TaskScores):
         if self.form.scores_itself and self.config.output_type != "multiple_choice":
             code.append("process_results")
         if code:
-            what = f"the order of choices cannot change under code of the task ({code[0]})"
-            raise ConfigError(what, where=self.name, hint="leave the order out, or run the task without the code")
+            message = f"the order of choices cannot change under code of the task ({code[0]})"
+            raise ConfigError(message, where=self.name, hint="leave the order out, or run the task without the code")
 
     def _overrides(self, name: str) -> bool:
         """Whether a subclass has a method of its own for one of this class."""
@@ -164,8 +164,8 @@ class Task(TaskScores):
         config = config if isinstance(config, TaskConfig) else TaskConfig.from_dict(config)
         task_class = config._task_class or _CLASSES[config.output_type]
         if not issubclass(task_class, Task):
-            what = f"{task_class.__name__} is not a subclass of multiform.Task"
-            raise ConfigError(what, where=config.where("class"), hint="subclass MultipleChoiceTask or GenerateTask")
+            message = f"{task_class.__name__} is not a subclass of multiform.Task"
+            raise ConfigError(message, where=config.where("class"), hint="subclass MultipleChoiceTask or GenerateTask")
         return task_class.of_config(config, dataset_mirror=dataset_mirror)
 
     @classmethod
@@ -175,7 +175,7 @@ class Task(TaskScores):
 
     @property
     def name(self) -> str:
-        """The form's name, ``task@format`` where a format was asked for."""
+        """The form's name, ``task@format`` where a format was selected."""
         return self.form.name
 
     def __repr__(self) -> str:
@@ -187,7 +187,7 @@ class Task(TaskScores):
 
     @property
     def notes(self) -> list[MultiformError]:
-        """What is odd about the task's files but no reason to refuse them."""
+        """Warnings about the task's files."""
         source = self.config._source
         return [*(source.notes if source is not None else ()), *self.scoring.notes, *self.scorer.check()]
 
@@ -296,7 +296,7 @@ class Task(TaskScores):
         return self.renderer.instances(fields, context, doc_id=doc_id, metadata=metadata, chat=chat)
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
-        """One document, rendered: its prompt, what is right, and what a model is asked.
+        """One document, rendered: its prompt, gold answer and requests.
 
         >>> from multiform.catalog import TaskManager
         >>> task = Task.from_config(TaskManager().load("quiz@mcqa")[0])
@@ -307,7 +307,7 @@ class Task(TaskScores):
         return self.renderer.sample(doc_id, doc, chat_template)
 
     def stream_requests(self, docs: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[Instance]:
-        """The requests of documents, each made when it is asked for; none is kept."""
+        """The requests of documents, built lazily; none is kept."""
         for doc_id, doc in docs:
             yield from self.sample(doc_id, doc).instances
 

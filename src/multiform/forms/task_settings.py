@@ -15,7 +15,7 @@ from multiform.requests import resolved_names
 
 
 class TaskSettings(ABC):
-    """Changes of the configuration. Each compiles the form anew; the `TaskConfig` that was given stays as it is."""
+    """Changes of the configuration. Each compiles the form again; the `TaskConfig` itself is not changed."""
 
     config: TaskConfig
     form: Form
@@ -27,7 +27,7 @@ class TaskSettings(ABC):
 
     @abstractmethod
     def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
-        """Compile the form, and make anew all that is derived from it."""
+        """Compile the form, and rebuild everything that is derived from it."""
 
     def get_config(self, key: str) -> Any:
         return getattr(self.config, key, None)
@@ -42,8 +42,8 @@ class TaskSettings(ABC):
         current = getattr(self.config, key)
         if update:
             if not isinstance(current, dict) or not isinstance(value, Mapping):
-                what = f"'{key}' is a {type(current).__name__}, not a mapping that can be updated"
-                raise ConfigError(what, where=self.name, hint="call it without update=True")
+                message = f"'{key}' is a {type(current).__name__}, not a mapping that can be updated"
+                raise ConfigError(message, where=self.name, hint="call it without update=True")
             value = {**current, **value}
         settings = self.form.settings
         if key == "generation_kwargs" and self.config.format is not None:  # a run's arguments are over the format's
@@ -60,7 +60,7 @@ class TaskSettings(ABC):
         self._configure(self.config, replace(self.form.settings, metric=metric_name))
 
     def set_repeats(self, repeats: int) -> None:
-        """Ask each generation so many times."""
+        """Set how often each generation request is repeated."""
         self.set_config("repeats", repeats)
 
     def set_num_fewshot(self, num_fewshot: int) -> None:

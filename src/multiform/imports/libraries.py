@@ -20,7 +20,7 @@ _REMOVED = {
 
 
 class _RemovedFinder(MetaPathFinder, Loader):
-    """Finds removed modules; it is the last finder, so that a library that still has one is asked first."""
+    """Finds removed modules; it is the last finder, so that a library that still has one takes precedence."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -34,8 +34,8 @@ class _RemovedFinder(MetaPathFinder, Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Fill the module with the names of ours."""
-        ours = _REMOVED[module.__name__]
-        names = vars(importlib.import_module(ours)) if ours is not None else {}
+        replacements = _REMOVED[module.__name__]
+        names = vars(importlib.import_module(replacements)) if replacements is not None else {}
         vars(module).update({name: value for name, value in names.items() if not name.startswith("_")})
 
 

@@ -1,8 +1,8 @@
 """Tree attention, installed as the model's attention function.
 
 In a forward pass of a plan, each token sees its own prefix only. Instead of computing all products and
-masking most of them, the tokens are attended to in blocks: what all tokens of the pass see is one part,
-and what a block sees beside it is another. The two are combined by the sums of their weights.
+masking most of them, the tokens are attended to in blocks: the positions that all tokens of the pass see are one part,
+and the other positions that a block sees are another. The two are combined by the sums of their weights.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ UNSUPPORTED = ("softcap", "s_aux", "sinks", "position_bias", "head_mask")
 BLOCK = 64
 #: Chunks of up to that many tokens together are one block.
 SHORT = 32
-#: Positions whose weights torch sums at a time. It sums the remaining few one by one, which rounds differently.
+#: Positions whose weights torch sums in one step. It sums the remaining few one by one, which rounds differently.
 STRIDE = 16
-#: A shorter common prefix is not worth a part of its own.
+#: A shorter common prefix is not worth attending to separately.
 COMMON = 32
 
 #: An attention function: from the number of a layer, its queries, keys and values (row, head, token, dimension),
@@ -102,15 +102,15 @@ class TreeAttention:
     """
 
     def __init__(self, mask: Tensor, lengths: Sequence[int], complete: Sequence[bool]) -> None:
-        seen = mask == 0
-        cached = seen[:, : mask.shape[1] - mask.shape[0]]
+        is_visible = mask == 0
+        cached = is_visible[:, : mask.shape[1] - mask.shape[0]]
         common = int(cached.all(0).long().cumprod(0).sum())
         self.common = common if common >= COMMON else 0
         self.blocks: list[Block] = []
         gathered: list[Tensor] = []
         width = 0
         for start, stop, is_complete in _blocks(lengths, complete):
-            visible = self.common + seen[start:stop, self.common :].any(0).nonzero()[:, 0]
+            visible = self.common + is_visible[start:stop, self.common :].any(0).nonzero()[:, 0]
             block_mask, padding = mask[start:stop, visible], 0 if is_complete else -len(visible) % STRIDE
             positions = slice(int(visible[0]), int(visible[-1]) + 1)
             is_gathered = positions.stop - positions.start > len(visible) or padding > 0
@@ -130,10 +130,12 @@ class TreeAttention:
         query = query.reshape(rows, kv_heads, repeats, tokens, size).transpose(2, 3).contiguous()
         output = query.new_empty(rows, tokens, kv_heads, repeats, value.shape[-1])
         weights: list[Tensor] = []
-        whole = key, value
-        gathered = whole if self.gathered is None else tuple(part.index_select(2, self.gathered) for part in whole)
+        keys_values = key, value
+        gathered = (
+            keys_values if self.gathered is None else tuple(part.index_select(2, self.gathered) for part in keys_values)
+        )
         for block, mask in zip(self.blocks, self._masks_for(repeats), strict=True):
-            keys, values = (part[:, :, block.positions] for part in (gathered if block.is_gathered else whole))
+            keys, values = (part[:, :, block.positions] for part in (gathered if block.is_gathered else keys_values))
             part, weight = _attention(query[:, :, block.start : block.stop], keys, values, scale, mask)
             output[:, block.start : block.stop] = part
             weights.append(weight)

@@ -32,16 +32,16 @@ def run_batches(
     A batch that does not fit into memory is tried again at half its size, and so are those after it;
     earlier results are not lost. When a stop is requested, no further batch begins.
     """
-    done = 0
-    while done < len(items) and not stop_requested():
-        longest = length(items[done])
-        batch = items[done : done + limits.fit(longest)]
+    completed = 0
+    while completed < len(items) and not stop_requested():
+        longest = length(items[completed])
+        batch = items[completed : completed + limits.fit(longest)]
         result = run_in_memory(partial(run, batch))
         if result is None:
             limits = halved(limits, len(batch), longest)
             continue
         yield result
-        done += len(batch)
+        completed += len(batch)
 
 
 def run_in_memory(run: Callable[[], Result]) -> Result | None:

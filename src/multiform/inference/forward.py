@@ -63,7 +63,7 @@ class Forward:
             [np.frombuffer(branches[chunk.branch].tokens, np.int32)[chunk.start : chunk.stop] for chunk in step.chunks]
         )
         depths = np.concatenate([np.arange(chunk.start, chunk.stop) for chunk in step.chunks]) + base
-        ids, positions = (to_device(torch.from_numpy(each).long()[None], device) for each in (tokens, depths))
+        ids, positions = (to_device(torch.from_numpy(values).long()[None], device) for values in (tokens, depths))
         mask, padded = to_device(attention_mask(step, model.dtype, base), device), torch.from_numpy(_padded(needed))
         longest = int(depths.max()) + 1
         if self.mode is Mode.MASKED:

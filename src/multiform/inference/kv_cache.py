@@ -15,7 +15,7 @@ from multiform.inference.plan import Span
 class KVCache:
     """Keys and values at the first `length` positions; a forward pass writes its own behind them.
 
-    Allocating keys and values anew in every pass would cost a third of the pass on a CPU.
+    Allocating keys and values again in every pass would cost a third of the pass on a CPU.
     """
 
     def __init__(self) -> None:

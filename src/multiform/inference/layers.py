@@ -86,7 +86,7 @@ class _Layers:
         half = sine.shape[-1] // 2
         self.cosine = cosine[:, :, None]
         self.sine = torch.cat([-sine[..., :half], sine[..., half:]], -1)[:, :, None]
-        #: The buffer of normalised states, of which one is needed at a time: recently used memory is fastest.
+        #: The buffer of normalised states, of which one is needed at once: recently used memory is fastest.
         self.normalised = torch.empty(0)
 
     def run(self, layer: Any, states: Tensor, needed: Tensor | None = None) -> Tensor:

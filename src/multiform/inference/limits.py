@@ -16,7 +16,7 @@ BUSY_TOKENS = {"cpu": 1024}
 #: Tokens in a forward pass of a plan: enough to keep the device busy, and none of them is padding.
 PASS_TOKENS = {"cpu": 512}
 OTHER_PASS_TOKENS = 4096
-#: Sequences that are decoded at a time where `batch_size` is "auto". Four times as many take two thirds of the time
+#: Sequences that are decoded together where `batch_size` is "auto". Four times as many take two thirds of the time
 #: and, for a small model, half a gigabyte more.
 DECODE_ROWS = {"cpu": 16}
 #: Units of an amount of memory.
@@ -91,6 +91,6 @@ def parse_budget(budget: int | str) -> tuple[int, str]:
     text = str(budget).strip().upper()
     number, unit = (text[:-2], text[-2:]) if text.endswith(tuple(UNITS)) else (text, "")
     if not number.isdecimal():
-        what = f"prefix_budget must be a number of tokens or an amount of memory, not '{budget}'"
-        raise UsageError(what, hint="try prefix_budget=4096 or prefix_budget=500MB")
+        message = f"prefix_budget must be a number of tokens or an amount of memory, not '{budget}'"
+        raise UsageError(message, hint="try prefix_budget=4096 or prefix_budget=500MB")
     return int(number), unit

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from multiform.inference.device import device_of
 from multiform.inference.plain import accepted
 
-#: Logits that are held at a time: 128 MiB in float32; on a CPU, as much as is reused without asking the system.
+#: Logits that are in memory at once: 128 MiB in float32; on a CPU, as much as the allocator reuses.
 ELEMENTS = 2**25
 CPU_ELEMENTS = 2**22
 
@@ -74,11 +74,11 @@ class LMHead:
     def logits(self, states: Tensor) -> Iterator[tuple[int, Tensor]]:
         """Float32 logits of lines from `hidden_states`, in pieces, each with the number of its first line."""
         elements = CPU_ELEMENTS if states.device.type == "cpu" else ELEMENTS
-        pieces = max(1, ceil(len(states) / max(1, elements // self._vocabulary)))
-        size = max(1, ceil(len(states) / pieces))  # all about as large: a small one would be rounded differently
+        chunks = max(1, ceil(len(states) / max(1, elements // self._vocabulary)))
+        size = max(1, ceil(len(states) / chunks))  # all about as large: a small one would be rounded differently
         for start in range(0, len(states), size):
-            piece = states[start : start + size]
-            yield start, (self._project(piece) if self.separable else piece).float()
+            chunk = states[start : start + size]
+            yield start, (self._project(chunk) if self.separable else chunk).float()
 
     @property
     def max_tokens(self) -> int:

@@ -1,6 +1,6 @@
 """The plain forward pass: one sequence alone, computed by nothing but the model's own code.
 
-It is the judge of everything else: whatever the engine does to be faster has to give its numbers.
+It is the reference for everything else: faster methods have to give the same numbers.
 """
 
 from __future__ import annotations

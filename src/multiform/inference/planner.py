@@ -1,6 +1,6 @@
 """The planner: how a model's requests are computed, and how large forward passes and the cached prefix are.
 
-Whatever is faster than the model's plain forward pass is tried before it is relied on (`trial`).
+Everything that is faster than the model's plain forward pass is verified by a trial before it is used (`trial`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from multiform.inference.trial.structure import (
 
 logger = logging.getLogger("multiform")
 
-#: The verdict on a question to which no way is the answer.
+#: The verdict of a trial in which no mode gave the model's own results.
 NONE = "none"
 OTHER_RESULTS = "it gives other results with a prefix tree"
 
@@ -98,7 +98,7 @@ class Planner:
 
     @cached_property
     def is_known(self) -> bool:
-        """Whether the model is the same at every length, so that a short trial says everything."""
+        """Whether the model behaves the same at every length, so that a short trial is enough."""
         return is_known(self.head.model)
 
     @cached_property
@@ -134,7 +134,7 @@ class Planner:
 
     @cached_property
     def budget(self) -> int:
-        """The tokens that may stay cached between forward passes."""
+        """The number of tokens that may stay in the KV cache between forward passes."""
         return prefix_budget(self.prefix_budget, self.support.token_bytes, device_of(self.head.model))
 
     @cached_property
@@ -155,7 +155,7 @@ class Planner:
 
     @cached_property
     def short_length(self) -> int:
-        """The most tokens of a sequence that windows and scaled positions leave as it is, by the configuration."""
+        """The longest sequence on which sliding windows and scaled positions have no effect, by the configuration."""
         config = self.head.model.config.get_text_config()
         return min(plain_attention_length(config)[0], sliding_window(config) or 2**31)
 
@@ -189,7 +189,7 @@ class Planner:
         return None if name == NONE else Mode[name]
 
     def resume(self, longest: int) -> Resume | None:
-        """How sequences of up to that many tokens go on from the state after a common prefix; None where none can."""
+        """How sequences of up to that many tokens resume from the state of a common prefix; None where they cannot."""
         if self.prefix_budget in (0, "0"):
             return None
         length = trial_length(longest, self.max_length - 1)
@@ -222,7 +222,7 @@ class Planner:
         return Decoding[name]
 
     def warn_about_decoding(self, decoding: Decoding, longest: int) -> None:
-        """Say in the log why sequences of up to that many tokens are not decoded together."""
+        """Log why sequences of up to that many tokens are not decoded together."""
         if decoding not in (Decoding.SHARED, Decoding.RESUMED):
             slides = longest > self.short_length and self._shares_short_prefixes
             reason = self._window if slides else "its attention is of a special kind"
@@ -257,14 +257,14 @@ class Planner:
             return next((mode for mode in modes if trial and trial.allows_mode(mode, self.pass_size)), None)
 
     def _long_trial(self, length: int) -> str:
-        """The name of the mode that is right for sequences of that length; those failed by short ones are left out."""
+        """The name of the mode that is right for sequences of that length; modes that failed before are skipped."""
         first = self.support.mode
         modes = [mode for mode in candidate_modes(self.head) if first and mode.value >= first.value]
         mode = self._tried_mode(length, modes)
         return mode.name if mode else NONE
 
     def _tried_resume(self, length: int) -> str:
-        """The name of the way in which sequences of that length can go on from a state."""
+        """The name of the way in which sequences of that length can resume from a state."""
         if not self._resumes(length):
             return NONE
         with self._exact():
@@ -273,12 +273,12 @@ class Planner:
 
     @cached_property
     def _depends_on_batch(self) -> bool:
-        """Whether the numbers of a sequence change with the others of its forward pass, if only by their rounding."""
+        """Whether the results of a sequence depend on the others in its forward pass, if only by rounding."""
         model = self.head.model
         return selects_tokens(model.config.get_text_config()) or rounds_by_pass(model)
 
     def _resumes(self, length: int) -> bool:
-        """Whether the configuration lets sequences of that length go on from a state."""
+        """Whether the configuration lets sequences of that length resume from a state."""
         shares = self.prefix_budget not in (0, "0") and not self._depends_on_batch
         return shares and length <= scaled_after(self.head.model.config.get_text_config())
 

@@ -103,10 +103,10 @@ class Generation:
             text = text.rpartition(self.think_end)[2]
         if self.think_end is not None:
             text = text.lstrip()
-        whole = text
+        full_text = text
         for stop in self.stops:
             text = text.partition(stop)[0]
-        return Completion(text, truncated=self.at_limit and text == whole)
+        return Completion(text, truncated=self.at_limit and text == full_text)
 
     def _has_stop(self, tokenizer: PreTrainedTokenizerBase) -> bool:
         if not self.stops:

@@ -1,4 +1,4 @@
-"""The state of a model after some tokens: whatever it caches, and copies of it for sequences that go on from there."""
+"""The state of a model after some tokens: all that it caches, and copies of it for sequences that resume from there."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _selected(value: Any, numbers: Tensor) -> Any:
 
 
 def _tensors(value: Any) -> Iterator[Tensor]:
-    """The tensors in a state, in whatever way they are nested."""
+    """The tensors in a state, however they are nested."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict | list | tuple):

@@ -2,7 +2,7 @@
 
 template   compiles and renders them
 sandbox    the environment that they run in: plain data, no attributes of objects, no changes
-limits     the sizes and the work that they may ask for
+limits     the sizes and the work that templates may cost
 filters    the filters beside those of Jinja
 """
 

@@ -135,11 +135,11 @@ def check_percent(text: str | bytes, values: Any) -> None:
     shown = text.decode("latin-1") if isinstance(text, bytes) else text
     fields = [match.groups() for match in _PERCENT.finditer(shown)]
     written = sum(int(number) for field in fields for number in field if number and number != "*")
-    given = list(values.values()) if isinstance(values, dict) else values if isinstance(values, tuple) else [values]
+    arguments = list(values.values()) if isinstance(values, dict) else values if isinstance(values, tuple) else [values]
     if any("*" in field for field in fields):  # the widths are among the values
-        written += sum(abs(value) for value in given if isinstance(value, int))
-    largest = max(map(size_of, given), default=0)
-    repeated = len(fields) * largest if isinstance(values, dict) else sum(map(size_of, given))
+        written += sum(abs(value) for value in arguments if isinstance(value, int))
+    largest = max(map(size_of, arguments), default=0)
+    repeated = len(fields) * largest if isinstance(values, dict) else sum(map(size_of, arguments))
     check_size(len(text) + written + repeated)
 
 
@@ -275,11 +275,11 @@ _FILTERED: dict[str, Callable[..., int]] = {
 }
 
 
-def bounded_text(parts: Iterable[str]) -> str:
+def bounded_text(chunks: Iterable[str]) -> str:
     """The parts as one text, as long as that is not too long."""
     texts: list[str] = []
     length = 0
-    for part in parts:
+    for part in chunks:
         length += len(part)
         check_size(length)
         texts.append(part)

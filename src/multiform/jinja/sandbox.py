@@ -209,9 +209,9 @@ def _written(value: Any) -> Any:
         return checked(value) if not isinstance(value, types.GeneratorType) else value
     if isinstance(value, (_Formatting, *_METHODS)):
         return value
-    what = f"a template cannot write a {type(value).__name__}, which is no text, number or list"
+    message = f"a template cannot write a {type(value).__name__}, which is no text, number or list"
     raise DataError(
-        what, hint="name columns of text here, and those of images and sounds in doc_to_image, doc_to_audio"
+        message, hint="name columns of text here, and those of images and sounds in doc_to_image, doc_to_audio"
     )
 
 

@@ -66,8 +66,8 @@ def render(compiled: Compiled, doc: Doc) -> Any:
     except UndefinedError as error:
         raise _missing_name(compiled, doc, error) from error
     except (TooMuchError, TimeLimitError, MemoryError) as error:
-        what = f"the template asks for too much: {error or 'memory'}"
-        raise ConfigError(what, hint=f"make it shorter; {_source_hint(compiled)}") from error
+        message = f"the template asks for too much: {error or 'memory'}"
+        raise ConfigError(message, hint=f"make it shorter; {_source_hint(compiled)}") from error
     except SecurityError as error:
         raise ConfigError(
             f"the template reaches outside its sandbox: {error}",
@@ -78,16 +78,16 @@ def render(compiled: Compiled, doc: Doc) -> Any:
     except TemplateError as error:
         raise DataError(f"the template failed: {error}", hint=_source_hint(compiled)) from error
     except Exception as error:  # any error that user data causes inside a template
-        what = f"the template failed: {reason(error)}"
-        raise DataError(what, hint=_source_hint(compiled)) from error
+        message = f"the template failed: {reason(error)}"
+        raise DataError(message, hint=_source_hint(compiled)) from error
     finally:
         budget.reset(counted)
 
 
 def too_much(source: str, variables: Mapping[str, Any]) -> str | None:
-    """What a template that is rendered elsewhere asks for beyond all limits; None where nothing is.
+    """Why a template that is rendered elsewhere is beyond the limits; None where it is not.
 
-    Whatever else is wrong with it shows where it is rendered.
+    Other errors show when it is rendered.
     """
     counted = budget.set(Budget())
     try:
@@ -109,13 +109,13 @@ def literal_text(source: str) -> list[str]:
     >>> literal_text("Question: {{q}}\\nAnswer:")
     ['Question: ', '', '\\nAnswer:']
     """
-    pieces: list[str] = []
+    literals: list[str] = []
     with _compiling(source):
         tree = _ENV.parse(source)
     for output in tree.find_all(nodes.Output):
         for node in output.nodes:
-            pieces.append(node.data if isinstance(node, nodes.TemplateData) else "")
-    return pieces
+            literals.append(node.data if isinstance(node, nodes.TemplateData) else "")
+    return literals
 
 
 def lex(source: str) -> Iterator[tuple[str, str]]:
@@ -131,17 +131,17 @@ def lex(source: str) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def _compiling(source: str) -> Iterator[None]:
-    """While a source is read: whatever is wrong with it is a ConfigError that shows it."""
+    """A block in which a source is parsed: its errors become a ConfigError that shows them."""
     counted = budget.set(Budget())
     try:
         with within(MAX_SECONDS):
             yield
     except TemplateSyntaxError as error:
-        what = f"template syntax error: {error.message} (line {error.lineno} of {shorten(source, 60)})"
-        raise ConfigError(what, hint="check the braces and quotes of the template") from error
+        message = f"template syntax error: {error.message} (line {error.lineno} of {shorten(source, 60)})"
+        raise ConfigError(message, hint="check the braces and quotes of the template") from error
     except (Exception, TimeLimitError) as error:  # too deep for the parser or Python, a number of 5000 digits
-        what = f"the template cannot be compiled: {reason(error, 100)} ({shorten(source, 60)})"
-        raise ConfigError(what, hint="make it shorter and less deeply nested") from error
+        message = f"the template cannot be compiled: {reason(error, 100)} ({shorten(source, 60)})"
+        raise ConfigError(message, hint="make it shorter and less deeply nested") from error
     finally:
         budget.reset(counted)
 

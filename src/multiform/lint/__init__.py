@@ -1,4 +1,4 @@
-"""Lint: warnings about tasks, their documents and their prompts that are no errors.
+"""Lint: warnings about tasks, their documents and their prompts.
 
 codes      what each code means         finding    Finding, and how findings are counted, silenced and listed
 documents  columns of documents         tasks      settings of tasks and runs

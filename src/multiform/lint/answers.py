@@ -62,8 +62,8 @@ def _answer_columns(prompts: Prompts) -> list[str]:
     """The columns that only the answer reads, not the choices."""
     mapping = prompts.task.config.mapping
     answer = columns(mapping.answer) if mapping.answer is not None else None
-    others = columns(mapping.choices) if mapping.choices is not None else frozenset()
-    return [] if answer is None or others is None else sorted(answer - others)
+    choice_columns = columns(mapping.choices) if mapping.choices is not None else frozenset()
+    return [] if answer is None or choice_columns is None else sorted(answer - choice_columns)
 
 
 def _changes_with_answer(prompts: Prompts, probe: Probe, names: list[str]) -> bool:
@@ -79,9 +79,9 @@ def _changes_with_answer(prompts: Prompts, probe: Probe, names: list[str]) -> bo
         texts = {name: value for name, value in answer.items() if isinstance(value, str) and value.strip()}
         changed = _question(prompts, {**probe.doc, **dict.fromkeys(texts, _SENTINEL)}) or ""
         return _SENTINEL in changed and question in [changed.replace(_SENTINEL, text) for text in texts.values()]
-    others = ({name: other.doc.get(name) for name in names} for other in prompts.probes)
-    other = next((values for values in others if values != answer), answer)
-    return _question(prompts, {**probe.doc, **other}) not in (None, question)
+    other_answers = ({name: candidate.doc.get(name) for name in names} for candidate in prompts.probes)
+    replacement = next((values for values in other_answers if values != answer), answer)
+    return _question(prompts, {**probe.doc, **replacement}) not in (None, question)
 
 
 def _question(prompts: Prompts, doc: Doc) -> str | None:
@@ -102,14 +102,14 @@ def _stops(prompts: Prompts) -> Iterator[Hit]:
         answers = [str(text).strip() for text in sample.references]
         stop, text = next(((stop, text) for stop in stops for text in answers if _cuts(stop, text)), ("", ""))
         if stop:
-            what, shown = f"the stop string {shorten(stop, 30)} is in the answer", _around(text, stop)
-            yield Hit(doc_id=sample.doc_id, code="stop_in_answer", where=place, what=what, hint=hint, example=shown)
+            finding, shown = f"the stop string {shorten(stop, 30)} is in the answer", _around(text, stop)
+            yield Hit(doc_id=sample.doc_id, code="stop_in_answer", where=place, what=finding, hint=hint, example=shown)
     for probe in prompts.probes:
         texts = [] if probe.question is None else values(probe.question)
         stop, text = next(((stop, text) for stop in stops if stop.strip() for text in texts if stop in text), ("", ""))
         if stop:
-            what, shown = f"the stop string {shorten(stop, 30)} is in the text of the question", _around(text, stop)
-            yield Hit(doc_id=probe.doc_id, code="stop_in_prompt", where=place, what=what, hint=hint, example=shown)
+            finding, shown = f"the stop string {shorten(stop, 30)} is in the text of the question", _around(text, stop)
+            yield Hit(doc_id=probe.doc_id, code="stop_in_prompt", where=place, what=finding, hint=hint, example=shown)
 
 
 def _cuts(stop: str, text: str) -> bool:

@@ -37,9 +37,9 @@ def gold_hits(prompts: Prompts) -> Iterator[Hit]:
 
 
 def _hit(code: Code, doc_id: int, error: DataError, where: str | None) -> Hit:
-    what = {"gold_not_a_choice": "the answer is none of the choices"}.get(code, "there are more choices than labels")
+    problem = {"gold_not_a_choice": "the answer is none of the choices"}.get(code, "there are more choices than labels")
     hint = error.hint or "check it"
-    return Hit(doc_id=doc_id, code=code, where=where, what=what, hint=hint, example=error.what)
+    return Hit(doc_id=doc_id, code=code, where=where, what=problem, hint=hint, example=error.what)
 
 
 def _cause(task: Task, doc: Doc) -> Code | None:
@@ -72,7 +72,7 @@ def _single_gold(prompts: Prompts) -> list[Sample]:
 
 
 def _lengths(prompts: Prompts) -> Iterator[Finding]:
-    if prompts.shared_choices:  # yes and no have their lengths whatever is asked
+    if prompts.shared_choices:  # yes and no have their lengths whatever the question
         return
     config = prompts.task.config
     for name, extreme in (("longest", max), ("shortest", min)):
@@ -102,7 +102,7 @@ def _lengths(prompts: Prompts) -> Iterator[Finding]:
 
 
 def _is_biased(right: int, chances: list[float]) -> bool:
-    """Whether so many are far more than chance; the binomial test with the mean chance errs on the safe side."""
+    """Whether the count is far above chance; the binomial test with the mean chance errs on the safe side."""
     from scipy.stats import binomtest
 
     chance = sum(chances) / len(chances)

@@ -85,7 +85,7 @@ CODES: dict[Code, Explanation] = {
         "End the description with a line break, or set section_separator or fewshot_delimiter.",
     ),
     "shots_unlike_question": Explanation(
-        "Few-shot examples are laid out unlike the question that is asked.",
+        "Few-shot examples are laid out unlike the evaluated question.",
         "Examples show the layout as much as the task; another layout shows the model something else.",
         "Give the examples the fields and delimiters of the question, or leave fewshot_config's own out.",
     ),

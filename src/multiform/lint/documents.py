@@ -59,8 +59,8 @@ def columns(spec: FieldSpec) -> frozenset[str] | None:
         return None
     if isinstance(spec, str):
         return compile_template(spec).names if has_markup(spec) else frozenset({spec})
-    parts = spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else ()
-    return frozenset().union(*(columns(part) or () for part in parts if isinstance(part, str) and has_markup(part)))
+    specs = spec.values() if isinstance(spec, dict) else spec if isinstance(spec, list) else ()
+    return frozenset().union(*(columns(part) or () for part in specs if isinstance(part, str) and has_markup(part)))
 
 
 @dataclass(slots=True)

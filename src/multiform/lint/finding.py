@@ -15,7 +15,7 @@ Level = Literal["warning", "info"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A warning: what is odd, where, an example, and what to do about it.
+    """A warning: what is wrong, where, an example, and what to do about it.
 
     >>> print(Finding(code="empty_question", where="t.yaml", what="no question", example="doc 4", hint="add it"))
     t.yaml: no question (doc 4); add it [empty_question]
@@ -46,7 +46,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """What is odd about one document; hits that differ in nothing but the document become one finding."""
+    """A problem in one document; hits that differ only in the document become one finding."""
 
     doc_id: int
     code: Code
@@ -57,7 +57,7 @@ class Hit:
 
 
 def counted(hits: Iterable[Hit], total: int, *, task: str, form: str = "") -> list[Finding]:
-    """The findings that the hits of `total` documents amount to, with the first document as the example."""
+    """The hits of `total` documents as findings, with the first document of each as its example."""
     groups: dict[tuple[Code, str | None, str], dict[int, Hit]] = {}
     for hit in hits:
         groups.setdefault((hit.code, hit.where, hit.what), {}).setdefault(hit.doc_id, hit)
@@ -107,7 +107,7 @@ def summary(findings: Iterable[Finding]) -> list[tuple[Level, str]]:
 
 
 def _line(findings: list[Finding]) -> tuple[Level, str]:
-    first, *others = findings
-    names = ", ".join(finding.task for finding in others[:3]) + (", ..." if len(others) > 3 else "")
-    also = f"; so for {len(others)} more: {names}" if others else ""
+    first, *rest = findings
+    names = ", ".join(finding.task for finding in rest[:3]) + (", ..." if len(rest) > 3 else "")
+    also = f"; so for {len(rest)} more: {names}" if rest else ""
     return first.level, f"{first}{also}"

@@ -21,7 +21,7 @@ from multiform.lint.tokens import Tokenizer, token_findings, token_hits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FormFindings:
-    """What was found about a form, and what its task silences."""
+    """The findings about a form, and the codes that its task silences."""
 
     form: str
     #: The number of documents that were looked at.
@@ -41,8 +41,8 @@ def lint_form(task: Task, docs: Iterable[tuple[int, Doc]], tokenizer: Tokenizer 
     chat = bool(task.form.settings.apply_chat_template)
     template = None if tokenizer is None else tokenizer.chat_template
     if chat and template is None:
-        what = "there is no tokenizer to take it from" if tokenizer is None else "the tokenizer has no chat template"
-        raise UsageError(what, where="--apply_chat_template", hint="name one that has: --tokenizer PATH")
+        message = "there is no tokenizer to take it from" if tokenizer is None else "the tokenizer has no chat template"
+        raise UsageError(message, where="--apply_chat_template", hint="name one that has: --tokenizer PATH")
     ignored = silenced(task.config)
     rows = list(docs)
     prompts = render(task, rows, template if chat else None)

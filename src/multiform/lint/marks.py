@@ -1,4 +1,4 @@
-"""Marks in a text around all that comes from a document, to tell it from the text of the template."""
+"""Marks around the parts of a text that come from a document, to distinguish them from the template's text."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ class Literal:
 def marked(value: Any) -> Any:
     """The value with marks around each of its texts, within the white space at its ends.
 
-    White space stays outside, so that what strips a text does the same to a marked one.
+    White space stays outside, so that stripping has the same effect on a marked text.
     """
     return mapped(value, _mark)
 
 
 def mapped(value: Any, change: Callable[[str], str]) -> Any:
-    """The value with each of its texts changed, however deep; keys stay.
+    """The value with a function applied to each of its texts, however nested; keys stay.
 
     >>> mapped({"q": "why", "choices": ["a", 2]}, str.upper)
     {'q': 'WHY', 'choices': ['A', 2]}
@@ -56,7 +56,7 @@ def unmarked(text: str) -> str:
 
 
 def is_whole(text: str) -> bool:
-    """Whether no text of the document was cut, so that each mark has its counterpart."""
+    """Whether no text of the document was cut: every mark has its counterpart."""
     rest = _VALUE.sub("", text)
     return _OPEN not in rest and _CLOSE not in rest
 
@@ -67,9 +67,9 @@ def literals(text: str) -> Iterator[Literal]:
     >>> [(part.before, part.text, part.after) for part in literals("Question: " + _mark("Why?") + "Answer:")]
     [('', 'Question: ', 'Why?'), ('Why?', 'Answer:', '')]
     """
-    pieces = _VALUE.split(text)
-    values = ["", *pieces[1::2], ""]
-    for index, literal in enumerate(pieces[::2]):
+    segments = _VALUE.split(text)
+    values = ["", *segments[1::2], ""]
+    for index, literal in enumerate(segments[::2]):
         yield Literal(values[index], literal, values[index + 1])
 
 

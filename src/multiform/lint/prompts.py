@@ -1,4 +1,4 @@
-"""Prompts: what the checks of prompts look at, rendered once from the documents of a form."""
+"""Prompts: the rendered documents of a form, as the checks of prompts need them."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Prompts:
 
     @cached_property
     def choice_texts(self) -> dict[int, tuple[str, ...]]:
-        """What the choices of each document say, where it has any."""
+        """The texts of the choices of each document, where it has any."""
         texts = {sample.doc_id: sample.texts or sample.choices for sample in self.samples}
         return {doc_id: choices for doc_id, choices in texts.items() if len(choices) > 1}
 
@@ -96,7 +96,7 @@ class Prompts:
         return bool(shown) and sum(shown) > len(shown) / 2
 
     def positions(self, sample: Sample) -> int:
-        """How many choices a model can pick from: of labels that are ranked, those that the prompt shows."""
+        """The number of choices that a model can pick from: of ranked labels, only those that the prompt shows."""
         if sample.texts or not are_labels(sample.choices):
             return len(sample.choices)
         shown = [
@@ -119,19 +119,19 @@ def _shows(sample: Sample) -> bool:
 
 
 def render(task: Task, docs: Iterable[tuple[int, Doc]], chat_template: ChatTemplate | None = None) -> Prompts:
-    """Render documents; those that cannot be are failures."""
+    """Render documents; those that cannot be rendered are in `failures`."""
     task = task.under(task.form.settings)
     samples: list[Sample] = []
     failures: dict[int, DataError] = {}
-    seen: dict[int, Doc] = {}
+    docs_by_id: dict[int, Doc] = {}
     for doc_id, doc in docs:
-        seen[doc_id] = doc
+        docs_by_id[doc_id] = doc
         try:
             samples.append(task.sample(doc_id, doc, chat_template))
         except DataError as error:
             failures[doc_id] = error
     probes, shots = _probed(task, [sample for sample in samples if sample.instances])
-    return Prompts(task, tuple(samples), failures, seen, tuple(probes), tuple(shots), chat_template)
+    return Prompts(task, tuple(samples), failures, docs_by_id, tuple(probes), tuple(shots), chat_template)
 
 
 def _probed(task: Task, samples: list[Sample]) -> tuple[list[Probe], list[Shot]]:

@@ -22,7 +22,7 @@ _LONG = 3
 
 
 def shot_findings(prompts: Prompts) -> list[Finding]:
-    """What is odd about the few-shot examples of a form."""
+    """The findings about the few-shot examples of a form."""
     if not prompts.shots:
         return []
     return [*_layout(prompts), *_border(prompts), *_answers(prompts)]
@@ -30,7 +30,7 @@ def shot_findings(prompts: Prompts) -> list[Finding]:
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """What several texts have in common at their beginning and at their end, whatever their white space."""
+    """The common beginning and end of several texts, apart from white space."""
 
     begin: str
     end: str
@@ -85,17 +85,17 @@ def _layout(prompts: Prompts) -> Iterator[Finding]:
     ):
         missing = frame.lacking(others)
         if missing is not None:
-            what = f"all {whose} have {shorten(missing[-40:], 60)}, and none of the {other} has it"
-            yield _finding(prompts, what, f"an example: {shorten(examples[0][-60:], 90)}")
+            problem = f"all {whose} have {shorten(missing[-40:], 60)}, and none of the {other} has it"
+            yield _finding(prompts, problem, f"an example: {shorten(examples[0][-60:], 90)}")
             return
 
 
 def _question_frame(prompts: Prompts, questions: Sequence[str]) -> _Frame:
     """The text of the template around the questions, or what all have in common where that is not known."""
-    parts = [list(literals(probe.question)) for probe in prompts.probes if probe.question is not None]
-    if len(parts) < len(questions):
+    frames = [list(literals(probe.question)) for probe in prompts.probes if probe.question is not None]
+    if len(frames) < len(questions):
         return _text_frame(questions)
-    return _Frame.of([first.text for first, *_ in parts], [last.text for *_, last in parts])
+    return _Frame.of([first.text for first, *_ in frames], [last.text for *_, last in frames])
 
 
 def _text_frame(texts: Sequence[str]) -> _Frame:
@@ -107,18 +107,18 @@ def _border(prompts: Prompts) -> Iterator[Finding]:
     """Answers of examples after other white space than those that are scored."""
     if prompts.chat or prompts.task.config.output_type != "multiple_choice":
         return
-    asked = {
+    contexts = {
         _gap(instance.request.context, instance.request.continuation)
         for sample in prompts.samples
         for instance in sample.instances
         if isinstance(instance.request, LoglikelihoodRequest) and instance.request.context
     }
     shown = {_gap(shot.question.content + shot.question.after, shot.answer.content) for shot in prompts.shots}
-    if asked and not asked & shown:
-        what = f"answers of examples follow {_one_of(shown)}, and those that are scored {_one_of(asked)}"
+    if contexts and not contexts & shown:
+        problem = f"answers of examples follow {_one_of(shown)}, and those that are scored {_one_of(contexts)}"
         shot = prompts.shots[0]
         example = (shot.question.content + shot.question.after)[-20:] + shot.answer.content[:20]
-        yield _finding(prompts, what, f"an example: {shorten(example, 60)}", "target_delimiter")
+        yield _finding(prompts, problem, f"an example: {shorten(example, 60)}", "target_delimiter")
 
 
 def _gap(before: str, after: str) -> str:
@@ -148,10 +148,10 @@ def _answers(prompts: Prompts) -> Iterator[Finding]:
     task, config = prompts.task, prompts.task.config
     if config.output_type == "multiple_choice":
         wrong = [_is_no_choice(task.renderer, shot) for shot in prompts.shots]
-        what = "the answers of examples are none of the choices that are scored"
+        problem = "the answers of examples are none of the choices that are scored"
     elif config.output_type == "generate_until" and task.form.compares and not config.unsafe_code:
         wrong = [_scores_nothing(task, shot) for shot in prompts.shots]
-        what = "the answers of examples would count as wrong if a model wrote them"
+        problem = "the answers of examples would count as wrong if a model wrote them"
     else:
         return
     if all(wrong):
@@ -160,7 +160,7 @@ def _answers(prompts: Prompts) -> Iterator[Finding]:
             task=config.base_name,
             form=task.name,
             where=config.where("fewshot_config", "doc_to_target"),
-            what=what,
+            what=problem,
             example=f"an example: {shorten(prompts.shots[0].answer.content[-60:], 90)}",
             hint="let fewshot_config.doc_to_target give what is scored",
         )
@@ -191,8 +191,8 @@ def _scores_nothing(task: Task, shot: Shot) -> bool:
     except MultiformError:  # examples may have other columns than documents
         return False
     if listed:
-        return bool(scored) and all(one.prediction == INVALID for one in scored)
-    values = [value for one in scored for value in one.values.values()]
+        return bool(scored) and all(entry.prediction == INVALID for entry in scored)
+    values = [value for entry in scored for value in entry.values.values()]
     return bool(values) and all(isinstance(value, int | float) and value == 0 for value in values)
 
 

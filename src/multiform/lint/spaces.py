@@ -56,8 +56,8 @@ def _template_faults(probe: Probe) -> Iterator[tuple[Code, str]]:
 
 def _faults(part: Literal) -> Iterator[Code]:
     left, right = part.before[-1:], part.after[:1]
-    whole = left + part.text + right
-    if _DOUBLED.search(whole):
+    text = left + part.text + right
+    if _DOUBLED.search(text):
         yield "doubled_space"
     if _LINE_END.search(left + part.text):
         yield "trailing_space"

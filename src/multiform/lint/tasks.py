@@ -24,8 +24,8 @@ def lint_tasks(tasks: Iterable[tuple[Task, Iterable[tuple[int, Doc]]]]) -> list[
     for task, docs in tasks:
         fields = _fields(task)
         alike = repr((fields.task, fields.question, fields.choices, fields.answer))
-        found = fewshot_findings(task) if alike in checked else task_findings(task, docs)
-        findings += unsilenced(task.config, found)
+        task_issues = fewshot_findings(task) if alike in checked else task_findings(task, docs)
+        findings += unsilenced(task.config, task_issues)
         checked.add(alike)
     return list({(finding.task, finding.code, finding.what): finding for finding in findings}.values())
 
@@ -61,7 +61,7 @@ def fewshot_findings(task: Task) -> list[Finding]:
     evaluated, dataset = task.source.eval_split, task.source.dataset
     if drawn is None or not dataset.same_rows(drawn, evaluated):
         return []
-    others = [split for split in dataset if not dataset.same_rows(split, evaluated)]
+    other_splits = [split for split in dataset if not dataset.same_rows(split, evaluated)]
     return [
         Finding(
             code="shots_from_evaluated_split",
@@ -69,13 +69,15 @@ def fewshot_findings(task: Task) -> list[Finding]:
             where=config.where("fewshot_split" if config.fewshot_split else "num_fewshot"),
             what="few-shot examples are drawn from the documents that are evaluated",
             example=f"split '{drawn}', of which each document's own is left out",
-            hint=f"set fewshot_split to another one: {', '.join(others)}" if others else "add a split of examples",
+            hint=f"set fewshot_split to another one: {', '.join(other_splits)}"
+            if other_splits
+            else "add a split of examples",
         )
     ]
 
 
 def model_findings(model: Model, tasks: Iterable[Task], *, apply_chat_template: bool) -> list[Finding]:
-    """Whether a model that has a chat template is asked without it."""
+    """Whether a model with a chat template is run without it."""
     if apply_chat_template or all(isinstance(task, RollingTask) for task in tasks) or not model.chat_template_text():
         return []
     return [
@@ -89,7 +91,7 @@ def model_findings(model: Model, tasks: Iterable[Task], *, apply_chat_template: 
 
 
 def corpus_findings(tasks: Iterable[Task]) -> list[Finding]:
-    """Whether tasks are to be decontaminated in a run without a corpus."""
+    """Whether tasks request decontamination in a run without a corpus."""
     return [
         Finding(
             code="no_corpus",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # a tokenizer is only needed where one is named
 
 #: The keys of a task that messages come from.
 _KEYS = {"system": "description", "user": "doc_to_text", "assistant": "doc_to_target"}
-#: So many documents are tokenized at a time.
+#: The number of documents that are tokenized together.
 _CHUNK = 64
 #: Tokens of a completion where a task does not limit it.
 _MAX_GEN_TOKS = 256
@@ -62,7 +62,7 @@ def _folder(name: str) -> str:
 
 
 def token_findings(prompts: Prompts, tokenizer: Tokenizer) -> list[Finding]:
-    """The labels that every document has in common: whether each is one token, and all have the same number."""
+    """Findings about the labels that all documents share: of more than one token, or of different lengths."""
     task, config = prompts.task, prompts.task.config
     ranked = {sample.choices for sample in prompts.samples if len(sample.choices) > 1}
     longest = max(ranked, key=len, default=())
@@ -75,22 +75,22 @@ def token_findings(prompts: Prompts, tokenizer: Tokenizer) -> list[Finding]:
     scores_labels = config.format.scored == "labels" if config.format is not None else are_labels(longest)
     problems: dict[Code, tuple[str, str]] = {}
     if scores_labels and any(number > 1 for number in numbers.values()):
-        what = "labels that are scored have several tokens"
-        problems["label_not_one_token"] = what, "choose other labels, or another target_delimiter"
+        problem = "labels that are scored have several tokens"
+        problems["label_not_one_token"] = problem, "choose other labels, or another target_delimiter"
     if len(set(numbers.values())) > 1:
-        what = "answers that all documents share differ in their number of tokens"
-        problems["uneven_labels"] = what, "choose answers of equal length, or score acc_norm"
+        problem = "answers that all documents share differ in their number of tokens"
+        problems["uneven_labels"] = problem, "choose answers of equal length, or score acc_norm"
     return [
         Finding(
             code=code,
             task=config.base_name,
             form=task.name,
             where=config.where("formats" if config.format is not None else "doc_to_choice"),
-            what=what,
+            what=problem,
             hint=hint,
             example=f"tokens: {shown}",
         )
-        for code, (what, hint) in problems.items()
+        for code, (problem, hint) in problems.items()
     ]
 
 
@@ -102,22 +102,22 @@ def _borders(sample: Sample, encoder: Encoder) -> Iterator[tuple[LoglikelihoodRe
     """
     from multiform.models.tokenizer import move_whitespace
 
-    asked = (instance.request for instance in sample.instances)
-    requests = [request for request in asked if isinstance(request, LoglikelihoodRequest) and request.context]
+    sample_requests = (instance.request for instance in sample.instances)
+    requests = [request for request in sample_requests if isinstance(request, LoglikelihoodRequest) and request.context]
     moved = {request: move_whitespace(request.context, request.continuation) for request in requests}
     texts = [text for request in requests for text in (request.context, moved[request][0])]
     encoded = encoder.encode([*texts, *(request.context + request.continuation for request in requests)])
     for request, (context, _) in moved.items():
         spaced, stripped = encoded[request.context], encoded[context]
-        whole = encoded[request.context + request.continuation]
-        before = max(_common(whole, spaced), _common(whole, stripped))
-        yield request, _common(whole, stripped) < len(stripped), len(whole) - before
+        full = encoded[request.context + request.continuation]
+        before = max(_common(full, spaced), _common(full, stripped))
+        yield request, _common(full, stripped) < len(stripped), len(full) - before
 
 
-def _common(whole: Tokens, context: Tokens) -> int:
+def _common(full: Tokens, context: Tokens) -> int:
     """How many tokens two texts have in common at their beginning."""
-    pairs = enumerate(zip(whole, context, strict=False))
-    return next((index for index, (a, b) in pairs if a != b), min(len(whole), len(context)))
+    pairs = enumerate(zip(full, context, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(full), len(context)))
 
 
 def token_hits(prompts: Prompts, tokenizer: Tokenizer) -> Iterator[Hit]:
@@ -188,14 +188,14 @@ def _bos_hits(prompts: Prompts, tokenizer: Tokenizer) -> Iterator[Hit]:
     for probe in prompts.probes:
         prompt = written[probe.doc_id]
         begin = tokenizer.encoder.encode([prompt])[prompt][:2].tolist()
-        own = next((message for message in probe.turns if bos in message.content), None)
-        if begin == [token, token] or own is not None:
-            text = prompt if own is None else own.content
+        in_message = next((message for message in probe.turns if bos in message.content), None)
+        if begin == [token, token] or in_message is not None:
+            text = prompt if in_message is None else in_message.content
             yield Hit(
                 doc_id=probe.doc_id,
                 code="doubled_bos",
                 where=prompts.task.config.where(
-                    "description" if own is not None and own.role == "system" else "doc_to_text"
+                    "description" if in_message is not None and in_message.role == "system" else "doc_to_text"
                 ),
                 what=f"the prompt's text has the token {shorten(bos, 30)}, which is added to prompts",
                 hint="remove it from the text",

@@ -60,8 +60,8 @@ def waveform_from_array(array: Any, rate: Any) -> Waveform:
     if numbers.ndim == 2:
         numbers = numbers.mean(axis=int(numbers.shape[1] < numbers.shape[0]))
     if numbers.ndim != 1 or not numbers.size or not np.isfinite(numbers).all():
-        what = f"expected one row of finite samples, got an array of shape {samples.shape}"
-        raise DataError(what, hint="give numbers between -1 and 1")
+        message = f"expected one row of finite samples, got an array of shape {samples.shape}"
+        raise DataError(message, hint="give numbers between -1 and 1")
     if per_second <= 0:
         raise DataError(f"the sampling rate is {rate}", hint="give the number of samples per second")
     return Waveform(np.ascontiguousarray(numbers, dtype=np.float32), per_second)

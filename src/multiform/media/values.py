@@ -113,9 +113,11 @@ def parts(messages: Sequence[Mapping[str, Any]], media: Sequence[Media]) -> list
 
 
 def _parts(content: str, marks: Mapping[str, Kind]) -> list[dict[str, str]]:
-    pieces = re.split(f"({'|'.join(map(re.escape, marks))})", content)
+    segments = re.split(f"({'|'.join(map(re.escape, marks))})", content)
     split: list[dict[str, str]] = [
-        {"type": marks[piece]} if piece in marks else {"type": "text", "text": piece} for piece in pieces if piece
+        {"type": marks[segment]} if segment in marks else {"type": "text", "text": segment}
+        for segment in segments
+        if segment
     ]
     return split or [{"type": "text", "text": ""}]
 
@@ -141,10 +143,10 @@ def named(value: Any) -> Any:
     return str(value)
 
 
-def sha256(*parts: bytes) -> str:
+def sha256(*chunks: bytes) -> str:
     """The hash of the parts, one after the other."""
     digest = hashlib.sha256()
-    for part in parts:
+    for part in chunks:
         digest.update(part)
     return digest.hexdigest()
 
@@ -184,7 +186,9 @@ def _decoded(media: Media) -> Image:
         image: Image.Image = Image.open(io.BytesIO(media._bytes()))
         image.load()
     except (OSError, SyntaxError, ValueError) as error:
-        what = f"the image is damaged: {error}"
-        raise DataError(what, where=media.origin or None, hint="replace the file, or leave the document out") from error
+        message = f"the image is damaged: {error}"
+        raise DataError(
+            message, where=media.origin or None, hint="replace the file, or leave the document out"
+        ) from error
     # Cameras store the orientation beside the pixels; `datasets` rotates images in the same way.
     return ImageOps.exif_transpose(image)

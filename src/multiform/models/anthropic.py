@@ -67,10 +67,10 @@ class AnthropicChat(ChatServer):
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
         content = response.get("content") if isinstance(response, Mapping) else None
         if not isinstance(content, list):
-            raise ModelError("the answer has no content", hint="check that it is an endpoint for messages")
+            raise ModelError("the response has no content", hint="check that it is an endpoint for messages")
         blocks = [block for block in content if isinstance(block, Mapping) and block.get("type") == "text"]
         if not all(isinstance(block.get("text"), str) for block in blocks):
-            raise ModelError("the answer has a text block without text")
+            raise ModelError("the response has a text block without text")
         text = "".join(block["text"] for block in blocks)
         at_limit = response.get("stop_reason") == "max_tokens"
         return generation.completion(text, generation.stop_strings(request), at_limit=at_limit)
@@ -80,7 +80,7 @@ class AnthropicChat(ChatServer):
 
 
 def turns(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The messages as the interface takes them: the beginning of an answer does not end in white space.
+    """The messages as the interface takes them: a prefilled completion does not end in white space.
 
     >>> turns([{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "The answer is "}])[-1]
     {'role': 'assistant', 'content': 'The answer is'}

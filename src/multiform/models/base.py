@@ -56,7 +56,7 @@ class Model(ABC):
     #: Whether it gives log-likelihoods; one that only generates says False, and tasks that need them are refused.
     scores: ClassVar[bool] = True
     #: Whether outputs are stored where the user has not said so. A class says it for itself alone: its code decides
-    #: its outputs, and a subclass may answer otherwise under the same `identity`.
+    #: its outputs, and a subclass may return others under the same `identity`.
     stored: ClassVar[bool] = False
     #: Whether it looks at `stop_requested()` itself: once that is true, it begins nothing new, yields the responses
     #: to what is in flight, and ends. The streams of other models are closed after their next response.
@@ -101,9 +101,9 @@ class Model(ABC):
         missing = sorted(set(kinds) - self.media)
         if missing:
             read = ", ".join(["text", *sorted(self.media)])
-            what = f"model '{self.name}' reads {read}; the task's prompts have {' and '.join(missing)}"
+            message = f"model '{self.name}' reads {read}; the task's prompts have {' and '.join(missing)}"
             words = " or ".join(f"{kind}-text model" for kind in missing)
-            raise ModelError(what, hint=f"use --model hf-multimodal with an {words} of transformers")
+            raise ModelError(message, hint=f"use --model hf-multimodal with an {words} of transformers")
 
     def check_parts(self, messages: Sequence[Mapping[str, Any]]) -> None:
         """Raise a ModelError when messages have image or audio parts that the model does not support."""

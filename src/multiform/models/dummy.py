@@ -44,9 +44,9 @@ class DummyModel(Model):
         turns = [f"<{message['role']}>{_text(message['content'])}" for message in messages]
         return "".join(turns) + ("<assistant>" if add_generation_prompt else "")
 
-    def _chance(self, *parts: str) -> float:
+    def _chance(self, *texts: str) -> float:
         """A number from 0 up to 1 that the texts determine."""
-        digest = hashlib.sha256("\0".join([str(self.seed), *parts]).encode("utf-8", "surrogatepass")).digest()
+        digest = hashlib.sha256("\0".join([str(self.seed), *texts]).encode("utf-8", "surrogatepass")).digest()
         return int.from_bytes(digest[:8], "big") / 2**64
 
 

@@ -59,11 +59,11 @@ def as_model(candidate: Any) -> Model:
         return wrapped if isinstance(wrapped, Model) else ForeignModel(candidate)
     missing = [name for name in _QUESTIONS if not callable(getattr(candidate, name, None))]
     if missing or isinstance(candidate, type):
-        what = f"expected a model's name or a model, got {_described(candidate)}"
+        message = f"expected a model's name or a model, got {_described(candidate)}"
         if missing and len(missing) < len(_QUESTIONS):
-            what = f"{_described(candidate)} has no {' and no '.join(missing)}"
+            message = f"{_described(candidate)} has no {' and no '.join(missing)}"
         hint = "give a Model, an lm_eval LM, or HFLM(pretrained=...) for a model of transformers"
-        raise UsageError(what, where="model", hint=hint)
+        raise UsageError(message, where="model", hint=hint)
     return ForeignModel(candidate)
 
 
@@ -137,11 +137,11 @@ class ForeignModel(Model):
         return {**{f"tokenizer_{name}": token for name, token in tokens.items()}, **more}
 
     def _asked(self, question: OutputType, requests: Sequence[Request]) -> list[Any]:
-        answered = getattr(self.lm, question)([_instance(question, request) for request in requests])
-        outputs = list(answered) if answered is not None else []
+        returned = getattr(self.lm, question)([_instance(question, request) for request in requests])
+        outputs = list(returned) if returned is not None else []
         if len(outputs) != len(requests):
-            what = f"{type(self.lm).__name__}.{question} gave {len(outputs)} outputs for {len(requests)} requests"
-            raise ModelError(what, hint="return a list with one output for each request, in their order")
+            message = f"{type(self.lm).__name__}.{question} gave {len(outputs)} outputs for {len(requests)} requests"
+            raise ModelError(message, hint="return a list with one output for each request, in their order")
         return outputs
 
 

@@ -86,13 +86,13 @@ class GeminiChat(ChatServer):
             feedback = response.get("promptFeedback") if isinstance(response, Mapping) else None
             if isinstance(feedback, Mapping) and feedback.get("blockReason"):
                 raise RefusedError(f"the prompt is blocked: {feedback['blockReason']}")
-            raise ModelError("the answer has no candidates", hint="check that it is a server of Gemini")
+            raise ModelError("the response has no candidates", hint="check that it is a server of Gemini")
         content = candidate.get("content")
         parts = content.get("parts") if isinstance(content, Mapping) else None
         finish = candidate.get("finishReason")
         if not isinstance(parts, list) and not finish:
-            raise ModelError("the answer has no content")
-        # Thoughts are not part of the answer; a completion that was blocked or used up by thoughts has no parts.
+            raise ModelError("the response has no content")
+        # Thoughts are not part of the completion; one that was blocked or used up by thoughts has no parts.
         texts = [part.get("text") for part in parts or () if isinstance(part, Mapping) and not part.get("thought")]
         text = "".join(text for text in texts if isinstance(text, str))
         return generation.completion(text, generation.stop_strings(request), at_limit=finish == "MAX_TOKENS")

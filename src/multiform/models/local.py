@@ -222,8 +222,8 @@ class LocalModel(Model):
         if configured is None:
             return None
         if not self._has_warned_about_limit:
-            what = "the model's generation config sets max_new_tokens=%d, which takes precedence over max_gen_toks"
-            logger.warning(what, configured)
+            message = "the model's generation config sets max_new_tokens=%d, which takes precedence over max_gen_toks"
+            logger.warning(message, configured)
             self._has_warned_about_limit = True
         return int(configured)
 

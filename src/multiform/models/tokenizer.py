@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # transformers is imported when a tokenizer is loaded
 T = TypeVar("T")
 K = TypeVar("K")
 
-#: The number of texts that are tokenized at a time.
+#: The number of texts that are tokenized together.
 CHUNK = 1024
 
 
@@ -79,7 +79,7 @@ class Encoder:
 
 
 class TokenizedOnce(Generic[K, T]):
-    """Keeps what was tokenized to plan a run until the run asks for the same texts, which then takes no time."""
+    """Keeps the tokens that were computed to plan a run, until the run needs the tokens of the same texts."""
 
     def __init__(self) -> None:
         self._kept: tuple[K, T] | None = None
@@ -106,8 +106,8 @@ def first_token(tokenizer: PreTrainedTokenizerBase, prefix_token_id: int | None,
     for token in (prefix_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id):
         if token is not None:
             return int(token)
-    what = "the tokenizer has no token for the beginning or the end of a text"
-    raise ModelError(what, where=where, hint="name one with prefix_token_id")
+    message = "the tokenizer has no token for the beginning or the end of a text"
+    raise ModelError(message, where=where, hint="name one with prefix_token_id")
 
 
 def _load_tokenizer(name: str) -> PreTrainedTokenizerBase:
@@ -154,7 +154,7 @@ def move_whitespace(context: str, continuation: str) -> tuple[str, str]:
     return stripped, context[len(stripped) :] + continuation
 
 
-def split(context: Tokens, whole: Tokens, prefix: int) -> Pair:
+def split(context: Tokens, tokens: Tokens, prefix: int) -> Pair:
     """The pair of a whole text's tokens, split where its context's tokens end.
 
     A token may span the boundary: "do" and "g" are the one token "dog". Where that leaves nothing to
@@ -167,15 +167,15 @@ def split(context: Tokens, whole: Tokens, prefix: int) -> Pair:
     Pair(tokens=array('i', [5, 9]), start=1)
     """
     start = len(context)
-    if start < len(whole):
+    if start < len(tokens):
         # Where a token spans the boundary, this is not the whole text any more; lm-eval scores it like this.
-        whole = context + whole[start:]
-    elif whole != context:
-        pairs = zip(context, whole, strict=False)
-        start = next((index for index, (a, b) in enumerate(pairs) if a != b), len(whole) - 1)
+        tokens = context + tokens[start:]
+    elif tokens != context:
+        pairs = zip(context, tokens, strict=False)
+        start = next((index for index, (a, b) in enumerate(pairs) if a != b), len(tokens) - 1)
     if start > 0:
-        return Pair(whole, start)
-    return Pair(array("i", [prefix]) + whole, 1)
+        return Pair(tokens, start)
+    return Pair(array("i", [prefix]) + tokens, 1)
 
 
 def after_prefix(continuation: Tokens, prefix: int) -> Pair:

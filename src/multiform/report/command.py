@@ -1,4 +1,4 @@
-"""The command line that gives the numbers of a run again."""
+"""The command line that reproduces a run."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _SEEDS = ("random", "numpy", "torch", "fewshot")
 
 
 def command(results: Results) -> str | None:
-    """The command that gives these numbers again; None where Multiform did not write them, or the tasks have no name.
+    """The command that reproduces the results; None where Multiform did not write them, or the tasks have no name.
 
-    Files from before the options were recorded have the names of the forms, and what they say of the options.
+    Older files do not record the options; there, the names of the forms and the known options are used.
     """
     if "multiform_version" not in results.provenance:
         return None
@@ -37,9 +37,9 @@ def command(results: Results) -> str | None:
         "device": run.get("device"),
         "seed": ",".join(str(run.get(f"{name}_seed")) for name in _SEEDS),
     }
-    others = {name: value for name, value in recorded.items() if name != "tasks"}
+    options = {name: value for name, value in recorded.items() if name != "tasks"}
     words = ["multiform", "run", "--tasks", *recorded["tasks"]]
-    for name, value in (named | others).items():
+    for name, value in (named | options).items():
         words += _words(f"--{name}", value)
     return shlex.join(words)
 
@@ -60,8 +60,8 @@ def _words(flag: str, value: Any) -> list[str]:
     if isinstance(value, Mapping):
         return [flag, arguments_text(value)]
     if isinstance(value, list | tuple):
-        parts = list(map(str, value))
-        return [word for part in parts for word in (flag, part)] if flag == "--include_path" else [flag, *parts]
+        words = list(map(str, value))
+        return [word for part in words for word in (flag, part)] if flag == "--include_path" else [flag, *words]
     return [flag, str(value)]
 
 

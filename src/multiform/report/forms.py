@@ -1,4 +1,4 @@
-"""What a report shows of each form: its scores, which documents it got wrong, its biases and its templates."""
+"""The forms in a report: scores, wrong documents, biases and templates of each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LONGEST = 24
 
 
 def short_formats(forms: Iterable[FormResult]) -> dict[str, str]:
-    """What charts call each format: its name, or a number where a variation's name is too long for them."""
+    """The short label of each format in charts: its name, or a number where a variation's name is too long."""
     labels = dict.fromkeys(form.format_label or "as written" for form in forms)
     long = [label for label in labels if len(label) > _LONGEST]
     numbers = {label: f"{label.partition('[')[0][:_LONGEST]} [{at}]" for at, label in enumerate(long, start=1)}
@@ -52,7 +52,7 @@ def variation_table(shorts: Mapping[str, str]) -> dict[str, Any]:
 def form_entry(form: FormResult, run: int, samples: Sequence[ScoredSample], short: str) -> dict[str, Any]:
     """A form with the score, the flags and the number of each of its documents.
 
-    `samples` are those of one filter, and `short` is what charts call the form's format.
+    `samples` are those of one filter, and `short` is the label of the form's format in charts.
     """
     # What --predict_only writes instead of a score is none.
     estimates = {key: estimate for key, estimate in form.estimates.items() if key.partition(",")[0] != "bypass"}

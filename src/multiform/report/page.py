@@ -1,4 +1,4 @@
-"""The report's page: one file with its style, its script and its data, which asks for nothing from anywhere."""
+"""The report's page: one file with its style, its script and its data, without any network request."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def write_report(runs: Sequence[Results], path: str | Path, *, title: str | None
         with path.open("w", encoding="utf-8") as file:
             file.writelines(report_page(runs, title=title))
     except OSError as error:
-        what = f"could not be written: {error.strerror or error}"
-        raise MultiformError(what, where=str(path), hint="choose a folder that can be written") from error
+        message = f"could not be written: {error.strerror or error}"
+        raise MultiformError(message, where=str(path), hint="choose a folder that can be written") from error
     return path
 
 

@@ -1,4 +1,4 @@
-"""The data of a report: what every page shows at once, and blocks of samples that are unpacked when they are seen."""
+"""The data of a report: the main part, and blocks of samples that are decompressed when they are opened."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _LONGEST_LABEL = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """What a page needs: `main` at once, each of `blocks` when a sample in it is opened or searched."""
+    """The data of a page: `main` is needed at once, each of `blocks` when a sample in it is opened or searched."""
 
     main: Mapping[str, Any]
     blocks: Sequence[Sequence[Mapping[str, Any]]]
@@ -65,7 +65,7 @@ def payload(runs: Sequence[Results], *, title: str) -> Payload:
 
 
 def run_labels(runs: Sequence[Results]) -> list[str]:
-    """What each run is called: its model, with its date where one model ran twice."""
+    """The label of each run: its model, with the date where one model ran twice."""
     models = [_model(results) for results in runs]
     dates = [_minute(results) for results in runs]
     labels = [m if models.count(m) == 1 else f"{m} {d}" for m, d in zip(models, dates, strict=True)]
@@ -76,7 +76,7 @@ def run_labels(runs: Sequence[Results]) -> list[str]:
 
 
 def short_run_labels(labels: Sequence[str]) -> list[str]:
-    """What charts call each run: its label, or a number where there are several and any label is too long for them.
+    """The short label of each run in charts: its label, or a number where any of several labels is too long.
 
     >>> short_run_labels(["base", "tuned"]), short_run_labels(["base 2026-01-02 03:04", "base 2026-01-03 03:04"])
     (['base', 'tuned'], ['run 1', 'run 2'])
@@ -171,8 +171,8 @@ def _start(prompts: Sequence[str], position: int, shots: int, delimiter: str, de
         return skipped
     if prompt.count(delimiter, skipped) == shots:
         return prompt.rfind(delimiter) + len(delimiter)
-    others = [prompts[near] for near in (position - 1, position + 1) if 0 <= near < len(prompts)]
-    return prompt.rfind("\n", 0, max((_shared(prompt, other) for other in others), default=0)) + 1
+    neighbours = [prompts[near] for near in (position - 1, position + 1) if 0 <= near < len(prompts)]
+    return prompt.rfind("\n", 0, max((_shared(prompt, neighbour) for neighbour in neighbours), default=0)) + 1
 
 
 def _shared(text: str, other: str) -> int:

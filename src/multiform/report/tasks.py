@@ -1,4 +1,4 @@
-"""What a report says of all forms of a task together, and of one form under several runs."""
+"""The tasks in a report: all forms of a task compared, and one form under several runs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PAIRS = 28
 def task_entries(runs: Sequence[Results], labels: Sequence[str], shorts: Mapping[str, str]) -> list[dict[str, Any]]:
     """An entry for each task and group with several forms, and for each form that several runs have.
 
-    `shorts` is what charts call each format.
+    `shorts` are the labels of the formats in charts.
     """
     within = [
         _entry(comparison, run, comparison.name, [_format(name, shorts) for name in comparison.forms])

@@ -155,8 +155,8 @@ class Charts:
         }
         pooled = {}
         for group in self._results.groups:
-            parts = [scores[name] for name in group.forms if name in scores]
-            pooled[group.name] = {doc: value for part in parts for doc, value in part.items()}
+            members = [scores[name] for name in group.forms if name in scores]
+            pooled[group.name] = {doc: value for part in members for doc, value in part.items()}
         return scores | pooled
 
     def _scored(self) -> list[FormResult]:
@@ -168,16 +168,16 @@ class Charts:
     def _comparisons(self) -> list[FormComparison]:
         comparisons = [comparison for comparison in shown_comparisons(self._results) if len(comparison.forms) > 1]
         if not comparisons:
-            what = "no task has two forms with scores of the same documents"
-            raise DataError(what, where="chart", hint="run a task under several formats, e.g. quiz@mcqa+cloze")
+            message = "no task has two forms with scores of the same documents"
+            raise DataError(message, where="chart", hint="run a task under several formats, e.g. quiz@mcqa+cloze")
         return comparisons
 
     def _ranked(self, measure: Any) -> list[tuple[FormResult, Any]]:
         measured = [(form, measure(form.samples)) for form in self._results.forms]
         known = [(form, value) for form, value in measured if value is not None]
         if not known:
-            what = "no form ranks choices of equal number on enough documents"
-            raise DataError(what, where="chart", hint="run a task with choices, e.g. quiz@mcqa")
+            message = "no form ranks choices of equal number on enough documents"
+            raise DataError(message, where="chart", hint="run a task with choices, e.g. quiz@mcqa")
         return known
 
 
@@ -187,15 +187,15 @@ def save_chart(results: Results, name: str, path: str | Path) -> Path:
     if name not in CHARTS:
         raise UsageError(f"no chart '{name}'", where="--chart", hint=f"there are: {', '.join(CHARTS)}")
     if path.suffix not in _SUFFIXES:
-        what = f"'{path.suffix}' is no kind of picture that can be written"
-        raise UsageError(what, where=str(path), hint=f"name a file that ends with {', '.join(_SUFFIXES)}")
+        message = f"'{path.suffix}' is no kind of picture that can be written"
+        raise UsageError(message, where=str(path), hint=f"name a file that ends with {', '.join(_SUFFIXES)}")
     chart = getattr(Charts(results), name)()
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         chart.save(str(path), **({"inline": True} if path.suffix == ".html" else {}))
     except OSError as error:
-        what = f"could not be written: {error.strerror or error}"
-        raise MultiformError(what, where=str(path), hint="choose a folder that can be written") from error
+        message = f"could not be written: {error.strerror or error}"
+        raise MultiformError(message, where=str(path), hint="choose a folder that can be written") from error
     return path
 
 

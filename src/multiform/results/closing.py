@@ -1,4 +1,4 @@
-"""What a run ends with, below its table: what stands out, what it took, where the results are, and what to do next."""
+"""The lines below the table of a run: notable differences, time and usage, the files written, and what to do next."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # they need numpy, which a run of one form does not
 
 
 def closing_lines(results: Results, *, output_path: str | Path | None = None, report: Path | None = None) -> list[str]:
-    """A line for each thing to be known; `output_path` is where the results were written, `report` the page of them."""
+    """The closing lines; `output_path` is where the results were written, `report` the path of the report."""
     lines = [*_stands_out(results), *_took(results)]
     if report is not None:
         lines.append(f"next: open {report} in a browser")
@@ -33,7 +33,7 @@ def closing_lines(results: Results, *, output_path: str | Path | None = None, re
 def _stands_out(results: Results) -> Iterator[str]:
     """The largest difference between two forms, and the form of which the most could not be extracted."""
     pairs = [(comparison, pair) for comparison in shown_comparisons(results) for pair in comparison.differences]
-    widest = max(pairs, key=lambda each: abs(each[1].estimate.value), default=None)
+    widest = max(pairs, key=lambda entry: abs(entry[1].estimate.value), default=None)
     if widest and widest[1].estimate.value:
         yield _difference(*widest, number=len(pairs))
     shares = [(extraction.missing.value, name) for name, extraction in extractions(results)]
@@ -49,10 +49,10 @@ def _difference(comparison: FormComparison, pair: Difference, number: int) -> st
     low, high = sorted(sign * bound for bound in estimate.interval)
     if comparison.spread is not None and len(comparison.differences) > 1:
         low, high = comparison.spread.spread.interval  # which allows for picking the two forms, as that in the table
-    what = f"{comparison.forms[first]} − {comparison.forms[second]} in {comparison.metric}"
+    difference = f"{comparison.forms[first]} − {comparison.forms[second]} in {comparison.metric}"
     among = f", the largest of {number:,}" if number > 1 else ""
     return (
-        f"largest difference: {what}: {abs(estimate.value):.4f} ({low:.4f} to {high:.4f}), "
+        f"largest difference: {difference}: {abs(estimate.value):.4f} ({low:.4f} to {high:.4f}), "
         f"p = {pair.p_holm:.3g} after Holm{among}"
     )
 
@@ -66,5 +66,5 @@ def _took(results: Results) -> Iterator[str]:
     words = f"took {duration(float(seconds))}"
     if loading >= 1:
         words += f", {duration(loading)} of it to load the model"
-    told = usage_words(usage)
-    yield f"{words}: {told}" if told else words
+    usage_text = usage_words(usage)
+    yield f"{words}: {usage_text}" if usage_text else words

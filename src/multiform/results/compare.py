@@ -44,7 +44,7 @@ class _Scored:
         return cls(form, metric, samples)
 
     def family(self, score: Estimate | None) -> str | None:
-        """What the metric can be compared with; None where the form's score is not the mean over its documents."""
+        """The comparable metrics, by the name of their family; None where the score is no mean over documents."""
         values = [sample.values[self.metric] for sample in self.samples.values()]
         if (
             score is None
@@ -73,7 +73,7 @@ def compare_forms(forms: Sequence[FormResult], groups: Sequence[GroupResult] = (
 
 
 def metric_family(form: FormResult, key: str | None = None) -> str | None:
-    """What a form's first metric, or that of `key`, can be compared with; None where it is no mean over documents."""
+    """The family of comparable metrics of a form's first metric, or of `key`; None for no mean over documents."""
     if not form.estimates:
         return None
     key = form.primary if key is None else key
@@ -83,7 +83,7 @@ def metric_family(form: FormResult, key: str | None = None) -> str | None:
 def is_mean(group: GroupResult, forms: Sequence[FormResult], key: str | None = None) -> bool:
     """Whether a group's first score, or that of `key`, is the mean of its documents or tasks.
 
-    It may have an aggregation of its own, and scores of forms may be no means.
+    A group may define another aggregation, and the scores of forms need not be means.
     """
     key = next(iter(group.estimates)) if key is None else key
     if any(key not in form.estimates or metric_family(form, key) is None for form in forms):
@@ -94,7 +94,7 @@ def is_mean(group: GroupResult, forms: Sequence[FormResult], key: str | None = N
 
 
 def can_be_compared(metric: str, other: str) -> bool:
-    """Whether a difference of two metrics means something: they are the same, or both say right or wrong."""
+    """Whether two metrics are comparable: they are the same, or both are right or wrong."""
     return metric == other or {metric, other} <= set(_RIGHT_OR_WRONG)
 
 
@@ -201,9 +201,9 @@ def _comparison(
     """The comparison of some forms, with their samples in the order of the table; `columns` say the metric of each."""
     means = form_means(table)
     metrics = {scored.metric for scored in columns}
-    several = len(names) > 1
+    is_list = len(names) > 1
     codes = np.array([[_choice_code(sample) for sample in column] for column in samples]).T
-    known = several and bool((codes != MISSING).any(axis=0).all())
+    known = is_list and bool((codes != MISSING).any(axis=0).all())
     # What is counted over documents means nothing of a group whose documents have different weights.
     equal = bool(np.allclose(table.weights, table.weights[0]))
     clusters = table.clusters.tolist()
@@ -216,9 +216,9 @@ def _comparison(
         clusters=len(set(clusters)),
         means=tuple(means.estimates()),
         differences=tuple(paired_differences(table)),
-        spread=spread_of(means) if several else None,
-        variance=form_variance(table, *zip(*map(_format_and_draw, names), strict=True)) if several else None,
-        rightness=rightness(table) if several and table.binary else None,
+        spread=spread_of(means) if is_list else None,
+        variance=form_variance(table, *zip(*map(_format_and_draw, names), strict=True)) if is_list else None,
+        rightness=rightness(table) if is_list and table.binary else None,
         agreement=agreement(table, codes) if known else None,
         kappa=fleiss_kappa(codes) if known and equal else None,
         positions=tuple(position_bias_of(column, clusters) if equal else None for column in samples),
@@ -237,8 +237,8 @@ def _format_and_draw(name: str) -> tuple[str, str]:
         variation = Variation.parse(label)
     except ConfigError:  # a name that says more than the format, such as that of a run
         return label, "0"
-    others = {axis: value for axis, value in variation.choices.items() if axis != "draw"}
-    return str(replace(variation, choices=others)), variation.choices.get("draw", "0")
+    axes = {axis: value for axis, value in variation.choices.items() if axis != "draw"}
+    return str(replace(variation, choices=axes)), variation.choices.get("draw", "0")
 
 
 def _picked(sample: ScoredSample) -> int | None:
@@ -276,8 +276,8 @@ def position_bias_of(
     known = [(pick, gold, name) for (pick, gold), name in zip(pairs, names, strict=True) if None not in (pick, gold)]
     if len({name for *_, name in known}) < 2:
         return None
-    picks, golds, left = zip(*known, strict=True)
-    return position_bias(picks, golds, left)
+    picks, golds, remaining_clusters = zip(*known, strict=True)
+    return position_bias(picks, golds, remaining_clusters)
 
 
 def calibration_of(samples: Sequence[ScoredSample], clusters: Sequence[Hashable] | None = None) -> Calibration | None:
@@ -298,5 +298,5 @@ def calibration_of(samples: Sequence[ScoredSample], clusters: Sequence[Hashable]
 
 
 def clusters_of(form: FormResult, samples: Sequence[ScoredSample]) -> list[str] | None:
-    """What samples of a form belong together by, such as their passage; None where they are independent."""
+    """The cluster of each sample of a form, such as its passage; None where samples are independent."""
     return None if form.cluster is None else [str(sample.doc.get(form.cluster)) for sample in samples]

@@ -27,12 +27,12 @@ def to_json(results: Results) -> dict[str, Any]:
     """The results as the JSON object that lm-eval writes; docs/results.md lists the keys that Multiform adds."""
     forms, groups = results.forms, results.groups
     scored = [group for group in groups if group.estimates]
-    both: list[FormResult | GroupResult] = [*forms, *groups]
-    by_name = sorted(both, key=lambda entry: entry.name)
+    all_results: list[FormResult | GroupResult] = [*forms, *groups]
+    by_name = sorted(all_results, key=lambda entry: entry.name)
     about = list(results.provenance.items())
     model = next((i for i, (key, _) in enumerate(about) if key == "model_source"), len(about))
     return {
-        "results": {entry.name: entry.scores() for entry in both},
+        "results": {entry.name: entry.scores() for entry in all_results},
         **({"groups": {group.name: group.scores() for group in scored}} if scored else {}),
         "group_subtasks": {group.name: list(group.members) for group in groups},
         "configs": {form.name: dict(form.config) for form in sorted(forms, key=lambda form: form.name)},
@@ -44,12 +44,12 @@ def to_json(results: Results) -> dict[str, Any]:
         **dict(about[:model]),
         "task_hashes": {form.name: task_hash(form) for form in forms},
         **dict(about[model:]),
-        "intervals": {entry.name: _intervals(entry.estimates) for entry in both},
+        "intervals": {entry.name: _intervals(entry.estimates) for entry in all_results},
         "forms": {form.name: _form(form) for form in forms},
         **({"weight_by_size": {group.name: group.weight_by_size for group in scored}} if scored else {}),
         **({"across_forms": _across_forms(results)} if results.comparisons else {}),
         "status": results.status,
-        "failures": {entry.name: failures_of(entry) for entry in both if entry.failed},
+        "failures": {entry.name: failures_of(entry) for entry in all_results if entry.failed},
     }
 
 
@@ -65,8 +65,8 @@ def prepare_output(path: Path) -> None:
         reason = getattr(error, "strerror", None) or error
         if isinstance(error, FileExistsError | NotADirectoryError):
             reason = "a file is in the way"
-        what = f"cannot write to {shorten(str(folder))}: {reason}"
-        raise UsageError(what, where="--output_path", hint="choose a folder that can be written") from error
+        message = f"cannot write to {shorten(str(folder))}: {reason}"
+        raise UsageError(message, where="--output_path", hint="choose a folder that can be written") from error
 
 
 def output_folder(path: Path, model_name: str) -> Path:
@@ -86,8 +86,8 @@ def write_results(results: Results, path: Path, *, samples: bool) -> list[Path]:
     for form in results.forms if samples else ():
         name = sanitized(form.name)
         # Two forms may have the same sanitized name; the hash of the form keeps their files apart.
-        taken = (folder / f"samples_{name}_{stamp}.jsonl") in written
-        file = folder / f"samples_{f'{name}_{form.identity}' if taken else name}_{stamp}.jsonl"
+        is_taken = (folder / f"samples_{name}_{stamp}.jsonl") in written
+        file = folder / f"samples_{f'{name}_{form.identity}' if is_taken else name}_{stamp}.jsonl"
         written.append(_write(file, (json_line(line) + "\n" for line in sample_lines(form))))
     return written
 
@@ -126,19 +126,19 @@ def _finite(value: Any) -> Any:
     return named(value) if isinstance(value, str) and value.startswith(("data:image/", "data:audio/")) else value
 
 
-def _write(path: Path, parts: Iterable[str]) -> Path:
+def _write(path: Path, chunks: Iterable[str]) -> Path:
     """Write a temporary file and rename it, so that no file is ever incomplete."""
     partial = path.with_name(f".{path.name}.partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         # Half a surrogate pair, which UTF-8 does not have, becomes the escape that JSON has for it.
         with partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
-            file.writelines(parts)
+            file.writelines(chunks)
         partial.replace(path)
     except OSError as error:
-        what = f"could not be written: {error.strerror or error}"
+        message = f"could not be written: {error.strerror or error}"
         hint = "free some space or choose another --output_path"
-        raise MultiformError(what, where=str(path), hint=hint) from error
+        raise MultiformError(message, where=str(path), hint=hint) from error
     finally:
         partial.unlink(missing_ok=True)
     return path

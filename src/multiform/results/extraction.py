@@ -1,4 +1,4 @@
-"""Extraction: whether a generated answer was wrong, or could not be read."""
+"""Extraction: how often no answer could be extracted from a completion, apart from wrong answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Extraction:
 
 
 def extraction_of(form: FormResult) -> Extraction | None:
-    """How the completions of a form were read; None for forms that are not scored by an exact match."""
+    """How often answers could be extracted from a form's completions; None for forms not scored by an exact match."""
     metric, _, scorer = form.primary.partition(",") if form.estimates else ("", "", "")
     samples = [sample for sample in form.samples if sample.scorer == scorer]
     if metric != "exact_match" or not samples:

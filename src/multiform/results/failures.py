@@ -1,4 +1,4 @@
-"""What results say about documents that could not be evaluated as they are: failed, or with a truncated prompt."""
+"""Failed documents and truncated prompts, as results files and notes report them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def failures_of(entry: FormResult | GroupResult) -> dict[str, Any]:
 
 
 def result_notes(results: Results) -> list[str]:
-    """What is to be known beside the scores, a line for each: that they are partial, failures, truncated prompts."""
+    """Notes on the scores, a line for each: that they are partial, failed documents, truncated prompts."""
     notes = [] if results.status == "complete" else [f"partial results: the run {_ended(results.status)}"]
     notes += [_failed(form) for form in results.forms if form.failed]
     for group in results.groups:
@@ -32,8 +32,8 @@ def result_notes(results: Results) -> list[str]:
             notes.append(f"{group.name}: {group.failed} documents failed{_spans(group)}")
     for entry in noted_forms(results):
         if number := sum(form.truncated_contexts for form in entry.forms):
-            what = f"the prompts of {number} of {sum(form.n for form in entry.forms)} documents lose their beginning"
-            notes.append(f"{entry.name}: {what}, as they do not fit into the model's context")
+            note = f"the prompts of {number} of {sum(form.n for form in entry.forms)} documents lose their beginning"
+            notes.append(f"{entry.name}: {note}, as they do not fit into the model's context")
     return notes
 
 
@@ -46,8 +46,8 @@ def _failed(form: FormResult) -> str:
     more = [f"and {len(form.failed) - _NAMED} more"] if len(form.failed) > _NAMED else []
     counted = any(sample.failure is not None for sample in form.samples)
     total = form.n if counted else form.n + len(form.failed)
-    done = "count as wrong" if counted else "are left out"
-    line = f"{form.name}: {len(form.failed)} of {total} documents failed and {done} ({'; '.join([*named, *more])})"
+    treatment = "count as wrong" if counted else "are left out"
+    line = f"{form.name}: {len(form.failed)} of {total} documents failed and {treatment} ({'; '.join([*named, *more])})"
     return line + _spans(form)
 
 

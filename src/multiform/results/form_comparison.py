@@ -1,4 +1,4 @@
-"""FormComparison: what the wording costs, from the scores of the same documents under several forms."""
+"""FormComparison: how scores depend on the form, from the same documents under several forms."""
 
 from __future__ import annotations
 
@@ -83,7 +83,9 @@ class FormComparison:
             name: _position_numbers(bias) for name, bias in zip(names, self.positions, strict=True) if bias
         }
         result["calibration_error"] = {
-            name: _numbers(found.error) for name, found in zip(names, self.calibrations, strict=True) if found
+            name: _numbers(calibration.error)
+            for name, calibration in zip(names, self.calibrations, strict=True)
+            if calibration
         }
         return result
 

@@ -1,4 +1,4 @@
-"""Journal: what a run leaves on disk while it goes on, so that one that was killed can be looked at.
+"""Journal: the state of a run on disk while it goes on, so that a killed run can be inspected.
 
     run_<key>.json              its state, when it began, and how many documents are scored
     partial_samples_<key>.jsonl the documents that are scored, in the order in which they were
@@ -57,7 +57,7 @@ class Journal:
         self._working = True
 
     def begin(self, requests: int, cached: int) -> None:
-        """Replace what an earlier run of the same forms left; a run that asks in rounds begins several times."""
+        """Replace the files of an earlier run of the same forms; a budgeted run begins once for each round."""
         self._requests["needed"] += requests
         self._requests["cached"] += cached
         if not self._begun:
@@ -65,7 +65,7 @@ class Journal:
             self._try(self._open)
         self._write_state("running")
 
-    def answered(self, failed: bool) -> None:
+    def responded(self, failed: bool) -> None:
         self._requests["failed" if failed else "answered"] += 1
         if time.monotonic() - self._written > _PAUSE:
             self._write_state("running")
@@ -80,12 +80,12 @@ class Journal:
         self._forms[form]["failed"] += 1
 
     def complete(self) -> None:
-        """Remove the files: the results of the run say more."""
+        """Remove the files, as the results of the run are written."""
         self._close()
         self._remove()
 
     def end(self, status: str, results: Results | None = None) -> list[Path]:
-        """Close a run that is not complete; returns the files that show how far it came."""
+        """Close the journal of an incomplete run; returns its files."""
         self._close()
         if results is not None:
             self._try(lambda: write_json(self.results_file, to_json(results)))
@@ -136,4 +136,4 @@ class Journal:
         except (OSError, MultiformError) as error:
             self._working = False
             logger.warning("%s: the state of the run cannot be written: %s; going on", self.state_file, error)
-            self._remove()  # a disk that is full needs the space, and half a file helps nobody
+            self._remove()  # a full disk needs the space, and half a file is of no use

@@ -1,4 +1,4 @@
-"""Notes below a table: completions that were not read, settings that formats override; a line for all of a group."""
+"""Notes below a table: completions without an extracted answer, and task settings that formats override."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from multiform.results.results import FormResult, Results
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotedForms:
-    """The forms that a note speaks of: a single one, or those of a group under one format."""
+    """The forms that a note is about: a single one, or those of a group under one format."""
 
     name: str
     forms: Sequence[FormResult]
@@ -31,7 +31,7 @@ def noted_forms(results: Results) -> list[NotedForms]:
 
 
 def extractions(results: Results) -> Iterator[tuple[str, Extraction]]:
-    """How the completions of each group and form were read, with its name."""
+    """The extraction shares of each group and form, with its name."""
     for entry in noted_forms(results):
         read = [extraction for form in entry.forms if (extraction := extraction_of(form)) is not None]
         if read:
@@ -39,7 +39,7 @@ def extractions(results: Results) -> Iterator[tuple[str, Extraction]]:
 
 
 def form_notes(results: Results) -> Iterator[str]:
-    """What was not read of completions, and the task settings that formats override."""
+    """Notes on completions without an extracted answer, and on task settings that formats override."""
     for name, extraction in extractions(results):
         if extraction.missing.value or extraction.lenient.value > extraction.right.value:
             yield f"{name}: {extraction}"
@@ -60,11 +60,11 @@ def _overridden(forms: Sequence[FormResult]) -> Iterator[str]:
             by_kind.setdefault(setting.partition(" ")[0], []).append(setting)
     for kind, settings in by_kind.items():
         distinct = dict.fromkeys(settings)
-        some = "" if len(settings) >= len(forms) else f" of {len(settings)} tasks"
+        scope = "" if len(settings) >= len(forms) else f" of {len(settings)} tasks"
         if len(distinct) == 1 or len(forms) == 1:
-            yield ", ".join(distinct) + some
+            yield ", ".join(distinct) + scope
         else:
-            yield f"{kind}{some} (such as {settings[0].partition(' ')[2]})"
+            yield f"{kind}{scope} (such as {settings[0].partition(' ')[2]})"
 
 
 def _and_more(names: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The pivot table: a row for each task, a column for each form, and what the best form is ahead of the worst."""
+"""The pivot table: a row for each task, a column for each form, and the difference between the best and the worst."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PivotRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pivot:
-    """The cells of the table, for whatever renders it."""
+    """The cells of the table, for any renderer."""
 
     #: The name of each form's format, and the metric that is shown.
     headings: Sequence[tuple[str, str]]

@@ -39,7 +39,7 @@ def provenance(
     """The keys of a results file about the run: lm-eval's in their order, then those that Multiform adds.
 
     `source` is the registered name of the model, `arguments` are its arguments, `seconds` is the time that the run
-    took, `chat` says whether the chat template was applied, and `usage` what was asked and computed.
+    took, `chat` says whether the chat template was applied, and `usage` the requests and tokens.
     """
     template = model.chat_template_text() if chat else None
     name = model_name(model, arguments)
@@ -68,7 +68,7 @@ def provenance(
 
 
 def model_name(model: Model, arguments: Mapping[str, Any]) -> str:
-    """What results call the model: its path or name in the arguments, or the name that it gives itself."""
+    """The name of the model in results: its path or name in the arguments, or the model's own `name`."""
     return next((str(arguments[key]) for key in _NAMING if arguments.get(key)), model.name)
 
 
@@ -97,10 +97,10 @@ def _git_hash(folder: str = ".") -> str | None:
     """The git commit of a folder, by default the working directory; None where it is no repository."""
     command = ["git", "-C", folder, "describe", "--always"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=5, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    return done.stdout.strip() or None
+    return process.stdout.strip() or None
 
 
 def _upper_git_hash() -> str | None:

@@ -180,7 +180,7 @@ def _values(scores: Mapping[str, Any]) -> Iterator[tuple[str, float]]:
 
 
 def scored_sample(line: Mapping[str, Any]) -> ScoredSample:
-    """One line of a samples file as the sample that it was written from, as far as the line says."""
+    """The sample of one line of a samples file, as far as the line has its fields."""
     doc = recorded_doc(line)
     ranked = [item.request.continuation for item in doc.instances if isinstance(item.request, LoglikelihoodRequest)]
     choices = tuple(text.strip() for text in ranked) if len(ranked) > 1 else ()

@@ -46,7 +46,7 @@ class RecordedDoc:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRun:
-    """A results file, with the samples files that belong to it; those of lm-eval will do as well."""
+    """A results file of Multiform or lm-eval, with the samples files that belong to it."""
 
     file: Path
     results: Mapping[str, Any]
@@ -62,7 +62,7 @@ class RecordedRun:
         return None if docs is None else _once(docs)
 
     def samples(self, form: str, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T] | None:
-        """What `read` makes of each line of a form's samples file; None where the run did not log samples."""
+        """The result of `read` for each line of a form's samples file; None where the run did not log samples."""
         file = self._samples_file(form)
         return None if file is None else self._samples(form, file, read)
 
@@ -74,8 +74,8 @@ class RecordedRun:
                     if line.get("form", form) == form:
                         yield read(line)
                 except (ValueError, LookupError, TypeError, AttributeError) as error:
-                    what = f"the line is no sample: {reason(error)}"
-                    raise UsageError(what, where=f"{file}:{number}", hint="run the task again") from error
+                    message = f"the line is no sample: {reason(error)}"
+                    raise UsageError(message, where=f"{file}:{number}", hint="run the task again") from error
 
     def _samples_file(self, form: str) -> Path | None:
         """The samples of a form: of its own, or of all forms where the run was not finished."""
@@ -91,17 +91,17 @@ class RecordedRun:
 def results_files(path: Path) -> list[Path]:
     """The results files in a folder and its subfolders, the newest last; a file is itself.
 
-    Both harnesses name them ``results_<date>.json`` or, where ``FILE.json`` was asked for, ``FILE_<date>.json``. Where
+    Both harnesses name them ``results_<date>.json`` or, where ``FILE.json`` was given, ``FILE_<date>.json``. Where
     there are none, those of runs that were not finished.
     """
     if not path.exists():
-        names = [each.name for each in path.parent.glob("*")] if path.parent.is_dir() else []
+        names = [entry.name for entry in path.parent.glob("*")] if path.parent.is_dir() else []
         hint = nearest(path.name, names, listed="there are") if names else "name the --output_path of a run"
         raise UsageError("there is no such file or folder", where=str(path), hint=hint)
     if path.is_file():
         return [path]
     files = [(_STAMP.search(file.name), file) for file in path.rglob("*.json")]
-    dated = sorted((found.group(1), str(file), file) for found, file in files if found)
+    dated = sorted((match.group(1), str(file), file) for match, file in files if match)
     return [file for _, _, file in dated] or partial_results_files(path)
 
 
@@ -140,10 +140,10 @@ def recorded_run(file: Path) -> RecordedRun:
 
 def _once(docs: Iterator[RecordedDoc]) -> Iterator[RecordedDoc]:
     """Each document once: the samples file has it once for each filter."""
-    seen: set[int] = set()
+    ids: set[int] = set()
     for doc in docs:
-        if doc.doc_id not in seen:
-            seen.add(doc.doc_id)
+        if doc.doc_id not in ids:
+            ids.add(doc.doc_id)
             yield doc
 
 
@@ -175,10 +175,10 @@ def _arguments(recorded: Any) -> list[tuple[Any, Any]]:
 
 
 def _request(argument: tuple[Any, Any], repeat: int) -> Request:
-    context, other = argument
-    if isinstance(other, str):
-        return LoglikelihoodRequest(context, other)
-    return RollingRequest(context) if other is None else GenerationRequest.of(context, other, repeat)
+    context, second = argument
+    if isinstance(second, str):
+        return LoglikelihoodRequest(context, second)
+    return RollingRequest(context) if second is None else GenerationRequest.of(context, second, repeat)
 
 
 def _output(line: Mapping[str, Any], request: Request, response: Any, place: int, completions: Iterator[int]) -> Output:

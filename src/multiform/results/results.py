@@ -221,7 +221,7 @@ class Results(Mapping[str, Scores]):
 
     def __repr__(self) -> str:
         if "plan" in self.run:
-            return f"<Results: nothing was asked; {self.run['plan']}>"
+            return f"<Results: plan only; {self.run['plan']}>"
         lines = [f"  {_line(entry)}" for entry in self.entries if entry.estimates]
         more = [f"  and {len(lines) - _SHOWN} more"] if len(lines) > _SHOWN else []
         kind = "Results" if self.status == "complete" else f"Partial results ({self.status})"
@@ -296,9 +296,9 @@ def _group_bounds(group: Group, forms: Sequence[FormResult]) -> dict[str, tuple[
 
 def _bounding(form: FormResult, side: int, unknown: set[str]) -> dict[str, Estimate]:
     """The scores of a form with all failed documents wrong (side 0) or right (side 1)."""
-    asked = len({sample.doc_id for sample in form.samples} | {doc.doc_id for doc in form.failed})
+    evaluated = len({sample.doc_id for sample in form.samples} | {doc.doc_id for doc in form.failed})
     return {
-        key: Estimate(value=form.bounds[key][side] if key in form.bounds else estimate.value, n=asked)
+        key: Estimate(value=form.bounds[key][side] if key in form.bounds else estimate.value, n=evaluated)
         for key, estimate in form.estimates.items()
         if key not in unknown
     }

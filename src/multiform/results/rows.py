@@ -21,7 +21,7 @@ COLUMNS = (
 
 
 def sample_rows(forms: Sequence[FormResult]) -> Iterator[dict[str, Any]]:
-    """A row for each sample of each form: what was asked, what the model answered, and what it scored."""
+    """A row for each sample of each form: its prompt, the model's response and its scores."""
     for form in forms:
         about = {"form": form.name, "task": form.task, "format": form.format_label}
         for sample in form.samples:
@@ -62,8 +62,8 @@ def write_parquet(forms: Sequence[FormResult], path: Path) -> Path:
         path.parent.mkdir(parents=True, exist_ok=True)
         pyarrow.parquet.write_table(pyarrow.table(columns), path)
     except OSError as error:
-        what = f"could not be written: {error.strerror or error}"
-        raise MultiformError(what, where=str(path), hint="choose a folder that can be written") from error
+        message = f"could not be written: {error.strerror or error}"
+        raise MultiformError(message, where=str(path), hint="choose a folder that can be written") from error
     return path
 
 

@@ -56,7 +56,7 @@ def compare_runs(first: Results, second: Results, *, metric: str | None = None) 
     Scores are compared document by document. A document that differs between the runs is refused, as its scores do not
     belong together, and so are metrics of which a difference means nothing.
     """
-    return _corrected([compare_form(form, other, metric) for form, other in _pairs(first, second)])
+    return _corrected([compare_form(form, counterpart, metric) for form, counterpart in _pairs(first, second)])
 
 
 def compare_groups(first: Results, second: Results, *, metric: str | None = None) -> list[FormChange]:
@@ -66,12 +66,12 @@ def compare_groups(first: Results, second: Results, *, metric: str | None = None
     that `metric` names is left out.
     """
     changes = []
-    others = {group.name: group for group in second.groups}
+    second_groups = {group.name: group for group in second.groups}
     for group in first.groups:
-        other = others.get(group.name)
-        keys = [_group_key(side, metric) for side in (group, other) if side is not None]
-        if other is not None and None not in keys and len(set(keys)) == 1:
-            changes.append(_compare_group((first, group), (second, other), str(keys[0])))
+        counterpart = second_groups.get(group.name)
+        keys = [_group_key(side, metric) for side in (group, counterpart) if side is not None]
+        if counterpart is not None and None not in keys and len(set(keys)) == 1:
+            changes.append(_compare_group((first, group), (second, counterpart), str(keys[0])))
     return _corrected(changes)
 
 
@@ -96,8 +96,8 @@ def _pairs(first: Results, second: Results) -> list[tuple[FormResult, FormResult
     if len(first.forms) == len(second.forms) == 1 and first.forms[0].task == second.forms[0].task:
         return [(first.forms[0], second.forms[0])]
     listed = [", ".join(form.name for form in results.forms[:5]) or "nothing" for results in (first, second)]
-    what = f"the runs have no form in common: the first has {listed[0]}, the second {listed[1]}"
-    raise UsageError(what, where="compare", hint="compare runs of the same tasks")
+    message = f"the runs have no form in common: the first has {listed[0]}, the second {listed[1]}"
+    raise UsageError(message, where="compare", hint="compare runs of the same tasks")
 
 
 def compare_form(first: FormResult, second: FormResult, metric: str | None = None) -> FormChange:
@@ -108,8 +108,8 @@ def compare_form(first: FormResult, second: FormResult, metric: str | None = Non
     name = first.name if first.name == second.name else f"{first.name} → {second.name}"
     names = [key.partition(",")[0] for _, key in keyed]
     if not can_be_compared(*names):
-        what = f"{names[0]} of {first.name} and {names[1]} of {second.name} are no scores of one kind"
-        raise UsageError(what, where="compare", hint="name a score that both have with --metric")
+        message = f"{names[0]} of {first.name} and {names[1]} of {second.name} are no scores of one kind"
+        raise UsageError(message, where="compare", hint="name a score that both have with --metric")
     common = _by_scores(
         name,
         names[0] if names[0] == names[1] else f"{names[0]} → {names[1]}",
@@ -156,9 +156,9 @@ def _shared(
     _check_documents(first, second)
     shared = [doc for doc in before if doc in after]
     if len(shared) < 2:
-        what = f"the runs share {len(shared)} documents of {first.name}"
+        message = f"the runs share {len(shared)} documents of {first.name}"
         hint = "compare runs over the same documents: the same --limit or --samples"
-        raise DataError(what, where="compare", hint=hint)
+        raise DataError(message, where="compare", hint=hint)
     return shared, document_scores([[after[doc], before[doc]] for doc in shared], _clusters(first, shared))
 
 
@@ -174,18 +174,18 @@ def _compare_group(first: tuple[Results, GroupResult], second: tuple[Results, Gr
     estimates = [group.estimates[key], other.estimates[key]]
     common = _by_scores(group.name, metric, *estimates, higher_is_better=group.higher_is_better.get(metric, True))
     scores = {name: [_by_document(side[name], key) for side in (before, after) if name in side] for name in before}
-    if set(before) != set(after) or not all(all(both) for both in scores.values()):
+    if set(before) != set(after) or not all(all(pair) for pair in scores.values()):
         return common
     if not all(is_mean(side, list(forms.values()), key) for side, forms in sides):
         return common
-    parts = {name: _shared(before[name], after[name], *scores[name]) for name in before}
-    tables = [table for _, table in parts.values()]
+    members = {name: _shared(before[name], after[name], *scores[name]) for name in before}
+    tables = [table for _, table in members.values()]
     table = pooled(tables, [part.n if group.weight_by_size else 1 for part in tables])
     difference = paired_difference(table)
     means = form_means(table).values.tolist()
     changed = [
         (f"{before[name].task}/{doc}", scores[name][1][doc] - scores[name][0][doc])
-        for name, (shared, _) in parts.items()
+        for name, (shared, _) in members.items()
         for doc in shared
     ]
     return replace(
@@ -235,10 +235,10 @@ def _clusters(form: FormResult, documents: Sequence[int]) -> list[str] | None:
 def _check_documents(first: FormResult, second: FormResult) -> None:
     documents = {sample.doc_id: sample for sample in first.samples}
     for sample in second.samples:
-        other = documents.get(sample.doc_id)
-        if other is not None and _text(other) != _text(sample):
-            what = f"document {sample.doc_id} of {first.name} is not the same in both runs"
-            raise DataError(what, where="compare", hint="compare runs over the same version of the dataset")
+        counterpart = documents.get(sample.doc_id)
+        if counterpart is not None and _text(counterpart) != _text(sample):
+            message = f"document {sample.doc_id} of {first.name} is not the same in both runs"
+            raise DataError(message, where="compare", hint="compare runs over the same version of the dataset")
 
 
 def _text(sample: ScoredSample) -> Mapping[str, str]:

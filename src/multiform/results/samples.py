@@ -85,7 +85,7 @@ def _step_value(value: Any) -> Any:
 
 
 def choices_and_labels(sample: Sample) -> tuple[list[str], list[str]]:
-    """What the choices of a sample say, and the labels that stand for them in its prompt, where it has both."""
+    """The texts of a sample's choices, and their labels in its prompt, where it has both."""
     texts = sample.texts or sample.choices
     labels = sample.labels or (sample.choices if sample.texts != sample.choices else ())
     return list(texts), list(labels if sample.texts else ())

@@ -32,8 +32,8 @@ class Scores(dict[str, Any]):
         if len(keys) == 1:
             return self[keys[0]]
         if keys:
-            what, hint = f"'{key}' has several filters", f"ask for {' or '.join(map(repr, keys))}"
-            raise NoSuchResultError(what, where=self.name, hint=hint)
+            message, hint = f"'{key}' has several filters", f"ask for {' or '.join(map(repr, keys))}"
+            raise NoSuchResultError(message, where=self.name, hint=hint)
         metrics = [name.partition(",")[0] for name in self if "," in name]
         listed = [name for name in dict.fromkeys(metrics) if not name.endswith("_stderr")]
         raise NoSuchResultError(f"no score '{key}'", where=self.name, hint=f"there are: {', '.join(listed) or 'none'}")

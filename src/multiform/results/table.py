@@ -26,7 +26,7 @@ from multiform.terminal import visible
 #: long has a row for each form, pivot one for each task and a column for each form; markdown is lm-eval's table.
 TableStyle = Literal["long", "pivot", "markdown", "csv", "latex"]
 
-#: The widest table that is printed where nobody says otherwise.
+#: The default maximum width of a table.
 WIDTH = 80
 _DIFFERENCE = "Best − worst"
 
@@ -184,10 +184,10 @@ def _width(columns: Sequence[int]) -> int:
 
 def _wrapped(row: Sequence[str], metric_width: int) -> Iterator[Sequence[str]]:
     """A row as one line, and further ones for a metric's name that is longer than its column."""
-    first, *others = textwrap.wrap(row[_METRIC], metric_width, break_on_hyphens=False)
+    first, *further_lines = textwrap.wrap(row[_METRIC], metric_width, break_on_hyphens=False)
     yield [*row[:_METRIC], first, *row[_METRIC + 1 :]]
-    for other in others:
-        yield [other if index == _METRIC else "" for index in range(len(row))]
+    for line in further_lines:
+        yield [line if index == _METRIC else "" for index in range(len(row))]
 
 
 def rows(entry: FormResult | GroupResult, *, indent: str = "") -> Iterator[Sequence[str]]:

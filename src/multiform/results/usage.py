@@ -1,4 +1,4 @@
-"""Usage: what a run took, as the key `usage` of a results file and in words."""
+"""Usage: the requests and tokens of a run, as the key `usage` of a results file and in words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from multiform.models.usage import Usage
 def usage_entry(
     usage: Usage | None, *, requests: int, cached: int, asked_again: int, loading_seconds: float
 ) -> dict[str, Any]:
-    """The key `usage`: distinct requests, those that were cached, those that were asked again because a worker failed,
+    """The key `usage`: distinct requests, those that were cached, those that were run again because a worker failed,
     and tokens, which are null where a model does not count them."""
     return {
         "requests": requests,

@@ -44,8 +44,8 @@ def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation
     name = name_of(function)
     problem = mismatch(function, [])
     if problem is not None:
-        what = f"aggregation '{name}' cannot be called with the list of all values: {problem}"
-        raise ConfigError(what, hint=f"write it as def {name}(values)")
+        message = f"aggregation '{name}' cannot be called with the list of all values: {problem}"
+        raise ConfigError(message, hint=f"write it as def {name}(values)")
 
     def aggregate(items: Sequence[Any], iterations: int) -> Estimate:
         with running(f"aggregation '{name}'", hint="call it with some values"):
@@ -157,9 +157,9 @@ def _median(items: Sequence[float]) -> float:
 
 def _f1(items: Sequence[tuple[int, int]]) -> float:
     """F1 of the class 1, from pairs of gold and prediction."""
-    both = sum(1 for gold, pred in items if gold == 1 and pred == 1)
+    true_positives = sum(1 for gold, pred in items if gold == 1 and pred == 1)
     either = sum((gold == 1) + (pred == 1) for gold, pred in items)
-    return 2 * both / either if either else 0.0
+    return 2 * true_positives / either if either else 0.0
 
 
 def _matthews(items: Sequence[tuple[int, int]]) -> float:
@@ -183,8 +183,8 @@ def _corpus(name: str) -> Callable[[Sequence[Any]], float]:
         try:
             import sacrebleu
         except ImportError as error:
-            what = f"metric '{name}' needs sacrebleu"
-            raise UsageError(what, hint="pip install 'multiform[metrics]'") from error
+            message = f"metric '{name}' needs sacrebleu"
+            raise UsageError(message, hint="pip install 'multiform[metrics]'") from error
         references = [item[0] if isinstance(item[0], list | tuple) else [item[0]] for item in items]
         predictions = [str(item[1]) for item in items]
         most = max(len(refs) for refs in references)

@@ -62,8 +62,8 @@ def build_scoring(config: TaskConfig, *, own_results: bool = False, metric: str 
     for index, entry in enumerate(config.filter_list):
         path = ("filter_list", index)
         if entry["name"] in names:
-            what = f"two pipelines are called '{entry['name']}'"
-            raise ConfigError(what, where=config.where(*path), hint="results are keyed by the name: rename one")
+            message = f"two pipelines are called '{entry['name']}'"
+            raise ConfigError(message, where=config.where(*path), hint="results are keyed by the name: rename one")
         names.add(entry["name"])
         pipeline = _pipeline(config, entry["name"], entry["filter"], path)
         specs = entry.get("metric_list", ())
@@ -164,14 +164,14 @@ def _scorer_class(config: TaskConfig) -> type[Scorer]:
         raise ConfigError(f"unknown scorer '{name}'", where=config.where(*path), hint=hint)
     kind: Any = scorers.get(str(name))
     if not isinstance(kind, type) or not issubclass(kind, Scorer):
-        what = f"scorer '{name}' is {name_of(kind)}, which is no subclass of Scorer"
-        raise ConfigError(what, where=config.where(*path), hint="register a class: class Mine(Scorer)")
+        message = f"scorer '{name}' is {name_of(kind)}, which is no subclass of Scorer"
+        raise ConfigError(message, where=config.where(*path), hint="register a class: class Mine(Scorer)")
     for method, arguments in (("score", 1), ("score_instances", 2)):
         problem = mismatch(getattr(kind, method), *[None] * (1 + arguments))
         if problem is not None:
             written = "score(self, outcome)" if arguments == 1 else "score_instances(self, outcomes, docs)"
-            what = f"scorer '{name}': {kind.__name__}.{method} cannot be called: {problem}"
-            raise ConfigError(what, where=config.where(*path), hint=f"write it as {written}")
+            message = f"scorer '{name}': {kind.__name__}.{method} cannot be called: {problem}"
+            raise ConfigError(message, where=config.where(*path), hint=f"write it as {written}")
     return kind
 
 
@@ -248,8 +248,8 @@ def _left(config: TaskConfig, scorer: Scorer) -> int:
 
 
 def _problem(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError | None:
-    reduction, left = metric.reduction, _left(config, scorer)
-    if reduction is None or reduction.needs <= left:
+    reduction, remaining = metric.reduction, _left(config, scorer)
+    if reduction is None or reduction.needs <= remaining:
         return None
     if config.output_type != "generate_until":
         what = f"{reduction.name} needs {reduction.needs} responses, and a task of {config.output_type} has one"
@@ -259,7 +259,7 @@ def _problem(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError 
         return ConfigError(what, where=config.where("metric_list"), hint=f"set repeats: {reduction.needs} or more")
     what = f"{reduction.name} of metric '{metric.name}' needs {reduction.needs} responses, and the filters of "
     hint = "remove take_first or majority_vote from them, or give these filters metrics of their own"
-    return ConfigError(f"{what}'{scorer.name}' leave {left}", where=config.where("filter_list"), hint=hint)
+    return ConfigError(f"{what}'{scorer.name}' leave {remaining}", where=config.where("filter_list"), hint=hint)
 
 
 def _without_effect(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError | None:
@@ -268,6 +268,6 @@ def _without_effect(config: TaskConfig, scorer: Scorer, metric: Metric) -> Confi
         return None
     if _left(config, scorer) > 1:
         return None
-    what = f"reduction {reduction.name} of metric '{metric.name}' gets one response of {repeats}, as the filters"
+    note = f"reduction {reduction.name} of metric '{metric.name}' gets one response of {repeats}, as the filters"
     hint = "remove take_first or majority_vote from them to have all responses reduced"
-    return ConfigError(f"{what} of '{scorer.name}' leave one", where=config.where("filter_list"), hint=hint)
+    return ConfigError(f"{note} of '{scorer.name}' leave one", where=config.where("filter_list"), hint=hint)

@@ -29,16 +29,16 @@ def contaminated(queries: Mapping[K, str], corpus: Iterable[Path], n: int = DEFA
     >>> contaminated({1: "The quick brown fox!", 2: "A slow brown fox"}, [file], n=4)
     {1}
     """
-    wanted: dict[tuple[str, ...], list[K]] = {}
+    keys_by_ngram: dict[tuple[str, ...], list[K]] = {}
     for key, query in queries.items():
         for gram in _ngrams(words(query), n):
-            wanted.setdefault(gram, []).append(key)
-    lengths = sorted({len(gram) for gram in wanted})
+            keys_by_ngram.setdefault(gram, []).append(key)
+    lengths = sorted({len(gram) for gram in keys_by_ngram})
     contaminated_keys: set[K] = set()
     for path in corpus:
         for text in _texts(path):
             for gram in _windows(words(text), lengths):
-                contaminated_keys.update(wanted.get(gram, ()))
+                contaminated_keys.update(keys_by_ngram.get(gram, ()))
     return contaminated_keys
 
 
@@ -73,8 +73,8 @@ def _texts(path: Path) -> Iterator[str]:
             for number, line in enumerate(file, start=1):
                 yield _record(line, path, number)
     except OSError as error:
-        what = f"cannot read {path}: {error.strerror}"
-        raise UsageError(what, where="--decontamination_corpus", hint="give .txt or .jsonl files") from error
+        message = f"cannot read {path}: {error.strerror}"
+        raise UsageError(message, where="--decontamination_corpus", hint="give .txt or .jsonl files") from error
 
 
 def _record(line: str, path: Path, number: int) -> str:

@@ -27,10 +27,10 @@ def group_scores(aggregate_metric_list: Sequence[Mapping[str, Any]], tasks: Sequ
 
 def _keys(entry: Mapping[str, Any], tasks: Sequence[Scores]) -> list[str]:
     names = entry.get("filter_list")
-    wanted = [names] if isinstance(names, str) else names
+    filter_names = [names] if isinstance(names, str) else names
     present = dict.fromkeys(key for scores in tasks for key in scores)
     chosen = [key for key in present if key.partition(",")[0] == entry["metric"]]
-    return chosen if wanted is None else [key for key in chosen if key.partition(",")[2] in wanted]
+    return chosen if filter_names is None else [key for key in chosen if key.partition(",")[2] in filter_names]
 
 
 def _combined(entry: Mapping[str, Any], estimates: Sequence[Estimate]) -> Estimate:

@@ -56,8 +56,8 @@ def build_reduction(spec: str | ReductionFn) -> Reduction:
 def _checked(name: str, function: ReductionFn) -> Reduction:
     problem = mismatch(function, [])
     if problem is not None:
-        what = f"reduction '{name}' cannot be called with the list of a document's values: {problem}"
-        raise ConfigError(what, hint="write it as def reduction(values)")
+        message = f"reduction '{name}' cannot be called with the list of a document's values: {problem}"
+        raise ConfigError(message, hint="write it as def reduction(values)")
     return Reduction(name=name, function=function)
 
 

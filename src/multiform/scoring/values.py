@@ -26,8 +26,8 @@ def given_values(
         if repeats is None:
             reduced[str(key)] = value
         elif not repeats:
-            what = f"process_results gave metric '{key}' an empty list"
-            raise DataError(what, hint="give a value, such as 0.0, or leave the metric out of this document")
+            message = f"process_results gave metric '{key}' an empty list"
+            raise DataError(message, hint="give a value, such as 0.0, or leave the metric out of this document")
         else:
             reduced |= scorer.reduced([{str(key): repeat} for repeat in repeats])
     return reduced
@@ -55,8 +55,8 @@ def check_values(values: Mapping[str, Any], scorer: Scorer, aggregation_of: Call
             continue
         if scorer.named(key) is None and is_note(value):
             continue
-        what = f"metric '{key}' has the value {shorten(value)}, not a number"
-        raise DataError(what, hint="give a number for each document, or an aggregation that takes such values")
+        message = f"metric '{key}' has the value {shorten(value)}, not a number"
+        raise DataError(message, hint="give a number for each document, or an aggregation that takes such values")
 
 
 def is_note(value: Any) -> bool:

@@ -57,8 +57,8 @@ def agreement(scores: DocumentScores, predictions: ArrayLike) -> Estimate:
     forms = codes.shape[1]
     equal = np.zeros(len(codes))
     for first in range(forms):
-        same = (codes[:, first + 1 :] == codes[:, [first]]) & (codes[:, [first]] != MISSING)
-        equal += same.sum(axis=1)
+        agrees = (codes[:, first + 1 :] == codes[:, [first]]) & (codes[:, [first]] != MISSING)
+        equal += agrees.sum(axis=1)
     return mean_of(scores, equal / (forms * (forms - 1) / 2))
 
 

@@ -59,20 +59,20 @@ def calibration(
     p, hits = np.asarray(confidences, dtype=np.float64), np.asarray(right, dtype=np.float64)
     if p.shape != hits.shape or not len(p):
         raise DataError(f"{len(p)} confidences and {len(hits)} answers", hint="give one of each for every document")
-    parts = [part for part in np.array_split(np.argsort(p, kind="stable"), bins) if len(part)]
-    means = [(float(p[part].mean()), float(hits[part].mean())) for part in parts]
-    found = tuple(
+    groups = [part for part in np.array_split(np.argsort(p, kind="stable"), bins) if len(part)]
+    means = [(float(p[part].mean()), float(hits[part].mean())) for part in groups]
+    filled = tuple(
         Bin(n=len(part), confidence=confidence, accuracy=accuracy)
-        for part, (confidence, accuracy) in zip(parts, means, strict=True)
+        for part, (confidence, accuracy) in zip(groups, means, strict=True)
     )
-    sizes = np.array([part.n for part in found], dtype=np.float64)
+    sizes = np.array([part.n for part in filled], dtype=np.float64)
     weights = sizes / sizes.sum()
-    gaps = np.array([part.accuracy - part.confidence for part in found])
+    gaps = np.array([part.accuracy - part.confidence for part in filled])
     error = float((weights * np.abs(gaps)).sum())
     # One more right and one more wrong document per bin, so that a bin without mistakes is not taken for certain.
-    rates = np.array([(part.n * part.accuracy + 1) / (part.n + 2) for part in found])
+    rates = np.array([(part.n * part.accuracy + 1) / (part.n + 2) for part in filled])
     deviations = weights * np.sqrt(rates * (1 - rates) / sizes) * _design_effect(hits - p, clusters) ** 0.5
-    noise = np.abs(np.random.default_rng(seed).standard_normal((draws, len(found)))) @ deviations
+    noise = np.abs(np.random.default_rng(seed).standard_normal((draws, len(filled)))) @ deviations
     quantile = (1 + level) / 2
     rounded = round(error, 12)
     return Calibration(
@@ -82,7 +82,7 @@ def calibration(
             low=max(0.0, rounded - float(np.quantile(noise, quantile))),
             high=min(1.0, rounded + float(ndtri(quantile)) * float(np.sqrt((deviations**2).sum()))),
         ),
-        bins=found,
+        bins=filled,
     )
 
 

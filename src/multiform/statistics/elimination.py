@@ -50,11 +50,11 @@ class Search:
     @property
     def wanted(self) -> list[int]:
         """The forms to evaluate on the next documents; none where the search is over."""
-        wanted = np.zeros(len(self.counts), dtype=bool)
+        undecided = np.zeros(len(self.counts), dtype=bool)
         for candidates in (self.maybe_best, self.maybe_worst):
             if candidates.sum() > 1:
-                wanted |= candidates
-        return [int(form) for form in np.flatnonzero(wanted)]
+                undecided |= candidates
+        return [int(form) for form in np.flatnonzero(undecided)]
 
     @property
     def evaluations(self) -> int:
@@ -91,7 +91,7 @@ class Search:
 
 
 def new_search(forms: int, *, delta: float = 0.05) -> Search:
-    """A search for the best and the worst of so many forms, wrong with probability delta at most."""
+    """A search for the best and the worst of several forms, wrong with probability delta at most."""
     if forms < 2 or not 0 < delta < 1:
         raise DataError(f"cannot search {forms} forms with delta {delta}", hint="give two or more, and 0 < delta < 1")
     return Search(
@@ -121,8 +121,8 @@ def search_forms(
     search = new_search(forms, delta=delta)
     position = 0
     while search.wanted and position < documents:
-        left = documents if budget is None else (budget - search.evaluations) // len(search.wanted)
-        step = min(block, documents - position, left)
+        most_documents = documents if budget is None else (budget - search.evaluations) // len(search.wanted)
+        step = min(block, documents - position, most_documents)
         if step < 1:
             break
         search = search.updated(evaluate(range(position, position + step), search.wanted))

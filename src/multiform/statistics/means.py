@@ -54,11 +54,11 @@ class FormMeans:
         return 1.0 if self.rates else np.inf
 
     def critical(self, level: float = LEVEL) -> float:
-        """How many standard errors a two-sided interval is wide to each side."""
+        """The half width of a two-sided interval, in standard errors."""
         return float(stdtrit(self.freedom, (1 + level) / 2))
 
     def bounds(self, critical: float) -> tuple[Array, Array]:
-        """The bounds of every mean, so many standard errors away: Wilson's for rates, Student's for other means.
+        """The bounds of every mean, `critical` standard errors away: Wilson's for rates, Student's for other means.
 
         The number of documents in Wilson's formula is the effective one where documents are clustered or weighted.
         """
@@ -80,8 +80,8 @@ class FormMeans:
 
     def effective(self, variance: Array, single: Array, unseen: Array) -> Array:
         """The effective numbers of documents of some means, from their variances and those of single documents."""
-        seen = (variance > _NONE * single) & (single > _NONE)
-        return np.where(seen, 1 + single / np.where(seen, variance + unseen, 1.0), self.equivalent)
+        varies = (variance > _NONE * single) & (single > _NONE)
+        return np.where(varies, 1 + single / np.where(varies, variance + unseen, 1.0), self.equivalent)
 
     def estimates(self, level: float = LEVEL) -> list[Estimate]:
         """The mean of every form with its standard error and interval."""

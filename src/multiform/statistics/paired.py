@@ -47,10 +47,10 @@ def paired_differences(scores: DocumentScores, *, level: float = LEVEL, seed: in
     means = form_means(scores)
     first, second = np.triu_indices(len(means.values), 1)
     p = equality_tests(scores, first, second, seed=seed)
-    parts = zip(first, second, difference_estimates(means, first, second, level=level), p, holm(p), strict=True)
+    columns = zip(first, second, difference_estimates(means, first, second, level=level), p, holm(p), strict=True)
     return [
         Difference(first=int(a), second=int(b), estimate=estimate, p=float(raw), p_holm=float(adjusted))
-        for a, b, estimate, raw, adjusted in parts
+        for a, b, estimate, raw, adjusted in columns
     ]
 
 

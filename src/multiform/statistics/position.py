@@ -58,8 +58,8 @@ def position_bias(picked: ArrayLike, gold: ArrayLike, clusters: Sequence[Hashabl
     """
     picks, golds = np.asarray(picked, dtype=np.int64), np.asarray(gold, dtype=np.int64)
     if picks.shape != golds.shape or len(picks) < 2:
-        what = f"{len(picks)} picks and {len(golds)} right positions"
-        raise DataError(what, hint="give one of each for two or more documents")
+        message = f"{len(picks)} picks and {len(golds)} right positions"
+        raise DataError(message, hint="give one of each for two or more documents")
     count = int(max(picks.max(), golds.max())) + 1
     positions = tuple(_position(picks, golds, index, clusters) for index in range(count))
     recalls = np.array([position.recall for position in positions])

@@ -48,16 +48,16 @@ def rank_stability(scores: ArrayLike, *, at_least: float = 0.0, seed: int = 0) -
     """
     array = np.asarray(scores, dtype=np.float64)
     if array.ndim != 3 or array.shape[0] < 2 or array.shape[2] < 2:
-        what = f"expected scores of two or more models, documents and two or more forms, got {array.shape}"
-        raise DataError(what, hint="evaluate the models on the same documents and forms")
+        message = f"expected scores of two or more models, documents and two or more forms, got {array.shape}"
+        raise DataError(message, hint="evaluate the models on the same documents and forms")
     means = array.mean(axis=1)
     models, forms = means.shape
     reversals: list[Reversal] = []
     for first, second in combinations(range(models), 2):
         lead = means[first] - means[second]
         p = _tests(array[first] - array[second], seed)
-        for form, other in combinations(range(forms), 2):
-            if min(abs(lead[form]), abs(lead[other])) < at_least or lead[form] * lead[other] >= 0:
+        for form, rival in combinations(range(forms), 2):
+            if min(abs(lead[form]), abs(lead[rival])) < at_least or lead[form] * lead[rival] >= 0:
                 continue
             better, worse = (first, second) if lead[form] > 0 else (second, first)
             reversals.append(
@@ -65,10 +65,10 @@ def rank_stability(scores: ArrayLike, *, at_least: float = 0.0, seed: int = 0) -
                     better=better,
                     worse=worse,
                     form=form,
-                    reversed_under=other,
+                    reversed_under=rival,
                     lead=abs(float(lead[form])),
-                    deficit=abs(float(lead[other])),
-                    significant=bool(max(p[form], p[other]) < 0.05),
+                    deficit=abs(float(lead[rival])),
+                    significant=bool(max(p[form], p[rival]) < 0.05),
                 )
             )
     compared = models * (models - 1) / 2 * forms * (forms - 1) / 2

@@ -71,14 +71,14 @@ def document_scores(values: ArrayLike, clusters: Sequence[Hashable] | None = Non
         order: dict[Hashable, int] = {}
         numbers = np.array([order.setdefault(cluster, len(order)) for cluster in clusters], dtype=np.int64)
     if len(np.unique(numbers)) < 2:
-        what = f"there {'is one cluster' if n > 1 else 'are fewer than two documents'}, which says nothing of others"
-        raise DataError(what, hint="evaluate more documents")
+        message = f"there {'is one cluster' if n > 1 else 'are fewer than two documents'}, which says nothing of others"
+        raise DataError(message, hint="evaluate more documents")
     return DocumentScores(
         values=columns, clusters=numbers, subjects=np.zeros(n, dtype=np.int64), weights=np.full(n, 1 / n)
     )
 
 
-def pooled(parts: Sequence[DocumentScores], weights: Sequence[float]) -> DocumentScores:
+def pooled(subjects: Sequence[DocumentScores], weights: Sequence[float]) -> DocumentScores:
     """The scores of a group: those of its subjects, each with a weight.
 
     >>> subjects = [document_scores([[1, 0], [1, 1]]), document_scores([[0, 0], [0, 0], [1, 1], [0, 1]])]
@@ -86,10 +86,10 @@ def pooled(parts: Sequence[DocumentScores], weights: Sequence[float]) -> Documen
     [0.25, 0.25, 0.125, 0.125, 0.125, 0.125]
     """
     shares = np.asarray(weights, dtype=np.float64) / np.sum(weights)
-    offsets = np.cumsum([0, *(part.clusters.max() + 1 for part in parts)])
+    offsets = np.cumsum([0, *(part.clusters.max() + 1 for part in subjects)])
     return DocumentScores(
-        values=np.concatenate([part.values for part in parts]),
-        clusters=np.concatenate([part.clusters + offset for part, offset in zip(parts, offsets, strict=False)]),
-        subjects=np.concatenate([np.full(part.n, index) for index, part in enumerate(parts)]),
-        weights=np.concatenate([share * part.weights for part, share in zip(parts, shares, strict=True)]),
+        values=np.concatenate([part.values for part in subjects]),
+        clusters=np.concatenate([part.clusters + offset for part, offset in zip(subjects, offsets, strict=False)]),
+        subjects=np.concatenate([np.full(part.n, index) for index, part in enumerate(subjects)]),
+        weights=np.concatenate([share * part.weights for part, share in zip(subjects, shares, strict=True)]),
     )

@@ -54,18 +54,18 @@ class ConfidenceSequence:
         """The state after more documents."""
         scores = np.atleast_1d(np.asarray(values, dtype=np.float64))
         if ((scores < 0) | (scores > 1)).any():
-            what = "a score is not between 0 and 1"
-            raise DataError(what, hint="a confidence sequence needs a bounded metric, such as acc")
+            message = "a score is not between 0 and 1"
+            raise DataError(message, hint="a confidence sequence needs a bounded metric, such as acc")
         capital = self.capital.copy()
         for score, count in zip(*np.unique(scores, return_counts=True), strict=True):
             gain = (score - _CANDIDATES)[:, None]
             capital += count * np.log1p(np.concatenate([_UP * gain, -_DOWN * gain], axis=1))
         together = np.logaddexp.reduce(capital, axis=1) - np.log(capital.shape[1])
-        kept = np.flatnonzero(together < -np.log(1 - self.level))
+        plausible = np.flatnonzero(together < -np.log(1 - self.level))
         low, high = self.low, self.high
-        if len(kept):
-            low = max(low, float(_CANDIDATES[max(0, kept[0] - 1)]))
-            high = min(high, float(_CANDIDATES[min(len(_CANDIDATES) - 1, kept[-1] + 1)]))
+        if len(plausible):
+            low = max(low, float(_CANDIDATES[max(0, plausible[0] - 1)]))
+            high = min(high, float(_CANDIDATES[min(len(_CANDIDATES) - 1, plausible[-1] + 1)]))
         return replace(
             self,
             n=self.n + len(scores),
@@ -106,10 +106,10 @@ def document_order(
         order = [(subject, document) for subject, documents in subjects.items() for document in documents]
         generator.shuffle(order)
         return order
-    left = {subject: list(documents) for subject, documents in subjects.items()}
-    for documents in left.values():
+    remaining = {subject: list(documents) for subject, documents in subjects.items()}
+    for documents in remaining.values():
         generator.shuffle(documents)
-    names, order = list(left), []
-    while left[subject := generator.choice(names)]:
-        order.append((subject, left[subject].pop()))
+    names, order = list(remaining), []
+    while remaining[subject := generator.choice(names)]:
+        order.append((subject, remaining[subject].pop()))
     return order

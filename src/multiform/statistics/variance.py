@@ -35,8 +35,8 @@ class VarianceSplit:
     @property
     def shares(self) -> dict[str, float]:
         """The share of each factor, and of the rest; all 0 where the scores do not vary."""
-        parts = {**self.components, "rest": self.rest}
-        return {name: part / self.total if self.total else 0.0 for name, part in parts.items()}
+        components = {**self.components, "rest": self.rest}
+        return {name: part / self.total if self.total else 0.0 for name, part in components.items()}
 
 
 def form_variance(scores: DocumentScores, formats: Sequence[str], draws: Sequence[str]) -> VarianceSplit | None:
@@ -82,15 +82,15 @@ def variance_split(
     """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != len(factors) or min(array.shape) < 2:
-        what = f"{len(factors)} factors need as many axes with two or more levels each, got {array.shape}"
-        raise DataError(what, hint="give an axis for each factor, with scores for every combination")
+        message = f"{len(factors)} factors need as many axes with two or more levels each, got {array.shape}"
+        raise DataError(message, hint="give an axis for each factor, with scores for every combination")
     levels = [np.full(size, 1 / size) for size in array.shape]
     if weights is not None:
         levels[0] = np.asarray(weights, dtype=np.float64) / np.sum(weights)
     #: What the mean over a factor leaves of the variance of an effect: 1 / n for n levels of equal weight.
-    left = [float(np.sum(level**2)) for level in levels]
-    squares = _mean_squares(array, levels, left)
-    effects = {subset: _component(subset, squares, left) for subset in squares}
+    retained = [float(np.sum(level**2)) for level in levels]
+    squares = _mean_squares(array, levels, retained)
+    effects = {subset: _component(subset, squares, retained) for subset in squares}
     components = {
         name: effects.pop((axis,)) + (effects.pop((0, axis)) if name in nested else 0.0)
         for axis, name in enumerate(factors)
@@ -101,7 +101,7 @@ def variance_split(
     )
 
 
-def _mean_squares(array: Array, levels: Sequence[Array], left: Sequence[float]) -> dict[tuple[int, ...], float]:
+def _mean_squares(array: Array, levels: Sequence[Array], retained: Sequence[float]) -> dict[tuple[int, ...], float]:
     """The mean square of every factor and interaction, keyed by their axes."""
     axes = range(array.ndim)
     squares = {}
@@ -114,7 +114,7 @@ def _mean_squares(array: Array, levels: Sequence[Array], left: Sequence[float]) 
             square = effect**2
             for axis in subset:
                 square = _mean(square, axis, levels[axis])
-            squares[subset] = float(square.squeeze()) / math.prod(1 - left[axis] for axis in subset)
+            squares[subset] = float(square.squeeze()) / math.prod(1 - retained[axis] for axis in subset)
     return squares
 
 
@@ -123,7 +123,7 @@ def _mean(array: Array, axis: int, weights: Array) -> Array:
     return np.expand_dims(np.tensordot(weights, array, axes=(0, axis)), axis)
 
 
-def _component(subset: tuple[int, ...], squares: Mapping[tuple[int, ...], float], left: Sequence[float]) -> float:
+def _component(subset: tuple[int, ...], squares: Mapping[tuple[int, ...], float], retained: Sequence[float]) -> float:
     """The variance of one effect: its mean square less what interactions with other factors add to it."""
     around = {other: set(other) - set(subset) for other in squares if set(subset) <= set(other)}
-    return math.fsum(squares[other] * math.prod(-left[axis] for axis in more) for other, more in around.items())
+    return math.fsum(squares[other] * math.prod(-retained[axis] for axis in more) for other, more in around.items())

@@ -51,14 +51,15 @@ def leaderboard(runs: Mapping[str, Results]) -> dict[str, Any]:
 
 
 def model_labels(runs: Mapping[str, Results]) -> dict[str, str]:
-    """What the model of each run is called: its name, with its arguments where a model of that name has others, too."""
+    """The label of each run's model: its name, with its arguments where the same name has several."""
     names = {
         key: str(results.provenance.get("model_name") or results.run.get("model")) for key, results in runs.items()
     }
     arguments = {key: arguments_text(results.run.get("model_args")) for key, results in runs.items()}
-    several = {name for name in names.values() if len({arguments[key] for key in names if names[key] == name}) > 1}
+    ambiguous = {name for name in names.values() if len({arguments[key] for key in names if names[key] == name}) > 1}
     return {
-        key: f"{name} ({arguments[key] or 'no arguments'})" if name in several else name for key, name in names.items()
+        key: f"{name} ({arguments[key] or 'no arguments'})" if name in ambiguous else name
+        for key, name in names.items()
     }
 
 
@@ -139,7 +140,7 @@ def _cell(form: FormResult) -> dict[str, Any]:
 
 def _reversals(models: list[str], forms: list[str], cells: Mapping[tuple[str, str], Any]) -> list[dict[str, Any]]:
     """Pairs of models of which each is ahead under another form of the same task."""
-    found = []
+    reversals = []
     for i, first in enumerate(models):
         for second in models[i + 1 :]:
             leads = {form: _lead(cells.get((first, form)), cells.get((second, form))) for form in forms}
@@ -148,7 +149,7 @@ def _reversals(models: list[str], forms: list[str], cells: Mapping[tuple[str, st
             for form, (task, lead) in ahead.items():
                 for other, (other_task, deficit) in behind.items():
                     if task == other_task:
-                        found.append(
+                        reversals.append(
                             {
                                 "ahead": first,
                                 "behind": second,
@@ -158,7 +159,7 @@ def _reversals(models: list[str], forms: list[str], cells: Mapping[tuple[str, st
                                 "deficit": deficit,
                             }
                         )
-    return sorted(found, key=lambda entry: -min(entry["lead"], -entry["deficit"]))
+    return sorted(reversals, key=lambda entry: -min(entry["lead"], -entry["deficit"]))
 
 
 def _lead(first: Any, second: Any) -> tuple[str, float] | None:
@@ -175,12 +176,14 @@ def _tau(models: list[str], forms: list[str], cells: Mapping[tuple[str, str], An
     for i, form in enumerate(forms):
         for other in forms[i + 1 :]:
             pairs = [(cells.get((model, form)), cells.get((model, other))) for model in models]
-            both = [
+            shared = [
                 (a, b) for a, b in pairs if a and b and a["task"] == b["task"] and None not in (a["value"], b["value"])
             ]
-            if len(both) < 3:
+            if len(shared) < 3:
                 continue
-            sign = [1 if cell["higher"] else -1 for cell in both[0]]
-            tau = kendall_tau([sign[0] * a["value"] for a, _ in both], [sign[1] * b["value"] for _, b in both])
-            taus.append({"form": form, "other": other, "models": len(both), "tau": tau if math.isfinite(tau) else None})
+            sign = [1 if cell["higher"] else -1 for cell in shared[0]]
+            tau = kendall_tau([sign[0] * a["value"] for a, _ in shared], [sign[1] * b["value"] for _, b in shared])
+            taus.append(
+                {"form": form, "other": other, "models": len(shared), "tau": tau if math.isfinite(tau) else None}
+            )
     return taus

@@ -1,4 +1,4 @@
-"""The runs in a folder: those that are complete, and those that go on, are stopped or were killed."""
+"""The runs in a folder: complete, running, stopped or killed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from multiform.results.results import Results
 
 
 class Runs:
-    """The runs below a folder, read when they are asked for and again when their files change. Writes nothing."""
+    """The runs below a folder, read lazily and again when their files change. Writes nothing."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -44,8 +44,8 @@ class Viewer(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as error:
-            what = f"port {port} of this machine cannot be used: {error}"
-            raise UsageError(what, where="--port", hint="choose another, or leave it out") from error
+            message = f"port {port} of this machine cannot be used: {error}"
+            raise UsageError(message, where="--port", hint="choose another, or leave it out") from error
 
     @property
     def url(self) -> str:
@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def page(title: str, view: str) -> str:
-    """The page of a view; its script asks the server for the data."""
+    """The page of a view; its script requests the data from the server."""
     return Template(asset("viewer.html")).substitute(
         title=escape(title), view=view, help=asset("help.html"), version=package_version("multiform") or ""
     )

@@ -1,4 +1,4 @@
-"""Executors: units of work in, answers out."""
+"""Executors: units of work in, responses out."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ REQUESTS: list[Request] = [
 
 
 class Backwards(DummyModel):
-    """Answers the last request first."""
+    """Responds to the last request first."""
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         yield from reversed(list(super().loglikelihood(requests)))
@@ -52,14 +52,14 @@ class Forgetful(DummyModel):
 
 
 class Twice(DummyModel):
-    """Answers the first request again and again."""
+    """Responds to the first request again and again."""
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         yield from [(0, LLOutput(-1.0)), (0, LLOutput(-2.0))]
 
 
 class Broken(DummyModel):
-    """Fails after its first answer."""
+    """Fails after its first response."""
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         yield from super().loglikelihood(requests[:1])
@@ -92,13 +92,13 @@ def test_nothing_to_ask_is_no_unit() -> None:
     assert list(LocalExecutor(DummyModel()).run([])) == []
 
 
-def test_answers_belong_to_their_requests_in_whatever_order_they_come() -> None:
+def test_responses_belong_to_their_requests_in_whatever_order_they_come() -> None:
     assert dict(responses(LocalExecutor(Backwards()), REQUESTS)) == dict(
         responses(LocalExecutor(DummyModel()), REQUESTS)
     )
 
 
-def test_another_executor_gives_the_same_answers() -> None:
+def test_another_executor_gives_the_same_responses() -> None:
     assert dict(responses(Elsewhere(), REQUESTS)) == dict(responses(LocalExecutor(DummyModel()), REQUESTS))
 
 
@@ -107,13 +107,13 @@ def test_units_may_be_smaller_than_all_that_is_asked() -> None:
     assert dict(LocalExecutor(DummyModel()).run(apart)) == dict(responses(LocalExecutor(DummyModel()), REQUESTS))
 
 
-def test_a_request_without_an_answer_has_failed() -> None:
-    answers = dict(responses(LocalExecutor(Forgetful()), REQUESTS))
-    assert answers.pop(LoglikelihoodRequest("a", "c")) == FailedRequest(reason="model 'dummy' gave no response")
-    assert not any(isinstance(answer, FailedRequest) for answer in answers.values())
+def test_a_request_without_a_response_has_failed() -> None:
+    outputs = dict(responses(LocalExecutor(Forgetful()), REQUESTS))
+    assert outputs.pop(LoglikelihoodRequest("a", "c")) == FailedRequest(reason="model 'dummy' gave no response")
+    assert not any(isinstance(output, FailedRequest) for output in outputs.values())
 
 
-def test_a_request_with_two_answers_is_an_error() -> None:
+def test_a_request_with_two_responses_is_an_error() -> None:
     with pytest.raises(ModelError, match="model 'dummy' gave a second response to request 0"):
         list(responses(LocalExecutor(Twice()), REQUESTS))
 
@@ -136,17 +136,17 @@ def test_what_is_no_response_has_failed_and_is_not_stored(output: Any, reason: s
             yield 1, LLOutput(-math.inf)
 
     store = Store(tmp_path / "answers.db")
-    answers = dict(responses(LocalExecutor(Bad()), REQUESTS, identity="bad", store=store))
-    failed = answers[LoglikelihoodRequest("a", "b")]
+    outputs = dict(responses(LocalExecutor(Bad()), REQUESTS, identity="bad", store=store))
+    failed = outputs[LoglikelihoodRequest("a", "b")]
     assert isinstance(failed, FailedRequest)
     assert failed.reason.startswith(reason)
-    assert answers[LoglikelihoodRequest("a", "c")] == LLOutput(-math.inf)
+    assert outputs[LoglikelihoodRequest("a", "c")] == LLOutput(-math.inf)
     stored = store.known("bad", REQUESTS)
     assert LoglikelihoodRequest("a", "b") not in stored
     assert LoglikelihoodRequest("a", "c") in stored
 
 
-def test_after_a_stop_the_stream_ends_with_the_next_answer() -> None:
+def test_after_a_stop_the_stream_ends_with_the_next_response() -> None:
     with stoppable():
         stream = responses(LocalExecutor(DummyModel()), REQUESTS)
         next(stream)
@@ -155,7 +155,7 @@ def test_after_a_stop_the_stream_ends_with_the_next_answer() -> None:
     assert len(list(responses(LocalExecutor(DummyModel()), REQUESTS))) == 5
 
 
-def test_a_failing_model_is_an_error_and_keeps_what_it_answered() -> None:
+def test_a_failing_model_is_an_error_and_keeps_earlier_responses() -> None:
     came: list[object] = []
     with pytest.raises(ModelError, match="model 'dummy' failed: RuntimeError: the device is gone"):
         came.extend(responses(LocalExecutor(Broken()), REQUESTS))

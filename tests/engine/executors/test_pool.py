@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from multiform.engine.executors import LocalExecutor, Unit, responses
-from multiform.engine.executors.pool import Answered, Event, Failed, Finished, PoolExecutor, Ready
+from multiform.engine.executors.pool import Event, Failed, Finished, PoolExecutor, Ready, Responded
 from multiform.engine.store import Store
 from multiform.errors import ModelError
 from multiform.models.dummy import DummyModel
@@ -19,14 +19,15 @@ REQUESTS: list[Request] = [LoglikelihoodRequest(f"{task} {doc}", " x") for task 
 POISON = LoglikelihoodRequest("c 7", " x")
 
 
-def answers(unit: Unit, number: int | None = None) -> list[Response[Output | FailedRequest]]:
+def unit_responses(unit: Unit, number: int | None = None) -> list[Response[Output | FailedRequest]]:
     positions = {request: position for position, request in enumerate(unit)}
     return [(positions[request], output) for request, output in LocalExecutor(DummyModel()).run([unit])][:number]
 
 
 class FakePool:
-    """Workers whose answers are known, in this process. `fails` says after how many answers a unit kills its worker,
-    or None where it does not.
+    """Workers in this process whose responses are known.
+
+    `fails` says after how many responses a unit kills its worker, or None where it does not.
     """
 
     def __init__(self, size: int, fails: Callable[[Unit], int | None] = lambda unit: None, *, dead: bool = True):
@@ -45,10 +46,10 @@ class FakePool:
             for _ in range(self.size):
                 self._add()
 
-    def ask(self, worker: int, unit: Unit) -> None:
+    def submit(self, worker: int, unit: Unit) -> None:
         self.asked.append((worker, unit))
         fails = self._fails(unit)
-        self._pending += [Answered(worker, [answer], Usage(prefill=1)) for answer in answers(unit, fails)]
+        self._pending += [Responded(worker, [response], Usage(prefill=1)) for response in unit_responses(unit, fails)]
         if fails is None:
             self._pending.append(Finished(worker))
             return
@@ -73,7 +74,7 @@ class FakePool:
 
 
 class Once:
-    """Fails on the first unit that holds a request, after so many answers."""
+    """Fails on the first unit that holds a request, after a number of responses."""
 
     def __init__(self, request: Request, after: int) -> None:
         self.request, self.after, self.failed = request, after, 0
@@ -90,7 +91,7 @@ def local(requests: Sequence[Request] = REQUESTS) -> dict[Request, object]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 7])
-def test_a_pool_gives_the_answers_of_one_model(size: int) -> None:
+def test_a_pool_gives_the_responses_of_one_model(size: int) -> None:
     executor = PoolExecutor(FakePool(size))
     assert dict(responses(executor, REQUESTS)) == local()
     assert executor.asked_again == 0
@@ -109,7 +110,7 @@ def test_workers_are_kept_for_the_next_requests() -> None:
     assert dict(executor.run([REQUESTS[:50]])) | dict(executor.run([REQUESTS[50:]])) == local()
 
 
-def test_only_what_a_dead_worker_had_not_answered_is_asked_again() -> None:
+def test_only_the_missing_requests_of_a_dead_worker_are_run_again() -> None:
     fails = Once(POISON, after=5)
     pool = FakePool(3, fails)
     executor = PoolExecutor(pool)
@@ -122,7 +123,7 @@ def test_only_what_a_dead_worker_had_not_answered_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("dead", [True, False])
-def test_a_poisoned_request_is_found_and_reported_and_all_others_are_answered(dead: bool) -> None:
+def test_a_poisoned_request_is_found_and_reported_and_all_others_get_a_response(dead: bool) -> None:
     pool = FakePool(2, lambda unit: 0 if POISON in unit else None, dead=dead)
     output = dict(responses(PoolExecutor(pool), REQUESTS))
     failed = output.pop(POISON)
@@ -140,7 +141,7 @@ def test_a_poisoned_request_alone_is_asked_three_times() -> None:
 
 
 def test_workers_that_fail_on_everything_end_the_run() -> None:
-    with pytest.raises(ModelError, match="the workers fail on whatever they are asked: its worker died"):
+    with pytest.raises(ModelError, match="the workers fail on every unit: its worker died"):
         list(responses(PoolExecutor(FakePool(1, lambda unit: 0)), REQUESTS * 10))
 
 
@@ -180,11 +181,11 @@ def test_an_error_of_the_pool_leaves_nothing_to_the_next_run() -> None:
 
 def test_requests_that_a_worker_leaves_without_a_response_are_asked_again() -> None:
     class Forgetful(FakePool):
-        def ask(self, worker: int, unit: Unit) -> None:
+        def submit(self, worker: int, unit: Unit) -> None:
             first = not self.asked
-            super().ask(worker, unit)
+            super().submit(worker, unit)
             if first:
-                self._pending.remove(next(event for event in self._pending if isinstance(event, Answered)))
+                self._pending.remove(next(event for event in self._pending if isinstance(event, Responded)))
 
     executor = PoolExecutor(Forgetful(2))
     assert dict(responses(executor, REQUESTS)) == local()

@@ -1,4 +1,4 @@
-"""Real Ray workers: what they answer equals what one process answers, also when a node or the driver dies."""
+"""Real Ray workers: their responses equal those of one process, also when a node or the driver dies."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ def test_two_workers_score_as_one_process_and_compute_hardly_more(tiny_folder: P
     try:
         model = host.model("hf", {"pretrained": str(tiny_folder), "device": "cpu"}, Silent(), None)
         executor = host.executor(model)
-        answers: dict[Request, Any] = dict(responses(executor, requests))
+        outputs: dict[Request, Any] = dict(responses(executor, requests))
     finally:
         host.close()
     assert model.identity == local.identity
-    assert answers.keys() == expected.keys()
-    for request, output in answers.items():
+    assert outputs.keys() == expected.keys()
+    for request, output in outputs.items():
         if isinstance(output, LLOutput):
             assert output.loglikelihood == pytest.approx(expected[request].loglikelihood, abs=1e-4)
             assert (output.is_greedy, output.tokens) == (expected[request].is_greedy, expected[request].tokens)
@@ -128,7 +128,7 @@ def test_a_run_on_ray_gives_the_results_of_a_local_one(tiny_folder: Path) -> Non
     assert {name: dict(remote[name]) for name in remote} == {name: dict(local[name]) for name in local}
 
 
-def answers_when_a_node_is_killed(
+def outputs_when_a_node_is_killed(
     model: str,
     arguments: dict[str, Any],
     requests: list[Request],
@@ -136,9 +136,9 @@ def answers_when_a_node_is_killed(
     after: int,
     **options: Any,
 ) -> tuple[dict[Request, Any], PoolExecutor]:
-    """The answers of three nodes, and their executor; a node is killed when it has noted more than `after` requests.
+    """The outputs of three nodes, and their executor; a node is killed when it has noted more than `after` requests.
 
-    `notes` gives the file to which the node of an id writes a line for each request that it answers.
+    `notes` gives the file to which the node of an id writes a line for each request that it runs.
     """
     from ray.cluster_utils import Cluster
 
@@ -148,13 +148,13 @@ def answers_when_a_node_is_killed(
     noted = notes(doomed.node_id)
     pool = RayPool(ClusterOptions.of(cluster.address, 3, "cpu=1"), model, arguments, Silent())
     executor = PoolExecutor(pool)
-    answers: dict[Request, Any] = {}
+    outputs: dict[Request, Any] = {}
     is_killed = False
     try:
         pool.loaded(3)
         for request, output in responses(executor, requests, **options):
-            assert request not in answers
-            answers[request] = output
+            assert request not in outputs
+            outputs[request] = output
             if not is_killed and noted.exists() and len(noted.read_text().splitlines()) > after:
                 is_killed = True
                 cluster.remove_node(doomed, allow_graceful=False)
@@ -162,7 +162,7 @@ def answers_when_a_node_is_killed(
         pool.close()
         cluster.shutdown()
     assert is_killed
-    return answers, executor
+    return outputs, executor
 
 
 def test_of_three_nodes_one_is_killed_and_only_its_unit_is_asked_again(slow: str, tmp_path: Path) -> None:
@@ -170,7 +170,7 @@ def test_of_three_nodes_one_is_killed_and_only_its_unit_is_asked_again(slow: str
     asked = tmp_path / "asked.txt"
     store = Store(tmp_path / "answers.db")
     in_first_unit = 3
-    answers, executor = answers_when_a_node_is_killed(
+    outputs, executor = outputs_when_a_node_is_killed(
         slow,
         {"asked": str(asked), "pause": 0.05},
         requests,
@@ -179,8 +179,8 @@ def test_of_three_nodes_one_is_killed_and_only_its_unit_is_asked_again(slow: str
         identity="m",
         store=store,
     )
-    assert answers == dict(responses(LocalExecutor(DummyModel()), requests))
-    assert store.known("m", requests) == answers
+    assert outputs == dict(responses(LocalExecutor(DummyModel()), requests))
+    assert store.known("m", requests) == outputs
     times = len(asked.read_text().splitlines())
     assert 0 < executor.asked_again < len(requests) / 3
     assert len(requests) <= times <= len(requests) + executor.asked_again
@@ -207,9 +207,9 @@ def test_a_node_that_is_killed_changes_no_score_and_costs_few_tokens(
     planned = local.workload(requests)
     expected: dict[Request, Any] = dict(responses(LocalExecutor(local), requests))
     arguments = {"pretrained": str(tiny_folder), "device": "cpu"}
-    answers, executor = answers_when_a_node_is_killed("slow-hf", arguments, requests, tmp_path.joinpath, 20)
-    assert answers.keys() == expected.keys()
-    for request, output in answers.items():
+    outputs, executor = outputs_when_a_node_is_killed("slow-hf", arguments, requests, tmp_path.joinpath, 20)
+    assert outputs.keys() == expected.keys()
+    for request, output in outputs.items():
         assert output.loglikelihood == pytest.approx(expected[request].loglikelihood, abs=1e-4)
         assert (output.is_greedy, output.tokens) == (expected[request].is_greedy, expected[request].tokens)
     assert 0 < executor.asked_again < len(requests) / 6
@@ -217,25 +217,25 @@ def test_a_node_that_is_killed_changes_no_score_and_costs_few_tokens(
     assert executor.usage.computed <= 1.05 * planned.prefill
 
 
-def test_a_request_that_kills_its_worker_is_reported_and_the_others_are_answered(slow: str, tmp_path: Path) -> None:
+def test_a_request_that_kills_its_worker_is_reported_and_the_others_get_a_response(slow: str, tmp_path: Path) -> None:
     requests: list[Request] = [LoglikelihoodRequest(f"question {number}.", " x") for number in range(40)]
     arguments = {"asked": str(tmp_path / "asked.txt"), "pause": 0.0, "poison": "question 7."}
     host = RayHost(ClusterOptions.of("local", 2, "cpu=1"))
     try:
         model = host.model(slow, arguments, Silent(), None)
-        answers = dict(responses(host.executor(model), requests))
+        outputs = dict(responses(host.executor(model), requests))
     finally:
         host.close()
-    failed = answers.pop(requests[7])
+    failed = outputs.pop(requests[7])
     assert isinstance(failed, FailedRequest)
     assert "its worker died" in failed.reason
-    assert answers == dict(responses(LocalExecutor(DummyModel()), [*requests[:7], *requests[8:]]))
+    assert outputs == dict(responses(LocalExecutor(DummyModel()), [*requests[:7], *requests[8:]]))
 
 
 def test_a_driver_that_is_killed_and_started_again_asks_nothing_twice_that_is_stored(runs: Runs) -> None:
     many = ("--executor", "ray", "--ray_address", "local", "--workers", "2")
     process = runs.start(*many, pause=0.05)
-    runs.await_answers(60)
+    runs.await_responses(60)
     time.sleep(1.0)  # so that some of them have come
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=60)
@@ -257,7 +257,7 @@ def test_a_driver_that_is_killed_and_started_again_asks_nothing_twice_that_is_st
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_run_on_ray_with_what_is_in_flight_stored(runs: Runs, signum: int) -> None:
     process = runs.start("--executor", "ray", "--ray_address", "local", "--workers", "2", pause=0.05)
-    runs.await_answers(60)
+    runs.await_responses(60)
     process.send_signal(signum)
     _, err = process.communicate(timeout=120)
     assert process.returncode == 128 + signum
@@ -267,7 +267,7 @@ def test_a_signal_ends_a_run_on_ray_with_what_is_in_flight_stored(runs: Runs, si
     assert 60 <= stored == len(runs.asked()) < 160
 
 
-def test_workers_of_a_stopped_run_answer_the_next_one(slow: str, tmp_path: Path) -> None:
+def test_workers_of_a_stopped_run_serve_the_next_one(slow: str, tmp_path: Path) -> None:
     """As in a sweep, where too many documents of a run fail, and the next run has the same workers."""
     requests = quiz_requests()
     host = RayHost(ClusterOptions.of("local", 2, "cpu=1"))

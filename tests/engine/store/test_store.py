@@ -47,13 +47,13 @@ def fill(store: Store, asked: dict[Request, Output] = ASKED, identity: str = "mo
             record(request, output)
 
 
-def test_answers_come_back_to_the_last_bit(tmp_path: Path) -> None:
+def test_responses_come_back_to_the_last_bit(tmp_path: Path) -> None:
     store = Store(tmp_path / "new" / "folder" / "answers.db")
     fill(store)
     assert store.known("model", ASKED) == ASKED
 
 
-def test_answers_are_those_of_one_model(tmp_path: Path) -> None:
+def test_responses_are_those_of_one_model(tmp_path: Path) -> None:
     store = Store(tmp_path / "answers.db")
     fill(store)
     assert store.known("another model", ASKED) == {}
@@ -66,7 +66,7 @@ def test_a_thousand_are_found_at_once(tmp_path: Path) -> None:
     assert store.known("model", [*asked, LoglikelihoodRequest("c", "new")]) == asked
 
 
-def test_an_answer_is_stored_while_the_next_one_is_awaited(tmp_path: Path) -> None:
+def test_a_response_is_stored_while_the_next_one_is_awaited(tmp_path: Path) -> None:
     store = Store(tmp_path / "answers.db")
     (request, output), *_ = ASKED.items()
     with store.recording("model") as record:
@@ -100,7 +100,7 @@ def test_requests_have_the_same_key_only_if_they_are_the_same(one: Request, othe
         (GenerationRequest.of("a", {"until": ["b"]}), GenerationRequest.of("a", {"until": ["b", "c"]})),
     ],
 )
-def test_what_changes_an_answer_changes_the_key(one: Request, other: Request) -> None:
+def test_what_changes_a_response_changes_the_key(one: Request, other: Request) -> None:
     assert request_key(one) != request_key(other)
 
 
@@ -118,11 +118,11 @@ def test_a_truncated_context_is_remembered() -> None:
         *("[NaN, false, null]", "[Infinity, false, null]", "[-1.0, true, 1, 5]", "[-1.0, true, 1, true, 5]"),
     ],
 )
-def test_a_damaged_answer_is_none(line: str) -> None:
+def test_a_damaged_response_is_none(line: str) -> None:
     assert read_output(line, LoglikelihoodRequest("a", "b")) is None
 
 
-def test_a_damaged_answer_is_replaced(tmp_path: Path) -> None:
+def test_a_damaged_response_is_replaced(tmp_path: Path) -> None:
     store = Store(tmp_path / "answers.db")
     fill(store)
     with closing(sqlite3.connect(store.path)) as file, file:

@@ -33,8 +33,8 @@ PROMPTS = [
 
 
 def ask(model: HFModel, prompts: Sequence[str], **options: Any) -> list[str]:
-    answers = dict(model.generate([GenerationRequest.of(prompt, options) for prompt in prompts]))
-    return [answers[index].text for index in range(len(prompts))]
+    outputs = dict(model.generate([GenerationRequest.of(prompt, options) for prompt in prompts]))
+    return [outputs[index].text for index in range(len(prompts))]
 
 
 def transformers_text(model: HFModel, prompt: str, count: int) -> str:
@@ -52,9 +52,9 @@ def test_greedy_text_is_that_of_transformers_one_by_one(kind: str, tiny: Callabl
     requests = [
         GenerationRequest.of(prompt, {"max_gen_toks": count}) for prompt, count in zip(PROMPTS, counts, strict=True)
     ]
-    answers = dict(model.generate(requests))
+    outputs = dict(model.generate(requests))
     expected = [transformers_text(model, prompt, count) for prompt, count in zip(PROMPTS, counts, strict=True)]
-    assert [answers[index].text for index in range(len(PROMPTS))] == expected
+    assert [outputs[index].text for index in range(len(PROMPTS))] == expected
 
 
 @pytest.mark.parametrize("batch_size", [1, 2, 7, "auto"])
@@ -109,8 +109,8 @@ def test_a_text_at_the_limit_is_truncated_and_one_at_a_stop_is_not(llama: HFMode
         GenerationRequest.of("A", {"max_gen_toks": 8}),
         GenerationRequest.of("A", {"max_gen_toks": 8, "until": [whole[3]]}),
     ]
-    answers = dict(llama.generate(requests))
-    assert [answers[0].truncated, answers[1].truncated] == [True, False]
+    outputs = dict(llama.generate(requests))
+    assert [outputs[0].truncated, outputs[1].truncated] == [True, False]
 
 
 def test_a_text_ends_at_an_end_token_of_the_generation_config(tiny: Callable[..., Path]) -> None:
@@ -141,8 +141,8 @@ def test_a_special_token_as_stop_string_ends_the_text(tiny: Callable[..., Path])
         best = int(model.model(ids).logits[0, -1].argmax())
         weight = model.model.get_output_embeddings().weight
         weight[unknown] = 2 * weight[best]
-    answer = dict(model.generate([GenerationRequest.of("A", {"max_gen_toks": 5, "until": ["<unk>"]})]))[0]
-    assert (answer.text, answer.truncated) == ("", False)
+    output = dict(model.generate([GenerationRequest.of("A", {"max_gen_toks": 5, "until": ["<unk>"]})]))[0]
+    assert (output.text, output.truncated) == ("", False)
 
 
 def test_a_long_prompt_keeps_its_end(tiny: Callable[..., Path]) -> None:

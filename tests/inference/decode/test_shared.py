@@ -43,8 +43,8 @@ def test_a_completion_is_that_of_its_prompt_alone(
     requests = [
         GenerationRequest.of(prompt, {"max_gen_toks": count}) for prompt, count in zip(PROMPTS, counts, strict=True)
     ]
-    answers = dict(model.generate(requests))
-    assert [answers[index].text for index in range(len(PROMPTS))] == [
+    outputs = dict(model.generate(requests))
+    assert [outputs[index].text for index in range(len(PROMPTS))] == [
         alone(model, prompt, count) for prompt, count in zip(PROMPTS, counts, strict=True)
     ]
 

@@ -127,12 +127,12 @@ def test_logits_of_several_small_passes_are_computed_together(tiny: Callable[...
     forward = model.planner.forward
     lines: list[int] = []
     hook = model.model.get_output_embeddings().register_forward_pre_hook(lambda _, given: lines.append(len(given[0])))
-    answers = dict(score_by_plan(forward, pairs, size=32, budget=512, counters=Counters()))
+    outputs = dict(score_by_plan(forward, pairs, size=32, budget=512, counters=Counters()))
     hook.remove()
     assert scoring_plan(pairs, size=32, budget=512).cost.passes > 10
     assert len(lines) == 2
     assert ENOUGH <= lines[0] < 60 == sum(lines)
-    same(answers, whole(model, pairs))
+    same(outputs, whole(model, pairs))
 
 
 def test_the_counters_say_what_the_plan_said(llama: HFModel) -> None:
@@ -169,7 +169,7 @@ def test_without_a_setting_the_budget_is_a_part_of_the_free_memory() -> None:
     assert prefix_budget(None, 1024, torch.device("cpu")) > 1000
 
 
-def test_running_out_of_memory_halves_the_pass_and_loses_no_answer(tiny: Callable[..., Path]) -> None:
+def test_running_out_of_memory_halves_the_pass_and_loses_no_response(tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny()))
     expected = whole(model, pairs_of(model))
     _ = model.planner.support

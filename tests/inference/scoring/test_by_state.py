@@ -29,7 +29,7 @@ LIMITS = Limits(8, 4096)
 
 
 def few_shot_pairs() -> list[Pair]:
-    """Questions after the same examples, with several answers each."""
+    """Questions after the same examples, with several continuations each."""
     numbers = random.Random(4)
 
     def words(count: int) -> list[int]:

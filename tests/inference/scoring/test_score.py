@@ -39,13 +39,13 @@ def by_hand(model: HFModel, pair: Pair) -> LLOutput:
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma2", "mamba"])
 def test_scores_are_those_of_each_pair_alone(kind: str, tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny(kind)), batch_size=4)
-    answers = dict(model.loglikelihood(REQUESTS))
+    outputs = dict(model.loglikelihood(REQUESTS))
     pairs = model.encoder.pairs([(r.context, r.continuation) for r in REQUESTS])
-    assert sorted(answers) == list(range(len(REQUESTS)))
+    assert sorted(outputs) == list(range(len(REQUESTS)))
     for index, pair in enumerate(pairs):
         expected = by_hand(model, pair)
-        assert answers[index].loglikelihood == pytest.approx(expected.loglikelihood, abs=1e-4)
-        assert answers[index].is_greedy == expected.is_greedy
+        assert outputs[index].loglikelihood == pytest.approx(expected.loglikelihood, abs=1e-4)
+        assert outputs[index].is_greedy == expected.is_greedy
 
 
 def test_a_model_that_caps_its_logits_computes_them_itself(tiny: Callable[..., Path]) -> None:
@@ -71,8 +71,8 @@ def test_a_greedy_continuation_is_marked_as_such(llama: HFModel) -> None:
     with torch.no_grad():
         best = int(llama.model(torch.tensor([ids])).logits[0, -1].argmax())
     greedy = {token: Pair(array("i", [*ids, token]), len(ids)) for token in (best, best - 1)}
-    answers = dict(score(llama.planner, list(greedy.values()), llama.limits, llama.counters))
-    assert [answers[0].is_greedy, answers[1].is_greedy] == [True, False]
+    outputs = dict(score(llama.planner, list(greedy.values()), llama.limits, llama.counters))
+    assert [outputs[0].is_greedy, outputs[1].is_greedy] == [True, False]
 
 
 def test_one_token_labels_of_a_question_are_one_row() -> None:
@@ -89,15 +89,15 @@ def test_an_empty_continuation_is_certain(llama: HFModel) -> None:
     assert list(llama.loglikelihood([LoglikelihoodRequest("The dog", "")])) == [(0, LLOutput(0.0, True, 0))]
 
 
-def test_answers_come_as_soon_as_there_are_enough(tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_responses_come_as_soon_as_there_are_enough(tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     model = HFModel(str(tiny()))
     monkeypatch.setitem(PASS_TOKENS, "cpu", 12)
     _ = model.planner.support
     before = model.counters.passes
-    answers = model.loglikelihood(REQUESTS)
-    next(answers)
+    outputs = model.loglikelihood(REQUESTS)
+    next(outputs)
     first = model.counters.passes
-    list(answers)
+    list(outputs)
     assert before < first < model.counters.passes
 
 
@@ -141,13 +141,13 @@ def test_a_rolling_score_is_the_sum_over_windows(tiny: Callable[..., Path]) -> N
     model = HFModel(str(tiny()), max_length=16)
     tokens = model.encoder.encode([text])[text]
     assert len(tokens) > 32
-    answers = dict(model.loglikelihood_rolling([RollingRequest(text), RollingRequest(""), RollingRequest("A")]))
+    outputs = dict(model.loglikelihood_rolling([RollingRequest(text), RollingRequest(""), RollingRequest("A")]))
     windows = rolling_windows(tokens, model.encoder.prefix_token_id, model.max_length)
     expected = sum(by_hand(model, window).loglikelihood for window in windows)
-    assert answers[0].loglikelihood == pytest.approx(expected, abs=1e-3)
-    assert answers[1] == LLOutput(0.0, tokens=0)
-    assert answers[0].tokens == len(tokens)
-    assert set(answers) == {0, 1, 2}
+    assert outputs[0].loglikelihood == pytest.approx(expected, abs=1e-3)
+    assert outputs[1] == LLOutput(0.0, tokens=0)
+    assert outputs[0].tokens == len(tokens)
+    assert set(outputs) == {0, 1, 2}
 
 
 def test_of_several_likeliest_tokens_the_first_is_greedy() -> None:

@@ -73,7 +73,7 @@ def test_prompts_of_other_templates_and_variables_have_other_names(folder: Path)
     assert len(set(names)) == 3
 
 
-def test_a_thought_is_left_out_of_the_answer(tiny: Callable[..., Path], llama: HFModel) -> None:
+def test_a_thought_is_left_out_of_the_completion(tiny: Callable[..., Path], llama: HFModel) -> None:
     request = GenerationRequest.of("The dog", {"until": [], "max_gen_toks": 12})
     [(_, whole)] = llama.generate([request])
     middle = whole.text[len(whole.text) // 2]

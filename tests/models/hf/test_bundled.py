@@ -78,15 +78,15 @@ def test_the_bundled_tokenizer_has_its_special_tokens(bundled: BundledModel) -> 
 @bundled_model
 def test_the_bundled_model_answers_a_question(bundled: BundledModel) -> None:
     prompt = bundled.apply_chat_template([{"role": "user", "content": "What is the capital of France?"}])
-    answer = dict(bundled.generate([GenerationRequest.of(prompt, {"max_gen_toks": 24})]))[0]
-    assert "Paris" in answer.text
-    assert not answer.truncated
+    output = dict(bundled.generate([GenerationRequest.of(prompt, {"max_gen_toks": 24})]))[0]
+    assert "Paris" in output.text
+    assert not output.truncated
 
 
 @bundled_model
 def test_the_bundled_model_prefers_the_right_answer(bundled: BundledModel) -> None:
     choices = [" London", " Paris", " bananas"]
     requests = [LoglikelihoodRequest("The capital of France is", choice) for choice in choices]
-    answers = dict(bundled.loglikelihood(requests))
-    assert max(answers, key=lambda index: answers[index].loglikelihood) == 1
-    assert answers[1].is_greedy
+    outputs = dict(bundled.loglikelihood(requests))
+    assert max(outputs, key=lambda index: outputs[index].loglikelihood) == 1
+    assert outputs[1].is_greedy

@@ -107,5 +107,5 @@ def test_code_from_the_hub_that_moved_is_another_model(
         (repository / "refs" / "main").write_text(commit)
         identities.add(HFModel(str(folder), trust_remote_code=True).identity)
     assert len(identities) == 2
-    # Tomorrow it may be another model, so its answers are looked up only when it has been loaded.
+    # Tomorrow it may be another model, so its responses are looked up only when it has been loaded.
     assert signature({"pretrained": str(folder), "trust_remote_code": True}) is None

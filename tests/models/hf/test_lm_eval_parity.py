@@ -1,4 +1,4 @@
-"""The same answers as lm-eval's own local model, on the same folder."""
+"""The same responses as lm-eval's own local model, on the same folder."""
 
 from __future__ import annotations
 
@@ -41,26 +41,26 @@ def instances(arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
 
 def compare(ours: HFModel, theirs: Any, pairs: Sequence[tuple[str, str]]) -> None:
     expected = theirs.loglikelihood(instances(pairs), disable_tqdm=True)
-    answers = dict(ours.loglikelihood([LoglikelihoodRequest(*pair) for pair in pairs]))
+    outputs = dict(ours.loglikelihood([LoglikelihoodRequest(*pair) for pair in pairs]))
     tokens = [len(pair.continuation) for pair in ours.encoder.pairs(pairs)]
     for index, (loglikelihood, greedy) in enumerate(expected):
         tolerance = PER_TOKEN * tokens[index]
-        assert answers[index].loglikelihood == pytest.approx(loglikelihood, abs=tolerance), pairs[index]
-        assert answers[index].is_greedy == greedy, pairs[index]
+        assert outputs[index].loglikelihood == pytest.approx(loglikelihood, abs=tolerance), pairs[index]
+        assert outputs[index].is_greedy == greedy, pairs[index]
 
 
 def compare_rolling(ours: HFModel, theirs: Any, texts: Sequence[str]) -> None:
     expected = theirs.loglikelihood_rolling(instances([(text,) for text in texts]), disable_tqdm=True)
-    answers = dict(ours.loglikelihood_rolling([RollingRequest(text) for text in texts]))
+    outputs = dict(ours.loglikelihood_rolling([RollingRequest(text) for text in texts]))
     for index, text in enumerate(texts):
         tolerance = PER_TOKEN * len(ours.encoder.encode([text])[text])
-        assert answers[index].loglikelihood == pytest.approx(expected[index], abs=tolerance)
+        assert outputs[index].loglikelihood == pytest.approx(expected[index], abs=tolerance)
 
 
 def compare_generation(ours: HFModel, theirs: Any, options: dict[str, Any]) -> None:
     expected = theirs.generate_until(instances([(prompt, dict(options)) for prompt in PROMPTS]), disable_tqdm=True)
-    answers = dict(ours.generate([GenerationRequest.of(prompt, options) for prompt in PROMPTS]))
-    assert [answers[index].text for index in range(len(PROMPTS))] == expected
+    outputs = dict(ours.generate([GenerationRequest.of(prompt, options) for prompt in PROMPTS]))
+    assert [outputs[index].text for index in range(len(PROMPTS))] == expected
 
 
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma2"])

@@ -120,7 +120,7 @@ def test_the_identity_stays_when_the_folder_moves(tiny: Callable[..., Path], tmp
 @pytest.mark.parametrize(
     "options", [{"dtype": "bfloat16"}, {"max_length": 50}, {"add_bos_token": True}, {"prefix_token_id": 5}]
 )
-def test_the_identity_changes_with_settings_that_change_answers(
+def test_the_identity_changes_with_settings_that_change_responses(
     options: dict[str, Any], llama: HFModel, tiny: Callable[..., Path]
 ) -> None:
     assert HFModel(str(tiny()), **options).identity != llama.identity
@@ -162,7 +162,7 @@ def test_a_model_without_a_chat_template_says_so(llama: HFModel) -> None:
         llama.apply_chat_template([{"role": "user", "content": "hi"}])
 
 
-def test_a_chat_ends_open_for_an_answer_or_within_the_last_message(copy: Path) -> None:
+def test_a_chat_ends_open_for_a_response_or_within_the_last_message(copy: Path) -> None:
     model = chatting(copy)
     messages = [{"role": "user", "content": "hi"}]
     assert model.apply_chat_template(messages) == "[user] hi\n[assistant] "

@@ -131,14 +131,14 @@ def test_four_bits_run_and_are_saved_and_run_again(
     pytest.importorskip("bitsandbytes")
     model = HFModel(str(tiny()), **options)
     assert model.model.model.layers[0].mlp.up_proj.weight.dtype == torch.uint8
-    answers = dict(model.loglikelihood(REQUESTS))
-    assert answers != dict(llama.loglikelihood(REQUESTS))
+    outputs = dict(model.loglikelihood(REQUESTS))
+    assert outputs != dict(llama.loglikelihood(REQUESTS))
     for index, request in enumerate(REQUESTS):
-        assert answers[index].loglikelihood == pytest.approx(_by_hand(model, request), abs=1e-4)
+        assert outputs[index].loglikelihood == pytest.approx(_by_hand(model, request), abs=1e-4)
     model.model.save_pretrained(tmp_path)
     model.tokenizer.save_pretrained(tmp_path)
     again = HFModel(str(tmp_path))
-    assert dict(again.loglikelihood(REQUESTS)) == answers
+    assert dict(again.loglikelihood(REQUESTS)) == outputs
     assert dict(again.generate(WRITTEN)) == dict(model.generate(WRITTEN))
 
 
@@ -148,9 +148,9 @@ def test_a_quantized_checkpoint_runs(tiny: Callable[..., Path], tmp_path: Path, 
     model = HFModel(str(folder), gptqmodel=True)
     assert model.model.model.layers[0].mlp.up_proj.weight.dtype == torch.uint8
     assert model.identity != llama.identity
-    answers = dict(model.loglikelihood(REQUESTS))
+    outputs = dict(model.loglikelihood(REQUESTS))
     for index, request in enumerate(REQUESTS):
-        assert answers[index].loglikelihood == pytest.approx(_by_hand(model, request), abs=1e-4)
+        assert outputs[index].loglikelihood == pytest.approx(_by_hand(model, request), abs=1e-4)
     with torch.inference_mode():
         prompt = torch.tensor([model.tokenizer.encode("The dog")])
         output = model.model.generate(prompt, attention_mask=torch.ones_like(prompt), max_new_tokens=5, do_sample=False)
@@ -158,7 +158,7 @@ def test_a_quantized_checkpoint_runs(tiny: Callable[..., Path], tmp_path: Path, 
     assert written.text == model.tokenizer.decode(output[0, prompt.shape[1] :], skip_special_tokens=True)
 
 
-def test_weights_that_wait_on_disk_give_the_same_answers(
+def test_weights_that_wait_on_disk_give_the_same_responses(
     tiny: Callable[..., Path], tmp_path: Path, llama: HFModel
 ) -> None:
     model = HFModel(str(tiny()), parallelize=True, max_cpu_memory="60KB", offload_folder=str(tmp_path / "offload"))

@@ -70,13 +70,13 @@ def made(tiny: Callable[..., Path], tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def scores(model: HFMultimodalModel, requests: Sequence[LoglikelihoodRequest]) -> list[LLOutput]:
-    answers = dict(model.loglikelihood(requests))
-    return [answers[index] for index in range(len(requests))]
+    outputs = dict(model.loglikelihood(requests))
+    return [outputs[index] for index in range(len(requests))]
 
 
 def texts(model: HFMultimodalModel, requests: Sequence[GenerationRequest]) -> list[str]:
-    answers = dict(model.generate(requests))
-    return [answers[index].text for index in range(len(requests))]
+    outputs = dict(model.generate(requests))
+    return [outputs[index].text for index in range(len(requests))]
 
 
 def direct(model: HFMultimodalModel, request: LoglikelihoodRequest) -> float:
@@ -177,7 +177,7 @@ def test_the_labels_of_a_question_share_one_pass(made, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", [*IMAGE_KINDS, "qwen2_audio"])
-def test_a_batch_answers_as_its_rows_do_alone(made, kind):
+def test_a_batch_gives_the_outputs_of_its_rows_alone(made, kind):
     one, two = (tone(220), tone(880, seconds=0.2)) if kind == "qwen2_audio" else (picture(1), picture(2, (90, 20)))
     mark = "<audio>" if kind == "qwen2_audio" else "<image>"
     prompts = [
@@ -214,11 +214,11 @@ def test_text_ends_at_its_own_stop_string_and_limit(made):
         GenerationRequest.of("<image> It is", {"max_gen_toks": 8, "until": [stop]}, 0, media),
         GenerationRequest.of("<image> It is", {"max_gen_toks": 1}, 0, media),
     ]
-    answers = dict(model.generate(ask))
-    assert answers[0].text == whole[: whole.find(stop)]
-    assert not answers[0].truncated
-    assert len(answers[1].text) < len(whole)
-    assert answers[1].truncated
+    outputs = dict(model.generate(ask))
+    assert outputs[0].text == whole[: whole.find(stop)]
+    assert not outputs[0].truncated
+    assert len(outputs[1].text) < len(whole)
+    assert outputs[1].truncated
 
 
 def test_sampled_text_depends_on_the_request_alone(made):
@@ -245,9 +245,9 @@ def test_a_chat_has_the_models_own_token_where_an_image_part_is(made, kind, toke
     parts = [{"type": "text", "text": "Is "}, {"type": "image"}, {"type": "text", "text": " a dog?"}]
     chat = model.apply_chat_template([{"role": "system", "content": "Be brief."}, {"role": "user", "content": parts}])
     assert chat == f"[system]Be brief.\n[user]Is {token} a dog?\n[assistant]"
-    answer = scores(model, [LoglikelihoodRequest(chat, " yes", (picture(1),))])
+    output = scores(model, [LoglikelihoodRequest(chat, " yes", (picture(1),))])
     plain = chat.replace(token, "<image>")
-    assert answer == scores(model, [LoglikelihoodRequest(plain, " yes", (picture(1),))])
+    assert output == scores(model, [LoglikelihoodRequest(plain, " yes", (picture(1),))])
 
 
 def test_a_chat_can_have_its_images_first_and_only_some_of_them(made):
@@ -256,7 +256,7 @@ def test_a_chat_can_have_its_images_first_and_only_some_of_them(made):
     assert model.apply_chat_template([{"role": "user", "content": parts}]) == "[user]<image>Is  it?\n[assistant]"
 
 
-def test_a_begun_answer_is_continued(made):
+def test_a_prefilled_completion_is_continued(made):
     parts = [{"type": "image"}, {"type": "text", "text": "What?"}]
     chat = [{"role": "user", "content": parts}, {"role": "assistant", "content": [{"type": "text", "text": "It is"}]}]
     text = made("llava").apply_chat_template(chat, add_generation_prompt=False)
@@ -303,7 +303,7 @@ def test_larger_images_are_made_smaller(options, size):
     assert resized(Image.new("RGB", (40, 30)), ImageOptions(**options)).size == size
 
 
-def test_settings_that_change_answers_change_the_identity(made):
+def test_settings_that_change_responses_change_the_identity(made):
     names = {made("llava", **options).identity for options in ({}, {"max_images": 1}, {"image_max_side": 20})}
     assert len(names) == 3
 

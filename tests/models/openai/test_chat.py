@@ -121,25 +121,25 @@ def test_a_text_that_ran_into_the_limit_says_so(server: Any) -> None:
     assert written(model(server), "x", max_gen_toks=2, until=["two"]) == Completion("one ")
 
 
-def answered_with(content: Any) -> bytes:
+def response_with(content: Any) -> bytes:
     choice = {"index": 0, "message": {"role": "assistant", "content": content}, "finish_reason": "length"}
     return json.dumps({"choices": [choice]}).encode()
 
 
-def test_an_answer_without_text_is_empty(server: Any) -> None:
-    server.fail(body=answered_with(None))
+def test_a_response_without_text_is_empty(server: Any) -> None:
+    server.fail(body=response_with(None))
     assert written(model(server), "x") == Completion("", truncated=True)
 
 
-def test_the_text_of_an_answer_in_parts_is_read(server: Any) -> None:
+def test_the_text_of_a_response_in_parts_is_read(server: Any) -> None:
     parts = [{"type": "thinking", "thinking": "..."}, {"type": "text", "text": "fo"}, {"type": "text", "text": "ur"}]
-    server.fail(body=answered_with(parts))
+    server.fail(body=response_with(parts))
     assert written(model(server), "x") == Completion("four", truncated=True)
 
 
 @pytest.mark.parametrize("content", [5, {"parts": []}, ["four"], [{"type": "text", "text": None}]])
-def test_an_answer_that_is_no_text_is_asked_again(server: Any, content: Any) -> None:
-    server.fail(body=answered_with(content))
+def test_a_response_that_is_no_text_is_requested_again(server: Any, content: Any) -> None:
+    server.fail(body=response_with(content))
     assert written(model(server), "x") == Completion("You said: x")
     assert len(server.asked) == 2
 
@@ -160,7 +160,7 @@ MALFORMED = [
 
 
 @pytest.mark.parametrize("body", MALFORMED, ids=json.dumps)
-def test_an_answer_of_another_kind_is_asked_for_again(server: Any, body: Any) -> None:
+def test_a_response_of_another_kind_is_requested_again(server: Any, body: Any) -> None:
     server.fail(body=json.dumps(body).encode())
     assert written(model(server), "x") == Completion("You said: x")
     server.fail(times=2, body=json.dumps(body).encode())
@@ -177,7 +177,7 @@ def test_the_choice_of_index_0_counts_wherever_it_is(server: Any) -> None:
 
 
 class TestScores:
-    """Labels are scored by the first token of the answer, where the server lists the likeliest ones."""
+    """Labels are scored by the first token of the completion, where the server lists the likeliest ones."""
 
     @staticmethod
     def scores(one: OpenAIChat, *labels: str) -> list[Any]:
@@ -234,7 +234,7 @@ class TestScores:
 class TestIdentity:
     """Another model behind the same address and name is another model."""
 
-    def test_the_arguments_that_change_answers(self, server: Any) -> None:
+    def test_the_arguments_that_change_responses(self, server: Any) -> None:
         one = model(server)
         assert one.identity.startswith(f"openai-chat {server.base_url}/chat/completions tiny seed=1234 server=")
         assert model(server, num_concurrent=9, timeout=5, max_retries=0).identity == one.identity
@@ -282,7 +282,7 @@ class TestIdentity:
         with pytest.raises(ModelError, match=f"HTTP {status}: no such thing"):
             _ = model(server).identity
 
-    def test_another_model_does_not_get_the_first_ones_answers(self, server: Any) -> None:
+    def test_another_model_does_not_get_the_first_ones_responses(self, server: Any) -> None:
         def run() -> float:
             results = multiform.evaluate(
                 model="openai-chat",
@@ -455,7 +455,7 @@ def test_a_constant_refusal_of_one_document_does_not_stop_the_others(server: Any
     with pytest.raises(ModelError, match=r"1 of 8 documents failed: quiz@generate doc 2 \(HTTP 400: too long\)"):
         run_quiz(server)
     assert len(server.asked) == 8
-    results = run_quiz(server, on_error="skip")  # the other answers are stored
+    results = run_quiz(server, on_error="skip")  # the other responses are stored
     assert len(server.asked) == 9
     assert len(results.samples("quiz@generate")) == 7
 
@@ -470,7 +470,7 @@ def test_cached_prompts_stay_messages(server: Any, tmp_path: Path, monkeypatch: 
     assert [message["role"] for message in second[0].payload["messages"][:2]] == ["user", "assistant"]
 
 
-def test_fresh_answers_replace_the_stored_ones(server: Any) -> None:
+def test_fresh_responses_replace_the_stored_ones(server: Any) -> None:
     run_quiz(server)
     run_quiz(server)
     assert len(server.asked) == 8

@@ -38,9 +38,9 @@ def model(server: Any, **arguments: Any) -> OpenAICompletions:
 
 
 def scored(one: OpenAICompletions, pairs: list[tuple[str, str]]) -> list[Any]:
-    answers = dict(one.loglikelihood([LoglikelihoodRequest(*pair) for pair in pairs]))
-    assert sorted(answers) == list(range(len(pairs)))
-    return [answers[position] for position in range(len(pairs))]
+    outputs = dict(one.loglikelihood([LoglikelihoodRequest(*pair) for pair in pairs]))
+    assert sorted(outputs) == list(range(len(pairs)))
+    return [outputs[position] for position in range(len(pairs))]
 
 
 def rolling(one: OpenAICompletions, *texts: str) -> list[Any]:
@@ -189,13 +189,13 @@ class TestByTokenIds:
     def test_rolling_windows_score_every_token_once(self, server: Any, tokenizer: Path) -> None:
         one = model(server, tokenizer=str(tokenizer), max_length=8, num_concurrent=3)
         text = "The dog and the cat sat on the mat. " * 3
-        answers = rolling(one, text, "", "dog")
+        outputs = rolling(one, text, "", "dog")
         ids = one.encoder.tokenizer(text).input_ids
-        assert answers[0].tokens == len(ids)
-        assert answers[1] == LLOutput(0.0, tokens=0)
+        assert outputs[0].tokens == len(ids)
+        assert outputs[1] == LLOutput(0.0, tokens=0)
         expected = server.likelihood([f"t{token}" for token in [0, *ids]], 1)[0]
         # The first token of a window has the one before it as context, so the sum is that of one long text.
-        assert answers[0].loglikelihood == pytest.approx(expected)
+        assert outputs[0].loglikelihood == pytest.approx(expected)
         assert max(len(asked.payload["prompt"]) for asked in server.asked) <= 7
 
     def test_a_prompt_is_sent_as_ids_and_cut(self, server: Any, tokenizer: Path) -> None:
@@ -263,10 +263,10 @@ class TestByText:
         [failed] = scored(model(server), [("€", " 5")])
         assert "do not spell the prompt" in failed.reason
 
-    def test_an_answer_without_tokens(self, server: Any) -> None:
+    def test_a_response_without_tokens(self, server: Any) -> None:
         server.omitted = ("tokens",)
         [failed] = scored(model(server, max_retries=0), PAIRS[:1])
-        assert failed.reason == "the answer has no tokens"
+        assert failed.reason == "the response has no tokens"
 
     @pytest.mark.parametrize(
         "change",

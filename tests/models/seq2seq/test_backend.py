@@ -1,4 +1,4 @@
-"""Encoder-decoder models: the answers of transformers one by one, whatever the batch, and those of lm-eval."""
+"""Encoder-decoder models: the responses of transformers one by one, whatever the batch, and those of lm-eval."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ PAIRS = [
 
 
 def loglikelihoods(model: HFModel, pairs: Sequence[tuple[str, str]] = PAIRS) -> list[LLOutput]:
-    answers = dict(model.loglikelihood([LoglikelihoodRequest(*pair) for pair in pairs]))
-    return [answers[index] for index in range(len(pairs))]
+    outputs = dict(model.loglikelihood([LoglikelihoodRequest(*pair) for pair in pairs]))
+    return [outputs[index] for index in range(len(pairs))]
 
 
 def completions(model: HFModel, prompts: Sequence[str] = PROMPTS, **options: Any) -> list[Completion]:
     options = {"until": [], "max_gen_toks": 12, **options}
-    answers = dict(model.generate([GenerationRequest.of(prompt, options) for prompt in prompts]))
-    return [answers[index] for index in range(len(prompts))]
+    outputs = dict(model.generate([GenerationRequest.of(prompt, options) for prompt in prompts]))
+    return [outputs[index] for index in range(len(prompts))]
 
 
 @torch.inference_mode()
@@ -90,7 +90,7 @@ def test_the_likeliest_token_is_the_greedy_one(kind: str, seq2seq: Callable[...,
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_answers_do_not_depend_on_batch_and_order(kind: str, batch_size: int, seq2seq: Callable[..., Path]) -> None:
+def test_responses_do_not_depend_on_batch_and_order(kind: str, batch_size: int, seq2seq: Callable[..., Path]) -> None:
     folder = str(seq2seq(kind))
     usual, other = HFModel(folder), HFModel(folder, batch_size=batch_size)
     for a, b in zip(loglikelihoods(usual), loglikelihoods(other, PAIRS[::-1])[::-1], strict=True):
@@ -120,8 +120,8 @@ def test_a_text_ends_at_its_stop_string_and_others_go_on(seq2seq: Callable[..., 
 def test_requests_of_several_lengths_keep_their_own(seq2seq: Callable[..., Path]) -> None:
     model = HFModel(str(seq2seq("bart")))
     asked = [GenerationRequest.of(QUESTION, {"until": [], "max_gen_toks": number}) for number in (3, 9, 5)]
-    answers = dict(model.generate(asked))
-    assert [answers[i].text for i in range(3)] == [written_alone(model, QUESTION, number) for number in (3, 9, 5)]
+    outputs = dict(model.generate(asked))
+    assert [outputs[i].text for i in range(3)] == [written_alone(model, QUESTION, number) for number in (3, 9, 5)]
 
 
 def test_a_context_is_read_once_for_all_its_continuations(seq2seq: Callable[..., Path]) -> None:
@@ -300,10 +300,10 @@ def test_rolling_scores_are_those_of_lm_eval(kind: str, length: int, hflm: Any, 
     texts = [QUESTION, "The dog", "Answer: " * 30]
     theirs = hflm(pretrained=folder, device="cpu", dtype="float32", batch_size=1, max_length=length)
     expected = theirs.loglikelihood_rolling(instances([(text,) for text in texts]), disable_tqdm=True)
-    answers = dict(HFModel(folder, max_length=length).loglikelihood_rolling([RollingRequest(text) for text in texts]))
+    outputs = dict(HFModel(folder, max_length=length).loglikelihood_rolling([RollingRequest(text) for text in texts]))
     for index, loglikelihood in enumerate(expected):
-        tolerance = PER_TOKEN * (answers[index].tokens or 0)
-        assert answers[index].loglikelihood == pytest.approx(loglikelihood, abs=tolerance)
+        tolerance = PER_TOKEN * (outputs[index].tokens or 0)
+        assert outputs[index].loglikelihood == pytest.approx(loglikelihood, abs=tolerance)
 
 
 @pytest.mark.parity

@@ -38,20 +38,20 @@ def client(server: Any, **options: Any) -> Client:
     return Client(**{**defaults, **options})
 
 
-def answers(one: Client, *texts: str) -> Iterator[tuple[int, Any]]:
+def responses(one: Client, *texts: str) -> Iterator[tuple[int, Any]]:
     return one.ask(
         texts,
         lambda text: {"messages": [{"role": "user", "content": text}], "max_tokens": 50},
-        lambda text, answer: answer["choices"][0]["message"]["content"],
+        lambda text, response: response["choices"][0]["message"]["content"],
     )
 
 
 def said(one: Client, *texts: str) -> dict[str, Any]:
-    """What the server answers to each text."""
-    return {texts[position]: answer for position, answer in answers(one, *texts)}
+    """The server's response to each text."""
+    return {texts[position]: response for position, response in responses(one, *texts)}
 
 
-def test_every_request_is_answered(server: Any) -> None:
+def test_every_request_gets_a_response(server: Any) -> None:
     texts = [f"number {n}" for n in range(25)]
     assert said(client(server, num_concurrent=4), *texts) == {text: f"You said: {text}" for text in texts}
 
@@ -67,9 +67,9 @@ def test_so_many_requests_are_on_their_way_at_a_time(server: Any, number: int) -
     assert server.busiest == number
 
 
-def test_answers_come_as_they_are_ready(server: Any) -> None:
+def test_responses_come_as_they_are_ready(server: Any) -> None:
     server.fail(delay=0.5)  # to the request that comes first
-    order = [position for position, _ in answers(client(server, num_concurrent=2), "0", "1")]
+    order = [position for position, _ in responses(client(server, num_concurrent=2), "0", "1")]
     assert [asked.payload["messages"][0]["content"] for asked in server.asked] == [str(n) for n in order[::-1]]
 
 
@@ -93,8 +93,8 @@ def test_a_failure_that_passes_is_not_seen(server: Any, fault: dict[str, Any]) -
     assert len(server.asked) == 3
 
 
-def test_an_answer_that_never_ends_is_a_failure(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LONGEST_ANSWER", 2000)
+def test_a_response_that_never_ends_is_a_failure(server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_RESPONSE_BYTES", 2000)
     server.fail(body=b" " * 10_000)
     assert said(client(server), "hello") == {"hello": "You said: hello"}
     server.fail(times=9, body=b" " * 10_000)
@@ -156,14 +156,14 @@ def test_a_constant_refusal_fails_one_request_alone(server: Any, number: int) ->
 
 
 def test_a_response_that_is_never_right_fails_one_request_alone(server: Any) -> None:
-    def read(text: str, answer: Any) -> str:
+    def read(text: str, response: Any) -> str:
         if text == "7":
-            raise ModelError("the answer has no message")
+            raise ModelError("the response has no message")
         return text
 
     asked = client(server, max_retries=2).ask([*map(str, range(9))], lambda t: {"messages": [{"content": t}]}, read)
     results = dict(asked)
-    assert results.pop(7) == FailedRequest(reason="the answer has no message", retried=2)
+    assert results.pop(7) == FailedRequest(reason="the response has no message", retried=2)
     assert len(results) == 8
 
 
@@ -171,7 +171,7 @@ def test_a_slow_request_is_not_waited_for(server: Any) -> None:
     server.fail(times=2, delay=1.0)
     started = time.monotonic()
     failed = said(client(server, timeout=0.1, max_retries=1), "hello")["hello"]
-    assert failed == FailedRequest(reason="no answer within 0.1 s", retried=1)
+    assert failed == FailedRequest(reason="no response within 0.1 s", retried=1)
     assert time.monotonic() - started < 0.9
 
 
@@ -222,7 +222,7 @@ def test_a_restart_of_the_server_is_outlasted() -> None:
         port = int(first.base_url.split(":")[2].partition("/")[0])
         one = client(first, num_concurrent=2)
         first.delay = 0.02
-        stream = answers(one, *map(str, range(30)))
+        stream = responses(one, *map(str, range(30)))
         results = dict(next(stream) for _ in range(5))
 
     def restart() -> None:
@@ -249,7 +249,7 @@ def test_what_is_in_flight_comes_before_the_error(server: Any) -> None:
     server.probe_faults.append(Fault(status=401))
     came: list[int] = []
     with pytest.raises(ModelError, match="HTTP 401: who are you"):
-        came.extend(position for position, _ in answers(client(server, num_concurrent=3), "a", "b", "bad", "c", "d"))
+        came.extend(position for position, _ in responses(client(server, num_concurrent=3), "a", "b", "bad", "c", "d"))
     assert sorted(came) == [0, 1]
     assert len(server.asked) == 3
 
@@ -258,7 +258,7 @@ def test_a_run_that_is_to_stop_gets_what_is_in_flight(server: Any) -> None:
     server.delay = 0.3
     came: list[int] = []
     with stoppable():
-        for position, _ in answers(client(server, num_concurrent=3), *map(str, range(20))):
+        for position, _ in responses(client(server, num_concurrent=3), *map(str, range(20))):
             came.append(position)
             request_stop()
     assert len(came) == len(server.asked) < 8
@@ -266,7 +266,7 @@ def test_a_run_that_is_to_stop_gets_what_is_in_flight(server: Any) -> None:
 
 def test_whoever_stops_reading_stops_the_requests(server: Any) -> None:
     server.delay = 0.02
-    stream: Any = answers(client(server, num_concurrent=1), *map(str, range(50)))
+    stream: Any = responses(client(server, num_concurrent=1), *map(str, range(50)))
     next(stream)
     stream.close()
     time.sleep(0.2)
@@ -288,18 +288,18 @@ class TestFewerAtATime:
         refused = len(server.asked) - len(texts)
         assert refused < 150  # all that are above the limit at all times would be refused far more often
 
-    def test_after_slow_answers(self, server: Any) -> None:
+    def test_after_slow_responses(self, server: Any) -> None:
         from multiform.models.servers.schedule import Schedule
 
         schedule = Schedule(10, 8)
         jobs = [schedule.take() for _ in range(8)]
         for job in jobs:
             assert job is not None
-            schedule.answered(job, slow=True)
+            schedule.completed(job, slow=True)
         assert schedule.limit == pytest.approx(8 * 0.7)  # once for all that were sent together
         job = schedule.take()
         assert job is not None
-        schedule.answered(job)
+        schedule.completed(job)
         assert schedule.limit == pytest.approx(8 * 0.7 + 0.25)
 
 
@@ -330,7 +330,9 @@ def test_text_that_is_no_unicode_reaches_the_server(server: Any) -> None:
     assert server.asked[0].payload["messages"][0]["content"] == "half \ud83d"
 
 
-def test_a_failure_of_our_own_while_reading_an_answer_is_raised(server: Any) -> None:
-    stream = client(server).ask([1], lambda n: {"messages": [{"content": "x"}]}, lambda n, answer: answer["nothing"])
+def test_a_failure_of_our_own_while_reading_a_response_is_raised(server: Any) -> None:
+    stream = client(server).ask(
+        [1], lambda n: {"messages": [{"content": "x"}]}, lambda n, response: response["nothing"]
+    )
     with pytest.raises(KeyError):
         list(stream)

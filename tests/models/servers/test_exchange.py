@@ -1,4 +1,4 @@
-"""Answers of a hostile server: whatever it sends, one attempt ends in time and within its limits."""
+"""Responses of a hostile server: whatever it sends, one attempt ends in time and within its limits."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ SIZE = 1_000_000
 
 
 @contextmanager
-def raw_server(answer: Callable[[socket.socket], None]) -> Iterator[httpx.URL]:
-    """A server that reads a request and then does what `answer` does with the connection."""
+def raw_server(reply: Callable[[socket.socket], None]) -> Iterator[httpx.URL]:
+    """A server that reads a request and then does what `reply` does with the connection."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -37,7 +37,7 @@ def raw_server(answer: Callable[[socket.socket], None]) -> Iterator[httpx.URL]:
     def one(connection: socket.socket) -> None:
         with connection, suppress(OSError):
             connection.recv(100_000)
-            answer(connection)
+            reply(connection)
 
     threading.Thread(target=serve, daemon=True).start()
     try:
@@ -46,8 +46,8 @@ def raw_server(answer: Callable[[socket.socket], None]) -> Iterator[httpx.URL]:
         listening.close()
 
 
-def ask(answer: Callable[[socket.socket], None]) -> object:
-    with raw_server(answer) as url, HTTPClient(timeout=SECONDS) as http:
+def ask(reply: Callable[[socket.socket], None]) -> object:
+    with raw_server(reply) as url, HTTPClient(timeout=SECONDS) as http:
         return exchange(http, "POST", url, b"{}", Limits(seconds=SECONDS, size=SIZE))
 
 
@@ -59,29 +59,29 @@ def sent(body: bytes, *headers: str) -> Callable[[socket.socket], None]:
 def drip(first: bytes, piece: bytes) -> Callable[[socket.socket], None]:
     """Send a piece again and again, each well before a timeout between two of them."""
 
-    def answer(connection: socket.socket) -> None:
+    def reply(connection: socket.socket) -> None:
         connection.sendall(first)
         for _ in range(200):
             connection.sendall(piece)
             time.sleep(0.1)
 
-    return answer
+    return reply
 
 
 @pytest.mark.parametrize(
-    "answer",
+    "reply",
     [
         drip(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b" "),
         drip(b"HTTP/1.1 200 OK\r\nX-Long: ", b"x"),
         drip(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
         drip(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
     ],
-    ids=["body", "header", "headers", "interim answers"],
+    ids=["body", "header", "headers", "interim responses"],
 )
-def test_an_answer_that_drips_in_ends_with_the_timeout(answer):
+def test_a_response_that_arrives_too_slowly_ends_with_the_timeout(reply):
     began = time.monotonic()
-    with pytest.raises(FailedAttemptError, match=r"no answer within 0\.5 s") as failed:
-        ask(answer)
+    with pytest.raises(FailedAttemptError, match=r"no response within 0\.5 s") as failed:
+        ask(reply)
     assert time.monotonic() - began < 10 * SECONDS
     assert failed.value.overloaded
 
@@ -94,10 +94,10 @@ def bomb(layers: int, size: int = 2**30) -> bytes:
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_a_compressed_answer_is_not_blown_up(layers):
+def test_a_compressed_response_is_not_blown_up(layers):
     packed = gzip.compress(bytes(50 * SIZE)) if layers == 1 else bomb(layers)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    with pytest.raises(FailedAttemptError, match=r"longer than|not asked for"):
+    with pytest.raises(FailedAttemptError, match=r"longer than|not requested"):
         ask(sent(packed, f"Content-Encoding: {', '.join(['gzip'] * layers)}"))
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100 * 1024
 
@@ -112,7 +112,7 @@ def test_an_unknown_encoding_is_a_failed_attempt(name):
     ("name", "pack"),
     [("gzip", gzip.compress), ("x-gzip", gzip.compress), ("deflate", zlib.compress), ("identity", bytes)],
 )
-def test_answers_are_decoded(name, pack):
+def test_responses_are_decoded(name, pack):
     body = b'{"a": [' + b"1, " * 1000 + b"1]}"
     assert ask(sent(pack(body), f"Content-Encoding: {name}")) == {"a": [1] * 1001}
 

@@ -40,7 +40,7 @@ COMMON: dict[str, Fault] = {
     "504": Fault(status=504),
     "529": Fault(status=529),
     "hung up": Fault(hang_up=True),
-    "no answer in time": Fault(delay=TIMEOUT * 1.25),
+    "no response in time": Fault(delay=TIMEOUT * 1.25),
     "HTML": Fault(body=b"<html>Please wait</html>"),
     "cut off": Fault(body=b'{"choices": [{"index": 0, "mess'),
     "empty": Fault(body=b""),
@@ -120,7 +120,7 @@ def test_faults_change_nothing(
     model: str, format: str, kinds: dict[str, Fault], requests: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shorten_waits(monkeypatch)
-    monkeypatch.setattr(client, "LONGEST_ANSWER", LIMIT)
+    monkeypatch.setattr(client, "MAX_RESPONSE_BYTES", LIMIT)
     number = requests if format == "generate" else requests // 4
     config = multiform.TaskConfig.from_dict({**task(number).to_dict(keep_callable=True), "formats": format})
     with fake_server() as server:
@@ -132,7 +132,7 @@ def test_faults_change_nothing(
         server.fault_of = faults
         results, samples = run(server, model, config, tmp_path / "with.db")
         given = faults.counts.total()
-        assert len(server.asked) == requests + given  # nothing is lost, and nothing answered twice
+        assert len(server.asked) == requests + given  # nothing is lost, and nothing returned twice
         assert server.busiest <= 33  # and a probe
     assert SHARE * 0.6 < given / len(server.asked) < SHARE * 1.4
     assert set(faults.counts) == set(kinds)

@@ -27,19 +27,19 @@ def build_index(folders: Iterable[Path]) -> Index:
     entries: dict[str, Entry] = {}
     broken: dict[Path, ConfigError] = {}
     for folder in folders:
-        here: dict[str, Entry] = {}
+        found_entries: dict[str, Entry] = {}
         twice = []
         for file, record in read_folder(folder).items():
             if record.fault is not None:
                 broken[folder / file] = error_of(record.fault)
             for name in record.names:
-                first = here.setdefault(name.name, entry := entry_of(name, folder, file))
+                first = found_entries.setdefault(name.name, entry := entry_of(name, folder, file))
                 if first is not entry:
                     twice.append(f"task '{first.name}' is defined twice: {first.path} is used, {entry.path} is not")
         warn_of(twice)
-        replaced = sorted(here.keys() & entries.keys())
+        replaced = sorted(found_entries.keys() & entries.keys())
         warn_of([f"task '{name}' of {folder} replaces the one of {entries[name].path}" for name in replaced])
-        entries |= here
+        entries |= found_entries
     return Index(entries, broken)
 
 
@@ -61,9 +61,9 @@ def read_folder(folder: Path) -> dict[str, Record]:
         return valid
     new = read_files(root, {file: stamp for file, stamp in files.items() if file not in valid})
     unchanged = {file: stamp for file, stamp in cached.included.items() if file not in changed}
-    whole = joined([FolderIndex(valid, unchanged), new])
-    records = {file: whole.files[file] for file in files}
-    _save_index(root, FolderIndex(records, whole.included), started)
+    index = joined([FolderIndex(valid, unchanged), new])
+    records = {file: index.files[file] for file in files}
+    _save_index(root, FolderIndex(records, index.included), started)
     return records
 
 

@@ -99,6 +99,6 @@ def entry_of(name: Name, folder: Path, file: str) -> Entry:
 
 def error_of(fault: Fault) -> ConfigError:
     """The error of a file, with paths relative to the working directory where they are below it."""
-    here = os.getcwd() + os.sep
-    where, hint = (text and text.replace(here, "") for text in (fault.where, fault.hint))
+    working_folder = os.getcwd() + os.sep
+    where, hint = (text and text.replace(working_folder, "") for text in (fault.where, fault.hint))
     return ConfigError(fault.what, where=where, hint=hint)

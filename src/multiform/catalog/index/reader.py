@@ -132,13 +132,13 @@ def _names(keys: Mapping[str, Any], source: Source | None = None) -> tuple[Name,
     if source is None:
         return None
     if not isinstance(name, str):
-        what = f"expected a name, got {shorten(name)}"
+        message = f"expected a name, got {shorten(name)}"
         hint = f"write {kind}: '{name}' if it is one"
         if isinstance(name, list):
             hint = f"write tag: {shorten(name)} for what several tasks have in common"
-        raise ConfigError(what, where=f"{source.at(kind)}: {kind}", hint=hint)
-    what = f"expected a tag or a list of them, got {shorten(tags)}"
-    raise ConfigError(what, where=f"{source.at('tag')}: tag", hint="write e.g. tag: [science, english]")
+        raise ConfigError(message, where=f"{source.at(kind)}: {kind}", hint=hint)
+    message = f"expected a tag or a list of them, got {shorten(tags)}"
+    raise ConfigError(message, where=f"{source.at('tag')}: tag", hint="write e.g. tag: [science, english]")
 
 
 def _names_strictly(path: str) -> tuple[Name, ...]:
@@ -186,15 +186,15 @@ def _read(root: str, files: Mapping[str, Stamp]) -> FolderIndex:
     return FolderIndex({file: reader.read(file, stamp) for file, stamp in files.items()}, reader.included)
 
 
-def joined(parts: Iterable[FolderIndex]) -> FolderIndex:
+def joined(indexes: Iterable[FolderIndex]) -> FolderIndex:
     """All parts as one; an included file that changed while the parts were read gets an unsure stamp."""
-    whole = FolderIndex()
-    for part in parts:
-        whole.files.update(part.files)
+    combined = FolderIndex()
+    for part in indexes:
+        combined.files.update(part.files)
         for file, stamp in part.included.items():
-            if whole.included.setdefault(file, stamp) != stamp:
-                whole.included[file] = UNSURE
-    return whole
+            if combined.included.setdefault(file, stamp) != stamp:
+                combined.included[file] = UNSURE
+    return combined
 
 
 def _processors() -> int:

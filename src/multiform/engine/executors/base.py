@@ -1,4 +1,4 @@
-"""Executors: who asks the model. Units of work go in, responses come out as soon as they are there."""
+"""Executors run units of work on a model and yield the responses as they arrive."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ Unit: TypeAlias = Sequence[Request]
 
 
 class Executor(Protocol):
-    """Has units of work done, in any order and any place."""
+    """Runs units of work, in any order and on any machine."""
 
-    #: Requests that were asked more than once so far, because a worker failed on their unit.
+    #: Requests that were run more than once so far, because a worker failed on their unit.
     asked_again: int
 
     def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
-        """Every request of every unit once, with its output as soon as that is known, or how it failed.
+        """Yield every request of every unit once, with its output as soon as it is known, or how it failed.
 
-        After `stop_requested()` nothing more is asked: what is in flight is still yielded, and then it ends.
+        After `stop_requested()` no further request is started; those in flight are still yielded.
         """
 
 
 def responses(
     executor: Executor, requests: Iterable[Request], *, identity: str = "", store: Store | None = None
 ) -> Generator[tuple[Request, Output | FailedRequest], None, None]:
-    """Every distinct request with its output, as soon as the model has it; it is stored at that moment.
+    """Yield every distinct request with its output, as soon as the model has it; it is stored at that moment.
 
-    A request that failed is not stored, and neither is an output that is no response, such as a log-likelihood of
-    NaN: that is a failed request, too. `identity` is that of the model, under which its responses are stored.
+    A request that failed is not stored, and neither is an invalid output, such as a log-likelihood of NaN: that is
+    a failed request, too. `identity` is that of the model, under which its responses are stored.
     """
     with nullcontext(_forget) if store is None else store.recording(identity) as record:
         for request, output in executor.run(units(requests)):
@@ -45,7 +45,7 @@ def responses(
 
 
 def units(requests: Iterable[Request]) -> list[Unit]:
-    """The distinct requests as units of work: one for each kind, so that all that share a prefix are together.
+    """The distinct requests as units of work: one for each kind, so that requests that share a prefix stay together.
 
     >>> from multiform.requests import LoglikelihoodRequest, RollingRequest
     >>> [len(unit) for unit in units([RollingRequest("a"), LoglikelihoodRequest("a", "b"), RollingRequest("a")])]
@@ -57,4 +57,4 @@ def units(requests: Iterable[Request]) -> list[Unit]:
 
 
 def _forget(request: Request, output: Output) -> None:
-    """Stands for a store where there is none."""
+    """Takes the place of a store where there is none."""

@@ -1,4 +1,4 @@
-"""Which workers a run asks of a cluster, and whether they fit on its nodes."""
+"""The workers that a run needs of a cluster, and whether they fit on its nodes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from multiform.errors import UsageError, shorten
 
 logger = logging.getLogger("multiform")
 
-#: Where a model is asked: in this process, or on the workers of a Ray cluster.
+#: Where a model runs: in this process, or on the workers of a Ray cluster.
 EXECUTORS = ("local", "ray")
-#: What Ray calls the resources that it knows by itself.
+#: Ray's names of its predefined resources.
 _NAMES = {"cpu": "CPU", "gpu": "GPU", "memory": "memory"}
 #: Models that transformers loads, on one device unless their arguments say otherwise.
 _TRANSFORMERS = ("hf", "hf-auto", "huggingface", "hf-multimodal", "bundled")
 _BYTES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
-#: Seconds to wait for the answer of an address.
+#: Seconds to wait for a response from an address.
 _PATIENCE = 5.0
 
 
@@ -51,14 +51,14 @@ class ClusterOptions:
             hint = "start the run on a node of the cluster, with --ray_address auto"
             raise UsageError("Ray's client gives no stream of responses", where="--ray_address", hint=hint)
         if address and address not in ("auto", "local") and not re.fullmatch(r"[^:\s]+:\d{1,5}", address):
-            what = f"expected HOST:PORT or auto, got {shorten(address)}"
-            raise UsageError(what, where="--ray_address", hint="ray status says the address")
+            message = f"expected HOST:PORT or auto, got {shorten(address)}"
+            raise UsageError(message, where="--ray_address", hint="ray status says the address")
         return cls(address=address, workers=workers, resources=parse_resources(resources))
 
     def check_model(self, name: str, arguments: Mapping[str, Any]) -> None:
-        """Refuse arguments of a model that say what is up to Ray; warn where a worker would use one GPU of several.
+        """Refuse model arguments that choose a GPU, which Ray does; warn where a worker would use one GPU of several.
 
-        Only of models of transformers is it known how they use GPUs.
+        The warning is for models of transformers only: how others use GPUs is not known.
         """
         device = str(arguments.get("device") or "")
         if re.fullmatch(r"cuda:\d+", device):
@@ -82,15 +82,15 @@ class ClusterOptions:
         has_gpus = any(node.get("GPU", 0) >= 1 for node in nodes)
         resources = self.resources or ({"CPU": 1.0, "GPU": 1.0} if has_gpus else {"CPU": 1.0})
         room = sum(min(int(node.get(name, 0) // amount) for name, amount in resources.items()) for node in nodes)
-        wanted = ", ".join(f"{name.lower()}={_shown(amount)}" for name, amount in resources.items())
-        there = "; ".join(described(node) for node in nodes[:5]) + (" ..." if len(nodes) > 5 else "")
+        resource_list = ", ".join(f"{name.lower()}={_shown(amount)}" for name, amount in resources.items())
+        node_list = "; ".join(described(node) for node in nodes[:5]) + (" ..." if len(nodes) > 5 else "")
         if not room:
-            what = f"a worker with {wanted} fits on no node of the cluster, which has {there}"
-            raise UsageError(what, where="--resources", hint="ask for less, or add a node that has as much")
+            message = f"a worker with {resource_list} fits on no node of the cluster, which has {node_list}"
+            raise UsageError(message, where="--resources", hint="request less, or add a node that has as much")
         if self.workers is not None and self.workers > room:
-            what = f"{self.workers} workers with {wanted} do not fit on the cluster, which has {there}"
+            message = f"{self.workers} workers with {resource_list} do not fit on the cluster, which has {node_list}"
             hint = f"give --workers {room} or fewer, or smaller --resources"
-            raise UsageError(what, where="--workers", hint=hint)
+            raise UsageError(message, where="--workers", hint=hint)
         return ClusterOptions(address=self.address, workers=self.workers or room, resources=resources)
 
 
@@ -105,14 +105,14 @@ def parse_resources(resources: str | Mapping[str, Any] | None) -> dict[str, floa
         match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)b?", str(value).lower())
         is_memory = name.lower() == "memory"
         if match is None or (match[2] and not is_memory) or not float(match[1]):
-            what = f"expected an amount above 0 of '{name}', got {shorten(value)}"
-            raise UsageError(what, where="--resources", hint="give e.g. gpu=1,cpu=8,memory=40GB")
+            message = f"expected an amount above 0 of '{name}', got {shorten(value)}"
+            raise UsageError(message, where="--resources", hint="give e.g. gpu=1,cpu=8,memory=40GB")
         parsed[_NAMES.get(name.lower(), name)] = float(match[1]) * _BYTES[match[2]]
     return parsed
 
 
 def check_address(address: str) -> None:
-    """Refuse an address at which no Ray listens; Ray itself waits for minutes, and then ends the process."""
+    """Refuse an address without a Ray cluster; Ray itself would wait for minutes and then end the process."""
     host, _, port = address.rpartition(":")
     try:
         with socket.create_connection((host, int(port)), timeout=_PATIENCE) as connection:
@@ -124,12 +124,12 @@ def check_address(address: str) -> None:
 
 
 def _speaks_grpc(connection: socket.socket) -> bool:
-    """Whether the other side answers the greeting of HTTP/2, as a gRPC server does, with a frame of settings."""
+    """Whether the server responds to HTTP/2's connection preface with a SETTINGS frame, as a gRPC server does."""
     connection.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes((0, 0, 0, 4, 0, 0, 0, 0, 0)))
-    answer = b""
-    while len(answer) < 4 and (more := connection.recv(64)):
-        answer += more
-    return answer[3:4] == b"\x04"
+    received = b""
+    while len(received) < 4 and (chunk := connection.recv(64)):
+        received += chunk
+    return received[3:4] == b"\x04"
 
 
 def no_cluster(address: str, why: str) -> UsageError:
@@ -139,9 +139,9 @@ def no_cluster(address: str, why: str) -> UsageError:
 
 
 def described(node: Mapping[str, float]) -> str:
-    """The resources of a node in words, without what Ray adds for itself."""
-    own = {name: value for name, value in node.items() if ":" not in name and name != "object_store_memory"}
-    return ", ".join(f"{name.lower()}={_shown(value)}" for name, value in sorted(own.items())) or "nothing"
+    """The resources of a node in words, without those that Ray adds for internal use."""
+    resources = {name: value for name, value in node.items() if ":" not in name and name != "object_store_memory"}
+    return ", ".join(f"{name.lower()}={_shown(value)}" for name, value in sorted(resources.items())) or "nothing"
 
 
 def _shown(amount: float) -> str:

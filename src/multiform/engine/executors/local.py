@@ -13,7 +13,7 @@ from multiform.stopping import stop_requested
 
 
 class LocalExecutor:
-    """Asks the model one unit after the other."""
+    """Runs one unit after the other on the model."""
 
     asked_again = 0
 
@@ -34,10 +34,12 @@ class LocalExecutor:
         missing = dict.fromkeys(range(len(unit)))
         name = self.model.name
         try:
-            for position, output in self._ask(unit)(unit):
+            for position, output in self._method(unit)(unit):
                 if position not in missing:
-                    what = f"model '{name}' gave a second response to request {position}, or there is no such request"
-                    raise ModelError(what, hint="yield one (position, output) for each request")
+                    message = (
+                        f"model '{name}' gave a second response to request {position}, or there is no such request"
+                    )
+                    raise ModelError(message, hint="yield one (position, output) for each request")
                 del missing[position]
                 yield unit[position], output
                 if stop_requested() and not self.model.handles_stop:
@@ -45,14 +47,14 @@ class LocalExecutor:
         except MultiformError:
             raise
         except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
-            what = f"model '{name}' failed: {reason(error)}"
-            raise ModelError(what, hint="run again with a smaller --batch_size or another device") from error
+            message = f"model '{name}' failed: {reason(error)}"
+            raise ModelError(message, hint="run again with a smaller --batch_size or another device") from error
         if not stop_requested():
             for position in missing:
                 yield unit[position], FailedRequest(reason=f"model '{name}' gave no response")
 
-    def _ask(self, unit: Unit) -> Callable[[Any], Iterator[tuple[int, Output | FailedRequest]]]:
-        """The question that the unit's requests ask."""
+    def _method(self, unit: Unit) -> Callable[[Any], Iterator[tuple[int, Output | FailedRequest]]]:
+        """The method of the model for the kind of the unit's requests."""
         if isinstance(unit[0], LoglikelihoodRequest):
             return self.model.loglikelihood
         if isinstance(unit[0], RollingRequest):

@@ -1,7 +1,7 @@
-"""PoolExecutor: sub-trees of the requests go to the workers of a pool, to whoever is free.
+"""PoolExecutor: distributes sub-trees of the requests to the free workers of a pool.
 
-A worker that dies is replaced, and what is unanswered of its unit is asked again. A unit that fails twice is halved,
-and halved again, until the requests that make workers fail are alone; these are reported as failed.
+A worker that dies is replaced, and the requests of its unit without a response are run again. A unit that fails twice
+is halved, and halved again, until the requests that make workers fail are alone; these are reported as failed.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from multiform.stopping import stop_requested
 
 logger = logging.getLogger("multiform")
 
-#: How often the requests of a unit may make a worker fail before one that is alone is given up.
+#: How often a unit of a single request may make a worker fail before the request counts as failed.
 ATTEMPTS = 3
-#: So many failures for each worker, and no response in between, mean that no unit will ever be answered.
-_PATIENCE = 20
+#: The maximum number of consecutive failures for each worker, without a response in between, before the run ends.
+_MAX_FAILURES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class Responded:
     """Responses of a worker, by the positions of the requests in its unit, and what it computed for them."""
 
     worker: int
@@ -45,7 +45,7 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """A worker is done with its unit; it is free."""
+    """A worker has finished its unit and is free."""
 
     worker: int
 
@@ -59,55 +59,55 @@ class Failed:
     dead: bool
 
 
-Event: TypeAlias = Ready | Answered | Finished | Failed
+Event: TypeAlias = Ready | Responded | Finished | Failed
 
 
 class Pool(Protocol):
     """Workers somewhere, each with one copy of the model.
 
-    Workers have numbers. A dead one is replaced by the pool, whose `Ready` comes under a new number. Errors that no
-    other worker would make good, such as a model that cannot be loaded anywhere, are raised by `events`.
+    Workers have numbers. The pool replaces a dead worker by one with a new number, which reports `Ready`. Errors that
+    would occur on every worker, such as a model that cannot be loaded, are raised by `events`.
     """
 
     size: int
 
     def start(self) -> None:
-        """Start the workers, unless they are."""
+        """Start the workers, unless they are running."""
 
-    def ask(self, worker: int, unit: Unit) -> None:
-        """Have a free worker answer a unit."""
+    def submit(self, worker: int, unit: Unit) -> None:
+        """Send a unit to a free worker."""
 
     def events(self) -> Sequence[Event]:
-        """What has happened since the last time; waits a moment for something to happen."""
+        """The events since the last call; waits a moment where there are none."""
 
     def stop(self) -> None:
-        """Have workers begin nothing new; they finish what is in flight, and answer the units of later runs."""
+        """Tell the workers to begin nothing new; they finish what is in flight, and take units of later runs."""
 
     def abandon(self) -> None:
-        """Give all workers up, with what they compute; `start` starts others."""
+        """Kill all workers and discard what they compute; `start` starts others."""
 
 
 @dataclass(slots=True)
 class _Task:
-    """A unit that a worker is to answer, and how often its requests have made one fail."""
+    """A unit to run on a worker, and how often its requests have made a worker fail."""
 
     requests: Unit
     failures: int = 0
-    answered: set[int] = field(default_factory=set)
+    completed: set[int] = field(default_factory=set)
 
     @property
     def missing(self) -> list[Request]:
-        return [request for position, request in enumerate(self.requests) if position not in self.answered]
+        return [request for position, request in enumerate(self.requests) if position not in self.completed]
 
 
 class PoolExecutor:
-    """Has a pool of workers answer the requests; counts what that took."""
+    """Runs requests on a pool of workers, and counts the tokens that they compute."""
 
     def __init__(self, pool: Pool) -> None:
         self.pool = pool
-        #: What begins a run: by default, it starts the workers.
+        #: Called at the beginning of a run; by default, it starts the workers.
         self.start: Callable[[], object] = pool.start
-        #: What the workers have computed, as far as they could say it and their model counts tokens.
+        #: What the workers have computed, as far as their model counts tokens and they lived to report it.
         self.usage = Usage()
         self.asked_again = 0
         self._free: list[int] = []
@@ -136,38 +136,38 @@ class PoolExecutor:
             while waiting and self._free:
                 worker = self._free.pop()
                 busy[worker] = waiting.popleft()
-                self.pool.ask(worker, busy[worker].requests)
+                self.pool.submit(worker, busy[worker].requests)
             for event in self.pool.events():
                 match event:
                     case Ready(worker):
                         self._free.append(worker)
-                    case Answered(worker, responses, usage):
+                    case Responded(worker, responses, usage):
                         failures = 0
                         self.usage += usage
                         task = busy[worker]
                         for position, output in responses:
-                            task.answered.add(position)
+                            task.completed.add(position)
                             yield task.requests[position], output
                     case Finished(worker):
                         task = busy.pop(worker)
                         self._free.append(worker)
                         if task.missing and not stopped:
-                            yield from self._again(task, "its worker left requests without a response", waiting)
+                            yield from self._retry(task, "its worker left requests without a response", waiting)
                     case Failed(worker, reason, dead):
                         failures += 1
                         task = busy.pop(worker)
                         if not dead:
                             self._free.append(worker)
-                        if failures > _PATIENCE * self.pool.size:
-                            what = f"the workers fail on whatever they are asked: {reason}"
-                            raise ModelError(what, hint="run one document without --executor ray to see why")
+                        if failures > _MAX_FAILURES * self.pool.size:
+                            message = f"the workers fail on every unit: {reason}"
+                            raise ModelError(message, hint="run one document without --executor ray to see why")
                         if not stopped:
-                            yield from self._again(task, reason, waiting)
+                            yield from self._retry(task, reason, waiting)
 
-    def _again(
+    def _retry(
         self, task: _Task, reason: str, waiting: deque[_Task]
     ) -> Iterator[tuple[Request, Output | FailedRequest]]:
-        """Put what is unanswered of a failed unit back, in two parts once it has failed twice; or give it up."""
+        """Queue the missing requests of a failed unit again, halved after two failures; or give a single one up."""
         missing = task.missing
         failed = task.failures + 1
         if not missing:
@@ -176,6 +176,6 @@ class PoolExecutor:
             yield missing[0], FailedRequest(reason=reason, retried=failed - 1)
             return
         self.asked_again += len(missing)
-        logger.warning("a worker failed, %d requests of its unit are asked again: %s", len(missing), reason)
-        parts = [missing] if failed + 1 < ATTEMPTS or len(missing) == 1 else [part.requests for part in halves(missing)]
-        waiting.extendleft(_Task(requests, failed) for requests in reversed(parts))
+        logger.warning("a worker failed, %d requests of its unit are run again: %s", len(missing), reason)
+        units = [missing] if failed + 1 < ATTEMPTS or len(missing) == 1 else [part.requests for part in halves(missing)]
+        waiting.extendleft(_Task(requests, failed) for requests in reversed(units))

@@ -17,7 +17,7 @@ from typing import Any
 
 from multiform.engine.executors.base import Unit
 from multiform.engine.executors.cluster import ClusterOptions, check_address, described, no_cluster
-from multiform.engine.executors.pool import Answered, Event, Failed, Finished, Ready
+from multiform.engine.executors.pool import Event, Failed, Finished, Ready, Responded
 from multiform.engine.executors.remote_model import LoadedModel
 from multiform.engine.executors.worker import Worker, installed_version
 from multiform.engine.progress import Progress
@@ -27,12 +27,12 @@ from multiform.models import models
 logger = logging.getLogger("multiform")
 
 #: Seconds in which a worker gathers responses before it sends them. With many workers it is longer, so that the driver
-#: gets at most so many messages a second.
+#: gets at most `_MESSAGES_PER_SECOND`.
 _PAUSE = 0.2
 _MESSAGES_PER_SECOND = 200
-#: How often a worker may die while it loads the model before its place stays empty.
+#: How often a worker may die while it loads the model before it is no longer replaced.
 _LOAD_ATTEMPTS = 3
-#: Seconds without any worker after which that is said.
+#: Seconds without any worker before a warning.
 _LONG = 30.0
 
 
@@ -52,9 +52,9 @@ class RayPool:
         self._actors: dict[int, Any] = {}
         self._loading: dict[Any, int] = {}
         self._streams: dict[Any, int] = {}
-        #: How often each worker has failed one unit after the other, or has died while it was loading.
+        #: The consecutive failures of each worker, or how often it has died while it was loading.
         self._failures: dict[int, int] = {}
-        #: How often a run was stopped: workers tell by it which units they are still to answer.
+        #: The number of the current run, raised by each stop: workers skip units of runs that were stopped.
         self._run = 0
         self._logged: set[tuple[int, str]] = set()
         #: Events that came while `loaded` waited for the first worker.
@@ -71,14 +71,14 @@ class RayPool:
         self.size = self.options.workers or 1
         self._started = True
         self._waiting_since = time.monotonic()
-        each = ", ".join(f"{name.lower()}={amount:g}" for name, amount in self.options.resources.items())
-        self._progress.message(f"loading model '{self._model[0]}' on {self.size} Ray workers with {each}")
+        resources = ", ".join(f"{name.lower()}={amount:g}" for name, amount in self.options.resources.items())
+        self._progress.message(f"loading model '{self._model[0]}' on {self.size} Ray workers with {resources}")
         for _ in range(self.size):
             self._add()
 
-    def ask(self, worker: int, unit: Unit) -> None:
+    def submit(self, worker: int, unit: Unit) -> None:
         pause = max(_PAUSE, self.size / _MESSAGES_PER_SECOND)
-        stream = self._actors[worker].ask.options(num_returns="streaming").remote(unit, pause, self._run)
+        stream = self._actors[worker].run_unit.options(num_returns="streaming").remote(unit, pause, self._run)
         self._streams[stream] = worker
 
     def events(self) -> Sequence[Event]:
@@ -93,7 +93,9 @@ class RayPool:
         if len(ready) == 1 and len(refs) > 1:
             ready, _ = self._ray.wait(refs, num_returns=len(refs), timeout=0, fetch_local=False)
         self._say_waiting()
-        return [event for ref in ready for event in (self._loaded(ref) if ref in self._loading else self._sent(ref))]
+        return [
+            event for ref in ready for event in (self._loaded(ref) if ref in self._loading else self._received(ref))
+        ]
 
     def stop(self) -> None:
         for actor in self._actors.values():
@@ -101,14 +103,14 @@ class RayPool:
         self._run += 1
 
     def loaded(self, workers: int = 1) -> LoadedModel:
-        """The model, once so many workers have loaded it."""
+        """The model, once `workers` have loaded it."""
         self.start()
         while self._first is None or len(self._actors) - len(self._loading) < workers:
             self._early += self._new_events()
         return self._first
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """What a method of a worker returns."""
+        """Call a method on a worker and return its result."""
         self.loaded()
         worker = next(iter(set(self._actors) - set(self._loading.values())))
         try:
@@ -137,8 +139,8 @@ class RayPool:
         if self._ray.is_initialized():
             connected = str(self._ray.get_runtime_context().gcs_address)
             if self.options.address not in (None, "auto", connected):
-                what = f"this program is connected to the Ray cluster at {connected}, and not to '{address}'"
-                raise UsageError(what, where="--ray_address", hint="leave it out, or call ray.shutdown() before")
+                message = f"this program is connected to the Ray cluster at {connected}, and not to '{address}'"
+                raise UsageError(message, where="--ray_address", hint="leave it out, or call ray.shutdown() before")
             return
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         # Ray gives the workers of a cluster a low priority: beside other processes they would get hardly any time.
@@ -169,7 +171,7 @@ class RayPool:
                 memory=amounts.pop("memory", None),
                 resources=amounts,
                 max_restarts=0,
-                max_concurrency=2,  # a stop comes while a unit is being answered
+                max_concurrency=2,  # a stop arrives while a unit runs
             )
             .remote()
         )
@@ -185,7 +187,7 @@ class RayPool:
             loaded: LoadedModel = self._ray.get(ref)
         except self._errors.RayTaskError as error:
             cause = _cause(error)
-            if cause.exit_code == 2:  # the input is wrong, whoever loads it
+            if cause.exit_code == 2:  # the input is wrong, whichever worker loads it
                 raise cause from error
             self._drop(worker)
             return self._unloadable(str(cause))
@@ -196,29 +198,29 @@ class RayPool:
                 return []
             return self._unloadable(f"its process died, as it does when memory runs out ({reason(error)})")
         if loaded.version != installed_version():
-            what = f"a worker has Multiform {loaded.version}, and the driver {installed_version()}"
-            raise UsageError(what, where="--executor ray", hint="install the same version on every node")
+            message = f"a worker has Multiform {loaded.version}, and the driver {installed_version()}"
+            raise UsageError(message, where="--executor ray", hint="install the same version on every node")
         self._first = self._first or loaded
         facts, first = loaded.facts, self._first.facts
         if facts.identity != first.identity:
-            what = f"model '{facts.name}' differs between workers: {facts.identity} is not {first.identity}"
-            raise ModelError(what, hint="put the same files on every node, and run the same command again")
+            message = f"model '{facts.name}' differs between workers: {facts.identity} is not {first.identity}"
+            raise ModelError(message, hint="put the same files on every node, and run the same command again")
         self._failures[worker] = 0
         return [Ready(worker)]
 
     def _unloadable(self, why: str) -> list[Event]:
-        """A place for a worker stays empty; an error where it was the last one."""
+        """A worker is not replaced; an error where it was the last one."""
         if not self._actors and self._first is not None:
-            what = f"no worker is left, and none can be started: {why}"
-            raise ModelError(what, hint="run the same command again to go on")
+            message = f"no worker is left, and none can be started: {why}"
+            raise ModelError(message, hint="run the same command again to go on")
         if not self._actors:
-            what = f"the model fits on no worker: {why}"
+            message = f"the model fits on no worker: {why}"
             hint = "give each worker more with --resources, such as gpu=2 or memory=40GB, or a smaller dtype"
-            raise UsageError(what, where="--executor ray", hint=hint)
+            raise UsageError(message, where="--executor ray", hint=hint)
         logger.warning("a worker could not load the model, the others go on: %s", why)
         return []
 
-    def _sent(self, stream: Any) -> list[Event]:
+    def _received(self, stream: Any) -> list[Event]:
         """A worker has sent responses, is done with its unit, or has failed on it."""
         worker = self._streams[stream]
         try:
@@ -230,10 +232,10 @@ class RayPool:
         except self._errors.RayTaskError as error:
             del self._streams[stream]
             cause = _cause(error)
-            if cause.exit_code == 2:  # the input is wrong, whoever is asked
+            if cause.exit_code == 2:  # the input is wrong, whichever worker runs it
                 raise cause from error
             self._failures[worker] += 1
-            broken = self._failures[worker] > 1  # such as a GPU after an error: it fails on whatever comes
+            broken = self._failures[worker] > 1  # such as a GPU after an error: it fails on every unit
             if broken:
                 self._replace(worker)
             return [Failed(worker, str(cause), dead=broken)]
@@ -245,19 +247,19 @@ class RayPool:
             if line not in self._logged:
                 self._logged.add(line)
                 logger.log(line[0], "%s", line[1])
-        return [Answered(worker, responses, usage)] if responses or usage.computed else []
+        return [Responded(worker, responses, usage)] if responses or usage.computed else []
 
     def _replace(self, worker: int) -> None:
         self._drop(worker)
         self._add()
 
     def _drop(self, worker: int) -> int:
-        """Give a worker up; returns how often it has failed."""
+        """Kill a worker; returns how often it has failed."""
         self._ray.kill(self._actors.pop(worker))
         return self._failures.pop(worker)
 
     def _say_waiting(self) -> None:
-        """Say that there is no worker yet, when that takes long."""
+        """Warn when there has been no worker for long."""
         if len(self._loading) < len(self._actors):
             self._waiting_since = time.monotonic()
         elif time.monotonic() - self._waiting_since > _LONG:
@@ -279,7 +281,7 @@ def _signals_kept() -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Keep what Ray says while it starts out of the log of the run."""
+    """Keep Ray's own log messages out of the run's while it starts."""
     log = logging.getLogger("ray")
     level = log.level
     log.setLevel(logging.ERROR)
@@ -290,7 +292,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _cause(error: Any) -> MultiformError:
-    """What was raised on a worker, from Ray's error."""
+    """The error that was raised on a worker, from Ray's error."""
     if isinstance(error.cause, MultiformError):
         return error.cause
     return ModelError(f"a worker failed: {reason(error.cause)}", hint="its log is in Ray's folder of the session")

@@ -1,4 +1,4 @@
-"""RemoteModel: stands in the driver for a model that lives on the workers of a pool."""
+"""RemoteModel: the driver's proxy for a model that runs on the workers of a pool."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request,
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedModel:
-    """What a worker says about the model that it has loaded, and about itself: its version of Multiform."""
+    """What a worker reports about the model that it has loaded, with the worker's version of Multiform."""
 
     facts: Facts
     media: frozenset[Kind]
@@ -29,17 +29,17 @@ class LoadedModel:
 
 
 class ModelPool(Pool, Protocol):
-    """A pool that also says what its model is."""
+    """A pool that also describes its model."""
 
     def loaded(self) -> LoadedModel:
         """The model, from the first worker that has loaded it."""
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """What a method of a worker returns."""
+        """Call a method on a worker and return its result."""
 
 
 class RemoteModel(Model):
-    """Answers by an executor of a pool; its facts, chat template and plans come from a worker."""
+    """Runs requests with an executor of a pool; its facts, chat template and plans come from a worker."""
 
     handles_stop = True
 

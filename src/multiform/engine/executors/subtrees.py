@@ -1,6 +1,6 @@
-"""Sub-trees: the requests of a run cut where little is shared, into units of about equal cost.
+"""Sub-trees: the requests of a run, cut where they share little, into units of about equal cost.
 
-Requests in the order of their texts are a walk through the prefix tree, as in `inference.plan.tree`, and a piece of
+Requests in the order of their texts are a walk through the prefix tree, as in `inference.plan.tree`, and a section of
 that walk is a sub-tree. A cut costs the prefix that the requests on both of its sides share, which is then computed
 twice. Lengths are estimated from the texts, so that the driver needs neither the tokenizer nor torch.
 """
@@ -36,48 +36,49 @@ class Subtree:
 
 
 def subtrees(units: Sequence[Unit], workers: int) -> list[Subtree]:
-    """The units cut into sub-trees for so many workers, the largest first.
+    """The units cut into sub-trees for a number of workers, the largest first.
 
-    No more is cut once the cuts would add more than `MAX_OVERHEAD` to the tokens of the whole; only a worker that
-    would have nothing to do is worth more than that.
+    Cutting ends once it would add more than `MAX_OVERHEAD` to the tokens of the run, unless a worker would be idle.
 
-    >>> asked = [LoglikelihoodRequest(f"{task} " * 40 + f"{doc}?", " yes") for task in "ab" for doc in range(4)]
-    >>> [len(part.requests) for part in subtrees([asked], 2)]
+    >>> requests = [LoglikelihoodRequest(f"{task} " * 40 + f"{doc}?", " yes") for task in "ab" for doc in range(4)]
+    >>> [len(part.requests) for part in subtrees([requests], 2)]
     [4, 4]
     """
     walks = [_Walk.of(unit) for unit in units]
     total = sum(walk.tokens(0, len(walk.requests)) for walk in walks)
     spare = MAX_OVERHEAD * total
-    # Whatever is largest is cut next; those that are not worth cutting are left as they are.
+    # The largest sub-tree is cut next; those that are not worth cutting are left uncut.
     heap = [(-walk.tokens(0, len(walk.requests)), n, 0, len(walk.requests)) for n, walk in enumerate(walks)]
     heapq.heapify(heap)
-    whole: list[tuple[int, int, int, int]] = []
-    while heap and len(heap) + len(whole) < UNITS_PER_WORKER * workers:
-        piece = heapq.heappop(heap)
-        _, number, first, last = piece
+    uncut: list[tuple[int, int, int, int]] = []
+    while heap and len(heap) + len(uncut) < UNITS_PER_WORKER * workers:
+        section = heapq.heappop(heap)
+        _, number, first, last = section
         walk = walks[number]
         cut = walk.cheapest_cut(first, last)
-        if cut is None or (walk.shared[cut] > spare and not _worth(walk, piece, cut, len(heap) + len(whole), workers)):
-            whole.append(piece)
+        if cut is None or (
+            walk.shared[cut] > spare and not _worth(walk, section, cut, len(heap) + len(uncut), workers)
+        ):
+            uncut.append(section)
             continue
         spare -= walk.shared[cut]
         heapq.heappush(heap, (-walk.tokens(first, cut), number, first, cut))
         heapq.heappush(heap, (-walk.tokens(cut, last), number, cut, last))
-    parts = sorted([*heap, *whole])
-    return [Subtree(walks[number].requests[first:last], -cost) for cost, number, first, last in parts]
+    sections = sorted([*heap, *uncut])
+    return [Subtree(walks[number].requests[first:last], -cost) for cost, number, first, last in sections]
 
 
 def halves(requests: Unit) -> list[Subtree]:
-    """Two or more requests in two parts, cut where the least is shared near the middle."""
+    """Two or more requests in two sub-trees, cut near the middle where the least is shared."""
     walk = _Walk.of(requests)
     cut = walk.cheapest_cut(0, len(requests)) or len(requests) // 2
     bounds = ((0, cut), (cut, len(requests)))
     return [Subtree(walk.requests[first:last], walk.tokens(first, last)) for first, last in bounds]
 
 
-def _worth(walk: _Walk, piece: tuple[int, int, int, int], cut: int, others: int, workers: int) -> bool:
+def _worth(walk: _Walk, section: tuple[int, int, int, int], cut: int, others: int, workers: int) -> bool:
     """Whether a costly cut ends the run sooner, as a worker would be idle without it."""
-    cost, _, first, last = piece
+    cost, _, first, last = section
     return others + 1 < workers and max(walk.tokens(first, cut), walk.tokens(cut, last)) < -0.8 * cost
 
 
@@ -102,11 +103,11 @@ class _Walk:
         return cls(requests, shared, [0, *accumulate(max(1, tokens) for tokens in new)])
 
     def tokens(self, first: int, last: int) -> int:
-        """The tokens of a piece that is computed alone."""
+        """The tokens of a section that is computed by itself."""
         return self.added[last] - self.added[first] + self.shared[first]
 
     def cheapest_cut(self, first: int, last: int) -> int | None:
-        """Where a piece is cut into two with at least a quarter of its tokens each, at the least cost.
+        """Where to cut a section into two with at least a quarter of its tokens each, at the least cost.
 
         Of equal costs, the cut nearest to the middle. None where no cut leaves that much on both sides.
         """

@@ -1,4 +1,4 @@
-"""Worker: the process of a cluster that holds one copy of the model and answers units."""
+"""Worker: a process of a cluster that holds one copy of the model and runs units on it."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from multiform.stopping import request_stop, stoppable
 
 logger = logging.getLogger("multiform")
 
-#: Responses that are sent together, each with its place in the unit.
+#: Responses that are sent together, each with the position of its request in the unit.
 _Batch: TypeAlias = list[Response[Output | FailedRequest]]
 
 
 class Worker:
-    """The code of a worker: loads the model, and answers units."""
+    """The code of a worker: loads the model, and runs units on it."""
 
     model: Model
 
@@ -51,7 +51,7 @@ class Worker:
             version=installed_version(),
         )
 
-    def ask(self, unit: Unit, pause: float, run: int) -> Iterator[tuple[_Batch, list[tuple[int, str]], Usage]]:
+    def run_unit(self, unit: Unit, pause: float, run: int) -> Iterator[tuple[_Batch, list[tuple[int, str]], Usage]]:
         """Responses to a unit of a run, what was logged, and what was computed; gathered for `pause` seconds."""
         positions = {request: position for position, request in enumerate(unit)}
         before, sent = self._usage(), time.monotonic()
@@ -61,9 +61,9 @@ class Worker:
                 batch.append((positions[request], output))
                 if time.monotonic() - sent >= pause:
                     usage = self._usage()
-                    yield batch, self._messages.taken(), usage.since(before)
+                    yield batch, self._messages.pop_all(), usage.since(before)
                     batch, before, sent = [], usage, time.monotonic()
-        yield batch, self._messages.taken(), self._usage().since(before)
+        yield batch, self._messages.pop_all(), self._usage().since(before)
 
     def plan(self, requests: Sequence[Request]) -> str | None:
         return self.model.plan(requests)
@@ -80,9 +80,9 @@ class Worker:
 
 
 class _Turns:
-    """Which run a worker is answering, so that a stop ends that run and no later one.
+    """Which run a worker is working on, so that a stop ends that run and no later one.
 
-    A stop comes by another thread: before, while or after a unit of its run is being answered.
+    A stop comes from another thread: before, during or after a unit of its run.
     """
 
     def __init__(self) -> None:
@@ -97,7 +97,7 @@ class _Turns:
 
     @contextmanager
     def of(self, run: int) -> Iterator[None]:
-        """A block in which units of a run are answered; `stop_requested()` says whether that run was stopped."""
+        """A block in which a unit of a run is computed; `stop_requested()` says whether that run was stopped."""
         with stoppable():
             with self._lock:
                 self._current = run
@@ -122,7 +122,7 @@ class _Messages(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self._lines.append((record.levelno, record.getMessage()))
 
-    def taken(self) -> list[tuple[int, str]]:
+    def pop_all(self) -> list[tuple[int, str]]:
         lines, self._lines = self._lines, []
         return lines
 

@@ -1,4 +1,4 @@
-"""The SQLite file of the store: its tables, how it is opened, and which of its errors pass."""
+"""The SQLite file of the store: its tables, how it is opened, and which of its errors are temporary."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ TABLES = (
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {LAYOUT}",
 )
-#: What brings a file of layout 1, which does not say when responses came, up to date.
+#: The migration of a file of layout 1, which does not record the times of responses.
 _FROM_1 = ("ALTER TABLE answers ADD COLUMN created INTEGER NOT NULL DEFAULT 0", f"PRAGMA user_version = {LAYOUT}")
 
 
 def connect(path: Path) -> sqlite3.Connection:
-    """The database in the file, to read and write; its tables are made where it is new."""
+    """Open the database for reading and writing; the tables of a new one are created."""
     path.parent.mkdir(parents=True, exist_ok=True)
     # IMMEDIATE takes the lock before reading: two processes that both read first could never both go on to write.
     database = sqlite3.connect(path, timeout=PATIENCE, isolation_level="IMMEDIATE")
@@ -39,7 +39,7 @@ def connect(path: Path) -> sqlite3.Connection:
 
 
 def connect_to_read(path: Path) -> sqlite3.Connection | None:
-    """The database in the file, to read, also where nothing can be written; None where it has no tables yet."""
+    """Open the database for reading, also where nothing can be written; None where it has no tables yet."""
     if not path.is_file():
         return None
     place = path.absolute().as_uri()
@@ -78,13 +78,13 @@ def layout(database: sqlite3.Connection) -> int:
 
 
 def is_passing(error: Exception) -> bool:
-    """Whether an error may be gone in a while: another process writes, or the disk is full."""
+    """Whether an error is temporary: another process writes, or the disk is full."""
     names = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_PROTOCOL")
     return str(getattr(error, "sqlite_errorname", "")).startswith(names)
 
 
 def is_read_only(error: Exception) -> bool:
-    """Whether an error says that the file, or what SQLite writes beside it, cannot be written."""
+    """Whether an error says that the file, or SQLite's files next to it, cannot be written."""
     names = ("SQLITE_READONLY", "SQLITE_CANTOPEN")
     return str(getattr(error, "sqlite_errorname", "")).startswith(names)
 

@@ -48,9 +48,9 @@ def check_local(path: Path, *, mounts: Path = Path("/proc/mounts")) -> None:
     """Refuse a store on a network file system; nothing is known where the system does not list what is mounted."""
     kind = filesystem(path, mounts)
     if kind in _NETWORK:
-        what = f"the store would be on a network file system ({kind}), where SQLite may lose or damage responses"
+        message = f"the store would be on a network file system ({kind}), where SQLite may lose or damage responses"
         hint = "name a file on a local disk with --cache_path or $MULTIFORM_STORE; multiform store merge joins several"
-        raise UsageError(what, where=str(path), hint=hint)
+        raise UsageError(message, where=str(path), hint=hint)
 
 
 def filesystem(path: Path, mounts: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""Maintenance of a store: what is in it, what is old, and how the responses of several become one."""
+"""Maintenance of a store: list its models, prune old responses, export and merge stores."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from multiform.engine.store import database
 from multiform.engine.store.filesystem import check_local
 from multiform.errors import UsageError
 
-#: Bytes of a response beside its output: the hash of its request, its model, its time.
+#: Bytes of a row besides the output: the hash of the request, the model, the time.
 _OVERHEAD = 60
 _AT_ONCE = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUsage:
-    """What a store holds of one model; the times are None where the file does not say them."""
+    """The responses of one model in a store; the times are None where the file does not record them."""
 
     identity: str
     responses: int
-    #: Bytes of its responses, about.
+    #: The approximate size of its responses in bytes.
     size: int
     oldest: int | None
     newest: int | None
@@ -34,7 +34,7 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pruned:
-    """What was removed, or would be."""
+    """The responses that were removed, or would be."""
 
     responses: int
     size_before: int
@@ -42,7 +42,7 @@ class Pruned:
 
 
 def usage(path: Path) -> list[ModelUsage]:
-    """What a store holds of each model, the newest first."""
+    """The responses of each model in a store, the newest first."""
     with _reading(path) as connection:
         query = f"""
             SELECT identity, count(*), sum(length(output) + {_OVERHEAD}),
@@ -65,9 +65,9 @@ def exported(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def merge(into: Path, sources: Sequence[Path]) -> int:
-    """Add the responses and facts of other stores to one, which is made where there is none; returns how many are new.
+    """Add the responses and facts of other stores to `into`, which is created if needed; returns how many are new.
 
-    Of two responses to one request, the one that is there stays.
+    Of two responses to one request, the one in `into` stays.
     """
     for source in sources:
         if source.resolve() == into.resolve():
@@ -78,14 +78,16 @@ def merge(into: Path, sources: Sequence[Path]) -> int:
     added = 0
     with _writing(into) as connection:
         for source in sources:
-            with _reading(source) as other, connection:
+            with _reading(source) as source_connection, connection:
                 connection.executemany(
-                    "INSERT OR IGNORE INTO facts VALUES (?, ?)", other.execute("SELECT * FROM facts")
+                    "INSERT OR IGNORE INTO facts VALUES (?, ?)", source_connection.execute("SELECT * FROM facts")
                 )
-                for number, identity in other.execute("SELECT id, identity FROM models").fetchall():
+                for number, identity in source_connection.execute("SELECT id, identity FROM models").fetchall():
                     connection.execute("INSERT OR IGNORE INTO models (identity) VALUES (?)", (identity,))
-                    query = _with_times(other, "SELECT request, output, created FROM answers WHERE model = ?")
-                    added += _insert(connection, identity, other.execute(query, (number,)))
+                    query = _with_times(
+                        source_connection, "SELECT request, output, created FROM answers WHERE model = ?"
+                    )
+                    added += _insert(connection, identity, source_connection.execute(query, (number,)))
     return added
 
 
@@ -97,7 +99,7 @@ def prune(
     model: str | None = None,
     dry: bool = False,
 ) -> Pruned:
-    """Remove responses that are older than so many seconds, then the oldest until all others fit into so many bytes.
+    """Remove responses older than `max_age` seconds, then the oldest ones until the rest fits into `max_size` bytes.
 
     With `model`, only those of models whose identity contains that text. Responses of unknown age are the oldest.
     With `dry` nothing is removed.
@@ -119,7 +121,7 @@ def prune(
 
 
 def prune_files(folder: Path, pattern: str, *, max_age: float, dry: bool = False) -> int:
-    """Remove the files of a cache that were not written for so many seconds; returns how many there were."""
+    """Remove the files of a cache that are older than `max_age` seconds; returns how many there were."""
     old = [file for file in folder.glob(pattern) if file.stat().st_mtime < time.time() - max_age]
     for file in old if not dry else ():
         file.unlink(missing_ok=True)
@@ -158,18 +160,18 @@ def _insert(connection: sqlite3.Connection, identity: str, rows: Iterable[Sequen
 
 
 def _with_times(connection: sqlite3.Connection, query: str) -> str:
-    """The query for a file that may be older than the column of times."""
+    """The query, adapted to a file from before the column `created`."""
     return query if database.layout(connection) == database.LAYOUT else query.replace("created", "0")
 
 
 def _size(path: Path) -> int:
-    """The bytes of the file, with what SQLite keeps beside it."""
-    parts = (path, path.with_name(f"{path.name}-wal"))
-    return sum(part.stat().st_size for part in parts if part.exists())
+    """The bytes of the file, with SQLite's write-ahead log."""
+    files = (path, path.with_name(f"{path.name}-wal"))
+    return sum(file.stat().st_size for file in files if file.exists())
 
 
 def _no_store(path: Path) -> UsageError:
-    hint = "name another with --cache_path; it is made by the first run that stores responses"
+    hint = "name another with --cache_path; the first run that stores responses creates it"
     return UsageError("there is no store", where=str(path), hint=hint)
 
 

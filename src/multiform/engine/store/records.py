@@ -1,4 +1,4 @@
-"""Requests and outputs as the store keeps them: a hash of what is asked, a line of what was answered."""
+"""Requests and outputs as the store keeps them: the hash of a request, and its output as a line of JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from multiform.requests import Completion, GenerationRequest, LLOutput, Loglikel
 
 
 def request_key(request: Request) -> bytes:
-    """The SHA-256 of all that a request says: its kind, texts, options, media, and which repeat it is.
+    """The SHA-256 of everything in a request: its kind, texts, options, media, and which repeat it is.
 
     >>> request_key(LoglikelihoodRequest("ab", "c")) == request_key(LoglikelihoodRequest("a", "bc"))
     False
@@ -33,10 +33,10 @@ def _media(request: LoglikelihoodRequest | GenerationRequest) -> list[str]:
     return [f"{item.kind} {item.sha256}" for item in request.media]
 
 
-def _sha256(*parts: str) -> bytes:
+def _sha256(*texts: str) -> bytes:
     digest = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
+    for text in texts:
+        data = text.encode("utf-8", "surrogatepass")
         # With its length before it, a text cannot run into the next one.
         digest.update(b"%d:" % len(data))
         digest.update(data)
@@ -44,7 +44,7 @@ def _sha256(*parts: str) -> bytes:
 
 
 def output_line(output: Output) -> str:
-    """An output as text; numbers keep every bit. A truncated context adds a value to the line.
+    """An output as a line of JSON; numbers keep every bit. A truncated context adds a value to the line.
 
     >>> output_line(LLOutput(-0.1, True, 3)), output_line(Completion(" yes", context_truncated=True))
     ('[-0.1, true, 3]', '[" yes", false, true]')
@@ -69,7 +69,7 @@ def read_output(line: str, request: Request) -> Output | None:
 
 
 def _are(values: Any, *kinds: Any) -> bool:
-    """Whether it is a list of values of these kinds, and perhaps of a truncated context."""
+    """Whether `values` is a list with these types, perhaps with the mark of a truncated context at its end."""
     if not isinstance(values, list) or len(values) not in (len(kinds), len(kinds) + 1):
         return False
     return all(isinstance(value, kind) for value, kind in zip(values, [*kinds, bool], strict=False))

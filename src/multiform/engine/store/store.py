@@ -30,10 +30,10 @@ T = TypeVar("T")
 #: Stores one response.
 Record: TypeAlias = Callable[[Request, Output], None]
 
-#: How many requests are looked up at once; SQLite allows only so many values in a statement.
+#: How many requests are looked up in one query; SQLite limits the values of a statement.
 _AT_ONCE = 500
-#: How often it is tried to read a file that another process has locked, each time for the patience of a connection:
-#: to ask everything again takes longer.
+#: How often to try to read a file that another process has locked, each time for the timeout of a connection:
+#: to compute everything again would take longer.
 _READ_ATTEMPTS = 6
 
 
@@ -68,11 +68,11 @@ class Store:
 
     def known(self, identity: str, requests: Iterable[Request]) -> CachedResponses:
         """The requests whose responses by this model are cached, with their outputs."""
-        wanted = list(requests)
-        return self._read(lambda connection: _cached(connection, identity, wanted)) or CachedResponses()
+        requests = list(requests)
+        return self._read(lambda connection: _cached(connection, identity, requests)) or CachedResponses()
 
     def facts(self, signature: str) -> dict[str, Any] | None:
-        """What is stored about a model that can be recognised without loading it."""
+        """The stored facts about a model, by a signature that is known without loading it."""
 
         def read(connection: sqlite3.Connection) -> dict[str, Any] | None:
             row = connection.execute("SELECT facts FROM facts WHERE signature = ?", (signature,)).fetchone()
@@ -81,7 +81,7 @@ class Store:
         return self._read(read)
 
     def remember(self, signature: str, facts: Mapping[str, Any]) -> None:
-        """Store the facts about a model; where that cannot be done, it is loaded the next time, too."""
+        """Store the facts about a model; where that fails, the model is loaded again in the next run."""
         if not self.working:
             return
         try:
@@ -94,7 +94,7 @@ class Store:
 
     @contextmanager
     def recording(self, identity: str) -> Iterator[Record]:
-        """A context in which every response that is recorded is stored for this model."""
+        """A context manager that gives a function which stores responses of this model."""
         writer = BackgroundWriter(_Recorder(self, identity).write)
         try:
             yield lambda request, output: writer.put((request_key(request), output_line(output)))
@@ -102,7 +102,7 @@ class Store:
             writer.close()
 
     def _read(self, use: Callable[[sqlite3.Connection], T]) -> T | None:
-        """What `use` reads; None where there is nothing to read, or that fails."""
+        """The result of `use` on the open file; None where there is no file, or reading fails."""
         attempts = _READ_ATTEMPTS if self._readable else 0
         for attempt in range(attempts):
             try:
@@ -116,25 +116,25 @@ class Store:
                     self._readable = False
                     self._fail(error)
                     return None
-                what = "waiting" if attempt + 1 < attempts else "going on without"
-                logger.warning("%s: cached responses cannot be read: %s; %s", self.path, error, what)
+                message = "waiting" if attempt + 1 < attempts else "going on without"
+                logger.warning("%s: cached responses cannot be read: %s; %s", self.path, error, message)
         return None
 
     def _fail(self, error: Exception) -> None:
-        """Store nothing more, and say so once."""
+        """Store nothing more, and warn once."""
         if not self.working:
             return
         self.working = False
         hint = "name another file with --cache_path, or use --no_cache"
         if database.is_read_only(error) and self._readable and self.path.is_file():
-            what = "the file cannot be written: cached responses are used, and new ones are not stored"
-            logger.warning("%s: %s (%s); %s", self.path, what, error, hint)
+            message = "the file cannot be written: cached responses are used, and new ones are not stored"
+            logger.warning("%s: %s (%s); %s", self.path, message, error, hint)
         else:
             logger.warning("%s: responses cannot be stored: %s; going on without; %s", self.path, error, hint)
 
 
 class _Recorder:
-    """Writes responses of one model; its connection stays open from the first to the last of them."""
+    """Writes the responses of one model over a single connection."""
 
     def __init__(self, store: Store, identity: str) -> None:
         self.store = store
@@ -143,7 +143,7 @@ class _Recorder:
         self._warned = False
 
     def write(self, rows: Sequence[Row], last: bool) -> list[Row]:
-        """Write the rows; returns those that are to be tried again."""
+        """Write the rows; returns those to try again later."""
         deadline = time.monotonic() + (database.PATIENCE if last else 0)
         try:
             while rows and self.store.working and not self._written(rows):
@@ -159,7 +159,7 @@ class _Recorder:
         return []
 
     def _written(self, rows: Sequence[Row]) -> bool:
-        """Whether the rows could be written, or it is of no use to try again."""
+        """Whether the rows were written, or another attempt would fail as well."""
         try:
             self._connection = self._connection or database.connect(self.store.path)
             _insert(self._connection, self.identity, rows)
@@ -170,8 +170,8 @@ class _Recorder:
                 return True
             if not self._warned:
                 self._warned = True
-                what = "they are kept in memory and tried again"
-                logger.warning("%s: responses cannot be stored for now: %s; %s", self.store.path, error, what)
+                message = "they are kept in memory and tried again"
+                logger.warning("%s: responses cannot be stored for now: %s; %s", self.store.path, error, message)
             return False
         return True
 
@@ -192,7 +192,7 @@ def _cached(connection: sqlite3.Connection, identity: str, requests: Iterable[Re
         query = f"SELECT request, output, {created} FROM answers WHERE model = ? AND request IN ({placeholders})"
         for key, line, seconds in connection.execute(query, (model, *batch)):
             output = read_output(line, batch[key])
-            if output is not None:  # a damaged row is asked again and replaced
+            if output is not None:  # the request of a damaged row is run again
                 cached[batch[key]] = output
                 times.append(seconds)
     cached.oldest = min((seconds for seconds in times if seconds), default=None)

@@ -1,4 +1,4 @@
-"""BackgroundWriter: takes responses as they come and commits them in a thread, a few at a time."""
+"""BackgroundWriter: commits responses to the store in a background thread, in small batches."""
 
 from __future__ import annotations
 
@@ -10,18 +10,17 @@ from typing import TypeAlias
 
 #: The hash of a request, and its output as a line.
 Row: TypeAlias = tuple[bytes, str]
-#: Seconds in which responses are gathered for one commit: what a killed process loses at most.
+#: Seconds in which responses are gathered for one commit: a killed process loses no more than these.
 PAUSE = 0.1
 #: The longest pause between two attempts to write rows that could not be written.
 LONGEST_PAUSE = 10.0
 
 
 class BackgroundWriter:
-    """Calls `write` with all rows of a moment, in a thread, so that the model never waits for a disk.
+    """Calls `write(rows, last)` in a thread with the rows gathered so far, so that the model never waits for a disk.
 
-    A thread, because the responses of a batch are to be safe while the model computes the next one. Rows that `write`
-    returns, as they could not be written for now, are kept and written with those that come later; with the last ones
-    it is called with `last`.
+    Rows that `write` returns could not be written for now: they are kept and written together with later ones. `last`
+    is true in the final call.
     """
 
     def __init__(self, write: Callable[[list[Row], bool], list[Row]]) -> None:
@@ -34,7 +33,7 @@ class BackgroundWriter:
         self._rows.put(row)
 
     def close(self) -> None:
-        """Write what is left and end."""
+        """Write the remaining rows and end the thread."""
         self._rows.put(None)
         self._thread.join()
 
@@ -43,16 +42,16 @@ class BackgroundWriter:
         pause, next_attempt = PAUSE, 0.0
         going = True
         while going:
-            came = [self._rows.get()]
-            if came[0] is not None:
+            received = [self._rows.get()]
+            if received[0] is not None:
                 time.sleep(PAUSE)
             while True:
                 try:
-                    came.append(self._rows.get_nowait())
+                    received.append(self._rows.get_nowait())
                 except Empty:
                     break
-            going = None not in came
-            rows += [row for row in came if row is not None]
+            going = None not in received
+            rows += [row for row in received if row is not None]
             if going and time.monotonic() < next_attempt:
                 continue
             rows = self._write(rows, not going)

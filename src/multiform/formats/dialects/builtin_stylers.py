@@ -162,8 +162,8 @@ def _dialect(kind: type[FormatStyler]) -> Callable[[Mapping[str, Any]], FormatCo
         known = [*parameters, "format", "language", *(field.name for field in fields(FormatConfig))]
         for key in changes:
             if key not in known:
-                what = f"unknown key '{key}' in style '{kind.__name__}'"
-                raise ConfigError(what, where=str(key), hint=nearest(str(key), known))
+                message = f"unknown key '{key}' in style '{kind.__name__}'"
+                raise ConfigError(message, where=str(key), hint=nearest(str(key), known))
         arguments = {key: value for key, value in changes.items() if key in parameters}
         more = {key: value for key, value in changes.items() if key not in (*parameters, "format", "language")}
         more = {**(changes.get("format") or {}), **more}

@@ -95,8 +95,8 @@ class ClozeTemplateConfig(FormatTemplate):
     def __post_init__(self) -> None:
         self.choice_labels = label_words(self.choice_labels)
         if self.blank_position not in _POSITIONS:
-            what = f"expected one of {', '.join(_POSITIONS)}, got {shorten(self.blank_position)}"
-            raise ConfigError(what, where="blank_position", hint="see docs/templates.md")
+            message = f"expected one of {', '.join(_POSITIONS)}, got {shorten(self.blank_position)}"
+            raise ConfigError(message, where="blank_position", hint="see docs/templates.md")
         super().__post_init__()
 
     def own_fields(self) -> dict[str, Any]:

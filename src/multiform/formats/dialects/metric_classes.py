@@ -117,8 +117,8 @@ class PartialEvalAccuracy(BaseMetric["Loglikelihood"]):
             return []
         other, other_right = self._waiting.pop(pair)
         if right == other_right:
-            what = f"of the samples {2 * pair} and {2 * pair + 1}, {'both are' if right else 'none is'} right"
-            raise ConfigError(what, where=self.NAME, hint="give one of the two the ground_truth 'True'")
+            message = f"of the samples {2 * pair} and {2 * pair + 1}, {'both are' if right else 'none is'} right"
+            raise ConfigError(message, where=self.NAME, hint="give one of the two the ground_truth 'True'")
         return self.result(float(right if loglikelihood > other else other_right))
 
 
@@ -272,11 +272,13 @@ def metric_specs(metrics: Sequence[Any], *, where: str) -> list[dict[str, Any]]:
         elif isinstance(metric, type) and issubclass(metric, BaseMetric) and metric.is_registered():
             specs += [dict(spec) for spec in metric.specs]
         elif isinstance(metric, type) and issubclass(metric, BaseMetric) and metric.has_calculate():
-            what = f"{metric.__name__} calculates its values itself, which a format has no place for"
-            raise ConfigError(what, where=where, hint="give METRICS to a class that overrides a hook, or name a metric")
+            message = f"{metric.__name__} calculates its values itself, which a format has no place for"
+            raise ConfigError(
+                message, where=where, hint="give METRICS to a class that overrides a hook, or name a metric"
+            )
         else:
-            what = f"expected a metric's name or class, got {shorten(metric)}"
-            raise ConfigError(what, where=where, hint="see multiform ls metrics")
+            message = f"expected a metric's name or class, got {shorten(metric)}"
+            raise ConfigError(message, where=where, hint="see multiform ls metrics")
     return specs
 
 

@@ -225,8 +225,8 @@ def extract_context_metric(response: Completion, metric_context_class: type[Metr
         if isinstance(context, metric_context_class):
             return context
     known = ", ".join(type(context).__name__ for context in contexts if context is not None) or "none"
-    what = f"a metric needs a {metric_context_class.__name__}, and _get_context gave {known}"
-    raise UsageError(what, hint=f"return a {metric_context_class.__name__} from _get_context")
+    message = f"a metric needs a {metric_context_class.__name__}, and _get_context gave {known}"
+    raise UsageError(message, hint=f"return a {metric_context_class.__name__} from _get_context")
 
 
 #: The languages that can be detected, as ISO 639-1 codes.

@@ -170,8 +170,8 @@ class FormatStyler(TaskStyler):
         if format.scored != "gold":
             return completions
         if correct_index is None:
-            what = f"{type(self).__name__} scores the right answer alone and was not told which one that is"
-            raise MissingIndexError(what, hint="give correct_index")
+            message = f"{type(self).__name__} scores the right answer alone and was not told which one that is"
+            raise MissingIndexError(message, hint="give correct_index")
         return [completions[correct_index]]
 
     def get_fewshot_target_text(self, choices: list[str], correct_index: int) -> str:

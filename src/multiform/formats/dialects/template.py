@@ -187,8 +187,8 @@ def _check(name: str, kind: Any, value: Any) -> None:
     types = {"str": str, "bool": bool, "list[str]": list, "dict[str, Any]": Mapping}
     words = {"str": "a string", "bool": "true or false", "list[str]": "a list of labels"}
     if not isinstance(value, types.get(str(kind), object)):
-        what = f"expected {words.get(str(kind), 'a mapping of format fields')}, got {shorten(value)}"
-        raise ConfigError(what, where=name, hint="see docs/templates.md")
+        message = f"expected {words.get(str(kind), 'a mapping of format fields')}, got {shorten(value)}"
+        raise ConfigError(message, where=name, hint="see docs/templates.md")
 
 
 def _default(template_field: Any) -> Any:

@@ -81,8 +81,8 @@ class TemplateFactory:
             return template.to_cloze(**kwargs)
         if target_type == "mcq" and isinstance(template, ClozeTemplateConfig):
             return template.to_mcq(**kwargs)
-        what = f"{type(template).__name__} cannot be converted to '{target_type}'"
-        raise ConfigError(what, where="template", hint="convert from and to mcq or cloze")
+        message = f"{type(template).__name__} cannot be converted to '{target_type}'"
+        raise ConfigError(message, where="template", hint="convert from and to mcq or cloze")
 
 
 _STYLES: dict[Any, Callable[..., FormatTemplate]] = {
@@ -163,8 +163,8 @@ def wrapped(spec: str | Mapping[str, Any] | TemplateConfig, mapping: FieldMappin
     if format is None:
         return _by_code(template, label, mapping, output_type)
     if format.needs_choices and mapping.choices is None:
-        what = f"template '{label}' needs choices but the task has no doc_to_choice"
-        raise ConfigError(what, hint="set doc_to_choice to the column that holds them")
+        message = f"template '{label}' needs choices but the task has no doc_to_choice"
+        raise ConfigError(message, hint="set doc_to_choice to the column that holds them")
     check_raw(format, mapping)
     question, answer = mapping.question, mapping.answer
     complete = FieldMapping(

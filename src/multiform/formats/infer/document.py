@@ -210,8 +210,8 @@ class _FromPrompt:
     def _read(self, doc: Doc) -> ReadPrompt:
         text = Field.of(self.text).read(doc)
         if not isinstance(text, str):
-            what = f"doc_to_text gives {shorten(text, 40)}, not a question"
-            raise DataError(what, hint=f"run the task without a format, or {ADD_CHOICES}")
+            message = f"doc_to_text gives {shorten(text, 40)}, not a question"
+            raise DataError(message, hint=f"run the task without a format, or {ADD_CHOICES}")
         if self.choices is None:
             return read_shown(text, doc)
         return read_prompt(text, choice_list(Field.of(self.choices).read(doc)), doc)

@@ -71,8 +71,8 @@ def read_layout(template: str, number: int = 0) -> Layout:
     before = _take_labels(body, cue, shows_choices=options is not None)
     question = _stripped(body)
     _check(question)
-    left = tuple(text.strip() for text in (*before, *left_out))
-    return Layout("".join(part.source for part in question), options, left, cue)
+    left_over = tuple(text.strip() for text in (*before, *left_out))
+    return Layout("".join(part.source for part in question), options, left_over, cue)
 
 
 def _written(parts: Sequence[Part], number: int) -> Options | None:
@@ -103,8 +103,8 @@ def _after_choices(options: Options) -> str:
     if any(not isinstance(part, Text) for part in rest):
         raise UnclearLayoutError("after the choices there is more than a request for the answer")
     if text.strip() and not (words.ANSWER_LINE.match("\n" + text.strip()) or _asks(text)):
-        what = f"it is not clear what {text.strip()!r} after the choices is"
-        raise UnclearLayoutError(what, reason=_UNCLEAR_END)
+        message = f"it is not clear what {text.strip()!r} after the choices is"
+        raise UnclearLayoutError(message, reason=_UNCLEAR_END)
     return text.strip()
 
 
@@ -126,8 +126,8 @@ def _take_cue(body: list[Part]) -> str:
         body[-1] = Text(last.text[: ending.start()])
         return last.text[ending.start() :].strip()
     if ending is not None or words.OPEN_SENTENCE.search(_last_line(body)):
-        what = f"it is not clear whether {last.text.strip()!r} at its end belongs to the question"
-        raise UnclearLayoutError(what, reason=_UNCLEAR_END)
+        message = f"it is not clear whether {last.text.strip()!r} at its end belongs to the question"
+        raise UnclearLayoutError(message, reason=_UNCLEAR_END)
     return ""
 
 

@@ -88,12 +88,12 @@ def _mark(parts: Sequence[Part], at: int) -> tuple[str, str] | None:
 
 def _optional(parts: Sequence[Part], at: int, labels: Sequence[str]) -> int:
     """How many of the parts are further choices that a document may lack: ``{% if choices|length > 4 %}``."""
-    seen = list(labels)
+    labels_so_far = list(labels)
     for count, part in enumerate(parts[at:]):
         mark = _mark(part.body, 0) if isinstance(part, Condition) and len(part.body) == 2 else None
-        if mark is None or mark[1].strip() or not follows(mark[0], seen):
+        if mark is None or mark[1].strip() or not follows(mark[0], labels_so_far):
             return count
-        seen.append(mark[0])
+        labels_so_far.append(mark[0])
     return len(parts) - at
 
 

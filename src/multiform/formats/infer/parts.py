@@ -181,8 +181,8 @@ def _operands(expression: str) -> list[str]:
             operands.append("")
         else:
             operands[-1] += value
-    whole = depth == 0 and all(operand.strip() for operand in operands)
-    return [operand.strip() for operand in operands] if whole and not _loose(operands) else [expression]
+    is_balanced = depth == 0 and all(operand.strip() for operand in operands)
+    return [operand.strip() for operand in operands] if is_balanced and not _loose(operands) else [expression]
 
 
 def _loose(operands: Sequence[str]) -> bool:

@@ -40,9 +40,9 @@ class Recovered:
         answer = raw.answer.index if isinstance(raw.answer, SpreadAnswer) else raw.answer
         fields = {"question": raw.question, "choices": choices, "answer": answer}
         recovered = ", ".join(f"{name} {_one_line(shown(spec))}" for name, spec in fields.items() if spec is not None)
-        left = f"; left out {', '.join(map(repr, self.left_out))}" if self.left_out else ""
+        note = f"; left out {', '.join(map(repr, self.left_out))}" if self.left_out else ""
         spread = "; the right choice always had the same place, so each document has an order of its own"
-        return f"doc_to_text is a prompt; recovered {recovered}{left}{spread if self.spread else ''}"
+        return f"doc_to_text is a prompt; recovered {recovered}{note}{spread if self.spread else ''}"
 
     def spread_out(self) -> Recovered:
         """The same mapping with choices shuffled in each document, where the gold choice always has the same index.
@@ -95,8 +95,8 @@ class _Spread:
     def _order(self, doc: Doc) -> tuple[list[str], int]:
         choices = [str(choice) for choice in choice_list(Field.of(self.choices).read(doc))]
         if not 0 <= self.index < len(choices):
-            what = f"doc_to_target is {self.index}, and there are {len(choices)} choices"
-            raise DataError(what, hint="check doc_to_target")
+            message = f"doc_to_target is {self.index}, and there are {len(choices)} choices"
+            raise DataError(message, hint="check doc_to_target")
         others = [choice for place, choice in enumerate(choices) if place != self.index]
         seed = str(Field.of(self.question).read(doc))
         return shuffle_correct_with_distractors(choices[self.index], others, seed)

@@ -1,4 +1,4 @@
-"""The kinds of tasks, one for each output type: what is asked about a document, and what the responses mean."""
+"""The kinds of tasks, one for each output type: the requests of a document, and how responses are scored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from multiform.scoring.outcome import Outcome
 
 
 class Kind(Protocol):
-    """What a module of this package has to say about its output type."""
+    """The functions that a module of this package has for its output type."""
 
     def inputs(self, form: Form, fields: DocFields) -> list[str]:
         """The questions of a document: one, or one for each of several inputs."""
@@ -26,20 +26,20 @@ class Kind(Protocol):
         """The question and the answer of a few-shot example."""
 
     def answer_key(self, form: Form, fields: DocFields) -> Mapping[str, Any]:
-        """What is right about a document, as fields of a `Sample`."""
+        """The gold answer of a document, as fields of a `Sample`."""
 
     def requests(self, form: Form, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
-        """What a model is asked about a document after this context; `chat` says that it is a chat."""
+        """The requests of a document with this context; `chat` says that it is a chat."""
 
     def filtered(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
-        """The outputs as filters, metrics and a task's own code want them, filtered."""
+        """The filtered outputs, in the types that filters, metrics and a task's own code take."""
 
     def outcomes(
-        self, form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, whole: bool
+        self, form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
     ) -> list[Outcome]:
-        """What metrics see of a sample, once for each repeat that is left after filtering.
+        """The outcomes that metrics get for a sample, one for each repeat that is left after filtering.
 
-        With `whole` all repeats are one outcome, as a task's own metric wants them.
+        With `all_repeats` all repeats are one outcome, as a task's own metric takes them.
         """
 
     def check_requests(self, form: Form, sample: Sample) -> None:

@@ -27,8 +27,8 @@ def inputs(form: Form, fields: DocFields) -> list[str]:
     if not form.config.multiple_inputs:
         return fields.choices or []
     if not isinstance(fields.question, list) or not fields.question:
-        what = f"multiple_inputs needs a list of inputs, got {shorten(fields.question)}"
-        raise DataError(what, where=form.config.where("doc_to_text"), hint="return one text for each choice")
+        message = f"multiple_inputs needs a list of inputs, got {shorten(fields.question)}"
+        raise DataError(message, where=form.config.where("doc_to_text"), hint="return one text for each choice")
     return [str(text) for text in fields.question]
 
 
@@ -70,11 +70,11 @@ def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> 
 
 
 def _wants_mutual_info(form: Form, fields: DocFields) -> bool:
-    wanted = any(metric.name == "acc_mutual_info" for scorer in form.scoring.scorers for metric in scorer.metrics)
-    if wanted and fields.several_inputs:
-        what = "acc_mutual_info is not defined for several inputs"
-        raise ConfigError(what, where=form.config.where("metric_list"), hint="use acc")
-    return wanted
+    has_metric = any(metric.name == "acc_mutual_info" for scorer in form.scoring.scorers for metric in scorer.metrics)
+    if has_metric and fields.several_inputs:
+        message = "acc_mutual_info is not defined for several inputs"
+        raise ConfigError(message, where=form.config.where("metric_list"), hint="use acc")
+    return has_metric
 
 
 def filtered(pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
@@ -86,11 +86,11 @@ def filtered(pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[An
 
 
 def outcomes(
-    form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, whole: bool = False
+    form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool = False
 ) -> list[Outcome]:
     number = len(sample.choices)
     lengths = [output.tokens for output in outputs[:number] if isinstance(output, LLOutput)]
-    asked = [instance.request for instance in sample.instances[:number]]
+    requests = [instance.request for instance in sample.instances[:number]]
     return [
         ChoiceOutcome(
             loglikelihoods=tuple(ll for ll, _ in results[:number]),
@@ -99,7 +99,7 @@ def outcomes(
             gold=sample.gold,
             tokens=tuple(n for n in lengths if n is not None) if None not in lengths else (),
             unconditional=tuple(ll for ll, _ in results[number:]),
-            scored=tuple(request.continuation for request in asked if isinstance(request, LoglikelihoodRequest)),
+            scored=tuple(request.continuation for request in requests if isinstance(request, LoglikelihoodRequest)),
             texts=sample.texts,
         )
     ]
@@ -110,8 +110,8 @@ def check_requests(form: Form, sample: Sample) -> None:
     requests = [instance.request for instance in sample.instances[:number]]
     likelihoods = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
     if len(likelihoods) < number:
-        what = f"construct_requests made {len(likelihoods)} log-likelihood requests for {number} choices"
-        raise DataError(what, where=form.name, hint="make one for each choice, or give process_results")
+        message = f"construct_requests made {len(likelihoods)} log-likelihood requests for {number} choices"
+        raise DataError(message, where=form.name, hint="make one for each choice, or give process_results")
 
 
 def ranked(form: Form, fields: DocFields) -> Sequence[str]:
@@ -139,10 +139,10 @@ def gold(form: Form, fields: DocFields) -> tuple[int, ...]:
     except DataError as error:
         if not by_question:
             raise error.moved(form.config.where("doc_to_target")) from error
-        what = f"the question is the whole number {shorten(target)}, so it is the index of the right choice, "
-        what += f"and there are {len(choices)} choices"
+        message = f"the question is the whole number {shorten(target)}, so it is the index of the right choice, "
+        message += f"and there are {len(choices)} choices"
         hint = 'where it is meant as text, write more than the number, e.g. doc_to_text: "Question: {{question}}"'
-        raise DataError(what, where=form.config.where("doc_to_text"), hint=hint) from error
+        raise DataError(message, where=form.config.where("doc_to_text"), hint=hint) from error
     return tuple(index) if isinstance(index, list) else (index,)
 
 

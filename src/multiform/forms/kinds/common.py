@@ -13,8 +13,8 @@ def one_question(form: Form, fields: DocFields) -> list[str]:
     if fields.question is None:
         raise missing(form, "doc_to_text")
     if isinstance(fields.question, list):
-        what, place = f"expected one question, got {shorten(fields.question)}", form.config.where("doc_to_text")
-        raise DataError(what, where=place, hint="set multiple_inputs: true if each is scored with the same ending")
+        message, place = f"expected one question, got {shorten(fields.question)}", form.config.where("doc_to_text")
+        raise DataError(message, where=place, hint="set multiple_inputs: true if each is scored with the same ending")
     return [str(fields.question)]
 
 
@@ -25,8 +25,8 @@ def shot_answer(form: Form, fields: DocFields) -> str:
     if isinstance(target, int) and not isinstance(target, bool) and fields.choices is not None:
         choices = fields.choices
         if not 0 <= target < len(choices):
-            what = f"the answer {target} is not between 0 and {len(choices) - 1}"
-            raise DataError(what, where=form.config.where("doc_to_target"), hint="check doc_to_target")
+            message = f"the answer {target} is not between 0 and {len(choices) - 1}"
+            raise DataError(message, where=form.config.where("doc_to_target"), hint="check doc_to_target")
         return choices[target]
     return str(target)
 

@@ -70,11 +70,11 @@ def filtered(pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[An
 
 
 def outcomes(
-    form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, whole: bool = False
+    form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool = False
 ) -> list[Outcome]:
     if not sample.references:
         raise no_answer(form)
-    first, asked = outputs[0], sample.instances[0].request
+    first, request = outputs[0], sample.instances[0].request
     return [
         TextOutcome(
             prediction=prediction,
@@ -83,23 +83,23 @@ def outcomes(
             choices=sample.texts,
             labels=sample.labels,
             primed=sample.gen_prefix,
-            prompt=asked.context if isinstance(asked, GenerationRequest) else "",
+            prompt=request.context if isinstance(request, GenerationRequest) else "",
         )
-        for prediction in _predictions(results, whole)
+        for prediction in _predictions(results, all_repeats)
     ]
 
 
-def _predictions(results: Sequence[Any], whole: bool) -> Sequence[Any]:
+def _predictions(results: Sequence[Any], all_repeats: bool) -> Sequence[Any]:
     """Each repeat by itself; all together for a task's own metric, where no filter picked one."""
     if not results or not isinstance(results[0], list):
         return results
-    return [results[0]] if whole else results[0]
+    return [results[0]] if all_repeats else results[0]
 
 
 def check_requests(form: Form, sample: Sample) -> None:
     requests = [instance.request for instance in sample.instances]
-    other = [request for request in requests if not isinstance(request, GenerationRequest)]
-    if other:
-        what = f"construct_requests made {type(other[0]).__name__}, and the metrics are of completions"
+    unsupported = [request for request in requests if not isinstance(request, GenerationRequest)]
+    if unsupported:
+        message = f"construct_requests made {type(unsupported[0]).__name__}, and the metrics are of completions"
         hint = "set the output_type of these requests, or give process_results"
-        raise DataError(what, where=form.name, hint=hint)
+        raise DataError(message, where=form.name, hint=hint)

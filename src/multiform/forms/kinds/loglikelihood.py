@@ -49,18 +49,18 @@ def check_requests(form: Form, sample: Sample) -> None:
     check_single(form, sample, LoglikelihoodRequest)
 
 
-def check_single(form: Form, sample: Sample, wanted: type[Request]) -> None:
+def check_single(form: Form, sample: Sample, request_type: type[Request]) -> None:
     """Refuse anything but one request of this type."""
     types = [type(instance.request) for instance in sample.instances]
-    if types != [wanted]:
+    if types != [request_type]:
         names = ", ".join(kind.__name__ for kind in types)
-        what = f"construct_requests made {names}, and the metrics are of one {wanted.__name__}"
+        message = f"construct_requests made {names}, and the metrics are of one {request_type.__name__}"
         hint = "make one, set another output_type, or give process_results"
-        raise DataError(what, where=form.name, hint=hint)
+        raise DataError(message, where=form.name, hint=hint)
 
 
 def outcomes(
-    form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, whole: bool = False
+    form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool = False
 ) -> list[Outcome]:
     request = sample.instances[0].request
     assert isinstance(request, LoglikelihoodRequest)

@@ -38,7 +38,7 @@ def check_requests(form: Form, sample: Sample) -> None:
 
 
 def outcomes(
-    form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, whole: bool = False
+    form: Form, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool = False
 ) -> list[Outcome]:
     request = sample.instances[0].request
     assert isinstance(request, RollingRequest)

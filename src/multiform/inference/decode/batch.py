@@ -112,7 +112,7 @@ class PaddedBatch:
 
 
 class UncachedBatch:
-    """Rows that are computed one at a time and anew for every token: slow, and right for every causal model."""
+    """Rows that are computed one by one, and in full for every token: slow, and right for every causal model."""
 
     def __init__(self, model: PreTrainedModel, counters: Counters) -> None:
         self.model = model

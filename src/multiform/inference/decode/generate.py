@@ -124,7 +124,7 @@ class _Scheduler:
         return True
 
     def shrink(self) -> None:
-        """Put all running sequences back with the tokens they have, to go on with half as many at a time."""
+        """Return all running sequences to the queue with their tokens, to continue with half the batch size."""
         longest = max(generation.max_own_tokens for generation in self.running)
         self.limits = halved(self.limits, len(self.running), longest)
         self.waiting.extendleft(reversed(self.running))

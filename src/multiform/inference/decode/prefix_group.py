@@ -20,14 +20,14 @@ ALLOCATION = 64
 class PrefixGroup:
     """Sequences with a common prefix of `prefix` tokens.
 
-    `shared` holds the prefix's keys and values, and `own` holds, for each layer, those of each sequence after it,
+    `shared` holds the prefix's keys and values, and `suffixes` holds, for each layer, those of each sequence after it,
     for as many sequences and positions as were needed so far. `ids` tells which sequence is in which row
     and `lengths` how many tokens of its own it has.
     """
 
     prefix: int
     shared: KVCache
-    own: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    suffixes: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     mask: Tensor = field(default_factory=lambda: torch.empty(0))
@@ -35,10 +35,10 @@ class PrefixGroup:
 
     def add(self, sequences: Sequence[tuple[int, Sequence[tuple[Tensor, Tensor]]]]) -> None:
         """Add sequences by id, each with the keys and values (head, token, dimension) of its own tokens."""
-        lengths = [own[0][0].shape[1] for _, own in sequences]
+        lengths = [suffix[0][0].shape[1] for _, suffix in sequences]
         self._allocate(len(self.ids) + len(sequences), max(lengths), sequences[0][1])
-        for (sequence, own), length in zip(sequences, lengths, strict=True):
-            for (keys, values), (new_keys, new_values) in zip(self.own, own, strict=True):
+        for (sequence, suffix), length in zip(sequences, lengths, strict=True):
+            for (keys, values), (new_keys, new_values) in zip(self.suffixes, suffix, strict=True):
                 keys[len(self.ids), :, :length] = new_keys
                 values[len(self.ids), :, :length] = new_values
             self.ids.append(sequence)
@@ -48,7 +48,7 @@ class PrefixGroup:
         """Drop a sequence; the last one takes its row."""
         row, last = self.ids.index(sequence), len(self.ids) - 1
         if row < last:
-            for keys, values in self.own:
+            for keys, values in self.suffixes:
                 keys[row, :, : self.lengths[last]] = keys[last, :, : self.lengths[last]]
                 values[row, :, : self.lengths[last]] = values[last, :, : self.lengths[last]]
             self.ids[row], self.lengths[row] = self.ids[last], self.lengths[last]
@@ -58,8 +58,8 @@ class PrefixGroup:
     def grow(self) -> None:
         """Make room for one more token in every sequence, and mask the positions that a sequence does not have."""
         width = max(self.lengths) + 1
-        self._allocate(len(self.ids), width, [(keys[0], values[0]) for keys, values in self.own])
-        keys = self.own[0][0]
+        self._allocate(len(self.ids), width, [(keys[0], values[0]) for keys, values in self.suffixes])
+        keys = self.suffixes[0][0]
         self.positions = to_device(torch.tensor(self.lengths), keys.device)
         unseen = torch.arange(width, device=keys.device) > self.positions[:, None]
         self.mask = torch.zeros(unseen.shape, device=keys.device, dtype=keys.dtype).masked_fill_(unseen, float("-inf"))
@@ -73,7 +73,7 @@ class PrefixGroup:
         With a window, a token sees the last `window` tokens of its sequence only.
         """
         rows, heads, _, size = query.shape
-        keys, values = self.own[layer]
+        keys, values = self.suffixes[layer]
         # The layers of a model on several GPUs are on different devices.
         positions, mask = self.positions.to(query.device), self.mask.to(query.device)
         row_numbers = torch.arange(rows, device=query.device)
@@ -108,16 +108,16 @@ class PrefixGroup:
         return output.reshape(rows, heads, 1, size)
 
     def _allocate(self, rows: int, positions: int, like: Sequence[tuple[Tensor, Tensor]]) -> None:
-        if not self.own:
-            self.own = [(keys[None, :, :0][:0], values[None, :, :0][:0]) for keys, values in like]
-        old_rows, _, old_positions, _ = self.own[0][0].shape
+        if not self.suffixes:
+            self.suffixes = [(keys[None, :, :0][:0], values[None, :, :0][:0]) for keys, values in like]
+        old_rows, _, old_positions, _ = self.suffixes[0][0].shape
         if rows > old_rows or positions > old_positions:
             more_rows = max(0, rows - old_rows)
             # Rounded up: the next tokens fit as well.
             more_positions = max(0, -(-positions // ALLOCATION) * ALLOCATION - old_positions)
-            for layer, (keys, values) in enumerate(self.own):  # layer by layer: only one is in memory twice
+            for layer, (keys, values) in enumerate(self.suffixes):  # layer by layer: only one is in memory twice
                 padding = (0, 0, 0, more_positions, 0, 0, 0, more_rows)
-                self.own[layer] = pad(keys, padding), pad(values, padding)
+                self.suffixes[layer] = pad(keys, padding), pad(values, padding)
 
 
 def _is_before(window: int, new: Tensor, start: int, stop: int) -> Tensor:

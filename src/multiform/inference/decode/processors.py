@@ -64,7 +64,7 @@ class SamplingProcessor:
 
 
 class StoppingCriterion:
-    """A stopping criterion that appends each sequence's newest token, and tells which sequences are finished."""
+    """A stopping criterion that appends each sequence's newest token, and returns which sequences are finished."""
 
     def __init__(self, generations: Sequence[Generation], tokenizer: Any, end_tokens: frozenset[int]) -> None:
         self.generations = generations

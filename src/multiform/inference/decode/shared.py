@@ -65,8 +65,8 @@ class SharedPrefixBatch:
             group.grow()
 
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None) -> Tensor:
-            parts = zip(groups, *(torch.split(part, sizes) for part in (query, key, value)), strict=True)
-            return torch.cat([group.attend(layer, q, k, v, scale, window) for group, q, k, v in parts])
+            group_inputs = zip(groups, *(torch.split(part, sizes) for part in (query, key, value)), strict=True)
+            return torch.cat([group.attend(layer, q, k, v, scale, window) for group, q, k, v in group_inputs])
 
         device = device_of(self.forward.head.model)
         input_ids, position_ids = (
@@ -75,7 +75,7 @@ class SharedPrefixBatch:
         )
         states = self.forward.run_with_attention(input_ids, position_ids, attend)
         self.counters.count_decode(len(ids))
-        logits = torch.cat([piece for _, piece in self.forward.head.logits(states)])
+        logits = torch.cat([chunk for _, chunk in self.forward.head.logits(states)])
         line_of = {sequence: line for line, sequence in enumerate(ids)}
         return logits[[line_of[sequence] for sequence in self.ids]]
 
@@ -103,7 +103,7 @@ class SharedPrefixBatch:
         """Compute the own tokens of new sequences and add them to their group; returns the logits after each, by id."""
         ends = self._compute([sequence.tokens for sequence in sequences], group.shared, group.prefix)
         group.shared.length = group.prefix
-        group.add([(sequence.id, own) for sequence, (_, own) in zip(sequences, ends, strict=True)])
+        group.add([(sequence.id, kv) for sequence, (_, kv) in zip(sequences, ends, strict=True)])
         return {sequence.id: logits for sequence, (logits, _) in zip(sequences, ends, strict=True)}
 
     def _compute(
@@ -122,12 +122,12 @@ class SharedPrefixBatch:
             last_tokens = np.array([position - step.cached - 1 for _, position in ends], dtype=np.int64)
             states = self.forward.run(planned.branches, step, cache, last_tokens, base)
             self.counters.count_prefill(step.computed)
-            lines = [line for _, piece in self.forward.head.logits(states) for line in piece]
+            lines = [line for _, logits in self.forward.head.logits(states) for line in logits]
             for (chunk, position), line in zip(ends, lines, strict=True):
                 spans = [*chunk.prefix, Span(position - (chunk.stop - chunk.start), position)]
-                own = cache.extract(_shifted(spans, base))
+                extracted = cache.extract(_shifted(spans, base))
                 for request in planned.branches[chunk.branch].requests:
-                    results[request] = line, own
+                    results[request] = line, extracted
             if number < len(planned.passes) - 1:
                 cache.keep([Span(0, base), *_shifted(step.keep, base)])
         return [results[index] for index in range(len(sequences))]

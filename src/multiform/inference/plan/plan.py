@@ -68,8 +68,8 @@ def even_size(total: int, size: int) -> int:
     >>> even_size(519, 512), even_size(1100, 512)
     (519, 550)
     """
-    parts = max(1, (2 * total + size) // (2 * size))
-    return max(1, -(-total // parts))
+    passes = max(1, (2 * total + size) // (2 * size))
+    return max(1, -(-total // passes))
 
 
 def describe(cost: Cost) -> str:

@@ -17,7 +17,7 @@ from multiform.inference.plan.tree import Branch, Tokens, build_tree
 
 #: Tokens that a kept state has to save: fewer are computed faster than a batch of their own.
 LEAST_SAVED = 32
-#: Where a model takes one token at a time after a state: the most that are computed so.
+#: The most tokens that are computed one by one after a state, where a model takes no more in a step.
 MOST_STEPS = 16
 
 
@@ -58,11 +58,11 @@ class StatePlan:
 
 @dataclass(frozen=True, slots=True)
 class BatchSize:
-    """The most rows and tokens in a batch, and the most tokens whose states are kept at a time."""
+    """The most rows and tokens in a batch, and the most tokens whose states are kept in memory."""
 
     rows: int
     tokens: int
-    kept: int = 2**31
+    max_kept: int = 2**31
 
     def fit(self, depth: int) -> int:
         """How many rows of sequences of that length go into a batch."""
@@ -106,7 +106,7 @@ def plan_states(
         nodes=sum(branch.added for branch in branches),
         computed=sum(row.stop - row.start for batch in batches for row in batch.rows),
         passes=len(batches),
-        cached=_most_kept(batches),
+        cached=_peak_kept_tokens(batches),
     )
     return StatePlan(branches, batches, cost)
 
@@ -144,42 +144,42 @@ def _leaves(branches: Sequence[Branch], numbers: Iterable[int], depth: int) -> I
 
 
 def _batches(roots: Sequence[_Edge], size: BatchSize) -> Iterator[StateBatch]:
-    """The batches, each soon after the one whose states it needs, so that few states are kept at a time."""
+    """The batches, each soon after the one whose states it needs, so that few states are in memory."""
     pending = _groups(-1, [(0, edge) for edge in roots], 0, size)
     number = 0
     while pending:
-        parent, group, kept = pending.pop()
+        parent, group, kept_tokens = pending.pop()
         is_kept = bool(group[0][1].children)
         rows = (StateRow(row, edge.branch, edge.start, edge.stop) for row, edge in group)
         yield StateBatch(parent, tuple(rows), is_kept)
         children = [(row, child) for row, (_, edge) in enumerate(group) for child in edge.children]
-        pending.extend(_groups(number, children, kept, size))
+        pending.extend(_groups(number, children, kept_tokens, size))
         number += 1
 
 
 def _groups(
-    parent: int, items: Sequence[tuple[int, _Edge]], kept: int, size: BatchSize
+    parent: int, items: Sequence[tuple[int, _Edge]], kept_tokens: int, size: BatchSize
 ) -> list[tuple[int, list[tuple[int, _Edge]], int]]:
     """Edges after the rows of a batch, in groups of one batch each; those without children come last.
 
-    `kept` counts the tokens whose states are kept; where there is no room, an edge's children are computed whole.
+    `kept_tokens` is the number of tokens whose states are kept; without room, an edge's children are computed whole.
     """
     edges: list[tuple[int, _Edge]] = []
     for row, edge in items:
-        fits = not edge.children or kept + edge.stop <= size.kept
+        fits = not edge.children or kept_tokens + edge.stop <= size.max_kept
         edges.extend([(row, edge)] if fits else [(row, leaf) for leaf in _whole(edge)])
     groups: list[tuple[int, list[tuple[int, _Edge]], int]] = []
     inner = sorted((item for item in edges if item[1].children), key=lambda item: -item[1].stop)
-    for depth, same in groupby(inner, key=lambda item: item[1].stop):
-        rows = list(same)
-        count = min(size.fit(depth), max(1, (size.kept - kept) // depth))
+    for depth, group in groupby(inner, key=lambda item: item[1].stop):
+        rows = list(group)
+        count = min(size.fit(depth), max(1, (size.max_kept - kept_tokens) // depth))
         for start in range(0, len(rows), count):
             part = rows[start : start + count]
-            groups.append((parent, part, kept + len(part) * depth))
+            groups.append((parent, part, kept_tokens + len(part) * depth))
     leaves = sorted((item for item in edges if not item[1].children), key=lambda item: -item[1].stop)
     while leaves:
         count = size.fit(leaves[0][1].stop)
-        groups.append((parent, leaves[:count], kept))
+        groups.append((parent, leaves[:count], kept_tokens))
         leaves = leaves[count:]
     return groups
 
@@ -189,9 +189,9 @@ def _whole(edge: _Edge) -> list[_Edge]:
     ends: dict[int, int] = {}
     pending = [edge]
     while pending:
-        each = pending.pop()
-        ends[each.branch] = max(each.stop, ends.get(each.branch, 0))
-        pending.extend(each.children)
+        node = pending.pop()
+        ends[node.branch] = max(node.stop, ends.get(node.branch, 0))
+        pending.extend(node.children)
     return [_Edge(branch, edge.start, stop) for branch, stop in sorted(ends.items())]
 
 
@@ -207,12 +207,12 @@ def _released(batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
         yield batch._replace(released=tuple(ended.get(number, ())))
 
 
-def _most_kept(batches: Sequence[StateBatch]) -> int:
-    """The largest number of tokens whose states are kept at a time."""
-    most = kept = 0
+def _peak_kept_tokens(batches: Sequence[StateBatch]) -> int:
+    """The peak number of tokens whose states are kept."""
+    most = kept_tokens = 0
     sizes = [sum(row.stop for row in batch.rows) for batch in batches]
     for number, batch in enumerate(batches):
-        kept += sizes[number] if batch.is_kept else 0
-        most = max(most, kept)
-        kept -= sum(sizes[released] for released in batch.released)
+        kept_tokens += sizes[number] if batch.is_kept else 0
+        most = max(most, kept_tokens)
+        kept_tokens -= sum(sizes[released] for released in batch.released)
     return most

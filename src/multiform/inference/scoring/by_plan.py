@@ -37,12 +37,12 @@ def score_by_plan(
     waiting = [index for index, pair in enumerate(pairs) if pair.start < len(pair.tokens)]
     while waiting:
         remaining = [pairs[index] for index in waiting]
-        done: set[int] = set()
+        scored: set[int] = set()
         planned = scoring_plan(remaining, size=size, budget=budget)
         for position, output in _run_plan(forward, remaining, planned, counters):
-            done.add(position)
+            scored.add(position)
             yield waiting[position], output
-        waiting = [index for position, index in enumerate(waiting) if position not in done]
+        waiting = [index for position, index in enumerate(waiting) if position not in scored]
         if stop_requested():
             return
         if waiting:

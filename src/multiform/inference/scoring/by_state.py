@@ -53,10 +53,10 @@ def score_by_state(
     counters: Counters,
     resume: Resume,
     *,
-    kept: int = 2**31,
+    max_kept: int = 2**31,
     least: int = LEAST_SAVED,
 ) -> Iterator[Response[LLOutput]]:
-    """The response of each pair, batch by batch; the states of at most `kept` tokens are kept at a time.
+    """The response of each pair, batch by batch; the states of at most `max_kept` tokens are kept in memory.
 
     When a batch does not fit into memory, the pairs without a response are planned again with half as many rows.
     """
@@ -64,30 +64,30 @@ def score_by_state(
     waiting = [index for index, pair in enumerate(pairs) if pair.start < len(pair.tokens)]
     while waiting and not stop_requested():
         remaining = [pairs[index] for index in waiting]
-        planned = state_plan(head, remaining, limits, resume, kept=kept, least=least)
-        done: set[int] = set()
+        planned = state_plan(head, remaining, limits, resume, max_kept=max_kept, least=least)
+        scored: set[int] = set()
         failed: StateBatch | None = None
         for responses in _run_plan(head, remaining, planned, counters, resume):
             if isinstance(responses, StateBatch):
                 failed = responses
                 break
             for position, output in responses:
-                done.add(position)
+                scored.add(position)
                 yield waiting[position], output
-        waiting = [index for position, index in enumerate(waiting) if position not in done]
+        waiting = [index for position, index in enumerate(waiting) if position not in scored]
         if failed is not None:
             limits = halved(limits, len(failed.rows), max(row.stop for row in failed.rows))
 
 
 def state_plan(
-    head: LMHead, pairs: Sequence[Pair], limits: Limits, resume: Resume, *, kept: int, least: int = LEAST_SAVED
+    head: LMHead, pairs: Sequence[Pair], limits: Limits, resume: Resume, *, max_kept: int, least: int = LEAST_SAVED
 ) -> StatePlan:
     """The plan for pairs with continuations: the model's inputs are all tokens but the last."""
     tokens = limits.tokens if head.separable else min(limits.tokens, head.max_tokens)
     return plan_states(
         [pair.tokens[:-1] for pair in pairs],
         [pair.start - 1 for pair in pairs],
-        size=BatchSize(limits.rows, tokens, kept),
+        size=BatchSize(limits.rows, tokens, max_kept),
         stepwise=resume.is_stepwise,
         least=least,
     )
@@ -155,8 +155,8 @@ def _run_batch(
 
 def _first_pass(head: LMHead, ids: Tensor, is_kept: bool) -> tuple[Tensor, ModelState | None]:
     """The outputs (row, token, dimension) of whole sequences, and the state after them where it is kept."""
-    outputs, whole = head.run(input_ids=ids, use_cache=is_kept)
-    return outputs, ModelState.of(whole) if is_kept else None
+    outputs, result = head.run(input_ids=ids, use_cache=is_kept)
+    return outputs, ModelState.of(result) if is_kept else None
 
 
 def _resumed(head: LMHead, ids: Tensor, state: ModelState, start: int, resume: Resume) -> tuple[Tensor, ModelState]:
@@ -164,15 +164,15 @@ def _resumed(head: LMHead, ids: Tensor, state: ModelState, start: int, resume: R
 
     Where the model takes one token at a time, these are as many forward passes as the rows have tokens.
     """
-    columns = []
+    step_outputs = []
     for part in torch.split(ids, 1 if resume.is_stepwise else ids.shape[1], dim=1):
         stop = start + part.shape[1]
         positions = torch.arange(start, stop, device=ids.device).expand(len(ids), -1)
         options = {"position_ids": positions} if resume.is_positioned else {}
-        outputs, whole = head.run(input_ids=part, use_cache=True, **options, **state.inputs)
-        state, start = ModelState.of(whole), stop
-        columns.append(outputs)
-    return torch.cat(columns, 1), state
+        outputs, result = head.run(input_ids=part, use_cache=True, **options, **state.inputs)
+        state, start = ModelState.of(result), stop
+        step_outputs.append(outputs)
+    return torch.cat(step_outputs, 1), state
 
 
 def _right_padded(planned: StatePlan, batch: StateBatch) -> Tensor:

@@ -48,12 +48,12 @@ def token_logprobs(
     line, token = torch.from_numpy(lines), torch.tensor(tokens)
     logprobs = torch.empty(len(tokens), dtype=torch.float64)
     greedy = torch.empty(len(tokens), dtype=torch.bool)
-    for start, piece in logits:
-        here = (line >= start) & (line < start + len(piece))
-        rows, targets = (line[here] - start).to(piece.device), token[here].to(piece.device)
+    for start, chunk in logits:
+        in_chunk = (line >= start) & (line < start + len(chunk))
+        rows, targets = (line[in_chunk] - start).to(chunk.device), token[in_chunk].to(chunk.device)
         # logsumexp is more accurate on a CPU, by 1e-5 a token; log_softmax gives lm-eval's numbers.
-        logprobs[here] = piece.log_softmax(-1)[rows, targets].double().cpu()
-        greedy[here] = _is_argmax(piece, rows, targets).cpu()
+        logprobs[in_chunk] = chunk.log_softmax(-1)[rows, targets].double().cpu()
+        greedy[in_chunk] = _is_argmax(chunk, rows, targets).cpu()
     return logprobs.numpy(), greedy.numpy()
 
 

@@ -33,7 +33,7 @@ def scoring_cost(planner: Planner, pairs: Sequence[Pair], limits: Limits) -> Cos
     if isinstance(way, Mode):
         return scoring_plan(nonempty, size=planner.pass_size, budget=planner.budget).cost
     if isinstance(way, Resume):
-        return state_plan(planner.head, nonempty, limits, way, kept=planner.state_budget).cost
+        return state_plan(planner.head, nonempty, limits, way, max_kept=planner.state_budget).cost
     return None
 
 
@@ -58,7 +58,7 @@ def _score_part(
         size, budget = planner.pass_size, planner.budget
         return score_by_plan(Forward(planner.head, way), pairs, size=size, budget=budget, counters=counters)
     if isinstance(way, Resume):
-        return score_by_state(planner.head, pairs, limits, counters, way, kept=planner.state_budget)
+        return score_by_state(planner.head, pairs, limits, counters, way, max_kept=planner.state_budget)
     return score_by_batch(planner.head, pairs, limits, counters, way)
 
 

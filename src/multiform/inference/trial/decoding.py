@@ -89,9 +89,9 @@ class DecodingTrial:
                 logits[row].append(line)
         return logits
 
-    def _is_close(self, ours: Tensor, expected: Tensor) -> bool:
+    def _is_close(self, actual: Tensor, expected: Tensor) -> bool:
         scale = expected.abs().max().clamp(min=1.0)
-        return bool((ours - expected.to(ours.device)).abs().max() <= tolerance(self.head.model) * scale)
+        return bool((actual - expected.to(actual.device)).abs().max() <= tolerance(self.head.model) * scale)
 
 
 def decoding_trial(head: LMHead, length: int, *, by_generate: bool) -> DecodingTrial | None:

@@ -11,8 +11,8 @@ from multiform.inference.sequences import Pair
 
 #: The inputs of the longest sequence, for a model that is the same at every length: enough for attention in two parts.
 SHORT = 128
-#: Tokens that a sequence has of its own, and those of them that are scored.
-OWN = 16
+#: Tokens of a sequence after the shared prefix, and those of them that are scored.
+SUFFIX = 16
 SCORED = 8
 #: The tokens of a short sequence, fewer than any window has.
 FEW = 5
@@ -44,7 +44,7 @@ def trial_pairs(length: int, tokens: Sequence[int]) -> list[Pair]:
     """Sequences of up to `length` inputs that branch early, late and at the end, scored at their ends, and a short one.
 
     In the order of a prefix tree, one branch comes before the rest of the longest sequence and the others come after
-    it: so tokens stand in other columns of a forward pass than they would alone, on either side.
+    it: so tokens are at other positions of a forward pass than they would be alone, on either side.
     """
     numbers = random.Random(length)
     lowest, *middle, highest = tokens
@@ -52,11 +52,11 @@ def trial_pairs(length: int, tokens: Sequence[int]) -> list[Pair]:
     def words(count: int) -> list[int]:
         return numbers.choices(middle, k=count)
 
-    own = max(1, min(OWN, length // 4))
+    suffix_length = max(1, min(SUFFIX, length // 4))
     longest = words(length + 1)
-    branches = [(length // 3, lowest), (2 * length // 3, highest), (length - own, highest)]
-    sequences = [longest, *([*longest[:depth], first, *words(own)] for depth, first in branches), words(FEW)]
-    return [Pair(array("i", sequence), max(1, len(sequence) - min(SCORED, own))) for sequence in sequences]
+    branches = [(length // 3, lowest), (2 * length // 3, highest), (length - suffix_length, highest)]
+    sequences = [longest, *([*longest[:depth], first, *words(suffix_length)] for depth, first in branches), words(FEW)]
+    return [Pair(array("i", sequence), max(1, len(sequence) - min(SCORED, suffix_length))) for sequence in sequences]
 
 
 def state_pairs(length: int, tokens: Sequence[int]) -> list[Pair]:
@@ -71,13 +71,16 @@ def state_pairs(length: int, tokens: Sequence[int]) -> list[Pair]:
     def words(count: int) -> list[int]:
         return numbers.choices(middle, k=max(1, count))
 
-    own = max(3, min(OWN, length // 4))
+    suffix_length = max(3, min(SUFFIX, length // 4))
     trunk = words(length // 2)
-    branches = [[*trunk, first, *words(length - own - len(trunk))] for first in (lowest, highest)]
-    sequences = [[*branch, *words(count)] for branch in branches for count in (own, own // 2 + 1, 2)]
+    branches = [[*trunk, first, *words(length - suffix_length - len(trunk))] for first in (lowest, highest)]
+    sequences = [
+        [*branch, *words(count)] for branch in branches for count in (suffix_length, suffix_length // 2 + 1, 2)
+    ]
     short = words(FEW)
     return [
-        Pair(array("i", sequence), max(1, len(sequence) - min(SCORED, own))) for sequence in (*sequences, trunk, short)
+        Pair(array("i", sequence), max(1, len(sequence) - min(SCORED, suffix_length)))
+        for sequence in (*sequences, trunk, short)
     ]
 
 

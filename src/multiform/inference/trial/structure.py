@@ -123,10 +123,10 @@ def scaled_after(config: Any) -> int:
 def rope_kinds(config: Any) -> list[tuple[str, int]]:
     """The kinds of rotary positions that a configuration names, each with the length that the model was trained on."""
     rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
-    parts = [part for part in (rope, *rope.values()) if isinstance(part, dict)]
+    settings = [part for part in (rope, *rope.values()) if isinstance(part, dict)]
     return [
         (str(part["rope_type"]), int(part.get("original_max_position_embeddings") or config.max_position_embeddings))
-        for part in parts
+        for part in settings
         if part.get("rope_type") and (part.get("original_max_position_embeddings") or hasattr(config, POSITIONS))
     ]
 

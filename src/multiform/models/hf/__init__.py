@@ -5,7 +5,7 @@ backend   how a decoder-only model tokenizes, scores and generates
 source    which files to load
 load      the model, its tokenizer and its chat template
 weights   number type, device, quantization and placement of the weights
-identity  what tells one model from another
+identity  the identity of a model
 content   hashes of the model's files
 bundled   the small model that comes with Multiform (package: where its files are)
 """

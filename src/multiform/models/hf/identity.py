@@ -1,4 +1,4 @@
-"""What tells one local model from another: before it is loaded, and after; without torch."""
+"""The identity of a local model, before it is loaded and after; without torch."""
 
 from __future__ import annotations
 

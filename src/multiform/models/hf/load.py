@@ -87,8 +87,8 @@ def _auto_class(source: Source, config: transformers.PretrainedConfig, auto_clas
     """The class that loads a model: the argument, or the one for the backend that the user or the config names."""
     seq2seq = getattr(config, "is_encoder_decoder", False)
     if auto_class and seq2seq:
-        what = f"'{config.model_type}' is an encoder-decoder model"
-        raise ModelError(what, where=source.pretrained, hint="use a decoder-only one, or --model hf for texts")
+        message = f"'{config.model_type}' is an encoder-decoder model"
+        raise ModelError(message, where=source.pretrained, hint="use a decoder-only one, or --model hf for texts")
     if auto_class:
         return auto_class
     check_backend(source, config)
@@ -100,8 +100,8 @@ def _auto_class(source: Source, config: transformers.PretrainedConfig, auto_clas
 def check_backend(source: Source, config: transformers.PretrainedConfig) -> None:
     """Refuse the seq2seq backend for a model that is no encoder-decoder."""
     if source.backend == "seq2seq" and not getattr(config, "is_encoder_decoder", False):
-        what = f"backend=seq2seq: '{config.model_type}' is no encoder-decoder model"
-        raise UsageError(what, where=source.pretrained, hint="leave backend out")
+        message = f"backend=seq2seq: '{config.model_type}' is no encoder-decoder model"
+        raise UsageError(message, where=source.pretrained, hint="leave backend out")
 
 
 def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
@@ -239,14 +239,14 @@ def _with_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, so
 
 def source_sha(source: Source, folder: Path | None) -> str:
     """The fingerprint or commit of the model, and those of a tokenizer, an adapter and code from elsewhere."""
-    parts = [fingerprint(folder / source.subfolder, gguf_file=source.gguf_file) if folder else source.revision]
+    hashes = [fingerprint(folder / source.subfolder, gguf_file=source.gguf_file) if folder else source.revision]
     for argument, name in (("tokenizer", source.tokenizer), ("peft", source.peft)):
         if name:
             other_folder = local_folder(name, argument)
-            parts.append(fingerprint(other_folder) if other_folder else f"{name}@{hub_commit(name, 'main')}")
+            hashes.append(fingerprint(other_folder) if other_folder else f"{name}@{hub_commit(name, 'main')}")
     if folder and source.trust_remote_code:
-        parts += [f"{name}@{hub_commit(name, 'main')}" for name in foreign_code(folder / source.subfolder)]
-    return "+".join(parts)
+        hashes += [f"{name}@{hub_commit(name, 'main')}" for name in foreign_code(folder / source.subfolder)]
+    return "+".join(hashes)
 
 
 @contextmanager

@@ -41,7 +41,7 @@ logger = logging.getLogger("multiform")
 class HFModel(LocalModel):
     """A model from a folder or the hub, decoder-only or encoder-decoder; the arguments have lm-eval's names.
 
-    `batch_size` is the number of completions that are decoded at a time, or "auto" for as many as fit; scoring
+    `batch_size` is the number of completions that are decoded together, or "auto" for as many as fit; scoring
     fills forward passes by tokens, and uses batches of that many rows only for models that cannot share prefixes.
     `max_length` is the context length; by default that of the model's configuration. `prefix_budget` is how much
     of shared prefixes may stay cached, in tokens or as memory ("2GB"). `chat_template` names one of the tokenizer's
@@ -158,8 +158,8 @@ class HFModel(LocalModel):
             "whole texts": self.backend.describe_scoring(windows),
             "prompts": self.backend.describe_prefill(generations),
         }
-        parts = [f"{name}: {cost}" for name, cost in costs.items() if cost]
-        return "\n".join(parts) or None
+        lines = [f"{name}: {cost}" for name, cost in costs.items() if cost]
+        return "\n".join(lines) or None
 
     def workload(self, requests: Sequence[Request]) -> Workload | None:
         if self.media:
@@ -231,8 +231,8 @@ class HFModel(LocalModel):
         check_config(self.model.generation_config, is_sampled=options.temperature > 0, where=self.name)
         beams = self._num_beams(options)
         if beams > 1 and not self.model.can_generate():
-            what = f"num_beams is {beams}, and the model's own code has no beam search"
-            raise UsageError(what, where=self.name, hint="leave num_beams out")
+            message = f"num_beams is {beams}, and the model's own code has no beam search"
+            raise UsageError(message, where=self.name, hint="leave num_beams out")
 
     def _completion_limit(self, max_gen_toks: int, prompt_length: int) -> int:
         if not self.model.config.is_encoder_decoder:

@@ -50,11 +50,11 @@ def local_folder(name: str, argument: str = "pretrained") -> Path | None:
     if path.is_dir():
         return path.resolve()
     if path.is_absolute() or name.startswith((".", "~")) or path.exists() or name.count("/") > 1:
-        what = "is a file" if path.exists() else "does not exist"
+        problem = "is a file" if path.exists() else "does not exist"
         hint = f"give a folder with {FOLDERS[argument]}, or a hub name like 'org/name'"
         if path.suffix == ".gguf" and path.exists():
             hint = f"give pretrained={path.parent},gguf_file={path.name}"
-        raise ModelError(f"folder '{name}' {what}", where=argument, hint=hint)
+        raise ModelError(f"folder '{name}' {problem}", where=argument, hint=hint)
     return None
 
 

@@ -111,8 +111,8 @@ def quantization_config(options: WeightOptions) -> transformers.BitsAndBytesConf
         return None
     kind = options.bnb_4bit_quant_type
     if kind is not None and kind not in QUANT_TYPES:
-        what = f"unknown bnb_4bit_quant_type '{kind}'"
-        raise UsageError(what, hint=nearest(str(kind), QUANT_TYPES, listed="types"))
+        message = f"unknown bnb_4bit_quant_type '{kind}'"
+        raise UsageError(message, hint=nearest(str(kind), QUANT_TYPES, listed="types"))
     if options.bnb_4bit_compute_dtype == "auto":
         raise UsageError("bnb_4bit_compute_dtype must be a number type, not 'auto'", hint="try bfloat16")
     if options.bnb_4bit_compute_dtype is not None:
@@ -128,9 +128,9 @@ def check_quantizer(method: str, *, where: str) -> None:
     """Raise a ModelError where a package for checkpoints that are quantized by this method is missing."""
     missing = [package for package, module in QUANTIZERS.get(method, {}).items() if not _is_installed(module)]
     if missing:
-        what = f"the checkpoint is quantized ('{method}'), which needs {_quoted(missing)}"
+        message = f"the checkpoint is quantized ('{method}'), which needs {_quoted(missing)}"
         hint = f"run: pip install {' '.join(missing)}; or name a checkpoint that is not quantized"
-        raise ModelError(what, where=where, hint=hint)
+        raise ModelError(message, where=where, hint=hint)
 
 
 def _is_installed(module: str) -> bool:
@@ -173,8 +173,8 @@ def _memory(options: WeightOptions) -> dict[int | str, int | str]:
     if options.max_cpu_memory is not None:
         memory["cpu"] = options.max_cpu_memory
     if options.max_memory is not None and not isinstance(options.max_memory, Mapping):
-        what = f"max_memory must say how much each device holds, not '{options.max_memory}'"
-        raise UsageError(what, hint='give JSON: {"max_memory": {"0": "20GB", "cpu": "40GB"}}')
+        message = f"max_memory must say how much each device holds, not '{options.max_memory}'"
+        raise UsageError(message, hint='give JSON: {"max_memory": {"0": "20GB", "cpu": "40GB"}}')
     for device, amount in (options.max_memory or {}).items():
         memory[int(device) if str(device).isdecimal() else device] = amount
     return memory

@@ -73,8 +73,8 @@ def _generate_batch(
         generation = make_generation(request.index, request.request, prompt)
         check_length(len(prompt), len(generation.prompt), request.prompt)
         if generation.num_beams > 1:
-            what = f"num_beams is {generation.num_beams}: there is no beam search for prompts with images or audio"
-            raise UsageError(what, hint="set num_beams=1")
+            message = f"num_beams is {generation.num_beams}: there is no beam search for prompts with images or audio"
+            raise UsageError(message, hint="set num_beams=1")
         generations.append(generation)
     model.generate(
         **tensors,

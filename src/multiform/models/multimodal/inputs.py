@@ -93,8 +93,8 @@ class Inputs:
             what = f"the prompt has {text.count(mark)} marks {mark} and {text.count(placeholder)} tokens {placeholder}"
             hint = "name what stands for an image in this model's texts with image_string"
             raise ModelError(f"{what} for {number} of kind {kind}", hint=hint)
-        pieces = text.split(mark)
-        return "".join(piece + placeholder for piece in pieces[:number]) + "".join(pieces[number:])
+        segments = text.split(mark)
+        return "".join(segment + placeholder for segment in segments[:number]) + "".join(segments[number:])
 
     def _image(self, media: Media) -> Image:
         image = resized(media.image(), self.options)

@@ -20,7 +20,7 @@ from multiform.requests import Completion, GenerationRequest, LoglikelihoodReque
 class OpenAIChat(OpenAIProtocol, ChatServer):
     """A chat model on a server that speaks OpenAI's protocol.
 
-    Where the server lists the likeliest first tokens of an answer, it scores labels of one token, and nothing else.
+    Where the server lists the likeliest first tokens of a completion, it scores labels of one token, and nothing else.
     `seed` is sent with every request; ``seed=none`` leaves it out.
     """
 
@@ -48,7 +48,7 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
 
     @cached_property
     def scoring(self) -> Scoring:
-        """Whether the server lists the likeliest first tokens of an answer."""
+        """Whether the server lists the likeliest first tokens of a completion."""
 
         def has_some(response: Any) -> bool:
             return bool(chat_alternatives(only_choice(response)))
@@ -68,15 +68,15 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         )
 
     def _label_payload(self, request: LoglikelihoodRequest | GenerationRequest) -> dict[str, Any]:
-        """Asks for the likeliest first tokens after a prompt."""
-        asked = GenerationRequest.of(request.prompt, {"max_gen_toks": 1}, media=request.media)
-        return {**self.payload(asked), "logprobs": True, "top_logprobs": NUMBERS[0]}
+        """The payload that requests the likeliest first tokens after a prompt."""
+        generation = GenerationRequest.of(request.prompt, {"max_gen_toks": 1}, media=request.media)
+        return {**self.payload(generation), "logprobs": True, "top_logprobs": NUMBERS[0]}
 
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
         choice = only_choice(response)
         message = choice.get("message")
         if not isinstance(message, Mapping):
-            raise ModelError("the answer has no message", hint="check that it is a chat endpoint")
+            raise ModelError("the response has no message", hint="check that it is a chat endpoint")
         return completion(
             _text(message.get("content")), stop_strings(request), at_limit=choice.get("finish_reason") == "length"
         )
@@ -94,8 +94,8 @@ def _text(content: Any) -> str:
         return content
     parts = content if isinstance(content, list) else [content]
     if not all(isinstance(part, Mapping) and isinstance(part.get("type"), str) for part in parts):
-        raise ModelError("the answer's message is no text", hint="check that it is a chat endpoint")
+        raise ModelError("the response's message is no text", hint="check that it is a chat endpoint")
     texts = [part.get("text") for part in parts if part["type"] == "text"]
     if not all(isinstance(text, str) for text in texts):
-        raise ModelError("the answer's message has a part of text without text")
+        raise ModelError("the response's message has a part of text without text")
     return "".join(map(str, texts))

@@ -106,7 +106,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
 
     @cached_property
     def scoring(self) -> Scoring:
-        """How the server scores continuations: it is asked for a prompt's tokens, then for those that it writes."""
+        """How the server scores continuations: it is probed for echoed prompts, then for top log-probabilities."""
         if self.client.single(self._echo_payload(_ECHO_PROMPT), _check_echo, attempts=PROBE_ATTEMPTS):
             return "echo"
         return "first_token" if self._alternatives else "none"
@@ -168,8 +168,8 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         prompts = {request: encoded[request.context].tolist() for request in requests}
         truncated: set[int] = set()
         if self.max_length is not None:
-            whole, prompts = prompts, {r: tokens[-self._max_prompt_length(r) :] for r, tokens in prompts.items()}
-            truncated = {i for i, request in enumerate(requests) if len(prompts[request]) < len(whole[request])}
+            full, prompts = prompts, {r: tokens[-self._max_prompt_length(r) :] for r, tokens in prompts.items()}
+            truncated = {i for i, request in enumerate(requests) if len(prompts[request]) < len(full[request])}
         responses = self.client.ask(
             requests, lambda request: {**self.payload(request), "prompt": prompts[request]}, self.completion
         )
@@ -182,7 +182,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         choice = only_choice(response)
         text = choice.get("text")
         if not isinstance(text, str):
-            raise ModelError("the answer has no text", hint="check that it is a completions endpoint")
+            raise ModelError("the response has no text", hint="check that it is a completions endpoint")
         return completion(text, stop_strings(request), at_limit=choice.get("finish_reason") == "length")
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
@@ -201,7 +201,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
 
     @cached_property
     def abilities(self) -> Abilities:
-        """What the server does without echoing prompts: it lists given tokens, or generates them, as vLLM does."""
+        """What the server supports besides echoed prompts: log-probabilities of given tokens, forced tokens."""
         prompt = array("i", [1, 2])
         queries: dict[Kind, Query] = {
             "labels": Query(kind="labels", prompt=prompt, tokens=(4, 5, 6), pairs=(0, 1, 2)),
@@ -220,7 +220,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         return Abilities(forced=can["forced"], labels=MAX_LABELS if can["labels"] else 0)
 
     def _score_pairs(self, pairs: Sequence[Pair]) -> Loglikelihoods:
-        """The score of each pair, asked in the order of their prefix tree."""
+        """The score of each pair, requested in the order of their prefix tree."""
         yield from ((index, LLOutput(0.0, True, 0)) for index, pair in enumerate(pairs) if not pair.inputs)
         queries = scoring_queries(pairs, self.abilities)
         self._has_scored = True
@@ -275,8 +275,8 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         assert self.max_length is not None
         length = self.max_length - 1 - token_limit(request)
         if length < 1:
-            what = f"max_gen_toks is {token_limit(request)} and max_length {self.max_length}"
-            raise UsageError(what, where=self.kind, hint="set a smaller max_gen_toks")
+            message = f"max_gen_toks is {token_limit(request)} and max_length {self.max_length}"
+            raise UsageError(message, where=self.kind, hint="set a smaller max_gen_toks")
         return length
 
     def _marked(
@@ -284,8 +284,8 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
     ) -> Iterator[Response[Out | FailedRequest]]:
         """The responses, those to requests whose context is truncated marked as such."""
         if truncated:
-            what = "%d contexts lose their beginning: max_length is %s"
-            logger.warning(what, len(truncated), self.max_length)
+            message = "%d contexts lose their beginning: max_length is %s"
+            logger.warning(message, len(truncated), self.max_length)
         for position, output in responses:
             if isinstance(output, FailedRequest) or position not in truncated:
                 yield position, output
@@ -297,5 +297,5 @@ def _check_echo(response: Any) -> bool:
     """Whether a response has the log-probabilities of the prompt's tokens; a ModelError where it has not."""
     logprobs = echoed_logprobs(only_choice(response))
     if not any(isinstance(value, float | int) for value in logprobs["token_logprobs"][1:-1]):
-        raise ModelError("the answer has no log-probabilities of the prompt")
+        raise ModelError("the response has no log-probabilities of the prompt")
     return True

@@ -1,7 +1,7 @@
-"""Scores of labels from the log-probabilities of the first token that a server writes.
+"""Scores of labels from the log-probabilities of the first generated token.
 
-Servers that do not echo prompts still say how likely each of some tokens was in the place of the one that they
-wrote. That scores labels of one token, and no other continuations.
+Servers that do not echo prompts may still list the top log-probabilities of the tokens that they generate. That
+scores labels of one token, and no other continuations.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from multiform.requests import FailedRequest, LLOutput, LoglikelihoodRequest
 
 logger = logging.getLogger("multiform")
 
-#: How a server scores continuations: by the tokens of an echoed prompt, by the first token that it writes, or not.
+#: How a server scores continuations: by the tokens of an echoed prompt, by the first generated token, or not.
 Scoring: TypeAlias = Literal["echo", "first_token", "none"]
 #: The log-probability of each token that was listed in the place of the first one.
 Alternatives: TypeAlias = Mapping[str, float]
-#: How many alternatives are asked for, the most that servers give first.
+#: How many alternatives are requested: the most that servers list, then fewer.
 NUMBERS = (20, 5)
-#: How often a server is asked whether it gives log-probabilities, before it counts as one that does not.
+#: How often a server is probed for log-probabilities, before it counts as one that has none.
 PROBE_ATTEMPTS = 3
 
 
@@ -51,7 +51,7 @@ def completion_alternatives(choice: Mapping[str, Any]) -> Alternatives:
 
 def _checked(pairs: Sequence[tuple[Any, Any]]) -> Alternatives:
     if not pairs or not all(isinstance(token, str) and is_logprob(value) for token, value in pairs):
-        raise ModelError("the answer has no log-probabilities of its first token")
+        raise ModelError("the response has no log-probabilities of its first token")
     return dict(pairs)
 
 
@@ -86,17 +86,17 @@ def score_labels(
     groups: dict[tuple[Any, ...], list[int]] = {}
     for index, request in enumerate(requests):
         if not request.continuation.strip() or len(request.continuation.split()) > 1:
-            what = f"'{request.continuation}' is no label of one token, and the server scores nothing else"
+            message = f"'{request.continuation}' is no label of one token, and the server scores nothing else"
             raise ModelError(
-                what, hint="choose a format whose labels are scored (@mcqa), or one that writes (@generate)"
+                message, hint="choose a format whose labels are scored (@mcqa), or one that writes (@generate)"
             )
         groups.setdefault((request.context, request.chat, request.media), []).append(index)
     members = list(groups.values())
     missed = 0
-    answers = client.ask(
-        [requests[positions[0]] for positions in members], payload, lambda request, answer: alternatives(answer)
+    responses = client.ask(
+        [requests[positions[0]] for positions in members], payload, lambda request, response: alternatives(response)
     )
-    for group, listed in answers:
+    for group, listed in responses:
         positions = members[group]
         if isinstance(listed, FailedRequest):
             yield from ((position, listed) for position in positions)

@@ -1,8 +1,8 @@
-"""Scores of continuations from the tokens that a server generates, so that its prefix cache works.
+"""Scores of continuations from forced tokens, so that the server's prefix cache is used.
 
 vLLM's servers list the log-probabilities of given tokens in one step (`logprob_token_ids`), and generate given tokens
-where they run our logits processor (`--logits-processors`, asked by `vllm_xargs`). What a server does not know it
-ignores, so it is tried out first, with tokens by their ids (`return_tokens_as_token_ids`).
+where they run our logits processor (`--logits-processors`, with `vllm_xargs`). Servers ignore arguments that they do
+not know, so support is probed first, with tokens by their ids (`return_tokens_as_token_ids`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GENERATED: Mapping[str, Any] = {
 
 
 def query_arguments(query: Query) -> dict[str, Any]:
-    """The arguments of a completion that answers a query for labels or for forced tokens."""
+    """The arguments of the completion request for a query of labels or of forced tokens."""
     tokens = list(query.tokens)
     if query.kind == "labels":
         return {**_GENERATED, "max_tokens": 1, "logprob_token_ids": list(dict.fromkeys(tokens))}
@@ -51,7 +51,7 @@ def _label_scores(query: Query, names: Any, tops: Any) -> dict[int, LLOutput]:
     for position, token in zip(query.pairs, query.tokens, strict=True):
         value: Any = listed.get(_name(token))
         if not is_logprob(value) or not isinstance(names, list) or not names:
-            raise ModelError("the answer has no log-probabilities of the labels")
+            raise ModelError("the response has no log-probabilities of the labels")
         scores[position] = LLOutput(float(value), is_greedy=names[0] == _name(token), tokens=1)
     return scores
 

@@ -1,6 +1,6 @@
 """Log-likelihoods from the log-probabilities of an echoed prompt.
 
-A response that is not as it should be, which may pass, is a ModelError; one that would be the same again is a
+A malformed response that may be different next time is a ModelError; one that would be the same again is a
 RefusedError.
 """
 
@@ -28,7 +28,7 @@ def echoed_logprobs(choice: Mapping[str, Any]) -> Mapping[str, Any]:
     logprobs = choice.get("logprobs")
     if isinstance(logprobs, Mapping) and isinstance(logprobs.get("token_logprobs"), list):
         return logprobs
-    raise ModelError("the answer has no log-probabilities")
+    raise ModelError("the response has no log-probabilities")
 
 
 def score_tokens(choice: Mapping[str, Any], start: int, end: int) -> LLOutput:
@@ -40,10 +40,10 @@ def score_tokens(choice: Mapping[str, Any], start: int, end: int) -> LLOutput:
         raise ModelError(f"the server scored {len(values)} tokens of a prompt of {end}", hint=hint)
     scored = values[start:end]
     if start == 0 and scored[:1] == [None] and all(map(is_logprob, scored[1:])):
-        what = "the server gives no probability for the first token of a text"
-        raise RefusedError(f"{what}; name the model's tokenizer, so that one can be put before it")
+        message = "the server gives no probability for the first token of a text"
+        raise RefusedError(f"{message}; name the model's tokenizer, so that one can be put before it")
     if not all(map(is_logprob, scored)):
-        raise ModelError("not all log-probabilities of the answer are numbers")
+        raise ModelError("not all log-probabilities of the response are numbers")
     return LLOutput(float(sum(scored)), is_greedy=_are_best(scored, tops, start, end), tokens=len(scored))
 
 
@@ -71,15 +71,15 @@ def score_text(choice: Mapping[str, Any], prompt: str, boundary: int) -> LLOutpu
     before = [i for i, offset in enumerate(offsets[:end]) if offset < boundary]
     start = offsets.index(boundary) if boundary in offsets[:end] else before[-1] if before else 0
     lists = {key: logprobs.get(key) for key in ("token_logprobs", "top_logprobs")}
-    kept = {key: values[:end] for key, values in lists.items() if isinstance(values, list)}
-    return score_tokens({"logprobs": kept}, start, end)
+    prompt_logprobs = {key: values[:end] for key, values in lists.items() if isinstance(values, list)}
+    return score_tokens({"logprobs": prompt_logprobs}, start, end)
 
 
 def _offsets(logprobs: Mapping[str, Any], prompt: str) -> list[int]:
     """Where each token begins in the prompt; a first token that the server added begins before it."""
     tokens = logprobs.get("tokens")
     if not isinstance(tokens, list) or not tokens or not all(isinstance(token, str) for token in tokens):
-        raise ModelError("the answer has no tokens")
+        raise ModelError("the response has no tokens")
     partial = any(token.startswith("bytes:") or "\ufffd" in token for token in tokens)  # pieces of a character
     added = len(tokens) > 1 and not partial and (not tokens[0] or not prompt.startswith(tokens[0]))
     text_offset = logprobs.get("text_offset")
@@ -87,10 +87,10 @@ def _offsets(logprobs: Mapping[str, Any], prompt: str) -> list[int]:
     offsets = numbers if len(numbers) == len(tokens) else None
     spelled = "".join(tokens[added:])
     if (partial and offsets is None) or not (partial or spelled.startswith(prompt)):
-        what = "the tokens of the answer do not spell the prompt"
+        message = "the tokens of the response do not spell the prompt"
         if partial or any(mark in spelled for mark in _MARKS):
-            raise RefusedError(f"{what}; name the model's tokenizer, so that its tokens are sent")
-        raise ModelError(what)
+            raise RefusedError(f"{message}; name the model's tokenizer, so that its tokens are sent")
+        raise ModelError(message)
     offsets = offsets or [0, *accumulate(map(len, tokens[:-1]))]
     if added:  # its place is before the prompt, however the server counts it
         return [-1, *(offset - offsets[1] for offset in offsets[1:])]

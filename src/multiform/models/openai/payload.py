@@ -62,11 +62,11 @@ def message_part(content: str | Media) -> dict[str, Any]:
 
 
 def only_choice(response: Any) -> Mapping[str, Any]:
-    """The choice that answers the only prompt of a request: that of index 0, wherever it is in the list."""
+    """The choice for the only prompt of a request: that of index 0, wherever it is in the list."""
     choices = response.get("choices") if isinstance(response, Mapping) else None
     listed = [choice for choice in choices if isinstance(choice, Mapping)] if isinstance(choices, list) else []
     chosen = next((choice for choice in listed if choice.get("index", 0) == 0), None)
     if chosen is None:
         hint = "check that base_url is an OpenAI-compatible endpoint"
-        raise ModelError(f"the answer has no choices: {response!r}", hint=hint)
+        raise ModelError(f"the response has no choices: {response!r}", hint=hint)
     return chosen

@@ -51,7 +51,7 @@ def _generate_batch(
     counters: Counters,
     use_cache: bool,
 ) -> list[Response[Completion]]:
-    # A batch that runs out of memory begins anew, with the same random numbers.
+    # A batch that runs out of memory is run again, with the same random numbers.
     generations = [replace(generation, tokens=[], rng=copy.copy(generation.rng)) for generation in batch]
     prompts = [generation.prompt for generation in generations]
     ids, mask = (tensor.to(device_of(model)) for tensor in right_padded(prompts))

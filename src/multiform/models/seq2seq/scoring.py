@@ -22,7 +22,7 @@ from multiform.inference.scoring.loglikelihood import LoglikelihoodSums, token_l
 from multiform.inference.sequences import Pair
 from multiform.requests import LLOutput, Response
 
-#: Logits that are held at a time: 1 GiB in float32.
+#: Logits that are in memory at once: 1 GiB in float32.
 ELEMENTS = 2**28
 
 

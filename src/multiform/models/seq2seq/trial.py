@@ -18,7 +18,7 @@ from multiform.inference.trial.sequences import trial_tokens
 from multiform.models.seq2seq.scoring import EncodedContexts, Row, decoder_tokens, plain_logits, right_padded
 
 #: Verdicts: sequences go into one batch, each is computed alone, or each alone and without a cache; and each alone,
-#: by a plain forward pass that encodes its context anew.
+#: by a plain forward pass that encodes its context again.
 TOGETHER, ALONE, UNCACHED, PLAIN = "together", "alone", "uncached", "plain"
 #: Tokens that each sequence of a trial gets.
 STEPS = 4
@@ -44,7 +44,7 @@ def _scoring_verdict(model: PreTrainedModel, length: int) -> str:
     for verdict, batches in ((TOGETHER, [rows[:3], rows[3:]]), (ALONE, [[row] for row in rows])):
         logits = attempt(lambda batches=batches: _logits(model, batches))  # type: ignore[misc]
         if logits is not None and all(
-            _is_close(model, ours[: len(each)], each) for ours, each in zip(logits, expected, strict=True)
+            _is_close(model, actual[: len(each)], each) for actual, each in zip(logits, expected, strict=True)
         ):
             return verdict
     return PLAIN
@@ -70,7 +70,7 @@ def _decoding_verdict(model: PreTrainedModel, length: int) -> str:
     together = attempt(lambda: _generated(model, contexts))
     if together is None:
         return ALONE
-    agree = all(_is_close(model, ours, each) for ours, each in zip(together, alone, strict=True))
+    agree = all(_is_close(model, actual, expected) for actual, expected in zip(together, alone, strict=True))
     return TOGETHER if agree else ALONE
 
 
@@ -93,6 +93,6 @@ def _tokens(model: PreTrainedModel, count: int, *, seed: int) -> list[int]:
     return random.Random(seed).choices(tokens, k=count)
 
 
-def _is_close(model: PreTrainedModel, ours: Tensor, expected: Tensor) -> bool:
+def _is_close(model: PreTrainedModel, actual: Tensor, expected: Tensor) -> bool:
     scale = expected.abs().max().clamp(min=1.0)
-    return bool((ours - expected).abs().max() <= tolerance(model) * scale)
+    return bool((actual - expected).abs().max() <= tolerance(model) * scale)

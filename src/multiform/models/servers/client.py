@@ -1,4 +1,4 @@
-"""The client of a model server: several requests at a time, each sent again after a failure that may pass."""
+"""The client of a model server: sends requests concurrently, and retries those that fail temporarily."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import httpx
 
 from multiform.errors import ModelError
 from multiform.models.servers.exchange import (
-    LONGEST_ANSWER,
+    MAX_RESPONSE_BYTES,
     FailedAttemptError,
     Limits,
     NoConnectionError,
@@ -35,35 +35,35 @@ logger = logging.getLogger("multiform")
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-#: What workers report: a result with the position of its request, or an error that ends all.
+#: What worker threads report: a result with the index of its request, or an error that ends the run.
 _Report = tuple[int, Any] | Exception
 
-#: Seconds before the second attempt, where the server does not name any; doubled with each further attempt.
+#: Seconds before the first retry, unless the server sends Retry-After; doubled with each further attempt.
 FIRST_WAIT = 0.5
 #: The longest wait between two attempts, whatever the server asks for.
 LONGEST_WAIT = 60.0
-#: Seconds for which a server is waited for that was never there: its address may be wrong.
+#: Seconds to keep trying a server that has never been reached: its address may be wrong.
 FIRST_CONTACT = 20.0
-#: Seconds between two looks at whether the run is to stop, while no answer comes.
-_GLANCE = 0.2
-#: Seconds for which a server that has answered a probe counts as well.
-_WELL = 5.0
+#: Seconds between two checks for a requested stop, while no response arrives.
+_STOP_CHECK_SECONDS = 0.2
+#: Seconds for which a server counts as healthy after it responded to a probe.
+_HEALTHY_SECONDS = 5.0
 #: How often the probe is sent before the server counts as down.
 _PROBES = 3
 _HINTS = {
     403: "check what the key may do",
     404: "check base_url and model",
 }
-_AGAIN = "check the server, then run the same command again: what is stored is not asked again"
+_RETRY_HINT = "check the server, then run the same command again: stored responses are not requested again"
 
 
 class Client:
     """One endpoint of a server.
 
     `timeout` bounds one attempt and `deadline` all attempts at one request, in seconds. A request that fails while
-    the server answers others is sent again at most `max_retries` times; a server that answers nobody is waited for
-    until the deadline. `num_concurrent` is the most requests in flight. `probe` is a small request that every
-    working server answers: it tells a request that cannot be answered from a server that answers none.
+    the server responds to others is retried at most `max_retries` times; a server that responds to none is retried
+    until the deadline. `num_concurrent` is the maximum number of requests in flight. `probe` is a small request that
+    every working server completes: it tells a bad request from a server that is down.
     Secrets are sent as headers and parameters of the URL, and shown nowhere.
     """
 
@@ -91,8 +91,8 @@ class Client:
         self._redact = Redactor([*url_secrets(url), *secrets])
         self._random = random.Random()  # for jitter: the shared generator belongs to the tasks
         self._is_there = False
-        self._has_answered = False
-        self._well_until = 0.0
+        self._has_responded = False
+        self._healthy_until = 0.0
 
     def __repr__(self) -> str:
         return f"<Client of {self.shown}>"
@@ -103,7 +103,7 @@ class Client:
         return shown_url(self.url)
 
     def without_secrets(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """What a server says, without the secrets that it repeats."""
+        """Facts that a server reports, without the secrets that it repeats."""
         shown: dict[str, Any] = self._redact.plain(facts)
         return shown
 
@@ -113,11 +113,12 @@ class Client:
         payload: Callable[[Item], Mapping[str, Any]],
         read: Callable[[Item, Any], Result],
     ) -> Iterator[tuple[int, Result | FailedRequest]]:
-        """What `read` makes of the server's response to each item, in the order in which the responses come.
+        """Send a request for each item, and yield its index with the result of `read`, in the order of the responses.
 
-        A ModelError of `read` is a response that is not as it should be: the request is sent again. An item whose
-        request fails for good yields a `FailedRequest`. When the server fails or the run is to stop, nothing more is
-        sent; what is in flight is waited for and yielded before the error is raised, or the iteration ends.
+        `payload` makes the JSON body of an item's request, `read` its result from the item and the parsed response. A
+        ModelError of `read` means a malformed response: the request is retried. An item whose request fails for good
+        yields a `FailedRequest`. When the server fails or a stop is requested, nothing more is sent; requests in flight
+        are completed and yielded before the error is raised, or the iteration ends.
         """
         if not items:
             return
@@ -162,10 +163,10 @@ class Client:
         url: httpx.URL | None = None,
         attempts: int | None = None,
     ) -> Result | None:
-        """What `read` makes of the response to one request by itself, a GET where it has no payload.
+        """The result of `read` for the response to a single request: a POST, or a GET where `payload` is None.
 
-        None where the server refuses it, or does not answer it as it should in so many attempts; an error where
-        there is no server, no such model, or the key is wrong.
+        None where the server refuses the request, or sends no usable response within `attempts`; an error where the
+        server cannot be reached, does not have the model, or rejects the key.
         """
         most = self.max_retries + 1 if attempts is None else attempts
         content = None if payload is None else json.dumps(payload).encode()
@@ -206,26 +207,26 @@ class Client:
         except RefusedError as refusal:
             problem = self._problem(http, schedule, job)
             schedule.dropped()
-            if isinstance(problem, RefusedError):  # it refuses whatever it is asked
+            if isinstance(problem, RefusedError):  # it refuses every request
                 return self._error(refusal)
             return job.index, self._failed(refusal, job)
         except Exception as error:  # noqa: BLE001  (it is raised where the results are read)
             schedule.dropped()
             return error
-        schedule.answered(job, slow=time.monotonic() - job.sent > self.timeout / 2)
+        schedule.completed(job, slow=time.monotonic() - job.sent > self.timeout / 2)
         return job.index, result
 
-    def _read(self, answer: Any, read: Callable[[Any], Result]) -> Result:
-        """What `read` makes of an answer; one that is not as it should be is a failed attempt."""
+    def _read(self, response: Any, read: Callable[[Any], Result]) -> Result:
+        """The result of `read` for a response; a malformed response is a failed attempt."""
         try:
-            return read(answer)
+            return read(response)
         except ModelError as error:
             raise FailedAttemptError(error.what) from error
 
     def _after_failure(
         self, http: HTTPClient, schedule: Schedule, job: Job, failed: FailedAttemptError
     ) -> _Report | None:
-        """Send the request again later; where that is over, it has failed, or the server has."""
+        """Schedule a retry; once retries are exhausted, report that the request failed, or the server."""
         wait = self._wait(failed, job.attempts)
         late = self.max_retries == 0 or time.monotonic() + wait - job.first_sent > self._patience()
         exhausted = not failed.busy and job.attempts > self.max_retries
@@ -241,14 +242,14 @@ class Client:
         return None
 
     def _problem(self, http: HTTPClient, schedule: Schedule, job: Job) -> Exception | None:
-        """What is wrong with the server, by its answers to others since the job was sent, or to the probe now.
+        """What is wrong with the server, by its responses since the job was sent, or to a probe sent now.
 
-        None means that nothing is, and the job itself must be at fault.
+        None means that the server works, and the request itself must be at fault.
         """
-        if schedule.last_answer > job.sent or time.monotonic() < self._well_until:
+        if schedule.last_response > job.sent or time.monotonic() < self._healthy_until:
             return None
         if self.probe is None:
-            return None if self._has_answered else RefusedError("the server has answered nothing yet")
+            return None if self._has_responded else RefusedError("the server has not responded yet")
         problem: Exception | None = None
         for attempt in range(1, _PROBES + 1):
             try:
@@ -259,29 +260,29 @@ class Client:
                 problem = failed
                 time.sleep(min(self._wait(failed, attempt), 1.0))
             else:
-                self._well_until = time.monotonic() + _WELL
+                self._healthy_until = time.monotonic() + _HEALTHY_SECONDS
                 return None
         return problem
 
     def _exchange(self, http: HTTPClient, content: bytes | None, url: httpx.URL | None = None) -> Any:
         method = "GET" if content is None else "POST"
-        limits = Limits(seconds=self.timeout, size=LONGEST_ANSWER)
+        limits = Limits(seconds=self.timeout, size=MAX_RESPONSE_BYTES)
         try:
-            answer = exchange(http, method, url or self.url, content, limits)
+            response = exchange(http, method, url or self.url, content, limits)
         except NoConnectionError:
             raise
         except (FailedAttemptError, RefusedError):
             self._is_there = True
             raise
-        self._is_there = self._has_answered = True
-        return answer
+        self._is_there = self._has_responded = True
+        return response
 
     def _patience(self) -> float:
         """The seconds after which a request is not sent again."""
         return self.deadline if self._is_there else min(self.deadline, FIRST_CONTACT)
 
     def _wait(self, failed: FailedAttemptError, attempts: int) -> float:
-        """Seconds until the next attempt, not the same for all that failed together."""
+        """Seconds until the next attempt, with jitter: requests that failed together are not retried together."""
         if failed.wait is not None:
             return min(failed.wait, LONGEST_WAIT) + self._random.uniform(0, FIRST_WAIT)
         return min(FIRST_WAIT * 2.0 ** min(attempts - 1, 20), LONGEST_WAIT) * self._random.uniform(0.5, 1)
@@ -290,12 +291,12 @@ class Client:
         return FailedRequest(reason=self._clean(str(why)), retried=job.attempts - 1)
 
     def _error(self, why: Exception, attempts: int = 0) -> ModelError:
-        what = self._clean(str(why))
+        message = self._clean(str(why))
         if isinstance(why, RefusedError):
             hint = self._hints.get(why.status, "check the model's arguments and the prompt")
-            return ModelError(what, where=self.shown, hint=hint)
+            return ModelError(message, where=self.shown, hint=hint)
         return ModelError(
-            f"{what} after {attempts} attempt{'s' if attempts > 1 else ''}", where=self.shown, hint=_AGAIN
+            f"{message} after {attempts} attempt{'s' if attempts > 1 else ''}", where=self.shown, hint=_RETRY_HINT
         )
 
     def _log(self, failed: FailedAttemptError, wait: float) -> None:
@@ -315,12 +316,12 @@ class Client:
 
 
 def _reported(reports: SimpleQueue[_Report | None], schedule: Schedule, workers: int) -> Iterator[_Report]:
-    """What so many workers report, until all have ended; when the run is to stop, nothing more is sent."""
+    """The reports of the worker threads until all have ended; after a requested stop, nothing more is sent."""
     while workers:
         if stop_requested():
             schedule.stop()
         try:
-            report = reports.get(timeout=_GLANCE)
+            report = reports.get(timeout=_STOP_CHECK_SECONDS)
         except Empty:
             continue
         if report is None:

@@ -1,4 +1,4 @@
-"""What a server says about itself: it tells one model from another one behind the same address and name."""
+"""Fingerprint of a server: tells one model from another one behind the same address and name."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 #: The question of the probe, whose completion is part of a server's fingerprint.
 PROBE = "Name three colours, then count from one to five."
 PROBE_TOKENS = 16
-#: What servers say about a model that stays the same as long as the model does.
+#: The fields of a server's model entry that stay the same as long as the model does.
 _LASTING = (
     "id",
     "name",
@@ -27,21 +27,21 @@ _LASTING = (
     "meta",
     "digest",
 )
-#: Seconds. Many servers say the present, or when they were started, in the place of a model's date.
+#: Seconds. Many servers report the current time, or that of their start, as a model's date.
 _OLD = 24 * 3600.0
 
 
-def described_model(answer: Any, name: str) -> dict[str, Any]:
-    """What a server's list of models, or its entry of one, says about the model of that name.
+def described_model(response: Any, name: str) -> dict[str, Any]:
+    """The lasting fields of the model called `name`, in a server's list of models or its entry of one model.
 
     >>> listed = {"data": [{"id": "a", "root": "/models/a", "created": 1700000000, "permission": [{"id": "x9"}]}]}
     >>> described_model(listed, "a")
     {'id': 'a', 'root': '/models/a', 'created': 1700000000}
     """
-    if not isinstance(answer, Mapping):
+    if not isinstance(response, Mapping):
         return {}
-    listed = answer.get("data", answer.get("models"))
-    entries = listed if isinstance(listed, list) else [answer]
+    listed = response.get("data", response.get("models"))
+    entries = listed if isinstance(listed, list) else [response]
     entry = next((entry for entry in entries if isinstance(entry, Mapping) and name in _names(entry)), {})
     lasting = {key: entry[key] for key in _LASTING if entry.get(key) is not None}
     created = lasting.get("created")

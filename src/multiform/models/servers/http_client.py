@@ -1,7 +1,7 @@
-"""HTTPClient: an HTTP client whose requests end in time, and answers that are decoded no further than they may be long.
+"""HTTPClient: an HTTP client with a limit on the total time of a request and on the decoded size of a response.
 
-httpx bounds the time between two pieces of an answer, not that of all: a server that sends a byte of a header now and
-then, or one interim answer after the other, would keep a request for ever.
+httpx limits the time between two chunks of a response, not the total: a server that sends a byte of a header now and
+then, or one interim response after the other, would keep a request open for ever.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import httpx
 
-#: The encodings that answers are asked for in; `zlib` finds out which of them it is.
+#: The accepted encodings of a response; `zlib` detects which of them it is.
 ENCODINGS = "gzip, deflate"
 _KNOWN = frozenset(("gzip", "x-gzip", "deflate"))
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
@@ -35,7 +35,7 @@ class HTTPClient(httpx.Client):
 
     @contextlib.contextmanager
     def ending_after(self, seconds: float) -> Iterator[None]:
-        """A block in which the connection is broken after so many seconds, whatever it waits for."""
+        """A block in which the connection is shut down after `seconds`, whatever it waits for."""
         timer = threading.Timer(seconds, self._hang_up)
         timer.daemon = True
         timer.start()
@@ -56,26 +56,26 @@ class HTTPClient(httpx.Client):
 
 
 class UnreadableError(Exception):
-    """An answer that is longer than it may be, or encoded in an unknown way."""
+    """A response that is too long, or has an unknown encoding."""
 
 
 def decoded(response: httpx.Response, size: int) -> Iterator[bytes]:
-    """The pieces of a body; an UnreadableError once they are longer than `size`, decoded or not.
+    """The decoded chunks of a body; an UnreadableError once they are longer than `size` bytes.
 
-    Decoded here, as httpx makes a terabyte of a few bytes that are compressed twice before anybody can look.
+    Decoded here because httpx would expand a decompression bomb before its size can be checked.
     """
     encodings = [name.strip().lower() for name in response.headers.get("content-encoding", "").split(",")]
     encodings = [name for name in encodings if name not in ("", "identity")]
     if len(encodings) > 1 or not _KNOWN.issuperset(encodings):
-        raise UnreadableError(f"the answer is encoded as '{', '.join(encodings)[:100]}', which was not asked for")
+        raise UnreadableError(f"the response is encoded as '{', '.join(encodings)[:100]}', which was not requested")
     decoder = zlib.decompressobj(_GZIP_OR_ZLIB) if encodings else None
-    left = size
+    remaining = size
     for chunk in response.iter_raw():
         try:
-            piece = chunk if decoder is None else decoder.decompress(chunk, max(1, left + 1))
+            data = chunk if decoder is None else decoder.decompress(chunk, max(1, remaining + 1))
         except zlib.error as error:
-            raise UnreadableError(f"the answer cannot be decoded: {error}") from error
-        left -= len(piece)
-        if left < 0:
-            raise UnreadableError(f"the answer is longer than {size} bytes")
-        yield piece
+            raise UnreadableError(f"the response cannot be decoded: {error}") from error
+        remaining -= len(data)
+        if remaining < 0:
+            raise UnreadableError(f"the response is longer than {size} bytes")
+        yield data

@@ -46,7 +46,7 @@ _COUNTED = dict.fromkeys(("tokenizer", "max_length", "tokenized_requests"), "the
 CHAT_RULES = ArgumentRules(
     renamed=_RENAMED, without_effect={**_WITHOUT_EFFECT, **_COUNTED}, ignored=LOCAL_ARGUMENTS, refused=_REFUSED
 )
-#: How often a server is asked for its models.
+#: The attempts to list the models of a server.
 _LIST_ATTEMPTS = 3
 
 
@@ -55,9 +55,9 @@ class ServerModel(Model):
 
     `base_url` is the server's ``.../v1`` or the endpoint itself; by default that of the environment variable
     `url_env`, or `default_url`. The key comes from the environment variable `api_key_env` unless `api_key` is
-    given. At most `num_concurrent` requests are sent at a time, fewer while the server is overloaded. `timeout`
+    given. At most `num_concurrent` requests are in flight, fewer while the server is overloaded. `timeout`
     is for one attempt and `deadline` for all attempts at one request, in seconds; `max_retries` is how often a
-    request is sent again while the server answers others. With ``fingerprint=false``, stored responses are known by
+    request is retried while the server responds to others. With ``fingerprint=false``, stored responses are known by
     the server's URL and the model's name alone, not by what the server says about itself.
     """
 
@@ -96,12 +96,14 @@ class ServerModel(Model):
         key = header_value(api_key or os.environ.get(api_key_env or self.key_env, ""), "the key")
         if headers is not None and not isinstance(headers, Mapping):
             raise UsageError("headers are not names with values", hint='give e.g. {"headers": {"X-Team": "evals"}}')
-        given = {str(name): header_value(value, f"the header {name}") for name, value in (headers or {}).items()}
-        sent = {**self.auth(key), **basic, **given}
+        custom_headers = {
+            str(name): header_value(value, f"the header {name}") for name, value in (headers or {}).items()
+        }
+        sent = {**self.auth(key), **basic, **custom_headers}
         self.client = Client(
             url=self._url(self.path()),
             headers=sent,
-            secrets=[key, *url_secrets(root), *header_secrets([*basic.values(), *given.values()])],
+            secrets=[key, *url_secrets(root), *header_secrets([*basic.values(), *custom_headers.values()])],
             timeout=at_least(0.001, timeout, "timeout"),
             deadline=at_least(0, deadline, "deadline"),
             max_retries=int(at_least(0, max_retries, "max_retries")),
@@ -113,7 +115,7 @@ class ServerModel(Model):
             "model": self.name,
             "base_url": self.client.shown,
             **({"api_key": HIDDEN} if api_key else {}),
-            **({"headers": dict.fromkeys(given, HIDDEN)} if given else {}),
+            **({"headers": dict.fromkeys(custom_headers, HIDDEN)} if custom_headers else {}),
             "num_concurrent": self.client.num_concurrent,
             "max_retries": self.client.max_retries,
             "timeout": self.client.timeout,
@@ -138,7 +140,7 @@ class ServerModel(Model):
 
     @abstractmethod
     def completion(self, request: GenerationRequest, response: Any) -> Completion:
-        """The completion in a response; a ModelError where the response is not as it should be."""
+        """The completion in a response; a ModelError where the response is malformed."""
 
     def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
         """What a response says about the model that wrote it."""
@@ -160,19 +162,20 @@ class ServerModel(Model):
         """What the server says about itself and the model, and how it completes a fixed prompt."""
         entry = self.client.single(
             None,
-            lambda answer: described_model(answer, self.name),
+            lambda response: described_model(response, self.name),
             url=self._url(self.models_path()),
             attempts=_LIST_ATTEMPTS,  # some servers fail at this and nothing else
         )
         probe = self.probe()
-        written = self.client.single(
-            self.payload(probe), lambda answer: {"probe": self.completion(probe, answer).text, **self.version(answer)}
+        completed = self.client.single(
+            self.payload(probe),
+            lambda response: {"probe": self.completion(probe, response).text, **self.version(response)},
         )
-        self.client.probe = None if written is None else self.payload(probe)
-        return self.client.without_secrets({"model": entry or {}, **(written or {})})
+        self.client.probe = None if completed is None else self.payload(probe)
+        return self.client.without_secrets({"model": entry or {}, **(completed or {})})
 
     def probe(self) -> GenerationRequest:
-        """A small request that the server answers in the same way as long as it is the same."""
+        """A small request whose completion stays the same as long as the server's model does."""
         return GenerationRequest.of(PROBE, {"max_gen_toks": PROBE_TOKENS})
 
     def info(self) -> dict[str, Any]:

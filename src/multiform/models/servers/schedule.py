@@ -1,4 +1,4 @@
-"""Schedule: which request a worker sends next, and how many may be in flight at a time."""
+"""Schedule: which request a worker thread sends next, and how many may be in flight."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from threading import Condition
 
-#: What an overloaded server makes of the number of requests at a time, and what each answer adds to it.
+#: The factor for the number of concurrent requests when the server is overloaded, and what each response adds to it.
 _FEWER = 0.7
 _MORE = 0.25
 
@@ -25,15 +25,15 @@ class Job:
 
 
 class Schedule:
-    """Hands out requests to workers, those that failed again after a wait.
+    """Hands out requests to worker threads; those that failed are handed out again after a wait.
 
-    At most `most` are in flight: fewer each time that the server is overloaded, and more again with each answer, as a
-    network connection finds its rate.
+    At most `most` are in flight: fewer each time that the server is overloaded, and more again with each response, as
+    TCP's congestion control does.
     """
 
     def __init__(self, count: int, most: int) -> None:
         self.limit = float(most)
-        self.last_answer = 0.0
+        self.last_response = 0.0
         self._most = most
         self._waiting = [Job(0.0, index) for index in range(count)]  # equal times in order make a heap
         self._in_flight = 0
@@ -43,7 +43,7 @@ class Schedule:
         self._changed = Condition()
 
     def take(self) -> Job | None:
-        """The next request, as soon as it may be sent; None where no more are to be."""
+        """The next request, as soon as it may be sent; None when there are no more."""
         with self._changed:
             while not self._stopped and (self._waiting or self._in_flight):
                 now = time.monotonic()
@@ -59,10 +59,10 @@ class Schedule:
                 self._changed.wait(None if begins is None or begins <= now else begins - now)
             return None
 
-    def answered(self, job: Job, *, slow: bool = False) -> None:
-        """The request has its answer; `slow` says that it took so long that fewer at a time are better."""
+    def completed(self, job: Job, *, slow: bool = False) -> None:
+        """The request has its response; `slow` says that it took so long that fewer should be in flight."""
         with self._changed:
-            self.last_answer = time.monotonic()
+            self.last_response = time.monotonic()
             self._leave()
             if slow:
                 self._send_fewer(job)
@@ -96,7 +96,7 @@ class Schedule:
         self._changed.notify_all()
 
     def _send_fewer(self, job: Job) -> None:
-        """Lower the number of requests at a time, once for all that were sent before it was last lowered."""
+        """Lower the number of concurrent requests, once for all that were sent before it was last lowered."""
         if job.sent >= self._lowered:
             self.limit = max(1.0, self.limit * _FEWER)
             self._lowered = time.monotonic()

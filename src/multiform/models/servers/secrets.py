@@ -31,8 +31,8 @@ def header_value(value: object, name: str) -> str:
     """
     text = str(value).strip()
     if not (text.isascii() and text.isprintable()):
-        what = f"{name} has characters that no header may have"
-        raise UsageError(what, hint="check where it comes from")
+        message = f"{name} has characters that no header may have"
+        raise UsageError(message, hint="check where it comes from")
     return text
 
 

@@ -88,8 +88,8 @@ def check_values(pretrained: str, scoring: str, max_length: int | None, max_mode
         hint = nearest(str(scoring), SCORING, listed="ways")
         raise UsageError(f"unknown scoring '{scoring}'", where="vllm", hint=hint)
     if None not in (max_length, max_model_len) and max_length != max_model_len:
-        what = f"max_length is {max_length} and max_model_len {max_model_len}"
-        raise UsageError(what, where="vllm", hint="give one of them: they mean the same")
+        message = f"max_length is {max_length} and max_model_len {max_model_len}"
+        raise UsageError(message, where="vllm", hint="give one of them: they mean the same")
     length = max_length or max_model_len
     if length is not None and length < 4:
         raise UsageError(f"max_length is {length}", where="vllm", hint="give 4 or more")
@@ -106,5 +106,5 @@ def check_generation(gen_kwargs: Mapping[str, Any]) -> None:
     """Raise a UsageError for generation arguments that are not those of `hf`, and for beam search."""
     options = generation_options(gen_kwargs)
     if (options.num_beams or 1) > 1:
-        what = f"num_beams is {options.num_beams}, and vLLM has no beam search"
-        raise UsageError(what, where="vllm", hint="leave num_beams out, or use --model hf")
+        message = f"num_beams is {options.num_beams}, and vLLM has no beam search"
+        raise UsageError(message, where="vllm", hint="leave num_beams out, or use --model hf")

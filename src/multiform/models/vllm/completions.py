@@ -11,7 +11,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerBase
 from multiform.errors import UsageError
 from multiform.inference.generation_config import PROCESSED, check_config, in_force, num_beams
 from multiform.inference.sequences import Generation
-from multiform.models.vllm.queries import Answer
+from multiform.models.vllm.queries import EngineOutput
 from multiform.requests import Completion
 
 
@@ -55,8 +55,8 @@ def sampling_options(generation: Generation, end_tokens: Collection[int]) -> dic
     return options
 
 
-def completion(generation: Generation, answer: Answer, tokenizer: PreTrainedTokenizerBase) -> Completion:
+def completion(generation: Generation, output: EngineOutput, tokenizer: PreTrainedTokenizerBase) -> Completion:
     """The text of the generated tokens, cut as `hf` cuts it."""
-    generation.tokens = list(answer.tokens)
-    generation.at_limit = answer.at_limit
+    generation.tokens = list(output.tokens)
+    generation.at_limit = output.at_limit
     return generation.completion(tokenizer)

@@ -1,4 +1,4 @@
-"""Engine: vLLM's `LLM`, started and asked."""
+"""Engine: vLLM's `LLM`, and what is sent to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from multiform.errors import ModelError, UsageError
 from multiform.models.hf.source import first_line
-from multiform.models.vllm.queries import FORCED_ARGUMENT, MAX_LABELS, Abilities, Answer, Query
+from multiform.models.vllm.queries import FORCED_ARGUMENT, MAX_LABELS, Abilities, EngineOutput, Query
 from multiform.stopping import stop_requested
 
 logger = logging.getLogger("multiform")
@@ -46,13 +46,13 @@ class Engine:
     dtype: str
     version: str
 
-    def score(self, queries: Sequence[Query]) -> list[Answer]:
-        """The answer to each query; all are of one kind."""
-        return self._ask([query.prompt for query in queries], [self._scoring(query) for query in queries])
+    def score(self, queries: Sequence[Query]) -> list[EngineOutput]:
+        """The output for each query; all are of one kind."""
+        return self._run([query.prompt for query in queries], [self._scoring(query) for query in queries])
 
-    def complete(self, prompts: Sequence[Sequence[int]], options: Sequence[Mapping[str, Any]]) -> list[Answer]:
+    def complete(self, prompts: Sequence[Sequence[int]], options: Sequence[Mapping[str, Any]]) -> list[EngineOutput]:
         """The tokens generated after each prompt, with the sampling parameters of each."""
-        return self._ask(prompts, [self.params(**each) for each in options])
+        return self._run(prompts, [self.params(**each) for each in options])
 
     def _scoring(self, query: Query) -> Any:
         options: dict[str, Any] = {"temperature": 0.0, "max_tokens": 1, "ignore_eos": True, "detokenize": False}
@@ -68,13 +68,13 @@ class Engine:
         )
         return self.params(**{**options, "max_tokens": len(tokens), "logprobs": 0}, **how)
 
-    def _ask(self, prompts: Sequence[Sequence[int]], params: Sequence[Any]) -> list[Answer]:
-        asked = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
+    def _run(self, prompts: Sequence[Sequence[int]], params: Sequence[Any]) -> list[EngineOutput]:
+        token_prompts = [{"prompt_token_ids": list(prompt)} for prompt in prompts]
         try:
-            outputs = self.llm.generate(asked, list(params), use_tqdm=False)
+            outputs = self.llm.generate(token_prompts, list(params), use_tqdm=False)
         except Exception as error:  # whatever vLLM raises
             raise ModelError(f"vLLM failed: {first_line(error)}", where="vllm") from error
-        return [_answer(output) for output in outputs]
+        return [_engine_output(output) for output in outputs]
 
 
 def start(arguments: Mapping[str, Any], *, force: bool, where: str) -> Engine:
@@ -111,7 +111,7 @@ def start(arguments: Mapping[str, Any], *, force: bool, where: str) -> Engine:
 
 
 def with_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, with what suits evaluation where nothing is said."""
+    """The arguments, with defaults that suit evaluation."""
     from vllm.platforms import current_platform
 
     options = {"disable_log_stats": True, "logprobs_mode": "raw_logprobs", **arguments}
@@ -134,19 +134,19 @@ def checked(engine: Engine) -> Engine:
         return engine
     queries = [Query(kind="forced", prompt=array("i", [1, 2]), tokens=(token, 3), pairs=(0,)) for token in (4, 5)]
     try:
-        answers = engine.score(queries)
+        outputs = engine.score(queries)
     except ModelError as error:
         logger.warning("tokens cannot be forced: %s", error)
-        answers = []
-    if [answer.tokens for answer in answers] == [query.tokens for query in queries]:
-        first = [answer.logprobs[0][query.tokens[0]] for query, answer in zip(queries, answers, strict=True)]
+        outputs = []
+    if [output.tokens for output in outputs] == [query.tokens for query in queries]:
+        first = [output.logprobs[0][query.tokens[0]] for query, output in zip(queries, outputs, strict=True)]
         if min(first) < math.log(0.5) + 1e-3:
             return engine
     return replace(engine, abilities=replace(engine.abilities, forced=False))
 
 
 def in_chunks(items: Sequence[T], clock: Callable[[], float] = time.monotonic) -> Iterator[Sequence[T]]:
-    """Consecutive chunks, so that responses come before all are there; twice as large each time until that takes long.
+    """Consecutive chunks, so that outputs arrive early; each twice as large as the last, until one takes long.
 
     When a stop is requested, no further chunk begins.
     """
@@ -170,11 +170,11 @@ def _forcing(options: Mapping[str, Any]) -> Forcing:
     return "processor" if "logits_processors" in known else "none"
 
 
-def _answer(output: Any) -> Answer:
+def _engine_output(output: Any) -> EngineOutput:
     """The parts of a `RequestOutput` that are used."""
     completion = output.outputs[0]
     tokens, listed = tuple(completion.token_ids), completion.logprobs or []
-    return Answer(
+    return EngineOutput(
         tokens=tokens,
         logprobs=tuple({token: entry.logprob for token, entry in each.items()} for each in listed),
         ranks=tuple(each[token].rank for token, each in zip(tokens, listed, strict=False)),

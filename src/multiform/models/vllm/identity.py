@@ -1,4 +1,4 @@
-"""What tells one model that vLLM runs from another: before it is loaded, and after."""
+"""The identity of a model that vLLM runs, before it is loaded and after."""
 
 from __future__ import annotations
 

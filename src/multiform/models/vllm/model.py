@@ -43,7 +43,7 @@ PASS_TOKENS = 512
 class VLLMModel(LocalModel):
     """A decoder-only model from a folder or the hub; the arguments have the names of lm-eval's `vllm` model.
 
-    `batch_size` is the most sequences that vLLM computes at a time. `max_length` or `max_model_len` is the context
+    `batch_size` is the maximum number of sequences in a batch of vLLM. `max_length` or `max_model_len` is the context
     length. ``scoring=prompt_logprobs`` scores continuations by prompt log-probabilities, without forced tokens.
     `chat_template`, `chat_template_args`, `enable_thinking` and `think_end_token` are those of `hf`. All other
     arguments are passed on to vLLM's engine.
@@ -141,8 +141,8 @@ class VLLMModel(LocalModel):
         if self.engine.abilities.forced or scoring != "auto":
             logger.info("%s: vLLM %s scores by %s", self.name, self.engine.version, self.scoring)
         else:
-            what = "%s: vLLM %s cannot be made to generate given tokens; it scores by %s, without its prefix cache"
-            logger.warning(what, self.name, self.engine.version, self.scoring)
+            message = "%s: vLLM %s cannot be made to generate given tokens; it scores by %s, without its prefix cache"
+            logger.warning(message, self.name, self.engine.version, self.scoring)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
         generations, cut = self._generations(requests)
@@ -151,16 +151,16 @@ class VLLMModel(LocalModel):
         for chunk in in_chunks(ordered):
             started = time.monotonic()
             options = [sampling_options(generation, ends) for generation in chunk]
-            answers = self.engine.complete([generation.prompt for generation in chunk], options)
-            for generation, answer in zip(chunk, answers, strict=True):
-                self.counters.prefill += len(generation.prompt) - answer.cached
-                self.counters.decode += len(answer.tokens)
+            outputs = self.engine.complete([generation.prompt for generation in chunk], options)
+            for generation, output in zip(chunk, outputs, strict=True):
+                self.counters.prefill += len(generation.prompt) - output.cached
+                self.counters.decode += len(output.tokens)
                 self.counters.count_prompt(len(generation.prompt))
-                self.counters.count_completion(len(answer.tokens))
+                self.counters.count_completion(len(output.tokens))
             self.counters.decode_seconds += time.monotonic() - started
-            for generation, answer in zip(chunk, answers, strict=True):
-                output = completion(generation, answer, self.tokenizer)
-                marked = replace(output, context_truncated=True) if generation.index in cut else output
+            for generation, output in zip(chunk, outputs, strict=True):
+                response = completion(generation, output, self.tokenizer)
+                marked = replace(response, context_truncated=True) if generation.index in cut else response
                 yield generation.index, marked
 
     def workload(self, requests: Sequence[Request]) -> Workload | None:
@@ -192,13 +192,13 @@ class VLLMModel(LocalModel):
         for kind in get_args(Kind):  # a batch of vLLM's has one way of listing log-probabilities
             for chunk in in_chunks([query for query in queries if query.kind == kind]):
                 started = time.monotonic()
-                answers = self.engine.score(chunk)
+                outputs = self.engine.score(chunk)
                 self.counters.prefill_seconds += time.monotonic() - started
-                for query, answer in zip(chunk, answers, strict=True):
-                    self.counters.prefill += computed_tokens(query, answer)
-                    for position, output in log_likelihoods(query, answer, pairs):
+                for query, output in zip(chunk, outputs, strict=True):
+                    self.counters.prefill += computed_tokens(query, output)
+                    for position, score in log_likelihoods(query, output, pairs):
                         self.counters.count_prompt(pairs[position].inputs)
-                        yield position, output
+                        yield position, score
 
     @property
     def _generation_config(self) -> GenerationConfig:

@@ -1,9 +1,9 @@
-"""Queries: what vLLM is asked to score continuations, and their log-likelihoods from its answers. Pure, without vLLM.
+"""Queries: the prompts that score continuations with vLLM, and the log-likelihoods from its outputs. No import of vLLM.
 
 Three kinds. `labels`: one step after a context lists the log-probabilities of all continuations of one token. `forced`:
-the tokens of a continuation are generated one after the other, whatever the model prefers. Both read their prompt from
-vLLM's prefix cache. `prompt`: context and continuation are the prompt, and its log-probabilities are asked for, which
-computes all of it anew.
+the tokens of a continuation are generated one after the other, whatever the model prefers. Both use vLLM's prefix
+cache. `prompt`: context and continuation are the prompt, and its log-probabilities are requested, which computes all of
+it without the cache.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MAX_LABELS = 128
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Abilities:
-    """What an engine can do: force tokens, and list the log-probabilities of so many given tokens in one step."""
+    """What an engine supports: forced tokens, and the log-probabilities of up to `labels` given tokens in one step."""
 
     forced: bool
     labels: int = 0
@@ -46,11 +46,11 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class EngineOutput:
     """What vLLM returned for a prompt.
 
     `tokens` were generated, each with its `ranks` (1 is the likeliest) and the log-probabilities of those listed in its
-    place. `prompt` has log-probability and rank of the prompt's tokens, where these were asked for. `cached` prompt
+    place. `prompt` has log-probability and rank of the prompt's tokens, where these were requested. `cached` prompt
     tokens came from the prefix cache.
     """
 
@@ -98,33 +98,33 @@ def _label_queries(first: Pair, members: Sequence[int], pairs: Sequence[Pair], m
         yield Query(kind="labels", prompt=first.tokens[: first.start], tokens=tokens, pairs=listed)
 
 
-def log_likelihoods(query: Query, answer: Answer, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
-    """The log-likelihood of each pair that a query scores; a ModelError where the answer does not have them."""
+def log_likelihoods(query: Query, output: EngineOutput, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
+    """The log-likelihood of each pair that a query scores; a ModelError where the output does not have them."""
     if query.kind == "labels":
-        listed = answer.logprobs[0] if answer.logprobs else {}
+        listed = output.logprobs[0] if output.logprobs else {}
         for position, token in zip(query.pairs, query.tokens, strict=True):
             if token not in listed:
                 raise _unexpected("lists no log-probability of a label")
-            yield position, LLOutput(listed[token], is_greedy=answer.tokens[0] == token, tokens=1)
+            yield position, LLOutput(listed[token], is_greedy=output.tokens[0] == token, tokens=1)
         return
     position = query.pairs[0]
     if query.kind == "forced":
-        if answer.tokens != query.tokens or len(answer.logprobs) != len(query.tokens):
+        if output.tokens != query.tokens or len(output.logprobs) != len(query.tokens):
             raise _unexpected("did not generate the tokens of a continuation")
-        values = [listed[token] for token, listed in zip(answer.tokens, answer.logprobs, strict=True)]
-        ranks = list(answer.ranks)
+        values = [listed[token] for token, listed in zip(output.tokens, output.logprobs, strict=True)]
+        ranks = list(output.ranks)
     else:
-        scored = answer.prompt[pairs[position].start :]
-        if len(answer.prompt) != len(query.prompt) or None in scored:
+        scored = output.prompt[pairs[position].start :]
+        if len(output.prompt) != len(query.prompt) or None in scored:
             raise _unexpected("lists no log-probabilities of a prompt")
         values = [entry[0] for entry in scored if entry]
         ranks = [entry[1] for entry in scored if entry]
     yield position, LLOutput(sum(values), is_greedy=set(ranks) == {1}, tokens=len(values))
 
 
-def computed_tokens(query: Query, answer: Answer) -> int:
-    """The tokens that vLLM computed for a query: what the cache did not have, and all but the last generated one."""
-    return len(query.prompt) - answer.cached + max(0, len(query.tokens) - 1 if query.kind == "forced" else 0)
+def computed_tokens(query: Query, output: EngineOutput) -> int:
+    """The tokens that vLLM computed for a query: those not in its cache, and all but the last generated one."""
+    return len(query.prompt) - output.cached + max(0, len(query.tokens) - 1 if query.kind == "forced" else 0)
 
 
 def _unexpected(what: str) -> ModelError:

@@ -49,9 +49,9 @@ class Pipeline:
 
         def reporting(step: Filter, name: str) -> Filter:
             def apply(outputs: Sequence[Any], doc: Doc) -> list[Any]:
-                left = step(outputs, doc)
-                record(name, left)
-                return left
+                filtered = step(outputs, doc)
+                record(name, filtered)
+                return filtered
 
             return apply
 
@@ -76,8 +76,8 @@ def build_pipeline(name: str, steps: Sequence[Mapping[str, Any]]) -> Pipeline:
     filters_in_order = []
     for index, step in enumerate(steps):
         built = _build_step(step)
-        taken = any(earlier["function"] == "take_first" for earlier in steps[:index])
-        built = replace(built, alone=True) if taken and isinstance(built, OverDocuments) else built
+        after_take_first = any(earlier["function"] == "take_first" for earlier in steps[:index])
+        built = replace(built, alone=True) if after_take_first and isinstance(built, OverDocuments) else built
         limit = math.inf if isinstance(built, OverDocuments) else MAX_SECONDS  # code of the task takes its time
         filters_in_order.append(_guarded(built, _step_name(step), limit))
     single = any(step["function"] in _SINGLE for step in steps)
@@ -109,11 +109,11 @@ def _build_step(step: Mapping[str, Any]) -> Filter:
     except MultiformError:
         raise
     except re.error as error:
-        what = f"filter '{_step_name(step)}': bad regular expression: {error}"
-        raise ConfigError(what, hint="test the pattern") from error
+        message = f"filter '{_step_name(step)}': bad regular expression: {error}"
+        raise ConfigError(message, hint="test the pattern") from error
     except (Exception, SystemExit) as error:  # TypeError for a wrong argument; a task's own class may raise anything
-        what = f"filter '{_step_name(step)}': {error or type(error).__name__}"
-        raise ConfigError(what, hint="check its arguments") from error
+        message = f"filter '{_step_name(step)}': {error or type(error).__name__}"
+        raise ConfigError(message, hint="check its arguments") from error
 
 
 def _step_name(step: Mapping[str, Any]) -> str:
@@ -127,17 +127,17 @@ def _guarded(step: Filter, name: str, seconds: float) -> Filter:
     def apply(outputs: Sequence[Any], doc: Doc) -> list[Any]:
         try:
             with within(seconds):
-                left = step(outputs, doc)
-            if isinstance(left, Iterable) and not isinstance(left, str | bytes | Mapping):
-                return list(left)
+                filtered = step(outputs, doc)
+            if isinstance(filtered, Iterable) and not isinstance(filtered, str | bytes | Mapping):
+                return list(filtered)
         except MultiformError as error:
             raise error.at(f"filter '{name}'") from error
         except TimeLimitError as error:
             raise DataError(f"filter '{name}': {error}", hint="make its pattern simpler") from error
         except (Exception, SystemExit) as error:  # a task's own function may raise anything
-            what = f"filter '{name}' failed: {reason(error)}"
-            raise DataError(what, hint="call it with this document's outputs to debug it") from error
-        what = f"filter '{name}' returned {shorten(left)}, not a list of outputs"
-        raise DataError(what, hint="return a list, with an output for each that it gets")
+            message = f"filter '{name}' failed: {reason(error)}"
+            raise DataError(message, hint="call it with this document's outputs to debug it") from error
+        message = f"filter '{name}' returned {shorten(filtered)}, not a list of outputs"
+        raise DataError(message, hint="return a list, with an output for each that it gets")
 
     return apply

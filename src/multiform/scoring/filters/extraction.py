@@ -119,5 +119,5 @@ def _choices(doc: Doc) -> Sequence[str]:
     if isinstance(choices, list | tuple) and all(isinstance(choice, str) for choice in choices):
         return choices
     problem = f"it is {shorten(choices)}" if "choices" in doc else "there is none"
-    what = f"multi_choice_regex needs a column 'choices' that lists the choices' texts; {problem}"
-    raise DataError(what, hint="add the column in process_docs")
+    message = f"multi_choice_regex needs a column 'choices' that lists the choices' texts; {problem}"
+    raise DataError(message, hint="add the column in process_docs")

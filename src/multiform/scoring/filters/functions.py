@@ -28,12 +28,12 @@ class OverDocuments:
         argument = outputs[0] if self.alone and len(outputs) == 1 else list(outputs)
         results = self.function([argument], [doc], **self.kwargs)
         if isinstance(results, str | bytes | Mapping) or not isinstance(results, Iterable):
-            what = f"{name_of(self.function)} returned {shorten(results)}"
-            raise DataError(what, hint="return a list with the outputs of each document")
+            message = f"{name_of(self.function)} returned {shorten(results)}"
+            raise DataError(message, hint="return a list with the outputs of each document")
         results = list(results)
         if len(results) != 1:
-            what = f"{name_of(self.function)} returned {len(results)} results for 1 document"
-            raise DataError(what, hint="return one list of outputs for each document")
+            message = f"{name_of(self.function)} returned {len(results)} results for 1 document"
+            raise DataError(message, hint="return one list of outputs for each document")
         return list(results[0]) if isinstance(results[0], list | tuple) else results
 
 
@@ -43,11 +43,11 @@ def from_callable(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Ca
     A class or factory is called with the arguments. A function that still wants two arguments after
     that is the filter itself: ``function(resps, docs, **kwargs)``.
     """
-    wanted = 0 if inspect.isclass(function) else _wanted(function, kwargs)
-    if wanted == 2:
+    missing = 0 if inspect.isclass(function) else _wanted(function, kwargs)
+    if missing == 2:
         return OverDocuments(function=function, kwargs=kwargs)
-    if wanted:
-        what = f"filter function {name_of(function)} takes {wanted} more argument{'s' if wanted > 1 else ''}, not 2"
+    if missing:
+        what = f"filter function {name_of(function)} takes {missing} more argument{'s' if missing > 1 else ''}, not 2"
         raise ConfigError(what, hint="write it as function(resps, docs)")
     return made_filter(function(**kwargs), name_of(function))
 

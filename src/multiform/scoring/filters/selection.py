@@ -31,8 +31,8 @@ def take_first_k(k: int) -> Filter:
 
     def take(outputs: Sequence[Any], doc: Doc) -> list[Any]:
         if len(outputs) < k:
-            what = f"take_first_k wants {k} outputs and there are {len(outputs)}"
-            raise ConfigError(what, hint=f"set repeats: {k} or more")
+            message = f"take_first_k wants {k} outputs and there are {len(outputs)}"
+            raise ConfigError(message, hint=f"set repeats: {k} or more")
         return list(outputs[:k])
 
     return take

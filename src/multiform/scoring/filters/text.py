@@ -58,8 +58,8 @@ def uppercase() -> Filter:
 def map_values(mapping_dict: Any = None, default_value: Any = None) -> Filter:
     """Looks the text up in a table."""
     if mapping_dict is not None and not isinstance(mapping_dict, Mapping):
-        what = f"map: expected mapping_dict to be a mapping, got {shorten(mapping_dict)}"
-        raise ConfigError(what, hint="write mapping_dict: {yes: 1, no: 0}")
+        message = f"map: expected mapping_dict to be a mapping, got {shorten(mapping_dict)}"
+        raise ConfigError(message, hint="write mapping_dict: {yes: 1, no: 0}")
     table = dict(mapping_dict or {})
     return each(lambda text: table.get(text, default_value))
 

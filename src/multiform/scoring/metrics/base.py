@@ -127,23 +127,23 @@ def _check_call(metric: Metric, spec_metric: Any, kwargs: Mapping[str, Any]) -> 
         ways = [mismatch(metric.fn, None, **kwargs)]
         called, written = "with the outcome of a document", "(outcome)"
     if None not in ways:
-        what = f"metric '{metric.name}' cannot be called {called}: {ways[0]}"
+        message = f"metric '{metric.name}' cannot be called {called}: {ways[0]}"
         name = name_of(spec_metric if metric.whole else metric.fn).rpartition(".")[2]
-        raise ConfigError(what, hint=f"write it as def {name}{written}, and give its other arguments in metric_list")
+        raise ConfigError(message, hint=f"write it as def {name}{written}, and give its other arguments in metric_list")
 
 
 def _unknown_arguments(metric: Metric, kwargs: Mapping[str, Any]) -> dict[str, ConfigError]:
     """An error for each argument that the metric's function does not take."""
-    taken = inspect.signature(metric.fn).parameters
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken.values()):
+    parameters = inspect.signature(metric.fn).parameters
+    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()):
         return {}
-    known = list(taken)[1:]
+    known = list(parameters)[1:]
     for pattern in kwargs.get("regexes_to_ignore") or ():
         try:
             re.compile(pattern)
         except (re.error, TypeError) as error:
-            what = f"metric '{metric.name}': bad regular expression {pattern!r}: {error}"
-            raise ConfigError(what, hint="test the pattern") from error
+            message = f"metric '{metric.name}': bad regular expression {pattern!r}: {error}"
+            raise ConfigError(message, hint="test the pattern") from error
     return {
         key: ConfigError(
             f"metric '{metric.name}' has no argument '{key}'", hint=nearest(key, known, listed="its arguments are")

@@ -54,8 +54,8 @@ class HubMetric:
 
             self._score = callable_metric(evaluate.load(self.name).compute, self.name)
         except (Exception, SystemExit) as error:  # the library, the hub and what a metric imports fail in any way
-            what = f"metric '{self.name}' is not one of the library evaluate that can be loaded: {reason(error)}"
-            raise ConfigError(what, hint="pip install evaluate, and check the name and the network") from error
+            message = f"metric '{self.name}' is not one of the library evaluate that can be loaded: {reason(error)}"
+            raise ConfigError(message, hint="pip install evaluate, and check the name and the network") from error
 
     def __call__(self, outcome: Outcome, **kwargs: Any) -> Any:
         if self._score is None:
@@ -63,9 +63,9 @@ class HubMetric:
         return self._score(outcome, **kwargs)
 
     def refused(self) -> UsageError:
-        """The error where nobody has agreed."""
-        what = f"metric '{self.name}' runs code that the library evaluate fetches from the hub"
-        return UsageError(what, hint="add --confirm_run_unsafe_code if that is what you want")
+        """The error where the user has not agreed to run the code."""
+        message = f"metric '{self.name}' runs code that the library evaluate fetches from the hub"
+        return UsageError(message, hint="add --confirm_run_unsafe_code if that is what you want")
 
 
 def pair(outcome: Outcome, **kwargs: Any) -> Any:

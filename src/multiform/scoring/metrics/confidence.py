@@ -14,7 +14,7 @@ from multiform.scoring.outcome import ChoiceOutcome, LikelihoodOutcome
 
 
 def _scores(outcome: ChoiceOutcome, normalize: bool) -> list[float]:
-    """The log-likelihoods, per character where that is asked for."""
+    """The log-likelihoods, per character where `normalize` is true."""
     if not normalize:
         return list(outcome.loglikelihoods)
     texts = outcome.scored or outcome.choices
@@ -91,8 +91,8 @@ def dcs(
     unsure = _idk_index(outcome, idk)
     right = math.fsum(chances[index] for index in outcome.gold)
     doubt = 0.0 if unsure in outcome.gold else chances[unsure]
-    others = [chance for index, chance in enumerate(chances) if index not in outcome.gold and index != unsure]
-    return (correct * right - wrong * math.fsum(others)) * (1 - doubt)
+    wrong_chances = [chance for index, chance in enumerate(chances) if index not in outcome.gold and index != unsure]
+    return (correct * right - wrong * math.fsum(wrong_chances)) * (1 - doubt)
 
 
 def _idk_index(outcome: ChoiceOutcome, idk: int | str) -> int:
@@ -100,10 +100,10 @@ def _idk_index(outcome: ChoiceOutcome, idk: int | str) -> int:
     number = len(outcome.choices)
     if isinstance(idk, int) and -number <= idk < number:
         return idk % number
-    wanted = str(idk).strip().casefold()
+    normalized = str(idk).strip().casefold()
     for texts in (outcome.texts, outcome.choices):
         for index, text in enumerate(texts):
-            if isinstance(idk, str) and text.strip().casefold() == wanted:
+            if isinstance(idk, str) and text.strip().casefold() == normalized:
                 return index
     shown = list(outcome.texts or outcome.choices)
     raise DataError(
@@ -113,5 +113,5 @@ def _idk_index(outcome: ChoiceOutcome, idk: int | str) -> int:
 
 def _check(name: str, right: bool, correct: float, wrong: float, expected: str) -> None:
     if not right:
-        what = f"correct is {correct} and wrong is {wrong}"
-        raise ConfigError(what, where=f"metric_list: {name}", hint=f"give numbers of {expected}")
+        message = f"correct is {correct} and wrong is {wrong}"
+        raise ConfigError(message, where=f"metric_list: {name}", hint=f"give numbers of {expected}")

@@ -118,8 +118,8 @@ class AIJudge(Scorer):
 
     def _request(self, outcome: Outcome, doc: Doc, index: int) -> GenerationRequest:
         if not isinstance(outcome, TextOutcome):
-            what = "ai_judge scores generated completions"
-            raise ConfigError(what, where="scorer", hint="remove it, or set output_type: generate_until")
+            message = "ai_judge scores generated completions"
+            raise ConfigError(message, where="scorer", hint="remove it, or set output_type: generate_until")
         try:
             prompt = self.judge_prompt(outcome, doc)
         except DataError as error:
@@ -127,12 +127,12 @@ class AIJudge(Scorer):
         return GenerationRequest.of(prompt, self._options)
 
     def _values(self, outcomes: Sequence[Outcome], texts: Sequence[str]) -> dict[str, Any]:
-        others = [metric for metric in self.metrics if metric.name not in ("judge", "invalid")]
+        other_metrics = [metric for metric in self.metrics if metric.name not in ("judge", "invalid")]
         scored = []
         for outcome, text in zip(outcomes, texts, strict=True):
             value = read_verdict(text, self._pattern, self._words, self._scale)
             judged = {"judge": 0.0 if value is None else value, "invalid": float(value is None)}
-            scored.append({**judged, **{metric.name: metric(outcome) for metric in others}})
+            scored.append({**judged, **{metric.name: metric(outcome) for metric in other_metrics}})
         judge_texts = {"judge_text" if not i else f"judge_text_{i}": text for i, text in enumerate(texts)}
         return {**self.reduced(scored), **judge_texts}
 

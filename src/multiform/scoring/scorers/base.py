@@ -76,8 +76,8 @@ class Scorer:
     def score_repeats(self, outcomes: Sequence[Outcome]) -> dict[str, Any]:
         """The values of one document, its repeats reduced to one value for each metric."""
         if not outcomes:
-            what = f"the filters of '{self.name}' left no response to score"
-            raise DataError(what, hint="have them return one output for each that they get")
+            message = f"the filters of '{self.name}' left no response to score"
+            raise DataError(message, hint="have them return one output for each that they get")
         return self.reduced([self._score_one(outcome) for outcome in outcomes])
 
     def score_documents(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
@@ -95,8 +95,8 @@ class Scorer:
         """Reduce the values of repeats to one value for each metric."""
         for values in scored:
             if set(values) != set(scored[0]):
-                what = f"the repeats of a document have different metrics: {list(scored[0])} and {list(values)}"
-                raise DataError(what, hint="give every repeat the same ones")
+                message = f"the repeats of a document have different metrics: {list(scored[0])} and {list(values)}"
+                raise DataError(message, hint="give every repeat the same ones")
         values_by_metric: dict[str, Any] = {}
         for key in scored[0]:
             values_by_metric |= _reduced(key, [values[key] for values in scored], self._reduction(key))
@@ -168,8 +168,8 @@ class ReadingScorer(Scorer, ABC):
 
     def score(self, outcome: Outcome) -> dict[str, Any]:
         if not isinstance(outcome, TextOutcome):
-            what = f"{type(self).__name__} scores generated completions"
-            raise ConfigError(what, where="scorer", hint="remove it, or set output_type: generate_until")
+            message = f"{type(self).__name__} scores generated completions"
+            raise ConfigError(message, where="scorer", hint="remove it, or set output_type: generate_until")
         return super().score(self.reading(outcome))
 
 
@@ -178,5 +178,5 @@ def compiled(pattern: str, name: str) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except (re.error, TypeError) as error:
-        what = f"bad regular expression {shorten(pattern)}: {error}"
-        raise ConfigError(what, where=f"scorer.kwargs.{name}", hint="test the pattern") from error
+        message = f"bad regular expression {shorten(pattern)}: {error}"
+        raise ConfigError(message, where=f"scorer.kwargs.{name}", hint="test the pattern") from error

@@ -35,8 +35,8 @@ class ChoiceMatch(ReadingScorer):
 
     def __post_init__(self) -> None:
         if self.labels not in (None, "letters", "numbers") and not isinstance(self.labels, list | tuple):
-            what = f"expected a list, 'letters' or 'numbers', got {shorten(self.labels)}"
-            raise ConfigError(what, where="scorer.kwargs.labels", hint="write labels: [A, B, C, D]")
+            message = f"expected a list, 'letters' or 'numbers', got {shorten(self.labels)}"
+            raise ConfigError(message, where="scorer.kwargs.labels", hint="write labels: [A, B, C, D]")
 
     def read(self, outcome: TextOutcome) -> str | None:
         assert outcome.prediction is not None
@@ -107,8 +107,8 @@ def _label_pattern(labels: Sequence[str]) -> str:
     Where it is one, it is an article all the same before a noun, as in "the answer is a planet".
     """
     longest_first = sorted(labels, key=len, reverse=True)
-    parts = [re.escape(label) if len(label) == 1 else f"(?i:{re.escape(label)})" for label in longest_first]
-    return "|".join(part + _NO_NOUN if part == "a" else part for part in parts) or r"(?!)"
+    patterns = [re.escape(label) if len(label) == 1 else f"(?i:{re.escape(label)})" for label in longest_first]
+    return "|".join(part + _NO_NOUN if part == "a" else part for part in patterns) or r"(?!)"
 
 
 def _settled(label: str) -> str:

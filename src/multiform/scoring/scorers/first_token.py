@@ -26,10 +26,10 @@ class FirstToken(ReadingScorer):
 
     def reading(self, outcome: TextOutcome) -> TextOutcome:
         """Compare the beginning of the text with each reference, token by token."""
-        wanted = [tokens(reference) for reference in outcome.references]
+        reference_tokens = [tokens(reference) for reference in outcome.references]
         predicted = tokens(outcome.prediction) if outcome.prediction is not None else []
-        right = next((ref for ref in wanted if ref and predicted[: len(ref)] == ref), predicted[:1])
-        return replace(outcome, prediction=_joined(right) or None, references=tuple(map(_joined, wanted)))
+        right = next((ref for ref in reference_tokens if ref and predicted[: len(ref)] == ref), predicted[:1])
+        return replace(outcome, prediction=_joined(right) or None, references=tuple(map(_joined, reference_tokens)))
 
 
 def tokens(text: str) -> list[str]:

@@ -47,11 +47,11 @@ def check_judge(name: str, arguments: Mapping[str, Any]) -> JudgeSpec:
     """
     for key in (*arguments, *(f"the header {name}" for name in arguments.get("headers") or ())):
         if key.lower() in _SECRETS or key.startswith("the header "):
-            what = f"{key} would be written into the results"
-            raise ConfigError(what, where=f"{_WHERE}.model_args", hint="set $OPENAI_API_KEY, or name an api_key_env")
+            message = f"{key} would be written into the results"
+            raise ConfigError(message, where=f"{_WHERE}.model_args", hint="set $OPENAI_API_KEY, or name an api_key_env")
     if re.search(r"//[^/]*@|\?", str(arguments.get("base_url") or "")):
-        what = "the user, password or parameters of base_url would be written into the results"
-        raise ConfigError(what, where=f"{_WHERE}.base_url", hint="set $OPENAI_API_KEY, or $OPENAI_BASE_URL")
+        message = "the user, password or parameters of base_url would be written into the results"
+        raise ConfigError(message, where=f"{_WHERE}.base_url", hint="set $OPENAI_API_KEY, or $OPENAI_BASE_URL")
     if name in models:
         return JudgeSpec.of(name, arguments)
     if not arguments.get("base_url") and not os.environ.get("OPENAI_BASE_URL"):
@@ -71,7 +71,7 @@ def ask(spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[Generati
     ]
     responses: dict[GenerationRequest, str] = {}
     started = logged = time.monotonic()
-    logger.info("the judge '%s' is asked %d requests", judge.name, len(sent))
+    logger.info("the judge '%s' runs %d requests", judge.name, len(sent))
     try:
         for position, completion in judge.generate(sent):
             if isinstance(completion, FailedRequest):
@@ -80,18 +80,20 @@ def ask(spec: JudgeSpec, requests: Sequence[GenerationRequest]) -> dict[Generati
             now = time.monotonic()
             if now - logged >= _PAUSE or len(responses) == len(sent):
                 logged, spent = now, now - started
-                left = spent / len(responses) * (len(sent) - len(responses))
-                logger.info("judged %d of %d, %.0f s, about %.0f s left", len(responses), len(sent), spent, left)
+                seconds_left = spent / len(responses) * (len(sent) - len(responses))
+                logger.info(
+                    "judged %d of %d, %.0f s, about %.0f s left", len(responses), len(sent), spent, seconds_left
+                )
     except MultiformError as error:
         raise error.at("judge") from error
     except Exception as error:  # a model may fail in any way
-        what = f"model '{judge.name}' failed: {reason(error)}"
-        raise ModelError(what, where="judge") from error
+        message = f"model '{judge.name}' failed: {reason(error)}"
+        raise ModelError(message, where="judge") from error
     if len(responses) < len(distinct):
-        what = (
+        message = (
             f"model '{judge.name}' left {len(distinct) - len(responses)} of {len(distinct)} requests without a response"
         )
-        raise ModelError(what, where="judge")
+        raise ModelError(message, where="judge")
     return responses
 
 
@@ -100,8 +102,8 @@ def _loaded(spec: JudgeSpec) -> Model:
     try:
         return models.get(spec.model)(**json.loads(spec.arguments))
     except ImportError as error:
-        what = f"model '{spec.model}' needs a package that is not installed: {error}"
-        raise UsageError(what, where=f"{_WHERE}.judge_model", hint="pip install 'multiform[hf]'") from error
+        message = f"model '{spec.model}' needs a package that is not installed: {error}"
+        raise UsageError(message, where=f"{_WHERE}.judge_model", hint="pip install 'multiform[hf]'") from error
     except MultiformError as error:
         raise error.at("judge") from error
 

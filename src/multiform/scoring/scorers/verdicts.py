@@ -49,8 +49,8 @@ class Scale:
         numbers = all(isinstance(end, int | float) and not isinstance(end, bool) for end in ends)
         if len(ends) == 2 and numbers and ends[0] < ends[1]:
             return cls(*ends)
-        what = f"expected the best score or [worst, best], got {shorten(spec)}"
-        raise ConfigError(what, where="scorer.kwargs.scale", hint="write scale: 10, or scale: [1, 5]")
+        message = f"expected the best score or [worst, best], got {shorten(spec)}"
+        raise ConfigError(message, where="scorer.kwargs.scale", hint="write scale: 10, or scale: [1, 5]")
 
     def share(self, score: float) -> float | None:
         """The score as a number from 0 to 1; None where it is not on the scale."""
@@ -61,8 +61,8 @@ def words(spec: Any) -> dict[str, float]:
     """The words of `verdicts:` in lower case, with their values from 0 to 1."""
     if isinstance(spec, Mapping) and all(isinstance(v, int | float) and 0 <= v <= 1 for v in spec.values()):
         return {str(word).casefold(): float(value) for word, value in spec.items()}
-    what = f"expected words with their values from 0 to 1, got {shorten(spec)}"
-    raise ConfigError(what, where="scorer.kwargs.verdicts", hint="write verdicts: {good: 1, fair: 0.5, poor: 0}")
+    message = f"expected words with their values from 0 to 1, got {shorten(spec)}"
+    raise ConfigError(message, where="scorer.kwargs.verdicts", hint="write verdicts: {good: 1, fair: 0.5, poor: 0}")
 
 
 def read_verdict(text: str, pattern: re.Pattern[str], worth: Mapping[str, float], scale: Scale) -> float | None:
