@@ -93,21 +93,21 @@ def test_a_wrong_address_is_one_message(address: str, message: str) -> None:
 
 @pytest.fixture
 def listening() -> Iterator[Callable[[bytes], str]]:
-    """The address of a server that answers every connection with these bytes; with none, it says nothing."""
+    """The address of a server that replies to every connection with these bytes; with none, it says nothing."""
     servers: list[socket.socket] = []
 
-    def serve(server: socket.socket, answer: bytes) -> None:
+    def serve(server: socket.socket, reply: bytes) -> None:
         with contextlib.suppress(OSError):
             connection, _ = server.accept()
             servers.append(connection)
-            if answer:
+            if reply:
                 connection.recv(1000)
-                connection.sendall(answer)
+                connection.sendall(reply)
 
-    def start(answer: bytes) -> str:
+    def start(reply: bytes) -> str:
         server = socket.create_server(("127.0.0.1", 0))
         servers.append(server)
-        threading.Thread(target=serve, args=(server, answer), daemon=True).start()
+        threading.Thread(target=serve, args=(server, reply), daemon=True).start()
         return f"127.0.0.1:{server.getsockname()[1]}"
 
     yield start
