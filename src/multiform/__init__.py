@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     from multiform.forms.samplers import BalancedSampler, FirstNSampler, RandomSampler
     from multiform.lint import Finding, FormFindings, lint_form, lint_tasks
     from multiform.media import Media
-    from multiform.models import Model, register_model
+    from multiform.models import Completions, Loglikelihoods, Model, register_model
     from multiform.requests import (
         Completion,
         FailedRequest,
@@ -122,6 +122,7 @@ __all__ = [
     "ClozeStyle",
     "ClozeTemplateConfig",
     "Completion",
+    "Completions",
     "ConfigError",
     "DataError",
     "Doc",
@@ -154,6 +155,7 @@ __all__ = [
     "LikelihoodOutcome",
     "LoglikelihoodRequest",
     "LoglikelihoodTask",
+    "Loglikelihoods",
     "MCCompletionStyle",
     "MCQAFormat",
     "MCQTemplateConfig",

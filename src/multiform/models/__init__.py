@@ -5,6 +5,7 @@ registry    the models by name
 arguments   checks of the arguments that a model is created with
 tokenizer   text to token ids, and back to contexts and continuations
 chat        chat templates
+local       what models that run on this machine share
 hf/         models of transformers: loading, and the bundled model
 seq2seq/    encoder-decoder models of transformers
 multimodal/ image-text and audio-text models of transformers
@@ -16,7 +17,7 @@ gemini      Google's generateContent
 dummy       a model for tests and dry runs
 """
 
-from multiform.models.base import Model
+from multiform.models.base import Completions, Loglikelihoods, Model
 from multiform.models.registry import ModelEntry, models, register_model
 
-__all__ = ["Model", "ModelEntry", "models", "register_model"]
+__all__ = ["Completions", "Loglikelihoods", "Model", "ModelEntry", "models", "register_model"]
