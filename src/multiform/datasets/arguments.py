@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -104,15 +105,28 @@ class DatasetKwargs:
         for base in bases:
             if is_file(base / name):
                 return [str(base / name)]
-            if any(character in name for character in "*?["):
+            if _is_pattern(name):
                 from datasets.data_files import resolve_pattern
 
+                if _searches_whole_disk(base / name):
+                    message = f"the pattern '{name}' searches the whole disk"
+                    raise DataError(message, where=self.where("data_files"), hint="name the folder of the files")
                 try:
                     return list(resolve_pattern(name, str(base)))
                 except FileNotFoundError:
                     continue
         hint = f"check the name; looked for {tried(bases, name)}"
         raise DataError(f"no data file '{name}'", where=self.where("data_files"), hint=hint)
+
+
+def _is_pattern(name: str) -> bool:
+    return any(character in name for character in "*?[")
+
+
+def _searches_whole_disk(pattern: Path) -> bool:
+    """Whether the pattern looks into all folders below the root."""
+    folder = Path(*takewhile(lambda part: not _is_pattern(part), pattern.parts)).resolve()
+    return "**" in pattern.parts and folder == Path(folder.anchor)
 
 
 def tried(bases: Sequence[Path], name: str) -> str:
