@@ -18,11 +18,11 @@ from multiform.inference.planner import Planner
 from multiform.inference.sequences import Pair
 from multiform.models.arguments import argument_names
 from multiform.models.chat import template_variables
+from multiform.models.hf.arguments import RULES, check_values
 from multiform.models.hf.backend import Backend, CausalBackend
 from multiform.models.hf.identity import identity
 from multiform.models.hf.load import Loaded, load
 from multiform.models.hf.load import max_length as context_length
-from multiform.models.hf.rules import RULES, check_values
 from multiform.models.hf.source import Source
 from multiform.models.hf.weights import NAMES as WEIGHT_OPTIONS
 from multiform.models.hf.weights import WeightOptions
