@@ -117,7 +117,7 @@ def test_the_judge_says_how_far_it_is(
         run("Rome", kwargs={"judge_model": "recording"})
     told = [record.getMessage() for record in caplog.records]
     number = len(recording.asked[0])
-    assert f"the judge 'recording' is asked {number} requests" in told
+    assert f"the judge 'recording' runs {number} requests" in told
     assert [line.partition(",")[0] for line in told if line.startswith("judged")] == [
         f"judged {done} of {number}" for done in range(1, number + 1)
     ]
