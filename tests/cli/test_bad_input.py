@@ -465,7 +465,13 @@ FILES = [
     task("csv_quote", "dataset_path: a.csv\n", "a.csv:2: not valid CSV", "quotes", a_DOT_csv='a,b\n"1,2\n'),
     task("csv_column_twice", "dataset_path: a.csv\n", "a.csv:1: the column 'a'", "rename", a_DOT_csv="a,a\n1,2\n"),
     task("csv_not_utf8", "dataset_path: a.csv\n", "a.csv:2: not UTF-8", "save", a_DOT_csv=b"a,b\n\xff,2\n"),
-    task("parquet_corrupt", "dataset_path: a.parquet\n", "a.parquet: not a Parquet", "write", a_DOT_parquet="PAR1 PAR1"),
+    task(
+        "parquet_corrupt",
+        "dataset_path: a.parquet\n",
+        "a.parquet: not a Parquet",
+        "write it again",
+        a_DOT_parquet="PAR1 PAR1",
+    ),
     task(
         "json_without_files", "dataset_path: json # here\n", "dataset_path: 'json' is a kind", "data_files: rows.jsonl"
     ),
