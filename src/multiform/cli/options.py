@@ -30,7 +30,7 @@ def add_sources(parser: argparse.ArgumentParser) -> None:
         "--dataset_mirror",
         metavar="DIR",
         default=os.environ.get("MULTIFORM_DATASET_MIRROR"),
-        help="folder that is asked for datasets before the hub: DIR/<dataset_path>/<dataset_name or default>/"
+        help="folder in which datasets are looked up before the hub: DIR/<dataset_path>/<dataset_name or default>/"
         "<split>.jsonl or .parquet (default: $MULTIFORM_DATASET_MIRROR)",
     )
 
@@ -153,7 +153,7 @@ def add_executor(parser: argparse.ArgumentParser) -> None:
         metavar="local|ray",
         type=one_of(values.EXECUTORS, "--executor"),
         default="local",
-        help="who asks the model: this process, or the workers of a Ray cluster (default: local)",
+        help="where the model runs: in this process, or on the workers of a Ray cluster (default: local)",
     )
     group.add_argument(
         "--ray_address",
@@ -184,7 +184,7 @@ def add_store(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--use_cache", "-c", metavar="FILE", help="the same, by lm-eval's name; a folder will do")
     group.add_argument("--no_cache", action="store_true", help="neither use stored responses nor store any")
-    group.add_argument("--fresh", action="store_true", help="ask again what is stored, and store the new responses")
+    group.add_argument("--fresh", action="store_true", help="run stored requests again, and replace their responses")
     group.add_argument(
         "--cache_requests",
         nargs="?",

@@ -104,14 +104,14 @@ def _add_failures(failures: Any) -> None:
         metavar="stop|skip|count",
         type=one_of(values.ON_ERROR, "--on_error"),
         default="stop",
-        help="documents whose requests failed: stop without results when the rest is asked and stored (the default), "
+        help="documents whose requests failed: stop without results when the rest is run and stored (the default), "
         "skip them, or count them as wrong",
     )
     failures.add_argument(
         "--max_failures",
         metavar="N",
         type=values.max_failures,
-        help="ask nothing further when more than N documents have failed, or more than a share of all below 1",
+        help="start no further request when more than N documents have failed, or more than a share of all below 1",
     )
 
 
@@ -177,7 +177,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _run_options(options: argparse.Namespace, tasks: Sequence[str], model: Any, progress: Progress) -> RunOptions:
-    """What the command line asks of an evaluation."""
+    """The options of the evaluation, from the command line."""
     from multiform.evaluation.options import RunOptions
 
     named_alike = [field.name for field in fields(RunOptions) if field.name in options]

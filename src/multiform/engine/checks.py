@@ -61,7 +61,7 @@ def _check_scoring(model: Any, scored: Sequence[Task], arguments: Mapping[str, A
     if scored and isinstance(model, str) and model in models:
         if not models.get(model).loglikelihoods:
             raise no_loglikelihoods(model, scored[0].name)
-        model = create_model(model, arguments) if models.get(model).asked_early else model
+        model = create_model(model, arguments) if models.get(model).probed_early else model
     if isinstance(model, Model):
         for form in scored:
             model.check_scoring(labels=_scores_labels(form), form=form.name)

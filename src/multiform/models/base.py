@@ -90,7 +90,7 @@ class Model(ABC):
     def check_scoring(self, *, labels: bool, form: str) -> None:
         """Raise a UsageError unless the model gives log-likelihoods: with `labels`, of labels of one token alone.
 
-        `form` is the one that needs them. Models whose entry says `asked_early` are asked this before any data is
+        `form` is the one that needs them. Models whose entry says `probed_early` are asked this before any data is
         read.
         """
         if not self.scores:

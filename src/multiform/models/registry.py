@@ -27,8 +27,8 @@ class ModelEntry:
     in a few words. `signature_from` is a function from the arguments to a string that is equal only for equal
     models, or None where that cannot be told; `chat_from` gives what applies the model's chat template. Both
     work without loading the model. `named_chat_templates` says whether the argument `chat_template` names
-    one of several templates, `loglikelihoods` whether the model gives any, `asked_early` that it is on a server, which
-    can be asked what it gives before any data is read. `generation_check` is a function that
+    one of several templates, `loglikelihoods` whether the model gives any, `probed_early` that it is on a server, which
+    is probed for what it supports before any data is read. `generation_check` is a function that
     raises a UsageError for generation arguments which the model does not take.
     """
 
@@ -38,7 +38,7 @@ class ModelEntry:
     chat_from: str | None = None
     named_chat_templates: bool = False
     loglikelihoods: bool = True
-    asked_early: bool = False
+    probed_early: bool = False
     generation_check: str | None = None
 
     def load(self) -> Callable[..., Model]:
@@ -94,7 +94,7 @@ _VLLM = replace(
 _OPENAI_CHAT = ModelEntry(
     factory="multiform.models.openai:OpenAIChat",
     about="a server's chat completions (base_url=..., model=...)",
-    asked_early=True,
+    probed_early=True,
 )
 _OPENAI_COMPLETIONS = replace(
     _OPENAI_CHAT,
