@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import Literal, get_args
@@ -75,9 +76,9 @@ def table_text(results: Results, style: str | None = None, *, width: int = WIDTH
         else:
             _print_long(results, console)
         for note in form_notes(results):
-            console.print(visible(note), style="dim")
+            console.print(_note_lines(note, console.width), style="dim")
         for note in result_notes(results):
-            console.print(visible(note), style="yellow")
+            console.print(_note_lines(note, console.width), style="yellow")
     return captured.get()
 
 
@@ -101,7 +102,22 @@ def _print_pivot(table: Pivot, console: Console) -> None:
     for start, stop, last in _parts(table, console.width):
         console.print(_part(table, start, stop, last))
     for note in table.notes:
-        console.print(visible(note), style="dim")
+        console.print(_note_lines(note, console.width), style="dim")
+
+
+def _note_lines(note: str, width: int) -> str:
+    """The note in lines of that width, broken at spaces and after the commas in the name of a variation.
+
+    >>> print(_note_lines("[1] mcqa[labels=roman,wrap=(x),sep=space]", 30))
+    [1] mcqa[labels=roman,
+        wrap=(x),sep=space]
+    """
+    lines = [""]
+    for part in re.split(r"(?<=[ ,])", visible(note)):
+        if lines[-1].strip() and len(lines[-1] + part.rstrip()) > width:
+            lines.append(" " * 4)
+        lines[-1] += part
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def _part(table: Pivot, start: int, stop: int, last: bool) -> Table:
