@@ -1,7 +1,7 @@
 # make demo   evaluate the bundled model on the bundled quiz in every format
 # make test   all tests and checks
 # make coverage  the same, with the lines that no test runs
-# make test-fast  what tests without other processes, real models and lm-eval, in three minutes; TESTS=tests/forms for a part
+# make test-fast  what takes no other process, real model, lm-eval or long test, in three minutes; TESTS=tests/forms for a part
 # make test-servers  models on servers: a real one on this machine, and 2,000 requests through faults
 # make test-vllm  vLLM in process and as a server (CPU build, in an environment of its own) against hf with the same model
 # make bench-vllm  Multiform's and lm-eval's vllm models side by side, five minutes once vLLM is installed
@@ -68,7 +68,7 @@ coverage: check browser
 
 TESTS ?= tests src
 test-fast: $(BIN)/.dev
-	$(BIN)/pytest -m 'not slow and not bundled and not parity and not process' $(WORKERS) --durations=5 $(TESTS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not slow and not bundled and not parity and not process and not long' $(WORKERS) --durations=5 $(TESTS)
 
 test-slow: $(BIN)/.dev
 	$(BIN)/pytest -m slow

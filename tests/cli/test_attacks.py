@@ -374,6 +374,7 @@ def test_there_are_more_than_a_hundred_attacks():
     assert len(ATTACKS) + len(CACHES) >= 100
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("attack", ATTACKS.values(), ids=ATTACKS.keys())
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # the limit may end a callback
 def test_an_attack_comes_to_nothing_but_one_message(attack, folder, monkeypatch):

@@ -683,6 +683,7 @@ def test_message_names_the_place_and_the_remedy(folder, case):
     assert [words for words in case.says if words not in message] == [], message
 
 
+@pytest.mark.long
 @every([*YAML, *KEYS, *FORMATS, *SCORING, *FUNCTIONS, *FIELDS, *DOCUMENTS, *FILES])
 def test_validate_says_what_run_says(folder, case):
     case.write(folder)
@@ -692,6 +693,7 @@ def test_validate_says_what_run_says(folder, case):
     assert ran.errors[0] in checked.out.splitlines()
 
 
+@pytest.mark.long
 @every([*YAML, *KEYS, *FORMATS, *SCORING, *FUNCTIONS, *FIELDS, *DOCUMENTS, *FILES])
 def test_show_says_what_run_says(folder, case):
     case.write(folder)

@@ -312,6 +312,7 @@ ODD = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("text", [pytest.param(text, id=name) for name, text in ODD.items()])
 def test_odd_text_survives_run_and_samples(folder, text):
     choices = [f"{text[:100]}1", f"{text[:100]}2"]

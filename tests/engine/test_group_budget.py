@@ -44,6 +44,7 @@ def exam(tmp_path):
     return write
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("by_size", "best"), [(True, "exam@mcqa[wrap=(x)]"), (False, "exam@mcqa")])
 def test_the_best_form_is_that_of_the_whole_group(exam, by_size, best):
     folder = exam(by_size)

@@ -6,6 +6,8 @@ import tracemalloc
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+
 from multiform.catalog import TaskManager
 from multiform.forms import Task
 
@@ -32,6 +34,7 @@ def test_a_request_is_made_when_it_is_asked_for() -> None:
     assert [first, *requests] == quiz().build_all_requests()
 
 
+@pytest.mark.long
 def test_ten_times_the_documents_take_no_more_memory() -> None:
     task = quiz()
     one = list(task.doc_iterator(limit=20))

@@ -14,6 +14,8 @@ from multiform.cli.main import main
 from multiform.errors import DataError, UsageError
 from multiform.results.charts import CHARTS, save_chart
 
+pytestmark = pytest.mark.long
+
 pytest.importorskip("altair", reason="altair is not installed: pip install 'multiform[charts]'")
 
 

@@ -70,6 +70,7 @@ def test_a_table_is_not_split_where_it_just_fits(renamed) -> None:
     assert results.table("pivot", width=width - 1).count("Task") == 2
 
 
+@pytest.mark.long
 def test_subjects_are_folded_into_their_group(renamed) -> None:
     subjects = [f"subject_{i}" for i in range(57)]
     results = renamed([(subject, label) for label in ("mcqa", "cloze", "hybrid") for subject in subjects])

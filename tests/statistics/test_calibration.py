@@ -21,6 +21,7 @@ def test_the_error_is_the_weighted_sum_of_gaps():
     assert found.error.value == pytest.approx(3 / 5 * abs(1 / 3 - 2 / 3) + 2 / 5 * abs(1 / 2 - 0.8))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shift", [0.0, 0.05, 0.2])
 def test_the_interval_covers_the_error(shift):
     rng, runs = np.random.default_rng(4), 200

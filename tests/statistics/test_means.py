@@ -70,6 +70,7 @@ def test_a_group_weighs_its_subjects_as_it_says(rng):
         assert together.covariance == pytest.approx(expected)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["rates", "scores", "clustered scores", "clustered rates", "group"])
 def test_95_percent_intervals_cover_95_percent(kind):
     rng, covered, runs = np.random.default_rng(7), 0, 1500
@@ -129,6 +130,7 @@ def test_clusters_count_as_single_documents_where_all_documents_are_alike():
     assert np.mean(covered) >= 0.935
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("sizes", "rates"), [((20, 400), (0.9, 0.5)), ((10, 10, 200), (0.05, 0.1, 0.5))])
 def test_a_small_subject_that_is_all_right_or_all_wrong_is_not_taken_for_certain(sizes, rates):
     rng, runs = np.random.default_rng(4), 1000
@@ -140,6 +142,7 @@ def test_a_small_subject_that_is_all_right_or_all_wrong_is_not_taken_for_certain
     assert covered / runs >= 0.935
 
 
+@pytest.mark.long
 def test_many_small_subjects_cover_95_percent():
     rng, covered, runs = np.random.default_rng(5), 0, 400
     for _ in range(runs):

@@ -79,6 +79,7 @@ def test_all_pairs_are_there_and_corrected_together():
     assert {(pair.first, pair.second) for pair in pairs if pair.p_holm < 0.05} == {(0, 1), (0, 2), (0, 3)}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["rates", "scores", "clustered", "group"])
 def test_95_percent_intervals_of_differences_cover_95_percent(kind):
     rng, covered, runs = np.random.default_rng(11), 0, 1500

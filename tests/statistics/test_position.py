@@ -65,6 +65,7 @@ def test_a_position_that_is_never_right_has_no_recall():
     assert np.isnan(bias.positions[2].recall)
 
 
+@pytest.mark.long
 def test_documents_of_one_cluster_count_together():
     """A model that answers all questions about a passage alike, and has no preference among passages."""
     rng, runs, naive, clustered = np.random.default_rng(3), 300, 0, 0

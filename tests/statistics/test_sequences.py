@@ -15,6 +15,7 @@ SUBJECTS = {name: range(size) for name, size in SIZES.items()}
 RATES = {"small": 0.9, "large": 0.3}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("mean", [0.1, 0.5, 0.8])
 def test_it_covers_at_every_moment_at_once(mean):
     rng, runs, always = np.random.default_rng(0), 100, 0
@@ -72,6 +73,7 @@ def test_every_document_comes_once():
     assert sum(subject == "small" for subject, _ in equal) == pytest.approx(len(equal) / 2, abs=40)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("equal", "truth"), [(True, 0.6), (False, 0.36)])
 def test_a_group_is_covered_at_every_moment_as_it_weighs_its_subjects(equal, truth):
     rng, runs, covered, otherwise = np.random.default_rng(0), 60, 0, 0

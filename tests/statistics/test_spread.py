@@ -25,6 +25,7 @@ def test_quartiles_and_extremes_are_those_of_the_means():
     assert spread.high.covers(spread.high.value)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rates", [[0.6] * 16, np.linspace(0.5, 0.62, 16).tolist(), [0.7] + [0.4] * 15])
 def test_intervals_of_the_best_and_worst_form_cover_where_naive_ones_do_not(rates):
     rng, runs = np.random.default_rng(2), 300
@@ -76,6 +77,7 @@ def test_a_few_documents_on_which_all_forms_differ_alike_are_not_taken_for_certa
     assert 0.3 * exact < spread.p < 3 * exact
 
 
+@pytest.mark.long
 def test_one_sided_critical_values_grow_with_the_number_of_independent_forms():
     def lower_bound(number):
         nothing = np.zeros((number, number))

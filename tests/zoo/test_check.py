@@ -40,6 +40,7 @@ def _quiet() -> None:
     warnings.simplefilter("ignore")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SAMPLE)
 def test_numbers_and_texts_are_the_models_own(name: str) -> None:
     finding = check(name, zoo_model(name))

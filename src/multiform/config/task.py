@@ -158,7 +158,7 @@ class TaskConfig(TaskKeys):
         check_values(type(self), values, lambda *path: where(self._source, self.task, *path))
         if not self.task.partition("@")[0] and (self.task or self._source is not None):
             raise ConfigError("the task has no name", where=self.where("task"), hint="write 'task: name'")
-        if len(self.task.splitlines()) > 1:
+        if "\n" in self.task:
             message = f"the name {shorten(self.task)} has more than one line"
             raise ConfigError(message, where=self.where("task"), hint="write it on one line")
         for name, least in (("num_fewshot", 0), ("repeats", 1)):

@@ -93,6 +93,7 @@ def styled(styler: Any) -> TaskConfig:
 
 @settings(max_examples=250, suppress_health_check=list(HealthCheck))
 @given(generated())
+@pytest.mark.long
 def test_a_format_comes_back_from_every_dialect_and_renders_the_same(form):
     template, lost = template_from(form)
     assert lost == []

@@ -45,6 +45,7 @@ def transformers_text(model: HFModel, prompt: str, count: int) -> str:
     return str(model.tokenizer.decode(output[0, ids.shape[1] :], skip_special_tokens=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["llama", "gpt2", "gemma2", "mamba"])
 def test_greedy_text_is_that_of_transformers_one_by_one(kind: str, tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny(kind)), batch_size=3, max_length=96)
@@ -57,6 +58,7 @@ def test_greedy_text_is_that_of_transformers_one_by_one(kind: str, tiny: Callabl
     assert [outputs[index].text for index in range(len(PROMPTS))] == expected
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("batch_size", [1, 2, 7, "auto"])
 @pytest.mark.parametrize("temperature", [0.0, 1.3])
 def test_text_depends_on_neither_batch_size_nor_order(
@@ -178,6 +180,7 @@ def test_samples_of_one_request_differ_and_repeat(llama: HFModel) -> None:
     assert len({answer.text for answer in first.values()}) > 1
 
 
+@pytest.mark.long
 def test_running_out_of_memory_halves_the_batch_and_loses_no_token(tiny: Callable[..., Path]) -> None:
     options = {"max_gen_toks": 12, "temperature": 0.8}
     expected = ask(HFModel(str(tiny()), batch_size=1), PROMPTS, **options)

@@ -31,6 +31,7 @@ def alone(model: HFModel, prompt: str, count: int) -> str:
     return str(model.tokenizer.decode(ids[start:], skip_special_tokens=True))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["llama", "gpt2"])
 @pytest.mark.parametrize("batch_size", [1, 4, "auto"])
 @pytest.mark.parametrize("budget", [None, 5, 0])

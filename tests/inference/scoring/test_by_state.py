@@ -23,7 +23,7 @@ from multiform.inference.state import ModelState
 from multiform.inference.trial.scoring import loglikelihood_alone, state_trial
 from zoo.models import CUSTOM, zoo_model
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.long]
 
 LIMITS = Limits(8, 4096)
 

@@ -95,6 +95,7 @@ def test_the_trial_is_as_long_as_the_run(longest: int) -> None:
     assert longest <= trial_length(longest, 4096) <= max(128, longest * 1.25)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [*custom.KINDS, "llama"])
 def test_custom_code_gives_its_own_numbers_and_texts(
     kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -190,6 +191,7 @@ def gpt_neo() -> transformers.GPTNeoConfig:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("rope", ["dynamic", "longrope"])
 @pytest.mark.parametrize("budget", [None, 0])
 def test_positions_scaled_by_the_longest_row_are_those_of_each_row_alone(

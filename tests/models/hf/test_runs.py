@@ -68,6 +68,7 @@ ASKED: dict[str, list[Request]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["llama", "mamba"])
 @pytest.mark.parametrize("question", list(ASKED))
 def test_a_stop_ends_the_stream_after_what_is_in_flight(

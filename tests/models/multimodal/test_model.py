@@ -26,6 +26,8 @@ from multiform.models.multimodal.inputs import ImageOptions, resized
 from multiform.models.multimodal.model import HFMultimodalModel
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest
 
+pytestmark = pytest.mark.long
+
 Image = pytest.importorskip("PIL.Image")
 
 IMAGE_KINDS = ("llava", "idefics3", "gemma3")

@@ -18,6 +18,8 @@ from multiform.models.hf.model import HFModel
 from multiform.models.seq2seq.scoring import decoder_tokens
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
 
+pytestmark = pytest.mark.long
+
 KINDS = ("t5", "bart", "mbart")
 #: Floats of lm-eval and ours are this near for each token on a CPU.
 PER_TOKEN = 3e-5

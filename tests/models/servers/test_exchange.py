@@ -68,6 +68,7 @@ def drip(first: bytes, piece: bytes) -> Callable[[socket.socket], None]:
     return reply
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "reply",
     [

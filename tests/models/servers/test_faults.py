@@ -110,6 +110,7 @@ def run(server: FakeServer, model: str, config: multiform.TaskConfig, store: Pat
     return results, results.samples(config.form_name)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("model", "format", "kinds"),
     [("openai-chat", "generate", CHAT), ("openai-completions", "cloze", SCORES)],

@@ -16,6 +16,8 @@ from multiform.models.vllm.model import RESERVED, VLLMModel
 from multiform.stopping import request_stop, stoppable
 from tests.models.vllm import fake_vllm
 
+pytestmark = pytest.mark.long
+
 QUESTION = "Question: is 12 + 30 = 42? Question: what is it?\nAnswer:"
 SCORED = [
     LoglikelihoodRequest(QUESTION, " yes"),
