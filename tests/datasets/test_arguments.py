@@ -50,7 +50,7 @@ def test_a_pattern_names_several_files_in_order(load: Load):
     ]
 
 
-@pytest.mark.parametrize("pattern", ["/**/*.jsonl", "../" * 40 + "**/*.jsonl", "/*/**"])
+@pytest.mark.parametrize("pattern", ["/**/*.jsonl", "../" * 40 + "**/*.jsonl", "/*/**", "file:///**/*.jsonl"])
 def test_a_pattern_does_not_search_the_whole_disk(load: Load, pattern: str):
     with pytest.raises(DataError, match=r"searches the whole disk; name the folder of the files"):
         questions(load("json", {"data_files": {"test": pattern}}, {}))
@@ -58,7 +58,8 @@ def test_a_pattern_does_not_search_the_whole_disk(load: Load, pattern: str):
 
 def test_a_pattern_searches_folders_below_a_folder(load: Load, tmp_path: Path):
     files = {"deep/er/a.jsonl": lines("one")}
-    assert questions(load("json", {"data_files": {"test": f"{tmp_path}/**/*.jsonl"}}, files)) == ["one"]
+    for pattern in (f"{tmp_path}/**/*.jsonl", f"file://{tmp_path}/**/*.jsonl"):
+        assert questions(load("json", {"data_files": {"test": pattern}}, files)) == ["one"]
 
 
 def test_data_dir_is_where_the_files_are(load: Load):

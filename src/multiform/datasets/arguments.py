@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +97,7 @@ class DatasetKwargs:
                 message = f"expected the name of a file, got {shorten(name)}"
                 hint = "write e.g. dataset_kwargs: {data_files: rows.jsonl}"
                 raise DataError(message, where=self.where("data_files"), hint=hint)
+            name = name.removeprefix("file://").removeprefix("local://")
             paths += [name] if "://" in name else self._paths(name, bases)
         return paths
 
@@ -124,9 +125,15 @@ def _is_pattern(name: str) -> bool:
 
 
 def _searches_whole_disk(pattern: Path) -> bool:
-    """Whether the pattern looks into all folders below the root."""
+    """Whether the pattern looks into all folders below the root.
+
+    >>> [_searches_whole_disk(Path(pattern)) for pattern in ("/*/**/a.csv", "/data[12]/**/a.csv", "/tmp/**")]
+    [True, False, False]
+    """
     folder = Path(*takewhile(lambda part: not _is_pattern(part), pattern.parts)).resolve()
-    return "**" in pattern.parts and folder == Path(folder.anchor)
+    following = dropwhile(lambda part: not _is_pattern(part), pattern.parts)
+    wildcards = list(takewhile(lambda part: part in ("*", "**"), following))
+    return "**" in wildcards and folder == Path(folder.anchor)
 
 
 def tried(bases: Sequence[Path], name: str) -> str:

@@ -13,7 +13,7 @@ from multiform.engine.status import RunningScore, RunStatus
 from multiform.engine.status_text import count_words, duration, packed, score_lines, time_words
 from multiform.terminal import visible
 
-#: Seconds between two updates of plain lines, and of a notebook's line.
+#: Seconds after which plain lines look whether one is due, and between two updates of a notebook's line.
 _TICK = 1.0
 _NOTEBOOK_TICK = 0.5
 #: Seconds between two plain lines in the first minute, and later.

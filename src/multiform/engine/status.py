@@ -73,7 +73,7 @@ class RunStatus:
 
     @property
     def elapsed(self) -> float:
-        """The seconds since the first request was sent."""
+        """The seconds since the run began."""
         return self._clock() - self._started
 
     @property

@@ -113,7 +113,7 @@ def _note_lines(note: str, width: int) -> str:
         wrap=(x),sep=space]
     """
     lines = [""]
-    for part in re.split(r"(?<=[ ,])", visible(note)):
+    for part in re.split(r"(?<= )|(?<=,)(?=[a-z])", visible(note)):
         if lines[-1].strip() and len(lines[-1] + part.rstrip()) > width:
             lines.append(" " * 4)
         lines[-1] += part

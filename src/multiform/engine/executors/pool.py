@@ -21,7 +21,7 @@ from multiform.stopping import stop_requested
 
 logger = logging.getLogger("multiform")
 
-#: How often a unit of a single request may make a worker fail before the request counts as failed.
+#: How often units with a request may make a worker fail before the request, once it is alone, counts as failed.
 ATTEMPTS = 3
 #: The maximum number of consecutive failures for each worker, without a response in between, before the run ends.
 _MAX_FAILURES = 20
