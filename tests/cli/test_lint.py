@@ -29,7 +29,7 @@ CASES = {
     ),
     "duplicate_rows": (
         [*QUESTIONS, QUESTIONS[1]],
-        "task.yaml:1: documents that repeat another in all that is read: 1 (docs 1 and 4)",
+        "task.yaml:1: documents that repeat another in every column that the task reads: 1 (docs 1 and 4)",
     ),
     "empty_question": (
         changed(3, question=" "),

@@ -118,8 +118,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _fail(f"{place}: {error.strerror or error}; check its rights and the space on the disk", 1)
     except Exception as error:  # a bug of Multiform must not look like an error of the user
         logger.debug("the traceback", exc_info=True)
-        what = f"multiform: {reason(error)}"
-        return _fail(f"{what}; this is a bug: please report it with the output of --verbosity DEBUG", 1)
+        message = f"multiform: {reason(error)}"
+        return _fail(f"{message}; this is a bug: please report it with the output of --verbosity DEBUG", 1)
 
 
 def _command(arguments: list[str]) -> int:

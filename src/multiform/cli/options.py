@@ -200,11 +200,11 @@ def use_cache(options: argparse.Namespace) -> str | bool | None:
     """The file of the response store that was named, False for none, None for the default one."""
     named: str | None = options.cache_path or options.use_cache
     if options.no_cache and options.fresh:
-        what = "without a store, all responses are new"
-        raise UsageError(what, where="--fresh", hint="leave out --no_cache to store them, or --fresh")
+        message = "without a store, all responses are new"
+        raise UsageError(message, where="--fresh", hint="leave out --no_cache to store them, or --fresh")
     if options.no_cache and named:
-        what = f"responses are to be stored in '{named}' and not at all"
-        raise UsageError(what, where="--no_cache", hint="choose one")
+        message = f"responses are to be stored in '{named}' and not at all"
+        raise UsageError(message, where="--no_cache", hint="choose one")
     if options.cache_path and Path(options.cache_path).is_dir():
         hint = f"name a file, e.g. --cache_path {Path(options.cache_path) / 'answers.db'}"
         raise UsageError(f"'{options.cache_path}' is a folder", where="--cache_path", hint=hint)
@@ -297,16 +297,18 @@ def perturbation(options: argparse.Namespace) -> dict[str, Any] | None:
     try:
         Perturbation.of(settings)
     except ConfigError as error:
-        what = f"{error.where}: {error.what}" if error.where else error.what
-        raise UsageError(what, where="--perturbation", hint="write e.g. type=editor,probability=0.1,seed=42") from error
+        message = f"{error.where}: {error.what}" if error.where else error.what
+        raise UsageError(
+            message, where="--perturbation", hint="write e.g. type=editor,probability=0.1,seed=42"
+        ) from error
     return settings
 
 
 def model_name(options: argparse.Namespace) -> str:
     """The name of the model: the flag's, else `hf` with a `pretrained` argument, else `bundled`; checked."""
     if options.model is not None and not options.model.strip():
-        what = "the name of the model is empty"
-        raise UsageError(what, where="--model", hint="see multiform ls models, or leave the flag out")
+        message = "the name of the model is empty"
+        raise UsageError(message, where="--model", hint="see multiform ls models, or leave the flag out")
     name = options.model or ("hf" if "pretrained" in model_arguments(options) else "bundled")
     lm_eval.check_model(name)
     return str(name)

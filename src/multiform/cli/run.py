@@ -237,8 +237,8 @@ def _check_output(options: argparse.Namespace) -> None:
     if options.output_path is None:
         for flag in ("log_samples", "predict_only"):
             if getattr(options, flag):
-                what = "there is no --output_path to write samples to"
-                raise UsageError(what, where=f"--{flag}", hint="add e.g. --output_path results")
+                message = "there is no --output_path to write samples to"
+                raise UsageError(message, where=f"--{flag}", hint="add e.g. --output_path results")
     elif not options.output_path:
         raise UsageError(
             "the name of the folder is empty", where="--output_path", hint="give e.g. --output_path results"

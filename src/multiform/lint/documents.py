@@ -156,7 +156,7 @@ class _DuplicateRows(_Counted):
     """Documents that are equal in all columns that the task reads."""
 
     code = "duplicate_rows"
-    what = "documents that repeat another in all that is read"
+    what = "documents that repeat another in every column that the task reads"
     hint = "each of them counts; remove them from the data, or in process_docs"
 
     #: None for all columns.

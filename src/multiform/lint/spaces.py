@@ -112,13 +112,13 @@ def _request_hits(prompts: Prompts) -> Iterator[Hit]:
             request = instance.request
             if isinstance(request, LoglikelihoodRequest):
                 for code, key, example in _border_faults(request.context, request.continuation, chat=prompts.chat):
-                    what = "an answer ends in a space" if code == "trailing_space" else None
+                    message = "an answer ends in a space" if code == "trailing_space" else None
                     hint = f"change {key}" if key == "target_delimiter" else "remove it, or change target_delimiter"
-                    yield _hit(code, config.where(key), sample.doc_id, example, hint, what)
+                    yield _hit(code, config.where(key), sample.doc_id, example, hint, message)
             elif isinstance(request, GenerationRequest) and _ends_in_space(request.context, sample.gen_prefix, prompts):
                 place = config.where("gen_prefix" if sample.gen_prefix else "doc_to_text")
-                what, example = "the prompt ends in a space", request.context[-30:]
-                yield _hit("trailing_space", place, sample.doc_id, example, "remove it", what)
+                message, example = "the prompt ends in a space", request.context[-30:]
+                yield _hit("trailing_space", place, sample.doc_id, example, "remove it", message)
 
 
 def _border_faults(context: str, continuation: str, *, chat: bool) -> Iterator[tuple[Code, str, str]]:

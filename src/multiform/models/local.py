@@ -196,8 +196,8 @@ class LocalModel(Model):
         self._check_generation(request, options)
         max_prompt_length = self._max_prompt_length(options.max_gen_toks)
         if max_prompt_length < 1:
-            what = f"max_gen_toks is {options.max_gen_toks} and the model reads {self.max_length} tokens in all"
-            raise UsageError(what, where=self.name, hint="set a smaller max_gen_toks")
+            message = f"max_gen_toks is {options.max_gen_toks} and the model reads {self.max_length} tokens in all"
+            raise UsageError(message, where=self.name, hint="set a smaller max_gen_toks")
         prompt = prompt[-max_prompt_length:]
         end = self.tokenizer.eos_token
         return Generation(

@@ -131,11 +131,11 @@ def _fits(metric: Metric, config: TaskConfig) -> bool:
 
 def _misfit(metric: Metric, config: TaskConfig, path: tuple[str | int, ...]) -> ConfigError:
     known = [name for name in metrics if config.output_type in metrics.get(name).output_types]
-    what = f"metric {metric.name} does not fit output_type {config.output_type}"
+    message = f"metric {metric.name} does not fit output_type {config.output_type}"
     if not config.output_type_stated and config.doc_to_choice is not None and "multiple_choice" in metric.output_types:
         hint = "add output_type: multiple_choice, or a format such as formats: mcqa"
-        return ConfigError(f"{what}, which is the default", where=config.where(*path), hint=hint)
-    return ConfigError(what, where=config.where(*path), hint=f"fitting metrics: {', '.join(known)}")
+        return ConfigError(f"{message}, which is the default", where=config.where(*path), hint=hint)
+    return ConfigError(message, where=config.where(*path), hint=f"fitting metrics: {', '.join(known)}")
 
 
 def _defaults(config: TaskConfig) -> Sequence[str]:
@@ -252,14 +252,14 @@ def _problem(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError 
     if reduction is None or reduction.needs <= remaining:
         return None
     if config.output_type != "generate_until":
-        what = f"{reduction.name} needs {reduction.needs} responses, and a task of {config.output_type} has one"
-        return ConfigError(what, where=config.where("metric_list"), hint="remove the reduction")
+        message = f"{reduction.name} needs {reduction.needs} responses, and a task of {config.output_type} has one"
+        return ConfigError(message, where=config.where("metric_list"), hint="remove the reduction")
     if config.repeats < reduction.needs:
-        what = f"{reduction.name} needs {reduction.needs} repeats, there are {config.repeats}"
-        return ConfigError(what, where=config.where("metric_list"), hint=f"set repeats: {reduction.needs} or more")
-    what = f"{reduction.name} of metric '{metric.name}' needs {reduction.needs} responses, and the filters of "
+        message = f"{reduction.name} needs {reduction.needs} repeats, there are {config.repeats}"
+        return ConfigError(message, where=config.where("metric_list"), hint=f"set repeats: {reduction.needs} or more")
+    message = f"{reduction.name} of metric '{metric.name}' needs {reduction.needs} responses, and the filters of "
     hint = "remove take_first or majority_vote from them, or give these filters metrics of their own"
-    return ConfigError(f"{what}'{scorer.name}' leave {remaining}", where=config.where("filter_list"), hint=hint)
+    return ConfigError(f"{message}'{scorer.name}' leave {remaining}", where=config.where("filter_list"), hint=hint)
 
 
 def _without_effect(config: TaskConfig, scorer: Scorer, metric: Metric) -> ConfigError | None:

@@ -44,7 +44,7 @@ class Viewer(ThreadingHTTPServer):
         try:
             super().__init__((HOST, port), _Handler)
         except (OSError, OverflowError) as error:
-            message = f"port {port} of this machine cannot be used: {error}"
+            message = f"port {port} of this machine cannot be used: {str(error).rstrip('.')}"
             raise UsageError(message, where="--port", hint="choose another, or leave it out") from error
 
     @property

@@ -62,8 +62,10 @@ class ClusterOptions:
         """
         device = str(arguments.get("device") or "")
         if re.fullmatch(r"cuda:\d+", device):
-            what = f"Ray gives each worker GPUs of its own, whose numbers begin at 0: 'device={device}' cannot be meant"
-            raise UsageError(what, where="--device", hint="give device=cuda or leave it out, and --resources gpu=1")
+            message = (
+                f"Ray gives each worker GPUs of its own, whose numbers begin at 0: 'device={device}' cannot be meant"
+            )
+            raise UsageError(message, where="--device", hint="give device=cuda or leave it out, and --resources gpu=1")
         gpus = self.resources.get("GPU", 0)
         if gpus > 1 and name in _TRANSFORMERS and not any(arguments.get(key) for key in ("parallelize", "device_map")):
             logger.warning(

@@ -135,8 +135,8 @@ class BitsPerByteLoglikelihood(BaseMetric["Loglikelihood"]):
             return self.result(None, error=response.error, better=False)
         scored = [text for text in response.ground_truth_list if text in response.loglikelihoods]
         if not scored or not scored[0]:
-            what = "the right answer is empty" if scored else "the right answer is none of the completions"
-            error = Error(error_class="ValueError", message=what, traceback="")
+            message = "the right answer is empty" if scored else "the right answer is none of the completions"
+            error = Error(error_class="ValueError", message=message, traceback="")
             return self.result(None, error=error, better=False)
         bits = -response.loglikelihoods[scored[0]] / math.log(2)
         return self.result(bits / len(scored[0].encode("utf-8")), better=False)

@@ -57,8 +57,8 @@ def infer(prompt: Prompt) -> Recovered | Refused:
     if text is None:
         text = "question"
     if isinstance(text, int | float | list | dict):
-        what = "doc_to_text gives several inputs or an index, not a question"
-        return Refused(key="doc_to_text", reason="several inputs", what=what, hint=f"{_WITHOUT}, or {ADD_CHOICES}")
+        message = "doc_to_text gives several inputs or an index, not a question"
+        return Refused(key="doc_to_text", reason="several inputs", what=message, hint=f"{_WITHOUT}, or {ADD_CHOICES}")
     if not isinstance(text, str):
         return _from_documents(replace(prompt, text=text))
     if not text.strip() or (not has_markup(text) and _is_sentence(text)):
@@ -145,8 +145,8 @@ def _choices(prompt: Prompt, options: Options | None, labels: list[str] | None) 
         return shown
     if labels is not None:
         if number is not None and len(labels) not in (0, number):
-            what = f"the prompt shows {number} choices, and doc_to_choice holds {len(labels)} labels"
-            return Refused(key="doc_to_choice", reason="choices and labels differ", what=what, hint=ADD_CHOICES)
+            message = f"the prompt shows {number} choices, and doc_to_choice holds {len(labels)} labels"
+            return Refused(key="doc_to_choice", reason="choices and labels differ", what=message, hint=ADD_CHOICES)
         if labels and isinstance(shown, list) and labels != label_list(len(labels)):
             order = label_list(len(labels))
             if sorted(labels) == order:  # the labels are scored in an order of their own
@@ -154,8 +154,8 @@ def _choices(prompt: Prompt, options: Options | None, labels: list[str] | None) 
         return shown
     if _same(scored, shown) or _same(scored, f"{{{{ {indexed_list(options.items) or 'none'} }}}}"):
         return scored
-    what = "the prompt shows choices, and doc_to_choice gives others"
-    return Refused(key="doc_to_choice", reason="choices and doc_to_choice differ", what=what, hint=ADD_CHOICES)
+    message = "the prompt shows choices, and doc_to_choice gives others"
+    return Refused(key="doc_to_choice", reason="choices and doc_to_choice differ", what=message, hint=ADD_CHOICES)
 
 
 def _same(scored: FieldSpec, shown: FieldSpec) -> bool:

@@ -90,9 +90,11 @@ class Inputs:
         if number and text.count(placeholder) == number:
             return text
         if text.count(mark) != total:
-            what = f"the prompt has {text.count(mark)} marks {mark} and {text.count(placeholder)} tokens {placeholder}"
+            message = (
+                f"the prompt has {text.count(mark)} marks {mark} and {text.count(placeholder)} tokens {placeholder}"
+            )
             hint = "name what stands for an image in this model's texts with image_string"
-            raise ModelError(f"{what} for {number} of kind {kind}", hint=hint)
+            raise ModelError(f"{message} for {number} of kind {kind}", hint=hint)
         segments = text.split(mark)
         return "".join(segment + placeholder for segment in segments[:number]) + "".join(segments[number:])
 

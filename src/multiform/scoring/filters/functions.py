@@ -47,8 +47,10 @@ def from_callable(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Ca
     if missing == 2:
         return OverDocuments(function=function, kwargs=kwargs)
     if missing:
-        what = f"filter function {name_of(function)} takes {missing} more argument{'s' if missing > 1 else ''}, not 2"
-        raise ConfigError(what, hint="write it as function(resps, docs)")
+        message = (
+            f"filter function {name_of(function)} takes {missing} more argument{'s' if missing > 1 else ''}, not 2"
+        )
+        raise ConfigError(message, hint="write it as function(resps, docs)")
     return made_filter(function(**kwargs), name_of(function))
 
 
@@ -57,16 +59,16 @@ def made_filter(filter: Any, name: str) -> Callable[..., Any]:
     if callable(getattr(filter, "apply", None)):
         problem = mismatch(filter.apply, [], [])
         if problem is not None:
-            what = f"filter '{name}': its apply cannot be called with outputs and documents: {problem}"
-            raise ConfigError(what, hint="write it as apply(self, resps, docs)")
+            message = f"filter '{name}': its apply cannot be called with outputs and documents: {problem}"
+            raise ConfigError(message, hint="write it as apply(self, resps, docs)")
         return OverDocuments(function=filter.apply)
     if not callable(filter):
-        what = f"filter '{name}' is of type {type(filter).__name__}"
-        raise ConfigError(what, hint="give a class with apply(resps, docs), or a function(resps, docs)")
+        message = f"filter '{name}' is of type {type(filter).__name__}"
+        raise ConfigError(message, hint="give a class with apply(resps, docs), or a function(resps, docs)")
     problem = mismatch(filter, [], {})
     if problem is not None:
-        what = f"filter '{name}': its function cannot be called with the outputs of a document and the document"
-        raise ConfigError(f"{what}: {problem}", hint="return a function(outputs, doc)")
+        message = f"filter '{name}': its function cannot be called with the outputs of a document and the document"
+        raise ConfigError(f"{message}: {problem}", hint="return a function(outputs, doc)")
     return filter  # type: ignore[no-any-return]
 
 

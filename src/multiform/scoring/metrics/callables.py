@@ -42,8 +42,10 @@ class HubMetric:
         if not _HUB_NAME.fullmatch(name):
             raise ConfigError(f"metric {shorten(name)} is no name on the hub", hint="write e.g. metric: wer")
         if Path(name).exists():
-            what = f"there is a file or folder '{name}' here, and the library evaluate would run its code as the metric"
-            raise ConfigError(what, hint="rename it, or run the command in another folder")
+            message = (
+                f"there is a file or folder '{name}' here, and the library evaluate would run its code as the metric"
+            )
+            raise ConfigError(message, hint="rename it, or run the command in another folder")
         self.name = name
         self._score: MetricFn | None = None
 

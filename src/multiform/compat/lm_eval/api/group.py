@@ -124,8 +124,8 @@ class Group:
         if len(missing) == len(names):
             eval_logger.warning("group '%s': no values found for metric '%s' in any task", self.name, key)
         elif missing:
-            what = "group '%s': metric '%s' is missing in %d/%d tasks: %s"
-            eval_logger.warning(what, self.name, key, len(missing), len(names), ", ".join(missing[:5]))
+            message = "group '%s': metric '%s' is missing in %d/%d tasks: %s"
+            eval_logger.warning(message, self.name, key, len(missing), len(names), ", ".join(missing[:5]))
 
     def to_dict(self) -> dict[str, Any]:
         """What the group's file says about it."""

@@ -69,8 +69,8 @@ class TaskRequests(TaskDocs):
         )
         listed = instances if isinstance(instances, list | tuple) else [instances]
         if {"loglikelihood_rolling", "loglikelihood"} <= {getattr(instance, "request_type", "") for instance in listed}:
-            what = "a document asks for the likelihood of a whole text and of a continuation"
-            raise DataError(what, where=self._place, hint="make two tasks of it")
+            message = "a document asks for the likelihood of a whole text and of a continuation"
+            raise DataError(message, where=self._place, hint="make two tasks of it")
         try:
             return translate.requests(instances, doc_id, self.config.repeats, self.renderer.media.read)
         except DataError as error:

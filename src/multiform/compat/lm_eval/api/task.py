@@ -43,8 +43,8 @@ class Task(TaskScores):
         config: Mapping[str, Any] | OurConfig | None = None,
     ) -> None:
         if getattr(type(self), "build_qa_turn", None) not in (None, ConfigurableTask.build_qa_turn):
-            what = f"{type(self).__name__} overrides build_qa_turn, by which our prompts are not made"
-            raise ConfigError(what, where="build_qa_turn", hint="override fewshot_context instead")
+            message = f"{type(self).__name__} overrides build_qa_turn, by which our prompts are not made"
+            raise ConfigError(message, where="build_qa_turn", hint="override fewshot_context instead")
         task_config = _with_items(config) if isinstance(config, OurConfig) else self._configuration(config or {})
         if self.VERSION is not None and "version" not in task_config.metadata:
             task_config = task_config.changed(metadata={**task_config.metadata, "version": self.VERSION})

@@ -41,8 +41,8 @@ def requests(returned: Any, doc_id: int, repeats: int, read_media: ReadMedia) ->
     listed = [] if returned is None else list(returned) if isinstance(returned, list | tuple) else [returned]
     for instance in listed:
         if not hasattr(instance, "request_type") or not hasattr(instance, "arguments"):
-            what = f"construct_requests returned {shorten(instance)}, which is no Instance"
-            raise DataError(what, hint="return one lm_eval.api.instance.Instance, or a list of them")
+            message = f"construct_requests returned {shorten(instance)}, which is no Instance"
+            raise DataError(message, hint="return one lm_eval.api.instance.Instance, or a list of them")
     ordered = sorted(listed, key=lambda instance: instance.idx)
     return [
         Ours(doc_id, index, request)
@@ -58,8 +58,8 @@ def _asked(instance: Any, repeats: int, read_media: ReadMedia) -> list[Request]:
         raise DataError(f"a request of type {shorten(kind)}", hint=f"there are {', '.join(_KINDS)}")
     needed = 1 if kind == "loglikelihood_rolling" else 2
     if len(arguments) < needed:
-        what = f"an instance of {kind} has {len(arguments)} arguments: {shorten(arguments)}"
-        raise DataError(what, hint="give (context, continuation), (context, generation arguments) or (text,)")
+        message = f"an instance of {kind} has {len(arguments)} arguments: {shorten(arguments)}"
+        raise DataError(message, hint="give (context, continuation), (context, generation arguments) or (text,)")
     media = _media_in(arguments[2], read_media) if len(arguments) > 2 and kind != "loglikelihood_rolling" else ()
     if kind == "loglikelihood_rolling":
         return [RollingRequest(str(arguments[0]))]

@@ -25,8 +25,8 @@ class AggMetricConfig:
 
     def __post_init__(self) -> None:
         if self.aggregation != "mean" and not callable(self.aggregation):
-            what = f"'mean' is the only pre-defined aggregation: give it or a function, not {self.aggregation!r}"
-            raise ValueError(what)
+            message = f"'mean' is the only pre-defined aggregation: give it or a function, not {self.aggregation!r}"
+            raise ValueError(message)
         if isinstance(self.filter_list, str):
             self.filter_list = [self.filter_list]
 

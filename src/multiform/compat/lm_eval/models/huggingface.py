@@ -37,8 +37,8 @@ class HFLM(ModelLM):
     def __init__(self, pretrained: Any, backend: str = "default", **arguments: Any) -> None:
         for name in _INSIDE:
             if hasattr(type(self), name):
-                what = f"{type(self).__name__} overrides {name}, by which our HFLM does not work"
-                raise UsageError(what, where="HFLM", hint="override loglikelihood and generate_until instead")
+                message = f"{type(self).__name__} overrides {name}, by which our HFLM does not work"
+                raise UsageError(message, where="HFLM", hint="override loglikelihood and generate_until instead")
         super().__init__(pretrained=pretrained, backend=backend, **arguments)
 
     def _made(self, arguments: dict[str, Any]) -> Model:

@@ -222,8 +222,8 @@ def retry_on_specific_exceptions(
                         on_exception_callback(error, pause)
                     time.sleep(pause)
                     pause, tries = pause * backoff_multiplier, tries + 1
-            what = f"{function.__name__} failed {tries} times"
-            raise ModelError(what, where="max_retries", hint="allow more, or look at what it raises")
+            message = f"{function.__name__} failed {tries} times"
+            raise ModelError(message, where="max_retries", hint="allow more, or look at what it raises")
 
         return call
 

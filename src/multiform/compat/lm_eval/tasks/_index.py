@@ -72,8 +72,8 @@ class TaskIndex:
         kind = TaskIndex._kind_of(cfg)
         name = cfg["group"] if kind is Kind.GROUP else cfg["task"]
         if name in index_:
-            level, what = (logging.DEBUG, "group") if kind is Kind.GROUP else (logging.WARNING, "task")
-            log.log(level, "Duplicate %s name '%s': %s is used, %s is not", what, name, index_[name].yaml_path, path)
+            level, message = (logging.DEBUG, "group") if kind is Kind.GROUP else (logging.WARNING, "task")
+            log.log(level, "Duplicate %s name '%s': %s is used, %s is not", message, name, index_[name].yaml_path, path)
             return
         tags = [cfg["tag"]] if isinstance(cfg.get("tag"), str) else list(cfg.get("tag") or ())
         index_[name] = Entry(name, kind, path, cfg, set(tags))

@@ -128,14 +128,14 @@ class TaskManager:
             return self._named(spec, {})
         if not isinstance(spec, Mapping):
             with also(TypeError):
-                what = f"expected a task's name, configuration or object, got {shorten(spec)}"
-                raise UsageError(what, where="tasks", hint='give e.g. tasks=["arc_easy"]')
+                message = f"expected a task's name, configuration or object, got {shorten(spec)}"
+                raise UsageError(message, where="tasks", hint='give e.g. tasks=["arc_easy"]')
         key = "group" if "group" in spec and "class" not in spec else "task"
         name = spec.get(key)
         if not isinstance(name, str):
             with also(ValueError):
-                what = f"a configuration needs a 'task' or a 'group', got {shorten(dict(spec))}"
-                raise UsageError(what, where="tasks", hint="name the task")
+                message = f"a configuration needs a 'task' or a 'group', got {shorten(dict(spec))}"
+                raise UsageError(message, where="tasks", hint="name the task")
         if key == "group" and spec.get("task") is not None:
             with also(ValueError):
                 return [self.manager.described_group(spec)]
