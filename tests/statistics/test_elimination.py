@@ -10,11 +10,13 @@ from multiform.statistics.elimination import new_search, search_forms
 from tests.statistics.simulated import forms
 
 
+def search_scores(scores, **options):
+    documents, count = scores.shape
+    return search_forms(lambda rows, chosen: scores[np.ix_(rows, chosen)], documents=documents, forms=count, **options)
+
+
 def searched(rng, rates, documents, **options):
-    scores = forms(rng, documents, rates)
-    return search_forms(
-        lambda positions, wanted: scores[np.ix_(positions, wanted)], documents=documents, forms=len(rates), **options
-    )
+    return search_scores(forms(rng, documents, rates), **options)
 
 
 def test_the_best_of_32_forms_is_found_with_a_third_of_the_evaluations():
@@ -57,3 +59,53 @@ def test_wrong_input_is_refused():
         new_search(2).updated([[1, 2]])
     with pytest.raises(DataError, match="cannot search 1 forms"):
         new_search(1)
+
+
+def halving(scores, budget):
+    """The best and the worst form by successive halving down to one each."""
+    race, position, totals, counts = np.arange(scores.shape[1]), 0, np.zeros(scores.shape[1]), np.zeros(scores.shape[1])
+    rounds = int(np.log2(scores.shape[1]))
+    for _ in range(rounds):
+        step = int(budget / rounds // len(race))
+        totals[race] += scores[position : position + step][:, race].sum(axis=0)
+        counts[race] += step
+        position += step
+        ordered = race[np.argsort(totals[race] / counts[race])]
+        half = max(1, len(race) // 4)
+        race = np.unique([*ordered[:half], *ordered[-half:]])
+    means = totals[race] / counts[race]
+    return race[means.argmax()], race[means.argmin()]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("deviation", "count"), [(0.03, 8), (0.03, 32), (0.05, 32), (0.08, 32)])
+def test_a_budget_picks_better_than_equal_shares_and_halving_and_measures_without_bias(deviation, count):
+    rng, documents, budget, runs = np.random.default_rng(0), 1000, 1600, 60
+    regrets, biases = {"equal": 0.0, "halving": 0.0, "search": 0.0}, []
+    for _ in range(runs):
+        rates = np.clip(rng.normal(0.5, deviation, count), 0.02, 0.98)
+        scores = forms(rng, documents, rates).astype(float)
+        search = search_scores(scores, budget=budget, block=16)
+        assert search.evaluations <= budget
+        equal = scores[: budget // count].mean(axis=0)
+        picks = {"equal": (equal.argmax(), equal.argmin()), "halving": halving(scores, budget), "search": search.picked}
+        for name, (best, worst) in picks.items():
+            regrets[name] += (rates.max() - rates[best] + rates[worst] - rates.min()) / runs
+        best, worst = search.picked
+        biases.append((search.means[best] - search.means[worst] - rates[best] + rates[worst],
+                       search.spread - rates[best] + rates[worst]))  # fmt: skip
+    assert regrets["search"] <= regrets["halving"] + 0.003
+    assert regrets["search"] <= regrets["equal"]
+    raw, measured = np.mean(biases, axis=0)
+    assert raw > 0.015
+    assert abs(measured) < 0.012
+
+
+@pytest.mark.slow
+def test_no_search_of_500_loses_the_best_or_the_worst_form():
+    rng, missed = np.random.default_rng(3), 0
+    for _ in range(500):
+        rates = np.clip(rng.normal(0.5, rng.choice([0.0, 0.03, 0.08]), 8), 0.02, 0.98)
+        search = searched(rng, rates, 400, budget=1600, block=16)
+        missed += int(rates.argmax()) not in search.best or int(rates.argmin()) not in search.worst
+    assert missed == 0

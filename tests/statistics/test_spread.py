@@ -90,8 +90,21 @@ def test_one_sided_critical_values_grow_with_the_number_of_independent_forms():
             equivalent=100,
             both_right=nothing,
             unseen=nothing,
+            skewness=np.zeros(len(nothing)),
         )
         return -spread_of(means, draws=40_000).high.interval[0]
 
     assert lower_bound(2) == pytest.approx(2.24, abs=0.03)  # Šidák: the 0.975 ** (1 / 2) quantile
     assert lower_bound(32) == pytest.approx(3.16, abs=0.05)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rate", [0.02, 0.98])
+@pytest.mark.parametrize("n", [20, 50, 144])
+@pytest.mark.parametrize("count", [2, 14])
+def test_the_picked_form_is_covered_at_rare_rates(rate, n, count):
+    rng, runs, covered = np.random.default_rng(0), 150, np.zeros(2)
+    for _ in range(runs):
+        spread = spread_of(form_means(document_scores(forms(rng, n, [rate] * count))), draws=1000)
+        covered += [spread.high.covers(rate), spread.low.covers(rate)]
+    assert (covered / runs >= 0.93).all()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from multiform.engine.pending import PendingSample
 from multiform.errors import DataError, nearest
-from multiform.statistics.power import Detectable, detectable_difference
+from multiform.statistics.power import FLIP_RATE, Detectable, detectable_difference
 
 
 def detectable_differences(pending: Sequence[PendingSample]) -> str | None:
@@ -21,14 +21,18 @@ def detectable_differences(pending: Sequence[PendingSample]) -> str | None:
     multi_form = [forms for forms in documents.values() if len(forms) > 1]
     if not multi_form:
         return None
-    detectable = sorted((_detectable(forms) for forms in multi_form), key=lambda each: each.difference)
+    detectable = sorted((_detectable(forms) for forms in multi_form), key=lambda each: each.n, reverse=True)
     best, worst = detectable[0], detectable[-1]
-    values = dict.fromkeys([f"{best.difference:.3f} (n={best.n})", f"{worst.difference:.3f} (n={worst.n})"])
-    differences = " to ".join(values) + (f" in {len(multi_form)} tasks" if len(multi_form) > 1 else "")
+    differences = " to ".join(dict.fromkeys([_words(best), _words(worst)]))
+    tasks = f" in {len(multi_form)} tasks" if len(multi_form) > 1 else ""
     return (
-        f"smallest difference between two forms that the run can detect: {differences}, "
-        f"with {best.power:.0%} power if they flip {best.flip_rate:.0%} of the documents"
+        f"smallest difference between two forms that the run can detect: {differences}{tasks}, "
+        f"with {best.power:.0%} power if they flip {FLIP_RATE:.0%} of the documents"
     )
+
+
+def _words(detectable: Detectable) -> str:
+    return f"{'none' if detectable.difference is None else f'{detectable.difference:.3f}'} (n={detectable.n})"
 
 
 def _detectable(forms: dict[str, int]) -> Detectable:

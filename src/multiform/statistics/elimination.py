@@ -1,17 +1,20 @@
 """The best and the worst of many forms, found without evaluating every form on every document.
 
-Successive elimination on paired scores: documents come in random order, and each is evaluated under the
-forms that may still be the best or the worst. For each pair of forms a gambler bets, document by
-document, that the first is better (a mixture over sizes of bets; see Waudby-Smith and Ramdas 2024). A
-form cannot be the best once a gambler against it is rich enough. By Ville's inequality the truly best
-and worst form are among the candidates at every moment, and therefore whenever the run stops, with
-probability 1 - delta at least.
+Within a budget, documents go to the forms that look best and worst: successive halving on paired scores (Karnin, Koren
+and Somekh 2013), from both ends at once. Documents come in random order, and each is evaluated under the forms that are
+still in the race. Without a budget, that is until the best and the worst form are known for certain.
+
+What is certain is judged independently of the race. For each pair of forms a gambler bets, document by document, that
+the first is better (a mixture over sizes of bets; see Waudby-Smith and Ramdas 2024). A form cannot be the best once a
+gambler against it is rich enough. By Ville's inequality the truly best and worst form are among the candidates at every
+moment, and therefore whenever the run stops, with probability 1 - delta at least.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,6 +22,8 @@ from numpy.typing import ArrayLike
 from multiform.errors import DataError
 from multiform.statistics.scores import Array, Indexes
 
+#: The number of forms in the last round of a budgeted search: two from each end.
+_LAST = 4
 #: Shares of the capital that gamblers bet: small ones for small differences.
 _BETS = np.geomspace(0.01, 0.8, 12)
 
@@ -36,6 +41,29 @@ class Search:
     #: Whether a form may still be the best, or the worst.
     maybe_best: np.ndarray
     maybe_worst: np.ndarray
+    #: The scores of the forms of the last round, a row for each of its documents and a column for each of `finalists`.
+    finalists: tuple[int, ...] = ()
+    final_scores: Array = field(default_factory=lambda: np.empty((0, 0)))
+
+    @property
+    def spread(self) -> float | None:
+        """The best minus the worst mean, each measured on documents that took no part in picking the two forms.
+
+        The means of the picked forms themselves are too far apart, as luck helps to be picked. The documents of the
+        last round are therefore split: one half, with all documents before it, picks the forms, the other half measures
+        them, and then the other way round. None where the last round has fewer than two documents.
+        """
+        rows, forms = self.final_scores, list(self.finalists)
+        if len(rows) < 2:
+            return None
+        totals = self.totals[forms] - rows.sum(axis=0)
+        half = len(rows) // 2
+        spreads = []
+        for picking, measuring in ((rows[:half], rows[half:]), (rows[half:], rows[:half])):
+            ranked = totals + picking.sum(axis=0)
+            means = measuring.mean(axis=0)
+            spreads.append(float(means[ranked.argmax()] - means[ranked.argmin()]))
+        return sum(spreads) / 2
 
     @property
     def best(self) -> list[int]:
@@ -57,13 +85,31 @@ class Search:
         return [int(form) for form in np.flatnonzero(undecided)]
 
     @property
+    def means(self) -> Array:
+        """The mean score of each form so far; not a number before its first document."""
+        means: Array = self.totals / np.where(self.counts > 0, self.counts, np.nan)
+        return means
+
+    @property
+    def picked(self) -> tuple[int, int]:
+        """The candidates with the highest and the lowest mean, of those that were evaluated on the most documents."""
+        best, worst = (
+            np.where(maybe & (self.counts == self.counts[maybe].max()), self.means, np.nan)
+            for maybe in (self.maybe_best, self.maybe_worst)
+        )
+        return int(np.nanargmax(best)), int(np.nanargmin(worst))
+
+    @property
     def evaluations(self) -> int:
         """How many documents were evaluated so far, counted under each form."""
         return int(self.counts.sum())
 
-    def updated(self, scores: ArrayLike) -> Search:
-        """The state after more documents; `scores` has a row for each and a column for each of `wanted`."""
-        forms = np.array(self.wanted, dtype=np.int64)
+    def updated(self, scores: ArrayLike, chosen: Sequence[int] | None = None) -> Search:
+        """The state after more documents; `scores` has a row for each and a column for each of the `chosen` forms.
+
+        By default these are the `wanted` ones.
+        """
+        forms = np.array(self.wanted if chosen is None else chosen, dtype=np.int64)
         rows = np.atleast_2d(np.asarray(scores, dtype=np.float64))
         if rows.shape[1] != len(forms):
             raise DataError(f"scores of {rows.shape[1]} forms, where {len(forms)} are wanted", hint="see `wanted`")
@@ -80,8 +126,8 @@ class Search:
         maybe_worst[forms] &= ~beaten.any(axis=1)
         totals[forms] += rows.sum(axis=0)
         counts[forms] += len(rows)
-        return Search(
-            delta=self.delta,
+        return replace(
+            self,
             capital=capital,
             totals=totals,
             counts=counts,
@@ -104,8 +150,12 @@ def new_search(forms: int, *, delta: float = 0.05) -> Search:
     )
 
 
+#: Evaluates documents, by their positions in a random order, under some forms: a row of scores for each document.
+Evaluate: TypeAlias = Callable[[range, list[int]], ArrayLike]
+
+
 def search_forms(
-    evaluate: Callable[[range, list[int]], ArrayLike],
+    evaluate: Evaluate,
     *,
     documents: int,
     forms: int,
@@ -115,16 +165,55 @@ def search_forms(
 ) -> Search:
     """Search until the best and the worst form are known, the budget is spent, or there are no more documents.
 
-    `evaluate` gets positions in a random order of the documents and the forms that are wanted, and returns a row of
-    scores for each position. `budget` is the largest number of evaluations.
+    `budget` is the largest number of evaluations. It is spent in rounds of equal size, each with half the forms of the
+    one before, down to two that may be the best and two that may be the worst.
     """
     search = new_search(forms, delta=delta)
-    position = 0
-    while search.wanted and position < documents:
-        most_documents = documents if budget is None else (budget - search.evaluations) // len(search.wanted)
-        step = min(block, documents - position, most_documents)
-        if step < 1:
-            break
-        search = search.updated(evaluate(range(position, position + step), search.wanted))
-        position += step
-    return search
+    race, position = list(range(forms)), 0
+    finalists: tuple[int, ...] = ()
+    sizes = [forms] if budget is None else race_sizes(forms)
+    for number, size in enumerate(sizes):
+        race = race if size == forms else _ends(search, race, size)
+        rows: list[Array] = []
+        spent = search.evaluations
+        share = None if budget is None else (budget - spent) // (len(sizes) - number)
+        while position < documents:
+            chosen = _measured(search, race)
+            most_documents = documents if share is None else (share - search.evaluations + spent) // max(1, len(chosen))
+            step = min(block, documents - position, most_documents)
+            if not chosen or step < 1:
+                break
+            scores = np.asarray(evaluate(range(position, position + step), chosen), dtype=np.float64)
+            search = search.updated(scores, chosen)
+            position += step
+            remaining = [finalists.index(form) for form in chosen] if rows else []
+            rows = [*(earlier[:, remaining] for earlier in rows), scores]
+            finalists = tuple(chosen)
+    return search if not rows else replace(search, finalists=finalists, final_scores=np.concatenate(rows))
+
+
+def race_sizes(forms: int) -> list[int]:
+    """The number of forms in each round of a budgeted search.
+
+    >>> race_sizes(32), race_sizes(5), race_sizes(3)
+    ([32, 16, 8, 4], [5, 4], [3])
+    """
+    sizes = [forms]
+    while sizes[-1] > _LAST:
+        sizes.append(max(_LAST, 2 * (sizes[-1] // 4)))
+    return sizes
+
+
+def _measured(search: Search, race: Sequence[int]) -> list[int]:
+    """The forms of the race that are not decided yet; with them the best or the worst, where that is known already."""
+    wanted = set(search.wanted)
+    known = [end[0] for end in (search.best, search.worst) if len(end) == 1]
+    return [form for form in race if form in wanted or (wanted and form in known)]
+
+
+def _ends(search: Search, race: Sequence[int], size: int) -> list[int]:
+    """The undecided forms with the highest and with the lowest means, half of `size` each."""
+    means = search.means
+    ordered = sorted(_measured(search, race), key=lambda form: means[form])
+    half = size // 2
+    return sorted({*ordered[:half], *ordered[-half:]})

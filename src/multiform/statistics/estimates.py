@@ -1,7 +1,8 @@
 """Estimates: a value with its standard error and 95 % interval.
 
-Pure functions of the per-document values. A rate of successes has Wilson's interval, which stays
-within 0 to 1; a mean of other values and a ratio of sums have Student's t interval.
+Pure functions of the per-document values. A rate of successes has Wilson's interval with the correction of Brown, Cai
+and DasGupta for rates near 0 and 1, and stays within them. A mean of other values and a ratio of sums have Student's
+interval with Hall's correction for skewed values.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 LEVEL = 0.95
+#: So few successes or failures that a normal approximation of their number misleads.
+FEW = 3.5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +38,8 @@ class Estimate:
         return low <= value <= high
 
 
-def mean_estimate(values: Sequence[float]) -> Estimate:
-    """The mean of one value per document.
+def mean_estimate(values: Sequence[float], *, unit: bool = False) -> Estimate:
+    """The mean of one value per document; with `unit`, of a metric whose values are between 0 and 1.
 
     >>> mean_estimate([1.0, 0.0, 1.0, 1.0]).value
     0.75
@@ -52,7 +55,9 @@ def mean_estimate(values: Sequence[float]) -> Estimate:
     if all(x in (0, 1) for x in values):
         low, high = wilson_interval(value, n)
     else:
-        low, high = t_interval(value, stderr, n)
+        low, high = skewed_interval(value, stderr, n, skewness(values))
+        if unit:
+            low, high = unit_bounds(values, low, high)
     return Estimate(value=value, n=n, stderr=stderr, low=low, high=high)
 
 
@@ -69,31 +74,110 @@ def ratio_estimate(pairs: Sequence[tuple[float, float]], scale: float = 1.0) -> 
     ratio = math.fsum(x for x, _ in pairs) / total
     if n < 2:
         return Estimate(value=scale * ratio, n=n)
-    variance = math.fsum((x - ratio * weight) ** 2 for x, weight in pairs) * n / (n - 1)
-    stderr = abs(scale) * math.sqrt(variance) / abs(total)
-    low, high = t_interval(scale * ratio, stderr, n)
+    residuals = [scale * (x - ratio * weight) for x, weight in pairs]
+    variance = math.fsum(residual**2 for residual in residuals) * n / (n - 1)
+    stderr = math.sqrt(variance) / abs(total)
+    low, high = skewed_interval(scale * ratio, stderr, n, skewness(residuals))
     return Estimate(value=scale * ratio, n=n, stderr=stderr, low=low, high=high)
 
 
-def wilson_interval(rate: float, n: int, level: float = LEVEL) -> tuple[float, float]:
-    """Wilson's score interval for a rate of successes.
+def wilson_interval(rate: float, n: float, level: float = LEVEL) -> tuple[float, float]:
+    """The interval of a rate of successes among n independent documents.
 
     >>> low, high = wilson_interval(0.0, 10)
     >>> round(low, 4), round(high, 4)
     (0.0, 0.2775)
     """
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    centre = (rate + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * math.sqrt(rate * (1 - rate) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    return rate_bounds(rate, n, NormalDist().inv_cdf((1 + level) / 2))
+
+
+def rate_bounds(rate: float, n: float, critical: float) -> tuple[float, float]:
+    """Wilson's bounds of a rate, `critical` standard errors away; n may be an effective number of documents.
+
+    With one to three successes, Wilson's lower bound is above the true rate far too often; that of a Poisson
+    distribution takes its place, and likewise at the other end (Brown, Cai and DasGupta 2001).
+    """
+    square = critical * critical
+    centre = (rate + square / (2 * n)) / (1 + square / n)
+    half = critical * math.sqrt(rate * (1 - rate) / n + square / (4 * n * n)) / (1 + square / n)
+    # Exactly 0 and 1 where the rate is, which rounding would miss.
+    low = max(0.0, centre - half) if rate > 0 else 0.0
+    high = min(1.0, centre + half) if rate < 1 else 1.0
+    if 0 < n * rate <= FEW:
+        low = min(low, _fewest(n * rate, critical) / n)
+    if 0 < n * (1 - rate) <= FEW:
+        high = max(high, 1 - _fewest(n * (1 - rate), critical) / n)
+    return low, high
+
+
+def _fewest(count: float, critical: float) -> float:
+    """The lower bound of a Poisson mean after `count` events, at the level of a two-sided normal quantile."""
+    from scipy.special import gammaincinv  # here, because it takes a moment to import
+
+    return float(gammaincinv(count, 2 * (1 - NormalDist().cdf(critical))))
+
+
+def exact_bounds(rate: float, n: float, tail: float) -> tuple[float, float]:
+    """Clopper and Pearson's bounds of a rate, each missed with probability `tail` at most.
+
+    >>> low, high = exact_bounds(0.0, 10, 0.025)
+    >>> low, round(high, 4)
+    (0.0, 0.3085)
+    """
+    from scipy.special import betaincinv
+
+    right, wrong = n * rate, n * (1 - rate)
+    low = 0.0 if right <= 0 else float(betaincinv(right, wrong + 1, tail))
+    high = 1.0 if wrong <= 0 else float(betaincinv(right + 1, wrong, 1 - tail))
+    return low, high
 
 
 def t_interval(value: float, stderr: float, n: int, level: float = LEVEL) -> tuple[float, float]:
     """Student's interval around a mean of n values."""
-    from scipy.special import stdtrit  # here, because it takes a moment to import
+    from scipy.special import stdtrit
 
     half = float(stdtrit(n - 1, (1 + level) / 2)) * stderr
     return value - half, value + half
+
+
+def skewness(values: Sequence[float]) -> float:
+    """The sample skewness, corrected for its bias; 0 for fewer than three values and for equal ones."""
+    n = len(values)
+    mean = math.fsum(values) / n
+    second = math.fsum((x - mean) ** 2 for x in values) / n
+    if n < 3 or second <= 1e-24 * max(1.0, mean * mean):
+        return 0.0
+    third = math.fsum((x - mean) ** 3 for x in values) / n
+    return third / math.pow(second, 1.5) * math.sqrt(n * (n - 1)) / (n - 2)
+
+
+def skewed_interval(value: float, stderr: float, n: int, skew: float, level: float = LEVEL) -> tuple[float, float]:
+    """Student's interval around a mean of n values with this skewness."""
+    from scipy.special import stdtrit
+
+    return skewed_bounds(value, stderr, float(stdtrit(n - 1, (1 + level) / 2)), skew / math.sqrt(n))
+
+
+def skewed_bounds(value: float, stderr: float, critical: float, skew: float) -> tuple[float, float]:
+    """Bounds about `critical` standard errors away, with Hall's transformation for a mean with this skewness."""
+    if abs(skew) < 1e-9:
+        return value - critical * stderr, value + critical * stderr
+    low, high = (3 / skew * (math.cbrt(1 + skew * (q - skew / 6)) - 1) for q in (critical, -critical))
+    return value - stderr * low, value - stderr * high
+
+
+def unit_bounds(values: Sequence[float], low: float, high: float) -> tuple[float, float]:
+    """The bounds of a mean of values between 0 and 1, of which nearly all may be 0 or nearly all 1.
+
+    A handful of other values says little of how many there are: the exact bound of their share is the least that the
+    interval has to reach.
+    """
+    n, mean = len(values), math.fsum(values) / len(values)
+    above, below = [x for x in values if x > 0], [1 - x for x in values if x < 1]
+    high = max(high, exact_bounds(len(above) / n, n, 0.025)[1] * (math.fsum(above) / len(above) if above else 1.0))
+    reach = exact_bounds(len(below) / n, n, 0.025)[1] * (math.fsum(below) / len(below) if below else 1.0)
+    low = min(low, 1 - reach)
+    return max(0.0, min(low, mean)), min(1.0, max(high, mean))
 
 
 def normal_estimate(value: float, stderr: float | None, n: int) -> Estimate:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from multiform.statistics.estimates import LEVEL, Estimate
+from multiform.statistics.estimates import LEVEL, Estimate, exact_bounds, rate_bounds, skewed_bounds, skewness
 from multiform.statistics.scores import Array, DocumentScores
 
 #: Variances of less than this are rounding errors.
@@ -43,6 +43,14 @@ class FormMeans:
     #: The variance that may be unseen, as nothing varies within a subject: of the mean of each form on the diagonal, of
     #: the differences between forms beside it. For rates only.
     unseen: Array
+    #: The skewness of each mean, which is that of single values over the root of their number.
+    skewness: Array
+
+    def exact_bounds(self, tail: float) -> tuple[Array, Array]:
+        """Clopper and Pearson's bounds of every rate, each missed with probability `tail` at most."""
+        columns = zip(self.values.tolist(), self.effective_n.tolist(), strict=True)
+        low, high = np.array([exact_bounds(rate, n, tail) for rate, n in columns]).T
+        return low, high
 
     @property
     def stderrs(self) -> Array:
@@ -58,24 +66,23 @@ class FormMeans:
         return float(stdtrit(self.freedom, (1 + level) / 2))
 
     def bounds(self, critical: float) -> tuple[Array, Array]:
-        """The bounds of every mean, `critical` standard errors away: Wilson's for rates, Student's for other means.
+        """The bounds of every mean, `critical` standard errors away.
 
-        The number of documents in Wilson's formula is the effective one where documents are clustered or weighted.
+        They are Wilson's for rates, and Student's with Hall's correction for other means. The number of documents in
+        Wilson's formula is the effective one where documents are clustered or weighted.
         """
-        if not self.rates:
-            half = critical * self.stderrs
-            return self.values - half, self.values + half
-        p, n = self.values, self._effective()
-        square = critical**2
-        centre = (p + square / (2 * n)) / (1 + square / n)
-        half = critical * np.sqrt(p * (1 - p) / n + square / (4 * n * n)) / (1 + square / n)
-        # Exactly 0 and 1 where the rate is, which rounding would miss.
-        low = np.where(p > 0, np.maximum(0.0, centre - half), 0.0)
-        high = np.where(p < 1, np.minimum(1.0, centre + half), 1.0)
+        if self.rates:
+            columns = zip(self.values.tolist(), self.effective_n.tolist(), strict=True)
+            bounds = [rate_bounds(rate, n, critical) for rate, n in columns]
+        else:
+            means = zip(self.values.tolist(), self.stderrs.tolist(), self.skewness.tolist(), strict=True)
+            bounds = [skewed_bounds(value, error, critical, skew) for value, error, skew in means]
+        low, high = np.array(bounds).T
         return low, high
 
-    def _effective(self) -> Array:
-        """The number of independent documents that would give the same standard errors."""
+    @property
+    def effective_n(self) -> Array:
+        """The number of independent documents that would give the same standard errors, for each rate."""
         return self.effective(np.diag(self.covariance), self.values * (1 - self.values), np.diag(self.unseen))
 
     def effective(self, variance: Array, single: Array, unseen: Array) -> Array:
@@ -96,6 +103,9 @@ class FormMeans:
 def form_means(scores: DocumentScores) -> FormMeans:
     """The means of all forms, with their covariance."""
     subjects = [_subject(scores, number) for number in np.unique(scores.subjects)]
+    covariance = np.sum([subject.covariance for subject in subjects], axis=0)
+    cubes = np.maximum(np.diag(covariance), 0.0) ** 1.5
+    third = np.sum([subject.third for subject in subjects], axis=0)
     traces = np.array([np.trace(subject.covariance) for subject in subjects])
     freedoms = np.array([subject.freedom for subject in subjects])
     if scores.binary and not scores.clustered:
@@ -106,7 +116,7 @@ def form_means(scores: DocumentScores) -> FormMeans:
         freedom = float(freedoms.sum())
     return FormMeans(
         values=np.sum([subject.share * subject.means for subject in subjects], axis=0),
-        covariance=np.sum([subject.covariance for subject in subjects], axis=0),
+        covariance=covariance,
         freedom=freedom,
         n=scores.n,
         rates=scores.binary,
@@ -114,6 +124,7 @@ def form_means(scores: DocumentScores) -> FormMeans:
         both_right=np.sum([subject.share * subject.both_right for subject in subjects], axis=0),
         # The variance of many subjects is right on average; what a single one may hide is added once.
         unseen=np.max([subject.unseen for subject in subjects], axis=0),
+        skewness=np.divide(third, cubes, out=np.zeros_like(third), where=cubes > 0),
     )
 
 
@@ -133,6 +144,8 @@ class _Subject:
     #: The part of the variance of the group's means; and the part that is unseen, as nothing varies.
     covariance: Array
     unseen: Array
+    #: The part of the third central moment of the group's means.
+    third: Array
     freedom: float
 
 
@@ -147,14 +160,17 @@ def _subject(scores: DocumentScores, number: int) -> _Subject:
     inflation = 1 / (1 - sizes / n)
     squares = inflation * sizes**2
     share = float(scores.weights[inside].sum() / scores.weights.sum())
+    covariance = share**2 * ((sums * inflation[:, None]).T @ sums) / n**2
+    skew = np.array([skewness(column) for column in sums.T.tolist()]) / np.sqrt(len(sizes))
     equivalent = float(n**2 / np.sum(sizes**2))
     return _Subject(
         share=share,
         means=means,
         both_right=both_right,
         equivalent=equivalent,
-        covariance=share**2 * ((sums * inflation[:, None]).T @ sums) / n**2,
+        covariance=covariance,
         unseen=share**2 * _unseen(means, both_right, equivalent),
+        third=skew * np.maximum(np.diag(covariance), 0.0) ** 1.5,
         freedom=float(n**2 / (np.sum(sizes**2) + (squares.sum() ** 2 - np.sum(squares**2)) / n**2)),
     )
 

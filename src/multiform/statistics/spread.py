@@ -14,11 +14,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import stdtr
 
 from multiform.statistics.estimates import LEVEL, Estimate
 from multiform.statistics.means import FormMeans
 from multiform.statistics.paired import contrasts, variances
 from multiform.statistics.scores import CHUNK, Array
+
+#: Rights times the share of wrongs below which normal approximations of a rate mislead.
+_RARE = 8.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,8 +62,8 @@ def spread_of(means: FormMeans, *, level: float = LEVEL, seed: int = 0, draws: i
     scaled = deviations / np.where(errors > 0, errors, np.inf)
     # The largest deviation upwards bounds the highest form from below; downwards it has the same distribution.
     of_any = max(float(np.quantile(scaled.max(axis=1), quantile)), means.critical(level))
-    below, above = means.bounds(means.critical(level))
-    below_all, above_all = means.bounds(of_any)
+    below, above = _picked_bounds(means, means.critical(level), 1)
+    below_all, above_all = _picked_bounds(means, of_any, len(values))
     # What equal forms would show: deviations with the covariance of the means about their common mean, as in a score
     # test, so that forms that differ in the same way on every document do not seem to be certain.
     by_chance = _deviations(_equal(means), draws, seed)
@@ -79,6 +83,20 @@ def spread_of(means: FormMeans, *, level: float = LEVEL, seed: int = 0, draws: i
         by_chance=float(ranges.mean()),
         p=float((1 + (ranges >= distance - 1e-12).sum()) / (1 + draws)),
     )
+
+
+def _picked_bounds(means: FormMeans, critical: float, forms: int) -> tuple[Array, Array]:
+    """Bounds of all means `critical` standard errors away, which hold for `forms` of them at once.
+
+    Rates have exact bounds. Where rights or wrongs are few, the simulated deviations say too little of how far luck
+    goes, and the error is divided by the number of forms (Bonferroni).
+    """
+    if not means.rates:
+        return means.bounds(critical)
+    tail = float(stdtr(means.freedom, -critical))
+    if (means.effective_n * means.values * (1 - means.values) < _RARE).any():
+        tail = min(tail, float(stdtr(means.freedom, -means.critical())) / forms)
+    return means.exact_bounds(tail)
 
 
 def _estimate(means: FormMeans, form: int, low: float, high: float) -> Estimate:
