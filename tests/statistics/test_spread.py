@@ -85,12 +85,14 @@ def test_one_sided_critical_values_grow_with_the_number_of_independent_forms():
             values=np.zeros(number),
             covariance=np.eye(number),
             freedom=np.inf,
+            freedoms=np.full(number, np.inf),
             n=100,
             rates=False,
             equivalent=100,
             both_right=nothing,
             unseen=nothing,
-            skewness=np.zeros(len(nothing)),
+            skewness=np.zeros(number),
+            shares=(None,) * number,
         )
         return -spread_of(means, draws=40_000).high.interval[0]
 

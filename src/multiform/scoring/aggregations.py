@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Literal
 
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, UsageError, running, shorten
 from multiform.registry import Registry
-from multiform.scoring.bootstrap import bootstrap_mean_stderr, bootstrap_stderr
-from multiform.statistics.estimates import Estimate, mean_estimate, normal_estimate, ratio_estimate
+from multiform.scoring.bootstrap import bootstrap_mean_stderr, bootstrap_values
+from multiform.statistics.estimates import Estimate, mean_estimate, ratio_estimate, resampled_estimate
 
 #: Takes the values of all documents and the number of bootstrap resamples.
 Aggregation = Callable[[Sequence[Any], int], Estimate]
@@ -81,9 +82,10 @@ def _as_number(value: Any, source: str) -> float:
 def _bootstrapped(function: Callable[[Sequence[Any]], float], cap: int = DEFAULT_ITERATIONS) -> Aggregation:
     def aggregate(items: Sequence[Any], iterations: int) -> Estimate:
         draws = min(iterations, cap)
-        known = draws > 0 and len(items) > 1
-        stderr = bootstrap_stderr(function, items, draws) if known else None
-        return normal_estimate(float(function(items)), stderr, len(items))
+        value, n = float(function(items)), len(items)
+        if draws == 0 or n < 2:
+            return Estimate(value=value, n=n)
+        return resampled_estimate(value, n, bootstrap_values(function, items, draws))
 
     return aggregate
 
@@ -101,27 +103,39 @@ def nanmean(items: Sequence[Any], iterations: int) -> Estimate:
     known = [value for value in values if not math.isnan(value)]
     if not known:
         return Estimate(value=math.nan, n=0)
+    estimate = mean_estimate(known)
     sure = iterations > 0 and len(known) > 1
-    stderr = bootstrap_mean_stderr(lambda means: means, values, iterations) if sure else None
-    return normal_estimate(math.fsum(known) / len(known), stderr, len(known))
+    return replace(estimate, stderr=bootstrap_mean_stderr(lambda means: means, values, iterations) if sure else None)
 
 
 @aggregations.register("perplexity")
 def perplexity(items: Sequence[Any], iterations: int) -> Estimate:
-    """exp of the negative mean log-likelihood."""
+    """exp of the negative mean log-likelihood; the interval is that of the mean, on the scale of logarithms."""
     import numpy as np
 
-    value = math.exp(-math.fsum(items) / len(items))
     known = iterations > 0 and len(items) > 1
     stderr = bootstrap_mean_stderr(lambda means: np.exp(-means), items, iterations) if known else None
-    return normal_estimate(value, stderr, len(items))
+    return replace(exponential(mean_estimate([-float(item) for item in items])), stderr=stderr)
 
 
 @aggregations.register("weighted_perplexity")
 def weighted_perplexity(items: Sequence[tuple[float, float]], iterations: int) -> Estimate:
     """exp of the negative log-likelihood per word or byte, over all documents together."""
-    rate = ratio_estimate(items, scale=-1.0)
-    return Estimate(value=math.exp(rate.value), n=rate.n)
+    return replace(exponential(ratio_estimate(items, scale=-1.0)), stderr=None)
+
+
+def exponential(estimate: Estimate) -> Estimate:
+    """exp of an estimate and of its bounds, which are infinite where they are too large for a number."""
+
+    def exp(value: float | None) -> float | None:
+        if value is None:
+            return None
+        try:
+            return math.exp(value)
+        except OverflowError:
+            return math.inf
+
+    return Estimate(value=exp(estimate.value) or 0.0, n=estimate.n, low=exp(estimate.low), high=exp(estimate.high))
 
 
 @aggregations.register("bits_per_byte")

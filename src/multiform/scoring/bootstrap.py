@@ -19,8 +19,12 @@ def bootstrap_stderr(statistic: Callable[[Sequence[Any]], float], items: Sequenc
     """The standard deviation of a statistic over resamples of the items."""
     import numpy as np
 
-    values = [statistic([items[i] for i in row]) for rows in resamples(len(items), iterations) for row in rows]
-    return float(np.std(values, ddof=1))
+    return float(np.std(bootstrap_values(statistic, items, iterations), ddof=1))
+
+
+def bootstrap_values(statistic: Callable[[Sequence[Any]], float], items: Sequence[Any], iterations: int) -> list[float]:
+    """A statistic of resamples of the items."""
+    return [float(statistic([items[i] for i in row])) for rows in resamples(len(items), iterations) for row in rows]
 
 
 def bootstrap_mean_stderr(

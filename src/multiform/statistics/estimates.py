@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 LEVEL = 0.95
+#: The fewest resamples whose percentiles are an interval.
+MIN_RESAMPLES = 1000
 #: So few successes or failures that a normal approximation of their number misleads.
 FEW = 3.5
 
@@ -38,8 +40,8 @@ class Estimate:
         return low <= value <= high
 
 
-def mean_estimate(values: Sequence[float], *, unit: bool = False) -> Estimate:
-    """The mean of one value per document; with `unit`, of a metric whose values are between 0 and 1.
+def mean_estimate(values: Sequence[float]) -> Estimate:
+    """The mean of one value per document.
 
     >>> mean_estimate([1.0, 0.0, 1.0, 1.0]).value
     0.75
@@ -56,8 +58,9 @@ def mean_estimate(values: Sequence[float], *, unit: bool = False) -> Estimate:
         low, high = wilson_interval(value, n)
     else:
         low, high = skewed_interval(value, stderr, n, skewness(values))
-        if unit:
-            low, high = unit_bounds(values, low, high)
+        shares = Shares.of(values)
+        if shares is not None:
+            low, high = shares.widened(value, low, high, n, NormalDist().inv_cdf((1 + LEVEL) / 2))
     return Estimate(value=value, n=n, stderr=stderr, low=low, high=high)
 
 
@@ -166,18 +169,37 @@ def skewed_bounds(value: float, stderr: float, critical: float, skew: float) -> 
     return value - stderr * low, value - stderr * high
 
 
-def unit_bounds(values: Sequence[float], low: float, high: float) -> tuple[float, float]:
-    """The bounds of a mean of values between 0 and 1, of which nearly all may be 0 or nearly all 1.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """Values between 0 and 1, some of them 0 or 1, such as F1 or pass@k: how many are above 0 and below 1.
 
-    A handful of other values says little of how many there are: the exact bound of their share is the least that the
-    interval has to reach.
+    If nearly all are 0 or nearly all are 1, the few others say little of how many there are.
     """
-    n, mean = len(values), math.fsum(values) / len(values)
-    above, below = [x for x in values if x > 0], [1 - x for x in values if x < 1]
-    high = max(high, exact_bounds(len(above) / n, n, 0.025)[1] * (math.fsum(above) / len(above) if above else 1.0))
-    reach = exact_bounds(len(below) / n, n, 0.025)[1] * (math.fsum(below) / len(below) if below else 1.0)
-    low = min(low, 1 - reach)
-    return max(0.0, min(low, mean)), min(1.0, max(high, mean))
+
+    above: float
+    mean_above: float
+    below: float
+    mean_below: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Shares | None:
+        """The shares of some values; None where they are not between 0 and 1, or none of them is 0 or 1."""
+        if not all(0 <= x <= 1 for x in values) or not any(x in (0, 1) for x in values):
+            return None
+        above, below = [x for x in values if x > 0], [1 - x for x in values if x < 1]
+        return cls(
+            above=len(above) / len(values),
+            mean_above=math.fsum(above) / len(above) if above else 1.0,
+            below=len(below) / len(values),
+            mean_below=math.fsum(below) / len(below) if below else 1.0,
+        )
+
+    def widened(self, mean: float, low: float, high: float, n: float, critical: float) -> tuple[float, float]:
+        """The bounds of the mean, which reach as far as the exact bounds of the shares, and stay within 0 and 1."""
+        tail = 1 - NormalDist().cdf(critical)
+        low = min(low, mean, 1 - exact_bounds(self.below, n, tail)[1] * self.mean_below)
+        high = max(high, mean, exact_bounds(self.above, n, tail)[1] * self.mean_above)
+        return max(0.0, low), min(1.0, high)
 
 
 def normal_estimate(value: float, stderr: float | None, n: int) -> Estimate:
@@ -186,6 +208,20 @@ def normal_estimate(value: float, stderr: float | None, n: int) -> Estimate:
         return Estimate(value=value, n=n)
     half = NormalDist().inv_cdf((1 + LEVEL) / 2) * stderr
     return Estimate(value=value, n=n, stderr=stderr, low=value - half, high=value + half)
+
+
+def resampled_estimate(value: float, n: int, resampled: Sequence[float]) -> Estimate:
+    """An aggregate with the values that it has on resamples of its documents: their deviation and percentiles.
+
+    Percentiles stay within the range of the metric. With few resamples, as of slow metrics, the interval is normal.
+    """
+    import numpy as np
+
+    stderr = float(np.std(resampled, ddof=1))
+    if len(resampled) < MIN_RESAMPLES:
+        return normal_estimate(value, stderr, n)
+    low, high = np.quantile(resampled, ((1 - LEVEL) / 2, (1 + LEVEL) / 2)).tolist()
+    return Estimate(value=value, n=n, stderr=stderr, low=min(low, value), high=max(high, value))
 
 
 def recorded_estimate(value: float, stderr: float | None, n: int) -> Estimate:

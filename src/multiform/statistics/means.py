@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from multiform.statistics.estimates import LEVEL, Estimate, exact_bounds, rate_bounds, skewed_bounds, skewness
+from multiform.statistics.estimates import LEVEL, Estimate, Shares, exact_bounds, rate_bounds, skewed_bounds, skewness
 from multiform.statistics.scores import Array, DocumentScores
 
 #: Variances of less than this are rounding errors.
@@ -33,6 +33,8 @@ class FormMeans:
     #: The degrees of freedom of the covariance; infinite for rates of independent documents, which have Wilson's
     #: interval.
     freedom: float
+    #: The degrees of freedom of each mean by itself.
+    freedoms: Array
     n: int
     #: Whether the means are rates of successes.
     rates: bool
@@ -45,6 +47,8 @@ class FormMeans:
     unseen: Array
     #: The skewness of each mean, which is that of single values over the root of their number.
     skewness: Array
+    #: Of values between 0 and 1 other than rates, such as F1: how many are above 0 and below 1.
+    shares: tuple[Shares | None, ...] = ()
 
     def exact_bounds(self, tail: float) -> tuple[Array, Array]:
         """Clopper and Pearson's bounds of every rate, each missed with probability `tail` at most."""
@@ -71,14 +75,17 @@ class FormMeans:
         They are Wilson's for rates, and Student's with Hall's correction for other means. The number of documents in
         Wilson's formula is the effective one where documents are clustered or weighted.
         """
-        if self.rates:
-            columns = zip(self.values.tolist(), self.effective_n.tolist(), strict=True)
-            bounds = [rate_bounds(rate, n, critical) for rate, n in columns]
-        else:
-            means = zip(self.values.tolist(), self.stderrs.tolist(), self.skewness.tolist(), strict=True)
-            bounds = [skewed_bounds(value, error, critical, skew) for value, error, skew in means]
-        low, high = np.array(bounds).T
+        low, high = np.array([self._bound(form, critical) for form in range(len(self.values))]).T
         return low, high
+
+    def _bound(self, form: int, critical: float) -> tuple[float, float]:
+        """The bounds of one mean."""
+        value = float(self.values[form])
+        if self.rates:
+            return rate_bounds(value, float(self.effective_n[form]), critical)
+        low, high = skewed_bounds(value, float(self.stderrs[form]), critical, float(self.skewness[form]))
+        shares = self.shares[form]
+        return (low, high) if shares is None else shares.widened(value, low, high, self.equivalent, critical)
 
     @property
     def effective_n(self) -> Array:
@@ -91,8 +98,9 @@ class FormMeans:
         return np.where(varies, 1 + single / np.where(varies, variance + unseen, 1.0), self.equivalent)
 
     def estimates(self, level: float = LEVEL) -> list[Estimate]:
-        """The mean of every form with its standard error and interval."""
-        low, high = self.bounds(self.critical(level))
+        """The mean of every form with its standard error and interval, the same whatever other forms there are."""
+        criticals = stdtrit(self.freedoms, (1 + level) / 2).tolist()
+        low, high = (np.array(side) for side in zip(*map(self._bound, range(len(criticals)), criticals), strict=True))
         columns = zip(self.values, self.stderrs, low, high, strict=True)
         return [
             Estimate(value=float(mean), n=self.n, stderr=float(error), low=float(below), high=float(above))
@@ -106,26 +114,35 @@ def form_means(scores: DocumentScores) -> FormMeans:
     covariance = np.sum([subject.covariance for subject in subjects], axis=0)
     cubes = np.maximum(np.diag(covariance), 0.0) ** 1.5
     third = np.sum([subject.third for subject in subjects], axis=0)
-    traces = np.array([np.trace(subject.covariance) for subject in subjects])
-    freedoms = np.array([subject.freedom for subject in subjects])
-    if scores.binary and not scores.clustered:
-        freedom = np.inf
-    elif traces.any():  # Satterthwaite's, for a sum of independent variances
-        freedom = float(traces.sum() ** 2 / (traces**2 / freedoms).sum())
+    variances = np.array([np.diag(subject.covariance) for subject in subjects])
+    subject_freedoms = np.array([subject.freedom for subject in subjects])
+    rates = scores.binary
+    if rates and not scores.clustered:
+        freedom, freedoms = np.inf, np.full(variances.shape[1], np.inf)
     else:
-        freedom = float(freedoms.sum())
+        freedom = _satterthwaite(variances.sum(axis=1), subject_freedoms)
+        freedoms = np.array([_satterthwaite(column, subject_freedoms) for column in variances.T])
     return FormMeans(
         values=np.sum([subject.share * subject.means for subject in subjects], axis=0),
         covariance=covariance,
         freedom=freedom,
+        freedoms=freedoms,
         n=scores.n,
-        rates=scores.binary,
+        rates=rates,
+        shares=tuple(None if rates else Shares.of(column) for column in scores.values.T.tolist()),
         equivalent=float(1 / np.sum([subject.share**2 / subject.equivalent for subject in subjects])),
         both_right=np.sum([subject.share * subject.both_right for subject in subjects], axis=0),
         # The variance of many subjects is right on average; what a single one may hide is added once.
         unseen=np.max([subject.unseen for subject in subjects], axis=0),
         skewness=np.divide(third, cubes, out=np.zeros_like(third), where=cubes > 0),
     )
+
+
+def _satterthwaite(variances: Array, freedoms: Array) -> float:
+    """The degrees of freedom of a sum of independent variances."""
+    if not variances.any():
+        return float(freedoms.sum())
+    return float(variances.sum() ** 2 / (variances**2 / freedoms).sum())
 
 
 def mean_of(scores: DocumentScores, column: Array) -> Estimate:
