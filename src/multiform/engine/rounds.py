@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from itertools import accumulate
+from typing import Literal, TypeAlias
 
 import numpy as np
 
@@ -19,8 +22,10 @@ from multiform.errors import UsageError, shorten
 from multiform.forms import ScoredSample
 from multiform.models.usage import Usage
 from multiform.statistics.elimination import Search, search_forms
-from multiform.statistics.scores import Array
-from multiform.statistics.sequences import ConfidenceSequence, confidence_sequence, document_order
+from multiform.statistics.estimates import STOPPED_LEVEL, mean_estimate
+from multiform.statistics.means import form_means
+from multiform.statistics.scores import Array, document_scores
+from multiform.statistics.sequences import confidence_sequence, document_order
 
 #: Runs the samples of a round on a model, and reports the progress.
 Ask: TypeAlias = Callable[[Sequence[PendingSample], Progress], RunOutcome]
@@ -29,8 +34,8 @@ _Document: TypeAlias = tuple[str, int]
 
 #: The probability with which a statement about the forms of a task may be wrong.
 DELTA = 0.05
-#: Documents of a round.
-_ROUND = 16
+#: Documents of a round; of the first one, if intervals are judged by their width; and the fewest clusters for that.
+_ROUND, _PILOT, _FEWEST_CLUSTERS = 16, 32, 20
 
 
 class EndedError(Exception):
@@ -109,7 +114,10 @@ class RoundLog:
 
 
 class Rounds:
-    """The forms of one contest, evaluated on more and more of its documents."""
+    """The forms of one contest, evaluated on more and more of its documents.
+
+    Documents come in random order, those of a cluster together.
+    """
 
     def __init__(
         self, contest: Contest, pending: Mapping[str, Sequence[PendingSample]], *, log: RoundLog, seed: int | None
@@ -117,96 +125,151 @@ class Rounds:
         self.contest, self._log = contest, log
         self.names = list(contest.forms)
         self._pending: dict[tuple[str, _Document], PendingSample] = {}
+        #: The first document of each cluster.
+        self._heads: dict[tuple[str, str], _Document] = {}
         for form, subjects in contest.forms.items():
             for subject, task in subjects.items():
                 for entry in pending.get(task.name, ()):
                     if entry.sample.instances:
                         self._pending[form, (subject, entry.sample.doc_id)] = entry
         shared = set.intersection(*({doc for form, doc in self._pending if form == name} for name in self.names))
-        ids = {subject: sorted(doc_id for s, doc_id in shared if s == subject) for subject in contest.subjects}
-        #: The documents that every form has, in random order.
-        self.docs = document_order(ids, equal_subjects=contest.equal_subjects, seed=seed)
-        self._sizes = {subject: len(documents) for subject, documents in ids.items()}
+        clusters: dict[_Document, list[_Document]] = {}
+        for doc in sorted(shared):
+            clusters.setdefault(self._cluster(doc), []).append(doc)
+        heads = {subject: [doc_id for s, doc_id in clusters if s == subject] for subject in contest.subjects}
+        order = document_order(heads, equal_subjects=contest.equal_subjects, seed=seed)
+        #: The documents that every form has, a list for each cluster, in random order.
+        self.units = [clusters[head] for head in order]
+        self._sizes = Counter(subject for subject, _ in shared)
+        self._largest = max(map(len, self.units), default=1)
         #: The interval of each form, and of each form of a subject, which holds at all rounds together.
         self._means = {name: confidence_sequence(level=1 - DELTA) for name in self.names}
-        self._members: dict[str, ConfidenceSequence] = {}
+        self._scores: dict[str, dict[_Document, float]] = {name: {} for name in self.names}
         self._asked = 0
         self._metric = "no metric"
 
+    def _cluster(self, doc: _Document) -> _Document:
+        """The first document of the cluster that a document belongs to: itself, where documents are independent."""
+        entry = self._pending[self.names[0], doc]
+        column = entry.task.form.metadata.get("cluster")
+        if column is None:
+            return doc
+        key = (doc[0], str(entry.sample.doc.get(column)))
+        return self._heads.setdefault(key, doc)
+
+    @property
+    def documents(self) -> int:
+        """The number of documents that every form has."""
+        return sum(map(len, self.units))
+
     @property
     def evaluations(self) -> int:
-        return sum(mean.n for mean in self._means.values())
+        return sum(map(len, self._scores.values()))
 
     @property
     def most_evaluations(self) -> int:
         """The maximum number of evaluations."""
-        return len(self.names) * len(self.docs)
+        return len(self.names) * self.documents
 
     def search(self, budget: int) -> TaskStops:
         """Find the best and the worst form within a budget of evaluations."""
+        units = max(1, budget // self._largest)
         if len(self.names) == 1:
-            self._ask(self.docs[:budget], self.names)
-            why = self._no_more if budget >= len(self.docs) else "the budget is spent"
+            self._ask(self.units[:units], self.names)
+            why = self._no_more if units >= len(self.units) else "the budget is spent"
             return self._stops({self.names[0]: why}, f"The interval holds with probability {1 - DELTA:g}.")
         search = search_forms(
             lambda positions, chosen: self._ask(
-                [self.docs[position] for position in positions], [self.names[index] for index in chosen]
+                [self.units[position] for position in positions], [self.names[index] for index in chosen]
             ),
-            documents=len(self.docs),
+            documents=len(self.units),
             forms=len(self.names),
-            budget=budget,
-            block=min(_ROUND, max(1, budget // len(self.names))),
+            budget=units,
+            block=min(_ROUND, max(1, units // len(self.names))),
             delta=DELTA,
         )
         guarantee = f"With probability {1 - DELTA:g} or more, the best and the worst form are among those named."
-        return self._stops(self._reasons(search), guarantee, best=search.best, worst=search.worst)
+        stops = self._stops(self._reasons(search), guarantee, best=search.best, worst=search.worst)
+        best, worst = search.picked
+        spread = None if search.spread is None else search.spread * self._scale
+        return replace(stops, picked=(self.names[best], self.names[worst]), spread=spread)
 
     def until(self, half_width: float) -> TaskStops:
         """Evaluate each form until its interval is no wider than ± `half_width`."""
-        for start in range(0, len(self.docs), _ROUND):
-            unfinished = [name for name in self.names if self._means[name].half_width > half_width]
+        position = 0
+        while position < len(self.units):
+            unfinished = [name for name in self.names if self._width(name) > half_width]
             if not unfinished:
                 break
-            self._ask(self.docs[start : start + _ROUND], unfinished)
+            chunk = self._chunk(position, _ROUND if position else _PILOT)
+            self._ask(self.units[position : position + chunk], unfinished, bounded=False)
+            position += chunk
         reasons = {}
-        for name, mean in self._means.items():
-            why = "its interval is narrow enough" if mean.half_width <= half_width else self._no_more
-            reasons[name] = f"{why} (± {mean.half_width:.3f})"
-        return self._stops(reasons, f"Each form's interval holds with probability {1 - DELTA:g}, wherever it stopped.")
+        for name in self.names:
+            width = self._width(name)
+            why = "its interval is narrow enough" if width <= half_width else self._no_more
+            reasons[name] = f"{why} (± {width:.3f})" if math.isfinite(width) else why
+        guarantee = (
+            f"Each interval is a {STOPPED_LEVEL:.0%} one, so that it holds with probability {1 - DELTA:g} "
+            "although the run stopped because of its width."
+        )
+        return self._stops(reasons, guarantee, rule="until_ci")
+
+    def _chunk(self, position: int, documents: int) -> int:
+        """How many of the next clusters have this number of documents."""
+        sizes = accumulate(map(len, self.units[position:]))
+        return sum(size < documents for size in sizes) + 1
+
+    def _width(self, name: str) -> float:
+        """Half the interval of a form so far; infinite before there are enough documents to tell."""
+        scores = self._scores[name]
+        clusters = [self._cluster(doc) for doc in scores]
+        if len(scores) < _PILOT or len(set(clusters)) < _FEWEST_CLUSTERS:
+            return math.inf
+        (estimate,) = form_means(document_scores(list(scores.values()), clusters)).estimates(STOPPED_LEVEL)
+        low, high = estimate.interval
+        return (high - low) / 2
 
     @property
     def _no_more(self) -> str:
-        if len(self.docs) == sum(self._sizes.values()):
+        if self.documents == self._sizes.total():
             return "no more documents"
         return "no more documents of a task, and all tasks of the group weigh the same"
 
-    def _ask(self, docs: Sequence[_Document], names: Sequence[str]) -> Array:
-        """A row of scores for each document that all forms have a score of, a column for each form."""
-        outcome = self._log.ask([self._pending[name, doc] for doc in docs for name in names])
-        self._asked += len(docs)
-        columns = [self._column(name, docs, outcome) for name in names]
-        complete = [doc for doc in docs if all(doc in column for column in columns)]
+    @property
+    def _scale(self) -> float:
+        """What a score of a cluster, which is a share of the largest one, is of a mean over documents."""
+        return self._largest * len(self.units) / self.documents if self.units else 1.0
+
+    def _ask(self, units: Sequence[Sequence[_Document]], names: Sequence[str], *, bounded: bool = True) -> Array:
+        """A row of scores for each cluster of which all forms have scores, a column for each form.
+
+        The score of a cluster is the sum of its documents' over the size of the largest cluster.
+        """
+        outcome = self._log.ask([self._pending[name, doc] for unit in units for doc in unit for name in names])
+        self._asked += len(units)
+        columns = [self._column(name, outcome, bounded=bounded) for name in names]
+        complete = [[doc for doc in unit if all(doc in column for column in columns)] for unit in units]
+        rows = [[sum(column[doc] for doc in unit) / self._largest for column in columns] for unit in complete if unit]
+        for name, column in zip(names, columns, strict=True):
+            self._scores[name] |= column
+        if bounded:
+            for name, values in zip(names, zip(*rows, strict=True), strict=False):
+                self._means[name] = self._means[name].updated(values)
         self._show()
-        rows = [[column[doc] for column in columns] for doc in complete]
         return np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
 
-    def _column(self, name: str, docs: Sequence[_Document], outcome: RunOutcome) -> dict[_Document, float]:
-        """The scores of a form on documents of a round, by which its intervals are updated."""
+    def _column(self, name: str, outcome: RunOutcome, *, bounded: bool) -> dict[_Document, float]:
+        """The scores of a form on the documents of a round."""
         column: dict[_Document, float] = {}
         for subject, task in self.contest.forms[name].items():
             first = task.scorer.scorers[0].name
             scored = [sample for sample in outcome.scored.get(task.name, ()) if sample.scorer == first]
-            values = {(subject, sample.doc_id): self._value(task.name, sample) for sample in scored}
+            column |= {(subject, s.doc_id): self._value(task.name, s, bounded=bounded) for s in scored}
             if self._log.counts_failed:
                 failed = outcome.failed.get(task.name, ())
-                values |= {(subject, document.sample.doc_id): 0.0 for document in failed}
-            if values and len(self.contest.subjects) > 1:
-                mean = self._members.get(task.name) or confidence_sequence(level=1 - DELTA)
-                self._members[task.name] = mean.updated(list(values.values()))
-            column |= values
-        ordered = {doc: column[doc] for doc in docs if doc in column}
-        self._means[name] = self._means[name].updated(list(ordered.values()))
-        return ordered
+                column |= {(subject, document.sample.doc_id): 0.0 for document in failed}
+        return column
 
     def _show(self) -> None:
         """The intervals so far, for the display of the run."""
@@ -214,51 +277,78 @@ class Rounds:
         self._log.status.scores = [
             *before,
             *(
-                RunningScore(form=name, metric=self._metric, estimate=mean.estimate, documents=len(self.docs))
-                for name, mean in self._means.items()
+                RunningScore(
+                    form=name,
+                    metric=self._metric,
+                    estimate=mean_estimate(list(scores.values())),
+                    documents=self.documents,
+                )
+                for name, scores in self._scores.items()
+                if scores
             ),
         ]
 
-    def _value(self, name: str, sample: ScoredSample) -> float:
+    def _value(self, name: str, sample: ScoredSample, *, bounded: bool) -> float:
         metric = self.contest.metric if self.contest.metric in sample.values else next(iter(sample.values), "")
         value = sample.values.get(metric or "")
-        if not isinstance(value, int | float) or not 0 <= value <= 1:
-            message = f"'{name}' scores {shorten(value, 40)} by {metric or 'no metric'}, which is not between 0 and 1"
-            raise UsageError(
-                message, where="--budget or --until_ci", hint="leave the form out, or name a metric like acc"
-            )
+        if not isinstance(value, int | float) or (bounded and not 0 <= value <= 1):
+            needed = "between 0 and 1" if bounded else "a number"
+            message = f"'{name}' scores {shorten(value, 40)} by {metric or 'no metric'}, which is not {needed}"
+            flag = "--budget" if bounded else "--until_ci"
+            raise UsageError(message, where=flag, hint="leave the form out, or name a metric like acc")
         self._metric = metric or self._metric
         return float(value)
 
     def _reasons(self, search: Search) -> dict[str, str]:
         if not search.wanted:
             last = "the best and the worst form are known"
-        elif self._asked == len(self.docs):
+        elif self._asked == len(self.units):
             last = self._no_more
         else:
             last = "the budget is spent"
-        candidates = {*search.best, *search.worst}
-        dropped = "it is neither the best nor the worst form"
-        return {name: last if index in candidates else dropped for index, name in enumerate(self.names)}
+        candidates, most = {*search.best, *search.worst}, search.counts.max()
+
+        def reason(index: int) -> str:
+            if index not in candidates:
+                return "it is neither the best nor the worst form"
+            if search.counts[index] < most and search.wanted:
+                return "others looked better and others worse in an earlier round"
+            return last
+
+        return {name: reason(index) for index, name in enumerate(self.names)}
 
     def _stops(
-        self, reasons: Mapping[str, str], guarantee: str, *, best: Sequence[int] = (), worst: Sequence[int] = ()
+        self,
+        reasons: Mapping[str, str],
+        guarantee: str,
+        *,
+        best: Sequence[int] = (),
+        worst: Sequence[int] = (),
+        rule: Literal["budget", "until_ci"] = "budget",
     ) -> TaskStops:
-        def stop(mean: ConfidenceSequence, documents: int, why: str) -> FormStop:
-            return FormStop(evaluated=mean.n, documents=documents, why=why, low=mean.low, high=mean.high)
-
         members = {
-            task.name: stop(self._members[task.name], self._sizes[subject], f"as {name}: {reasons[name]}")
+            task.name: self._stop(name, f"as {name}: {reasons[name]}", subject)
             for name, subjects in self.contest.forms.items()
             for subject, task in subjects.items()
-            if task.name in self._members
+            if len(self.contest.subjects) > 1 and any(doc[0] == subject for doc in self._scores[name])
         }
         return TaskStops(
             task=self.contest.name,
             metric=self._metric,
-            forms={name: stop(self._means[name], len(self.docs), why) for name, why in reasons.items()},
+            rule=rule,
+            forms={name: self._stop(name, why) for name, why in reasons.items()},
             guarantee=guarantee,
             best=tuple(self.names[index] for index in best),
             worst=tuple(self.names[index] for index in worst),
             members=members,
         )
+
+    def _stop(self, name: str, why: str, subject: str | None = None) -> FormStop:
+        """Where a form, or its part in a subject, stopped."""
+        if subject is not None:
+            evaluated = sum(doc[0] == subject for doc in self._scores[name])
+            return FormStop(evaluated=evaluated, documents=self._sizes[subject], why=why)
+        mean = self._means[name]
+        bounds = (min(1.0, bound * self._scale) for bound in (mean.low, mean.high))
+        low, high = bounds if mean.n else (None, None)
+        return FormStop(evaluated=len(self._scores[name]), documents=self.documents, why=why, low=low, high=high)

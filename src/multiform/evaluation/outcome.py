@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from multiform.catalog import Group
 from multiform.config.serialize import plain
 from multiform.engine.run import RunOutcome
-from multiform.engine.stops import FormStop, TaskStops
+from multiform.engine.stops import TaskStops
 from multiform.evaluation.options import RunOptions
 from multiform.forms import Task
 from multiform.models import Model
 from multiform.results import FormResult, GroupResult, Results
 from multiform.results.configs import described_config
+from multiform.results.intervals import with_intervals
 from multiform.results.provenance import provenance
 from multiform.results.results import group_results
 from multiform.results.usage import usage_entry
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
 
 #: Options of their own, which go to a model beside its arguments.
 _NOT_MODEL_ARGS = ("batch_size", "max_batch_size", "device", "chat_template")
-
-
-_Result = TypeVar("_Result", FormResult, GroupResult)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +69,9 @@ def results_of(run: FinishedRun) -> Results:
         )
         for form in forms
     ]
-    stopped = {name: stop for task in stops for name, stop in {**task.forms, **task.members}.items()}
-    form_results = [_with_stop(form, stopped.get(form.name)) for form in form_results]
     by_name = {form.form: form for form in form_results}
     of_groups = [result for group in run.groups for result in group_results(group, by_name)] if complete else []
-    of_groups = [_with_stop(group, stopped.get(group.name)) for group in of_groups]
+    form_results, of_groups = with_intervals(form_results, of_groups, described_run.get("budget", ()))
     return Results(
         forms=form_results,
         groups=of_groups,
@@ -99,16 +95,6 @@ def results_of(run: FinishedRun) -> Results:
             ),
         ),
     )
-
-
-def _with_stop(result: _Result, stop: FormStop | None) -> _Result:
-    """The form or group with the confidence sequence of its first metric, which is valid wherever the run stopped."""
-    if stop is None or not result.estimates:
-        return result
-    key, first = next(iter(result.estimates.items()))
-    # A group that weighs subjects equally has the mean of their means, which may be a little beside the interval.
-    bounded = replace(first, low=min(stop.low, first.value), high=max(stop.high, first.value))
-    return replace(result, estimates={**result.estimates, key: bounded})
 
 
 def _described(options: RunOptions, model: Model) -> dict[str, Any]:

@@ -21,6 +21,7 @@ from multiform.evaluation.outcome import form_comparisons, form_result
 from multiform.forms import RunSettings, Sample, ScoredSample, Task
 from multiform.results import FormResult, Results
 from multiform.results.configs import described_config
+from multiform.results.intervals import with_intervals
 from multiform.results.provenance import package_version
 from multiform.results.recorded import RecordedDoc, RecordedRun, newest_run
 from multiform.results.results import group_results
@@ -77,11 +78,13 @@ def rescore(
     results = [_form(form, recorded, store, bootstrap_iters) for form in forms]
     by_name = {result.form: result for result in results}
     of_groups = [result for group in groups for result in group_results(group, by_name)]
+    settings = recorded.results.get("config", {})
+    results, of_groups = with_intervals(results, of_groups, () if changes else settings.get("budget", ()))
     return Results(
         forms=results,
         groups=of_groups,
         comparisons=form_comparisons(results, of_groups),
-        run=dict(recorded.results.get("config", {})),
+        run=dict(settings),
         provenance=_provenance(recorded),
         status=recorded.results.get("status", "complete"),
     )

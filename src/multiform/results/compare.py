@@ -93,6 +93,21 @@ def is_mean(group: GroupResult, forms: Sequence[FormResult], key: str | None = N
     return bool(np.isclose(mean, group.estimates[key].value))
 
 
+def form_table(forms: Sequence[FormResult], key: str) -> DocumentScores | None:
+    """The scores of documents that all forms have, a column for each form; None where a score is not their mean."""
+    columns = [_Scored.of(form, key) for form in forms]
+    if any(scored.family(scored.form.estimates.get(key)) is None for scored in columns):
+        return None
+    return _table(columns, _common(columns))
+
+
+def group_table(group: GroupResult, forms: Sequence[FormResult], key: str) -> DocumentScores | None:
+    """The scores of the documents of a group's forms; None where the group's score is not their mean."""
+    if not forms or not is_mean(group, forms, key):
+        return None
+    return _group_table([[_Scored.of(form, key)] for form in forms], weight_by_size=group.weight_by_size)
+
+
 def can_be_compared(metric: str, other: str) -> bool:
     """Whether two metrics are comparable: they are the same, or both are right or wrong."""
     return metric == other or {metric, other} <= set(_RIGHT_OR_WRONG)

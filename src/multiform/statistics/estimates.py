@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from statistics import NormalDist
 
 LEVEL = 0.95
+#: The level of an interval whose width stopped a run, which makes up for what stopping costs: it covers 95 %.
+STOPPED_LEVEL = 0.96
 #: The fewest resamples whose percentiles are an interval.
 MIN_RESAMPLES = 1000
 #: So few successes or failures that a normal approximation of their number misleads.
@@ -225,16 +227,21 @@ def resampled_estimate(value: float, n: int, resampled: Sequence[float]) -> Esti
 
 
 def recorded_estimate(value: float, stderr: float | None, n: int) -> Estimate:
-    """An aggregate of which only the standard error is known: Wilson's interval where that is the one of a rate of
-    successes, and a normal one elsewhere.
+    """An aggregate of which only the standard error is known.
 
-    >>> rate, other = recorded_estimate(0.0, 0.0, 10), recorded_estimate(0.5, 0.01, 10)
-    >>> round(rate.high, 4), round(other.high, 4)
-    (0.2775, 0.5196)
+    A value between 0 and 1 has the interval of a rate with the effective number of documents, which stays within them;
+    any other a normal one.
+
+    >>> rate, group = recorded_estimate(0.0, 0.0, 10), recorded_estimate(0.99, 0.01, 100)
+    >>> round(rate.high, 4), round(group.low, 4), round(group.high, 4)
+    (0.2775, 0.9455, 0.9995)
     """
     if stderr is None or n < 2 or not 0 <= value <= 1:
         return normal_estimate(value, stderr, n)
-    if not math.isclose(stderr, math.sqrt(value * (1 - value) / (n - 1)), rel_tol=1e-6):
-        return normal_estimate(value, stderr, n)
-    low, high = wilson_interval(value, n)
+    if stderr == 0 and 0 < value < 1:
+        return Estimate(value=value, n=n, stderr=stderr, low=value, high=value)
+    effective = value * (1 - value) / stderr**2 if stderr and 0 < value < 1 else n
+    # lm-eval divides the variance of a rate by n - 1.
+    is_rate = math.isclose(effective + 1, n, rel_tol=1e-6)
+    low, high = wilson_interval(value, n if is_rate else max(1.0, effective))
     return Estimate(value=value, n=n, stderr=stderr, low=low, high=high)

@@ -1,0 +1,89 @@
+"""The intervals of a run, computed once: the table, files, report, comparisons and gates all show these.
+
+A score that is a mean over documents has the interval of `FormMeans`, which counts clusters instead of documents and
+pools the subjects of a group as the group weighs them. Where a run stopped early, the interval accounts for that.
+Standard errors stay those of lm-eval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from multiform.results.results import FormResult, GroupResult
+from multiform.statistics.estimates import LEVEL, STOPPED_LEVEL, Estimate
+
+if TYPE_CHECKING:  # it needs numpy, which a run of one form does not
+    from multiform.statistics.scores import DocumentScores
+
+_Result = TypeVar("_Result", FormResult, GroupResult)
+
+
+def with_intervals(
+    forms: Sequence[FormResult], groups: Sequence[GroupResult], stops: Sequence[Mapping[str, Any]] = ()
+) -> tuple[list[FormResult], list[GroupResult]]:
+    """The forms and groups of a run with their intervals.
+
+    `stops` is the key `budget` of a run's settings: where it was stopped early. The first metric of a form under a
+    budget has the interval of a confidence sequence. If the width of an interval stopped the run, or that of a group's
+    interval the tasks in it, intervals are of a higher level.
+    """
+    by_name = {form.name: form for form in forms}
+    stopped = {name: stop for task in stops for name, stop in (task["forms"] | task["members"]).items()}
+
+    def level(name: str) -> float:
+        return STOPPED_LEVEL if name in stopped and stopped[name].get("low") is None else LEVEL
+
+    of_forms = [_with_form_intervals(form, level(form.name)) for form in forms]
+    of_groups = [_with_group_intervals(group, by_name, level(group.name)) for group in groups]
+    return (
+        [_with_sequence(form, stopped.get(form.name, {})) for form in of_forms],
+        [_with_sequence(group, stopped.get(group.name, {})) for group in of_groups],
+    )
+
+
+def _with_form_intervals(form: FormResult, level: float) -> FormResult:
+    """The form with the intervals of its clusters or of another level; otherwise its scores have theirs already."""
+    if form.cluster is None and level == LEVEL:
+        return form
+    from multiform.results.compare import form_table
+
+    tables = {key: form_table([form], key) for key in form.estimates}
+    return replace(form, estimates=_estimates(form.estimates, tables, level))
+
+
+def _with_group_intervals(group: GroupResult, forms: Mapping[str, FormResult], level: float) -> GroupResult:
+    """The group with the intervals of the pooled documents of its forms, where its score is their mean."""
+    if not group.estimates:
+        return group
+    from multiform.results.compare import group_table
+
+    inside = [forms[name] for name in group.forms if name in forms]
+    tables = {key: group_table(group, inside, key) for key in group.estimates}
+    return replace(group, estimates=_estimates(group.estimates, tables, level))
+
+
+def _estimates(
+    estimates: Mapping[str, Estimate], tables: Mapping[str, DocumentScores | None], level: float
+) -> dict[str, Estimate]:
+    """The estimates with the intervals of the scores in `tables`; one without a table stays as it is."""
+    from multiform.statistics.means import form_means
+
+    changed = dict(estimates)
+    for key, table in tables.items():
+        if table is not None:
+            (mean,) = form_means(table).estimates(level)
+            changed[key] = replace(estimates[key], low=mean.low, high=mean.high)
+    return changed
+
+
+def _with_sequence(result: _Result, stop: Mapping[str, Any]) -> _Result:
+    """The form or group with the confidence sequence of its first metric, where a budget stopped it."""
+    low, high = stop.get("low"), stop.get("high")
+    if low is None or high is None or not result.estimates:
+        return result
+    key, first = next(iter(result.estimates.items()))
+    # A group that weighs subjects equally has the mean of their means, which may be a little beside the interval.
+    bounded = replace(first, low=min(low, first.value), high=max(high, first.value))
+    return replace(result, estimates={**result.estimates, key: bounded})

@@ -1,0 +1,107 @@
+"""One source of intervals: the table, the file, a comparison and a rescored run show the same ones, and they cover."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from multiform import evaluate
+from multiform.evaluation import rescore
+from multiform.results.export import to_json
+from multiform.results.read import read_results
+from tests.engine.scripted import ScriptedModel
+
+
+def write_task(folder, name, docs, extra=""):
+    rows = "".join(json.dumps(doc) + "\n" for doc in docs)
+    (folder / f"{name}.jsonl").write_text(rows, encoding="utf-8")
+    (folder / f"{name}.yaml").write_text(
+        f"task: {name}\ndataset_path: {name}.jsonl\ntest_split: train\ndoc_to_text: q\ndoc_to_choice: c\n"
+        f"doc_to_target: a\nformats: mcqa\n{extra}",
+        encoding="utf-8",
+    )
+
+
+def documents(clusters, size):
+    return [
+        {"q": f"Question {cluster}-{number}?", "c": ["yes", "no"], "a": 0, "passage": f"p{cluster}"}
+        for cluster in range(clusters)
+        for number in range(size)
+    ]
+
+
+class ClusterModel(ScriptedModel):
+    """Is right about whole passages."""
+
+    def __init__(self):
+        right = np.random.default_rng(0).random(1000) < 0.6
+        super().__init__(lambda question, first: float(right[int(question.split()[-1].split("-")[0])]))
+
+
+@pytest.fixture
+def passages(tmp_path):
+    write_task(tmp_path, "passages", documents(20, 6), "metadata: {cluster: passage}\n")
+    return tmp_path
+
+
+def test_clusters_count_in_every_place_that_shows_an_interval(passages, capsys):
+    results = evaluate(model=ClusterModel(), tasks="passages@mcqa+hybrid", include_path=passages, progress=False)
+    (comparison,) = results.comparisons
+    form = results.forms[0]
+    low, high = form.estimates["acc,none"].interval
+    assert comparison.means[0].interval == pytest.approx((low, high))
+    assert to_json(results)["intervals"][form.name]["acc,none"] == pytest.approx([low, high])
+    assert f"{low:.4f} to {high:.4f}" in results.table("long", width=200)
+    assert high - low > 0.3  # 20 passages; as 120 independent documents it would be 0.17
+    error = form.estimates["acc,none"].stderr
+    assert error == pytest.approx(np.std([s.values["acc"] for s in form.samples], ddof=1) / np.sqrt(120))
+
+
+def test_a_group_in_which_all_is_right_has_an_interval_within_0_and_1(tmp_path):
+    for name in ("one", "two", "three"):
+        write_task(tmp_path, name, documents(12, 1))
+    tasks = "[one, two, three]"
+    (tmp_path / "all.yaml").write_text(
+        f"group: all\ntask: {tasks}\naggregate_metric_list: [{{metric: acc, weight_by_size: true}}]\n", encoding="utf-8"
+    )
+    results = evaluate(model=ScriptedModel(lambda *_: 1.0), tasks="all", include_path=tmp_path, progress=False)
+    (group,) = results.groups
+    low, high = group.estimates["acc,none"].interval
+    assert (group.estimates["acc,none"].value, high) == (1.0, 1.0)
+    assert 0.7 < low < 0.95
+
+
+def test_a_rescored_run_that_was_stopped_has_the_same_intervals(tmp_path):
+    write_task(tmp_path, "many", documents(400, 1))
+    for option in ({"until_ci": 0.06}, {"budget": 300}):
+        out = tmp_path / next(iter(option))
+        results = evaluate(
+            model=ScriptedModel(lambda *_: 0.7), tasks="many@mcqa+hybrid", include_path=tmp_path,
+            output_path=out, log_samples=True, progress=False, **option,
+        )  # fmt: skip
+        again, read = rescore(out, include_path=tmp_path), read_results(out)
+        for form in results.forms:
+            assert form.n < 400
+            known = form.estimates["acc,none"].interval
+            assert again.forms[results.forms.index(form)].estimates["acc,none"].interval == pytest.approx(known)
+            assert next(f for f in read.forms if f.name == form.name).estimates["acc,none"].interval == pytest.approx(
+                known
+            )
+
+
+def test_whole_clusters_are_evaluated_until_the_interval_is_narrow(passages):
+    write_task(passages, "passages", documents(150, 6), "metadata: {cluster: passage}\n")
+    results = evaluate(
+        model=ClusterModel(), tasks="passages@mcqa", include_path=passages, until_ci=0.12, progress=False
+    )
+    (form,) = results.forms
+    low, high = form.estimates["acc,none"].interval
+    counts = {sample.doc["passage"]: 0 for sample in form.samples}
+    for sample in form.samples:
+        counts[sample.doc["passage"]] += 1
+    assert set(counts.values()) == {6}
+    assert len(counts) < 150
+    assert (high - low) / 2 <= 0.12
+    assert form.n > 250  # independent documents would need 64
