@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from multiform.engine.status_text import duration
 from multiform.results.notes import extractions
-from multiform.results.pivot import shown_comparisons
+from multiform.results.pivot import p_text, shown_comparisons
 from multiform.results.results import Results
 from multiform.results.usage import usage_words
+from multiform.statistics.estimates import ALPHA
+
+#: How many formats with several wordings have a line.
+_POPULATIONS = 4
 
 if TYPE_CHECKING:  # they need numpy, which a run of one form does not
     from multiform.results.form_comparison import FormComparison
@@ -31,30 +35,67 @@ def closing_lines(results: Results, *, output_path: str | Path | None = None, re
 
 
 def _stands_out(results: Results) -> Iterator[str]:
-    """The largest difference between two forms, and the form of which the most could not be extracted."""
-    pairs = [(comparison, pair) for comparison in shown_comparisons(results) for pair in comparison.differences]
-    widest = max(pairs, key=lambda entry: abs(entry[1].estimate.value), default=None)
-    if widest and widest[1].estimate.value:
-        yield _difference(*widest, number=len(pairs))
+    """The clearest difference between two forms, and the form of which the most could not be extracted."""
+    shown = [comparison for comparison in shown_comparisons(results) if comparison.spread is not None]
+    pairs = [(comparison, pair) for comparison in shown for pair in comparison.differences]
+    if pairs:
+        yield _clearest(*min(pairs, key=lambda entry: entry[1].p), pairs=len(pairs), tasks=len(shown))
+    yield from _over_wordings(shown)
     shares = [(extraction.missing.value, name) for name, extraction in extractions(results)]
     share, name = max(shares, default=(0.0, ""))
     if share:
         yield f"not extracted: {share:.1%} of the completions of {name} name no answer that could be read"
 
 
-def _difference(comparison: FormComparison, pair: Difference, number: int) -> str:
-    """The form with the higher score minus the other."""
-    estimate, sign = pair.estimate, 1 if pair.estimate.value >= 0 else -1
-    first, second = (pair.first, pair.second)[::sign]
-    low, high = sorted(sign * bound for bound in estimate.interval)
-    if comparison.spread is not None and len(comparison.differences) > 1:
-        low, high = comparison.spread.spread.interval  # which allows for picking the two forms, as that in the table
-    difference = f"{comparison.forms[first]} − {comparison.forms[second]} in {comparison.metric}"
-    among = f", the largest of {number:,}" if number > 1 else ""
-    return (
-        f"largest difference: {difference}: {abs(estimate.value):.4f} ({low:.4f} to {high:.4f}), "
-        f"p = {pair.p_holm:.3g} after Holm{among}"
+def _clearest(comparison: FormComparison, pair: Difference, *, pairs: int, tasks: int) -> str:
+    """The difference with the smallest p value, corrected for all pairs of all tasks.
+
+    The interval is the one that belongs to the corrected p value.
+    """
+    p = min(1.0, pair.p * pairs)
+    among = (
+        f"{pairs:,} pairs of forms" + (f" in {tasks} comparisons" if tasks > 1 else "")
+        if pairs > 1
+        else "the two forms"
     )
+    if p >= ALPHA:
+        verb = "differ" if pairs > 1 else "do not differ"
+        who = f"none of {among} {verb} significantly" if pairs > 1 else f"the two forms {verb} significantly"
+        return f"differences: {who} (smallest p = {p_text(p)}{' after correction' if pairs > 1 else ''})"
+    sign = 1 if pair.estimate.value >= 0 else -1
+    first, second = (pair.first, pair.second)[::sign]
+    low, high = sorted(sign * bound for bound in _interval(pair, pairs))
+    corrected = f", corrected for {among}" if pairs > 1 else ""
+    return (
+        f"clearest difference: {comparison.forms[first]} − {comparison.forms[second]} in {comparison.metric}: "
+        f"{abs(pair.estimate.value):.4f} ({low:.4f} to {high:.4f}), p = {p_text(p)}{corrected}"
+    )
+
+
+def _interval(pair: Difference, pairs: int) -> tuple[float, float]:
+    """The interval of a difference that holds for this number of pairs at once."""
+    from scipy.special import ndtri
+
+    low, high = pair.estimate.interval
+    wider = float(ndtri(1 - 0.025 / pairs) / ndtri(0.975))
+    centre, half = (low + high) / 2, (high - low) / 2 * wider
+    return centre - half, centre + half
+
+
+def _over_wordings(shown: Sequence[FormComparison]) -> Iterator[str]:
+    """The score over the wordings of each format, for the first few."""
+    entries = [(comparison, entry) for comparison in shown for entry in comparison.populations]
+    for comparison, entry in entries[:_POPULATIONS]:
+        population, mean = entry.population, entry.population.mean
+        low, high = mean.interval
+        below, above = population.predicted.interval
+        yield (
+            f"over {population.wordings} wordings of {comparison.name}@{entry.label}: {comparison.metric} "
+            f"{mean.value:.4f} ± {population.observed_deviation:.4f} SD ({low:.4f} to {high:.4f} for the mean; "
+            f"another wording would score {below:.4f} to {above:.4f})"
+        )
+    if len(entries) > _POPULATIONS:
+        yield f"{len(entries) - _POPULATIONS} more formats with several wordings are in the results file (across_forms)"
 
 
 def _took(results: Results) -> Iterator[str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from multiform.errors import ConfigError, DataError
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.requests import LLOutput
-from multiform.results.form_comparison import FormComparison
+from multiform.results.form_comparison import FormatPopulation, FormComparison, Scoring
 from multiform.results.results import FormResult, GroupResult
 from multiform.statistics.agreement import MISSING, agreement, fleiss_kappa, rightness
 from multiform.statistics.calibration import Calibration, calibration
@@ -23,6 +23,7 @@ from multiform.statistics.position import PositionBias, position_bias
 from multiform.statistics.scores import DocumentScores, document_scores, pooled
 from multiform.statistics.spread import spread_of
 from multiform.statistics.variance import form_variance
+from multiform.statistics.wordings import MIN_WORDINGS, axis_effects, wording_population
 
 #: Metrics that say whether a document is right: forms with different ones of them can be compared.
 _RIGHT_OR_WRONG = ("acc", "acc_norm", "acc_bytes", "acc_tokens", "acc_mutual_info", "acc_norm_full", "exact_match")
@@ -126,11 +127,31 @@ def _of_task(forms: Sequence[FormResult]) -> Iterator[FormComparison]:
         if family is not None:
             families.setdefault(family, []).append(_Scored.of(form, form.primary))
     for family, columns in families.items():
-        documents = _common(columns)
-        table = _table(columns, documents)
-        if table is not None and (len(columns) > 1 or table.clustered):
-            names = [scored.form.name for scored in columns]
-            yield _comparison(forms[0].task, family, names, table, columns, [c.on(documents) for c in columns])
+        for scoring, alike in _by_scoring(columns, lambda scored: scored.form).items():
+            documents = _common(alike)
+            table = _table(alike, documents)
+            if table is not None and (len(alike) > 1 or table.clustered):
+                names = [scored.form.name for scored in alike]
+                samples = [scored.on(documents) for scored in alike]
+                yield _comparison(forms[0].task, family, scoring, names, table, alike, samples)
+
+
+_Column = TypeVar("_Column")
+
+
+def _by_scoring(columns: Sequence[_Column], form_of: Callable[[_Column], FormResult]) -> dict[Scoring, list[_Column]]:
+    """The forms by what is scored; those of several kinds are also compared across all kinds."""
+    kinds: dict[Scoring, list[_Column]] = {}
+    for column in columns:
+        kinds.setdefault(scoring_of(form_of(column)), []).append(column)
+    return kinds if len(kinds) == 1 else {**kinds, "any": list(columns)}
+
+
+def scoring_of(form: FormResult) -> Scoring:
+    """Whether a form ranks choices by their log-likelihoods, or reads the answer from a generated completion."""
+    output_type = str(form.config.get("output_type", ""))
+    generated = output_type == "generate_until" or form.primary.partition(",")[0] == "exact_match"
+    return "generated" if generated else "ranked"
 
 
 def _of_group(groups: Sequence[GroupResult], forms: Sequence[FormResult]) -> Iterator[FormComparison]:
@@ -145,7 +166,12 @@ def _of_group(groups: Sequence[GroupResult], forms: Sequence[FormResult]) -> Ite
         family = kinds.pop() if len(kinds) == 1 else None
         if family is not None:
             families.setdefault(family, []).append((group, subjects))
-    for family, columns in families.items():
+    alike = [
+        (family, scoring, columns)
+        for family, entries in families.items()
+        for scoring, columns in _by_scoring(entries, lambda entry: next(iter(entry[1].values())).form).items()
+    ]
+    for family, scoring, columns in alike:
         first, tasks = columns[0]
         if len(columns) < 2 or any(set(subjects) != set(tasks) for _, subjects in columns):
             continue
@@ -154,7 +180,7 @@ def _of_group(groups: Sequence[GroupResult], forms: Sequence[FormResult]) -> Ite
         if table is not None and all(is_mean(group, [s.form for s in scored.values()]) for group, scored in columns):
             names = [group.name for group, _ in columns]
             samples = [[s for scored in by_task for s in scored[i].on(_common(scored))] for i in range(len(names))]
-            yield _comparison(first.path, family, names, table, by_task[0], samples)
+            yield _comparison(first.path, family, scoring, names, table, by_task[0], samples)
 
 
 def _group_table(by_task: Sequence[Sequence[_Scored]], *, weight_by_size: bool) -> DocumentScores | None:
@@ -208,6 +234,7 @@ def _scores_or_none(values: Sequence[Sequence[Any]], clusters: Sequence[Hashable
 def _comparison(
     name: str,
     family: str,
+    scoring: Scoring,
     names: Sequence[str],
     table: DocumentScores,
     columns: Sequence[_Scored],
@@ -218,13 +245,15 @@ def _comparison(
     metrics = {scored.metric for scored in columns}
     is_list = len(names) > 1
     codes = np.array([[_choice_code(sample) for sample in column] for column in samples]).T
-    known = is_list and bool((codes != MISSING).any(axis=0).all())
+    readable = [column for column in range(len(names)) if (codes[:, column] != MISSING).any()]
+    known = len(readable) > 1
     # What is counted over documents means nothing of a group whose documents have different weights.
     equal = bool(np.allclose(table.weights, table.weights[0]))
     clusters = table.clusters.tolist()
     return FormComparison(
         name=name,
         metric=metrics.pop() if len(metrics) == 1 else family,
+        scoring=scoring,
         higher_is_better=columns[0].form.higher_is_better.get(columns[0].metric, True),
         forms=tuple(names),
         n=table.n,
@@ -234,11 +263,51 @@ def _comparison(
         spread=spread_of(means) if is_list else None,
         variance=form_variance(table, *zip(*map(_format_and_draw, names), strict=True)) if is_list else None,
         rightness=rightness(table) if is_list and table.binary else None,
-        agreement=agreement(table, codes) if known else None,
-        kappa=fleiss_kappa(codes) if known and equal else None,
+        agreement=agreement(table, codes[:, readable]) if known else None,
+        kappa=fleiss_kappa(codes[:, readable]) if known and equal else None,
+        agreeing=tuple(readable) if known else (),
+        populations=tuple(_populations(table, names)) if is_list else (),
+        chances=tuple(chance_level(column) if equal else None for column in samples),
         positions=tuple(position_bias_of(column, clusters) if equal else None for column in samples),
         calibrations=tuple(calibration_of(column, clusters) if equal else None for column in samples),
     )
+
+
+def _populations(table: DocumentScores, names: Sequence[str]) -> Iterator[FormatPopulation]:
+    """The wordings of each format that was run under several: its variations, and the format itself."""
+    by_format: dict[str, list[int]] = {}
+    axes: list[Mapping[str, str]] = []
+    for index, name in enumerate(names):
+        try:
+            variation = Variation.parse(name.partition("@")[2])
+        except ConfigError:  # a name that says more than the format, such as that of a run
+            variation = Variation(name)
+        axes.append(variation.choices)
+        by_format.setdefault(variation.label, []).append(index)
+    for label, indexes in by_format.items():
+        if len(indexes) >= MIN_WORDINGS:
+            means = form_means(table.of(table.values[:, indexes]))
+            chosen = [axes[index] for index in indexes]
+            every = dict.fromkeys(axis for choices in chosen for axis in choices)
+            described = [{axis: choices.get(axis, "default") for axis in every} for choices in chosen]
+            yield FormatPopulation(
+                label=label,
+                forms=tuple(indexes),
+                population=wording_population(means),
+                effects=tuple(axis_effects(means, described)),
+            )
+
+
+def chance_level(samples: Sequence[ScoredSample]) -> float | None:
+    """How often a random choice is right; None for documents without choices."""
+    shares = []
+    for scored in samples:
+        sample = scored.sample
+        number = len(sample.choices or sample.texts or sample.labels)
+        if number < 2:
+            return None
+        shares.append(max(1, len(sample.gold)) / number)
+    return sum(shares) / len(shares) if shares else None
 
 
 def _format_and_draw(name: str) -> tuple[str, str]:

@@ -4,15 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from multiform.statistics.agreement import Rightness
 from multiform.statistics.calibration import Calibration
-from multiform.statistics.estimates import Estimate
+from multiform.statistics.estimates import ALPHA, Estimate
 from multiform.statistics.paired import Difference
 from multiform.statistics.position import PositionBias
 from multiform.statistics.spread import Spread
 from multiform.statistics.variance import VarianceSplit
+from multiform.statistics.wordings import AxisEffect, WordingPopulation
+
+#: What is scored: choices that are ranked, generated completions, or forms of both kinds together.
+Scoring = Literal["ranked", "generated", "any"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FormatPopulation:
+    """The wordings of one format, as a sample of all wordings like them."""
+
+    label: str
+    #: The forms of the comparison that are these wordings.
+    forms: tuple[int, ...]
+    population: WordingPopulation
+    #: How much the values of each axis raise the score.
+    effects: tuple[AxisEffect, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +39,8 @@ class FormComparison:
     name: str
     #: The metric that all forms have first; "accuracy" where they have different ones that say right or wrong.
     metric: str
+    #: What its forms have in common: scores of ranked choices and of generated answers are compared only as "any".
+    scoring: Scoring
     higher_is_better: bool
     #: The names of the forms; what the other fields say of a form is by its index here.
     forms: tuple[str, ...]
@@ -38,9 +56,14 @@ class FormComparison:
     #: None where scores are not right or wrong.
     rightness: Rightness | None = None
     #: How often two forms lead to the same prediction, and Fleiss' kappa; None where predictions are not choices, and
-    #: kappa also where the documents of a group have different weights.
+    #: kappa also where the documents of a group have different weights. They are those of the forms in `agreeing`.
     agreement: Estimate | None = None
     kappa: float | None = None
+    agreeing: tuple[int, ...] = ()
+    #: The formats that were run under several wordings.
+    populations: tuple[FormatPopulation, ...] = ()
+    #: How often a random choice is right under each form; None without choices.
+    chances: tuple[float | None, ...] = ()
     #: Of each form that ranks choices, or None; of no form of a group whose documents have different weights.
     positions: tuple[PositionBias | None, ...] = ()
     calibrations: tuple[Calibration | None, ...] = ()
@@ -55,17 +78,39 @@ class FormComparison:
         """The index of the worst form; None where there is one form only."""
         return None if self.spread is None else self.spread.lowest if self.higher_is_better else self.spread.highest
 
+    @property
+    def tied_with_best(self) -> tuple[int, ...]:
+        """The forms that cannot be told from the best at 5 %, corrected for all pairs; the best is one of them."""
+        if self.best is None:
+            return ()
+        differing = {
+            (pair.second if pair.first == self.best else pair.first)
+            for pair in self.differences
+            if self.best in (pair.first, pair.second) and pair.p_simultaneous < ALPHA
+        }
+        return tuple(index for index in range(len(self.forms)) if index not in differing)
+
+    def above_chance(self, form: int) -> float | None:
+        """The share of the way from the chance level to a perfect score; None without a chance level."""
+        chance = self.chances[form] if self.chances else None
+        return None if chance is None or chance >= 1 else (self.means[form].value - chance) / (1 - chance)
+
     def to_dict(self) -> dict[str, Any]:
         """The comparison as JSON, with forms by their names; docs/statistics.md explains the keys."""
         names = self.forms
         result: dict[str, Any] = {
             "n": self.n,
             "clusters": self.clusters,
-            "forms": {name: _numbers(mean) for name, mean in zip(names, self.means, strict=True)},
+            "scoring": self.scoring,
+            "forms": {
+                name: _numbers(mean) | self._chance(i)
+                for i, (name, mean) in enumerate(zip(names, self.means, strict=True))
+            },
             "pairs": [
                 {"first": names[pair.first], "second": names[pair.second]}
                 | _numbers(pair.estimate)
-                | {"p": pair.p, "p_holm": pair.p_holm}
+                | {"p": pair.p, "p_holm": pair.p_holm, "p_simultaneous": pair.p_simultaneous}
+                | {"simultaneous": list(pair.simultaneous.interval)}
                 for pair in self.differences
             ],
             **self._across(),
@@ -78,7 +123,11 @@ class FormComparison:
                 "flip_rate": _numbers(self.rightness.flip_rate),
             }
         if self.agreement is not None:
-            result["agreement"] = {**_numbers(self.agreement), **({} if self.kappa is None else {"kappa": self.kappa})}
+            among = {} if len(self.agreeing) == len(names) else {"forms": [names[index] for index in self.agreeing]}
+            kappa = {} if self.kappa is None else {"kappa": self.kappa}
+            result["agreement"] = {**_numbers(self.agreement), **kappa, **among}
+        if self.populations:
+            result["wordings"] = {entry.label: self._population(entry) for entry in self.populations}
         result["position_bias"] = {
             name: _position_numbers(bias) for name, bias in zip(names, self.positions, strict=True) if bias
         }
@@ -89,6 +138,31 @@ class FormComparison:
         }
         return result
 
+    def _chance(self, form: int) -> dict[str, Any]:
+        above = self.above_chance(form)
+        return {} if above is None else {"chance": self.chances[form], "above_chance": above}
+
+    def _population(self, entry: FormatPopulation) -> dict[str, Any]:
+        population, components = entry.population, entry.population.components
+        return {
+            "forms": [self.forms[index] for index in entry.forms],
+            "mean": _numbers(population.mean),
+            "observed_deviation": population.observed_deviation,
+            "deviation": _numbers(population.deviation),
+            "predicted": [population.predicted.low, population.predicted.high],
+            "reliability": population.reliability,
+            "shrunken": {
+                self.forms[index]: _numbers(score)
+                for index, score in zip(entry.forms, population.shrunken, strict=True)
+            },
+            "axes": [
+                {"axis": effect.axis, "value": effect.value, "wordings": effect.wordings, "p": effect.p}
+                | _numbers(effect.effect)
+                for effect in entry.effects
+            ],
+            "components": {"document": components.document, "wording": components.wording, "rest": components.rest},
+        }
+
     def _across(self) -> dict[str, Any]:
         spread, variance = self.spread, self.variance
         if spread is None or self.best is None or self.worst is None:
@@ -96,6 +170,7 @@ class FormComparison:
         best, worst = (spread.high, spread.low) if self.higher_is_better else (spread.low, spread.high)
         return {
             "best": {"form": self.forms[self.best], **_numbers(best)},
+            "tied_with_best": [self.forms[index] for index in self.tied_with_best],
             "worst": {"form": self.forms[self.worst], **_numbers(worst)},
             "spread": {**_numbers(spread.spread), "by_chance": spread.by_chance, "p": spread.p},
             "median": spread.median,
@@ -128,5 +203,8 @@ def by_name(comparisons: Sequence[FormComparison]) -> Mapping[str, dict[str, Any
     """The comparisons as JSON: for each task and group, the metrics by which its forms were compared."""
     nested: dict[str, dict[str, Any]] = {}
     for comparison in comparisons:
-        nested.setdefault(comparison.name, {})[comparison.metric] = comparison.to_dict()
+        by_metric = nested.setdefault(comparison.name, {})
+        # Two kinds of scoring may have the metric of one name.
+        taken = comparison.metric in by_metric
+        by_metric[f"{comparison.metric} ({comparison.scoring})" if taken else comparison.metric] = comparison.to_dict()
     return nested

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from multiform.results.results import FormResult, GroupResult, Results
+from multiform.statistics.estimates import ALPHA
 
 if TYPE_CHECKING:
     from multiform.results.form_comparison import FormComparison
@@ -15,7 +16,11 @@ if TYPE_CHECKING:
 _LONGEST_HEADING = 14
 _LONGEST_METRIC = 24
 BEST = "*"
-LEGEND = f"{BEST} best form; the interval of best minus worst allows for picking them"
+LEGEND = f"{BEST} cannot be told from the best form (at 5 %, corrected for all pairs of forms)"
+SPREAD_LEGEND = (
+    "best − worst: its interval accounts for choosing the two forms after seeing the scores; p is how often forms that "
+    "are equally good would be as far apart"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +31,8 @@ class PivotRow:
     n: str
     #: The score of each form, with a mark on the best; empty where there is none.
     scores: Sequence[str]
-    #: How much better the best form is than the worst, and the interval of that.
-    difference: str
+    #: How much better the best form is than the worst, with interval and p value: a line for each kind of scoring.
+    differences: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +54,10 @@ def pivot(results: Results) -> Pivot:
     """Arrange the first score of every form; the tasks of a group with scores are folded into one row."""
     entries = list(_folded(results))
     labels = list(dict.fromkeys(_label(entry) for members in entries for entry in members))
-    comparisons = {
-        (comparison.name, form): comparison for comparison in results.comparisons for form in comparison.forms
-    }
-    rows = [_row(members, labels, comparisons) for members in entries]
+    comparisons: dict[str, list[FormComparison]] = {}
+    for comparison in shown_comparisons(results):
+        comparisons.setdefault(comparison.name, []).append(comparison)
+    rows = [_row(members, labels, comparisons.get(_base(members[0]), ())) for members in entries]
     metrics = {label: _shown_metrics(label, entries) for label in labels}
     long = [label for label in labels if len(label) > _LONGEST_HEADING]
     short = {label: f"[{long.index(label) + 1}]" if label in long else label for label in labels}
@@ -62,7 +67,8 @@ def pivot(results: Results) -> Pivot:
         rows=rows,
         notes=[
             *legend,
-            *([LEGEND] if any(row.difference for row in rows) else []),
+            *([LEGEND] if any(score.endswith(BEST) for row in rows for score in row.scores) else []),
+            *([SPREAD_LEGEND] if any(row.differences for row in rows) else []),
             *(
                 f"{entry.name}: the group has no score; see --table long"
                 for members in entries
@@ -70,6 +76,7 @@ def pivot(results: Results) -> Pivot:
                 if not entry.estimates
             ),
             *_shared_notes(results),
+            *_chance_notes(results),
             *_right_notes(results),
         ],
     )
@@ -105,29 +112,25 @@ def _label(entry: FormResult | GroupResult) -> str:
 
 
 def _row(
-    members: Sequence[FormResult | GroupResult],
-    labels: Sequence[str],
-    comparisons: Mapping[tuple[str, str], FormComparison],
+    members: Sequence[FormResult | GroupResult], labels: Sequence[str], comparisons: Sequence[FormComparison]
 ) -> PivotRow:
     by_label = {_label(entry): entry for entry in members}
-    base = _base(members[0])
-    compared = next((comparisons[base, e.name] for e in members if (base, e.name) in comparisons), None)
-    best = _best(compared)
+    best = {name for comparison in comparisons for name in _best(comparison)}
     scores = []
     for label in labels:
         entry = by_label.get(label)
         value = f"{next(iter(entry.estimates.values())).value:.4f}" if entry is not None and entry.estimates else ""
         scores.append(value + (BEST if entry is not None and entry.name in best else ""))
     counts = dict.fromkeys(str(next(iter(entry.estimates.values())).n) for entry in members if entry.estimates)
-    return PivotRow(name=_name(members[0]), n="/".join(counts), scores=scores, difference=_difference(compared))
+    compared = [comparison for comparison in comparisons if comparison.spread is not None]
+    differences = [_difference(comparison, named=len(compared) > 1) for comparison in compared]
+    return PivotRow(name=_name(members[0]), n="/".join(counts), scores=scores, differences=differences)
 
 
-def _best(comparison: FormComparison | None) -> list[str]:
-    """The best form, and those that are as good."""
-    if comparison is None or comparison.best is None:
-        return []
-    highest = comparison.means[comparison.best].value
-    return [form for form, mean in zip(comparison.forms, comparison.means, strict=True) if mean.value == highest]
+def _best(comparison: FormComparison) -> list[str]:
+    """The forms that cannot be told from the best; none where no form can."""
+    tied = comparison.tied_with_best
+    return [comparison.forms[index] for index in tied] if len(tied) < len(comparison.forms) else []
 
 
 def _name(entry: FormResult | GroupResult) -> str:
@@ -135,11 +138,23 @@ def _name(entry: FormResult | GroupResult) -> str:
     return f"{alias} ({len(entry.forms)} tasks)" if isinstance(entry, GroupResult) else alias
 
 
-def _difference(comparison: FormComparison | None) -> str:
-    if comparison is None or comparison.spread is None:
+def _difference(comparison: FormComparison, *, named: bool) -> str:
+    """Best minus worst; with the kind of scoring where forms of several kinds are in one row."""
+    spread = comparison.spread
+    if spread is None:
         return ""
-    low, high = comparison.spread.spread.interval
-    return f"{comparison.spread.spread.value:.4f} ({low:.3f} to {high:.3f})"
+    low, high = spread.spread.interval
+    kind = f"{comparison.scoring} " if named else ""
+    return f"{kind}{spread.spread.value:.4f} ({low:.3f} to {high:.3f}), p {p_text(spread.p)}"
+
+
+def p_text(p: float) -> str:
+    """A p value as tables show it.
+
+    >>> p_text(0.59512), p_text(0.0001)
+    ('0.60', '< 0.001')
+    """
+    return "< 0.001" if p < 0.001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
 
 
 def _shown_metrics(label: str, entries: Sequence[Sequence[FormResult | GroupResult]]) -> str:
@@ -153,9 +168,14 @@ def _shown_metrics(label: str, entries: Sequence[Sequence[FormResult | GroupResu
 
 
 def shown_comparisons(results: Results) -> list[FormComparison]:
-    """The comparisons of the rows: those of groups, and those of tasks that are not folded into one."""
+    """The comparisons of the rows: those of groups, and those of tasks that are not folded into one.
+
+    Ranked choices and generated answers are compared with each other in the results file alone.
+    """
     shown = {_base(members[0]) for members in _folded(results)}
-    return [comparison for comparison in results.comparisons if comparison.name in shown]
+    return [
+        comparison for comparison in results.comparisons if comparison.name in shown and comparison.scoring != "any"
+    ]
 
 
 def _shared_notes(results: Results) -> Iterator[str]:
@@ -165,6 +185,26 @@ def _shared_notes(results: Results) -> Iterator[str]:
         counts = [numbers[name] for name in comparison.forms if name in numbers]
         if max(counts, default=comparison.n) > comparison.n:
             yield f"{comparison.name}: best minus worst is over the {comparison.n} documents that all forms have"
+
+
+def _chance_notes(results: Results) -> Iterator[str]:
+    """What equal forms and a random choice would show, so that noise is not read as a finding."""
+    for comparison in shown_comparisons(results):
+        spread = comparison.spread
+        if spread is not None and spread.p >= ALPHA:
+            yield (
+                f"{comparison.name}: forms that are equally good would show best − worst of "
+                f"{spread.by_chance:.4f} by chance, so that {spread.spread.value:.4f} is no finding"
+            )
+        guessed = [
+            name
+            for name, mean, chance in zip(comparison.forms, comparison.means, comparison.chances, strict=False)
+            if chance is not None and mean.covers(chance)
+        ]
+        if guessed:
+            level = next(chance for chance in comparison.chances if chance is not None)
+            which = "all forms" if len(guessed) == len(comparison.forms) else ", ".join(guessed)
+            yield f"{comparison.name}: a random choice is right in {level:.4f}; not told from that: {which}"
 
 
 def _right_notes(results: Results) -> Iterator[str]:
@@ -182,7 +222,7 @@ def _right_notes(results: Results) -> Iterator[str]:
 def latex(results: Results) -> str:
     """The pivot table in LaTeX, for the package booktabs."""
     table = pivot(results)
-    columns = "lr" + "r" * len(table.headings) + ("l" if any(row.difference for row in table.rows) else "")
+    columns = "lr" + "r" * len(table.headings) + ("l" if any(row.differences for row in table.rows) else "")
     heads = ["", "", *(heading for heading, _ in table.headings)]
     metrics = ["Task", "$n$", *(metric for _, metric in table.headings)]
     if columns.endswith("l"):
@@ -192,7 +232,7 @@ def latex(results: Results) -> str:
     lines.append(r"\midrule")
     for row in table.rows:
         scores = [rf"\textbf{{{score.removesuffix(BEST)}}}" if score.endswith(BEST) else score for score in row.scores]
-        cells = [_escaped(row.name), row.n, *scores, *([row.difference] if columns.endswith("l") else [])]
+        cells = [_escaped(row.name), row.n, *scores, *(["; ".join(row.differences)] if columns.endswith("l") else [])]
         lines.append(" & ".join(cells) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
     return "\n".join([*lines, *(f"% {note}" for note in table.notes)])

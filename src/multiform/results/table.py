@@ -128,11 +128,11 @@ def _part(table: Pivot, start: int, stop: int, last: bool) -> Table:
     for heading, metric in table.headings[start:stop]:
         part.add_column(f"{visible(heading)}\n{metric}", justify="right", no_wrap=True)
     if last:
-        part.add_column(f"{_DIFFERENCE}\n95 % interval", justify="left", no_wrap=True)
+        part.add_column(f"{_DIFFERENCE}\n95 % interval, p", justify="left", no_wrap=True)
     for row in table.rows:
         # Scores line up whether they are marked or not.
         scores = [score if score.endswith("*") else f"{score} " for score in row.scores[start:stop]]
-        part.add_row(visible(row.name), row.n, *scores, *([row.difference] if last else []))
+        part.add_row(visible(row.name), row.n, *scores, *(["\n".join(row.differences)] if last else []))
     return part
 
 
@@ -149,14 +149,14 @@ def _parts(table: Pivot, width: int) -> Iterator[tuple[int, int, bool]]:
         max(len(heading), len(metric), *(len(row.scores[i].rstrip("*")) + 1 for row in table.rows)) + gap
         for i, (heading, metric) in enumerate(table.headings)
     ]
-    differences = max((len(row.difference) for row in table.rows), default=0)
+    differences = max((len(line) for row in table.rows for line in row.differences), default=0)
     room, start, used = width - names + 1, 0, 0  # the last column has one space after it instead of three
     for index, column in enumerate(widths):
         if index > start and used + column > room:
             yield start, index, False
             start, used = index, 0
         used += column
-    if differences and used + max(differences, len("95 % interval")) + gap > room and start < len(widths):
+    if differences and used + max(differences, len("95 % interval, p")) + gap > room and start < len(widths):
         yield start, len(widths), False
         start = len(widths)
     if start < len(widths) or differences:

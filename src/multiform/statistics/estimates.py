@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
+#: The level of intervals, and of tests.
 LEVEL = 0.95
+ALPHA = 0.05
 #: The level of an interval whose width stopped a run, which makes up for what stopping costs: it covers 95 %.
 STOPPED_LEVEL = 0.96
 #: The fewest resamples whose percentiles are an interval.

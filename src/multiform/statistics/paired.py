@@ -29,10 +29,14 @@ class Difference:
 
     first: int
     second: int
+    #: The difference with the interval of this pair alone, and the p value of its test alone.
     estimate: Estimate
     p: float
     #: The p value after Holm's correction for all pairs of the forms.
     p_holm: float
+    #: The interval that holds for all pairs at once, and the p value that belongs to it (Bonferroni).
+    simultaneous: Estimate
+    p_simultaneous: float
 
 
 def paired_differences(scores: DocumentScores, *, level: float = LEVEL, seed: int = 0) -> list[Difference]:
@@ -47,10 +51,19 @@ def paired_differences(scores: DocumentScores, *, level: float = LEVEL, seed: in
     means = form_means(scores)
     first, second = np.triu_indices(len(means.values), 1)
     p = equality_tests(scores, first, second, seed=seed)
-    columns = zip(first, second, difference_estimates(means, first, second, level=level), p, holm(p), strict=True)
+    single = difference_estimates(means, first, second, level=level)
+    together = difference_estimates(means, first, second, level=1 - (1 - level) / max(1, len(first)))
     return [
-        Difference(first=int(a), second=int(b), estimate=estimate, p=float(raw), p_holm=float(adjusted))
-        for a, b, estimate, raw, adjusted in columns
+        Difference(
+            first=int(a),
+            second=int(b),
+            estimate=estimate,
+            p=float(raw),
+            p_holm=float(adjusted),
+            simultaneous=wide,
+            p_simultaneous=min(1.0, float(raw) * len(first)),
+        )
+        for a, b, estimate, wide, raw, adjusted in zip(first, second, single, together, p, holm(p), strict=True)
     ]
 
 

@@ -13,8 +13,9 @@ from statistics import NormalDist
 import numpy as np
 from scipy.special import bdtr, bdtrik, gammaln, xlog1py, xlogy
 
-#: Two-sided error and probability of detection.
-ALPHA = 0.05
+from multiform.statistics.estimates import ALPHA
+
+#: The probability of detection.
 POWER = 0.8
 #: How often two forms differ on a document, where that is not known yet.
 FLIP_RATE = 0.2
