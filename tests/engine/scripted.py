@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -33,3 +34,23 @@ class ScriptedModel(DummyModel):
             right = int.from_bytes(digest[:4], "big") / 2**32 < self.rate(question, first_choice)
             chosen = request.continuation.strip() == ("A" if right else "B")
             yield position, LLOutput(0.0 if chosen else -5.0, is_greedy=chosen)
+
+
+def write_task(folder, name, docs, extra=""):
+    """A task file with documents whose right answer is the first choice."""
+    rows = "".join(json.dumps(doc) + "\n" for doc in docs)
+    (folder / f"{name}.jsonl").write_text(rows, encoding="utf-8")
+    (folder / f"{name}.yaml").write_text(
+        f"task: {name}\ndataset_path: {name}.jsonl\ntest_split: train\ndoc_to_text: q\ndoc_to_choice: c\n"
+        f"doc_to_target: a\nformats: mcqa\n{extra}",
+        encoding="utf-8",
+    )
+
+
+def documents(clusters, size):
+    """Documents of which as many as `size` share a passage; the first choice is right."""
+    return [
+        {"q": f"Question {cluster}-{number}?", "c": ["yes", "no"], "a": 0, "passage": f"p{cluster}"}
+        for cluster in range(clusters)
+        for number in range(size)
+    ]

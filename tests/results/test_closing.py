@@ -2,30 +2,59 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
+import pytest
 
 from multiform import evaluate, read_results
 from multiform.report.payload import payload
-from multiform.results.closing import closing_lines
+from multiform.results.closing import clearest_difference, closing_lines
 from multiform.results.usage import usage_words
+from multiform.statistics.paired import paired_differences
+from multiform.statistics.scores import document_scores
+from tests.engine.scripted import ScriptedModel, documents, write_task
 
 
-def test_the_largest_difference_and_what_was_not_extracted_stand_out() -> None:
-    results = evaluate(model="dummy", tasks="quiz@mcqa+cloze+generate", limit=20, progress=False)
+def test_a_difference_that_is_not_significant_is_not_a_finding() -> None:
+    results = evaluate(model="dummy", tasks="quiz@mcqa+cloze+hybrid+generate", limit=20, progress=False)
     difference, not_extracted, took, following = closing_lines(results, output_path="my results")
-    (comparison,) = results.comparisons
-    widest = max(comparison.differences, key=lambda pair: abs(pair.estimate.value))
-    assert comparison.spread is not None
-    low, high = comparison.spread.spread.interval  # not that of a pair that was named before looking
-    assert f": {abs(widest.estimate.value):.4f} ({low:.4f} to {high:.4f}), p = " in difference
-    assert difference.endswith(f"p = {widest.p_holm:.3g} after Holm, the largest of 3")
-    values = dict(zip(comparison.forms, (mean.value for mean in comparison.means), strict=True))
-    higher, _, lower = difference.removeprefix("largest difference: ").partition(" in accuracy")[0].partition(" − ")
-    assert values[higher] - values[lower] == abs(widest.estimate.value)
+    assert difference.startswith("differences: none of 3 pairs of forms differ significantly (smallest p = ")
     assert not_extracted.startswith("not extracted: ")
     assert not_extracted.endswith("of the completions of quiz@generate name no answer that could be read")
-    assert took.endswith("180 requests, 0 of them cached")
+    assert took.endswith("requests, 0 of them cached")
     assert following == "next: multiform report 'my results'"
+
+
+def test_the_clearest_difference_has_the_interval_that_belongs_to_its_p_value(tmp_path: Path) -> None:
+    rates = {"A. ": 0.9, "(A) ": 0.2}
+    model = ScriptedModel(lambda question, first: next(rate for wrap, rate in rates.items() if first.startswith(wrap)))
+    write_task(tmp_path, "quiz", documents(40, 1))
+    results = evaluate(model=model, tasks=f"{tmp_path / 'quiz.yaml'}@mcqa+mcqa[wrap=(x)]", progress=False)
+    (line, *_) = closing_lines(results)
+    (pair,) = results.comparisons[0].differences
+    low, high = pair.estimate.interval
+    assert line.startswith(f"clearest difference: quiz@mcqa − quiz@mcqa[wrap=(x)] in acc: {pair.estimate.value:.4f}")
+    assert f"({low:.4f} to {high:.4f}), p " in line
+
+
+@pytest.mark.long
+def test_equal_forms_are_called_different_in_one_of_twenty_runs_at_most() -> None:
+    rng, runs, found = np.random.default_rng(0), 120, 0
+    (template,) = evaluate(model="dummy", tasks="quiz@mcqa+cloze", limit=4, progress=False).comparisons
+    for _ in range(runs):
+        comparisons = []
+        for task in range(10):
+            scores = document_scores(rng.random((100, 4)) < 0.5 + 0.2 * rng.normal(size=(100, 1)))
+            names = tuple(f"t{task}@{form}" for form in "abcd")
+            comparisons.append(
+                replace(template, name=f"t{task}", forms=names, differences=tuple(paired_differences(scores)))
+            )
+        pairs = [(comparison, pair) for comparison in comparisons for pair in comparison.differences]
+        clearest = min(pairs, key=lambda entry: entry[1].p)
+        found += clearest_difference(*clearest, pairs=len(pairs), tasks=10).startswith("clearest")
+    assert found / runs <= 0.05 + 0.04
 
 
 def test_one_form_has_no_difference_and_results_that_are_not_kept_say_how() -> None:
@@ -41,7 +70,7 @@ def test_forms_that_score_alike_have_no_largest_difference() -> None:
     )
     (comparison,) = results.comparisons
     assert {mean.value for mean in comparison.means} == {0.3}
-    assert not any("largest difference" in line for line in closing_lines(results))
+    assert not any("clearest difference" in line for line in closing_lines(results))
 
 
 def test_the_report_has_the_numbers_of_the_file_in_a_line(tmp_path: Path) -> None:

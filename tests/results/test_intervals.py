@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 
@@ -11,25 +9,7 @@ from multiform import evaluate
 from multiform.evaluation import rescore
 from multiform.results.export import to_json
 from multiform.results.read import read_results
-from tests.engine.scripted import ScriptedModel
-
-
-def write_task(folder, name, docs, extra=""):
-    rows = "".join(json.dumps(doc) + "\n" for doc in docs)
-    (folder / f"{name}.jsonl").write_text(rows, encoding="utf-8")
-    (folder / f"{name}.yaml").write_text(
-        f"task: {name}\ndataset_path: {name}.jsonl\ntest_split: train\ndoc_to_text: q\ndoc_to_choice: c\n"
-        f"doc_to_target: a\nformats: mcqa\n{extra}",
-        encoding="utf-8",
-    )
-
-
-def documents(clusters, size):
-    return [
-        {"q": f"Question {cluster}-{number}?", "c": ["yes", "no"], "a": 0, "passage": f"p{cluster}"}
-        for cluster in range(clusters)
-        for number in range(size)
-    ]
+from tests.engine.scripted import ScriptedModel, documents, write_task
 
 
 class ClusterModel(ScriptedModel):

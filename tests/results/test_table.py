@@ -13,8 +13,10 @@ import pytest
 from multiform import Results, evaluate
 from multiform.errors import UsageError
 from multiform.results.compare import compare_forms
+from multiform.results.pivot import pivot
 from multiform.results.results import FormResult, GroupResult
 from multiform.results.table import table_text
+from tests.engine.scripted import ScriptedModel, documents, write_task
 
 
 @pytest.fixture(scope="module")
@@ -41,13 +43,32 @@ def scores(text: str) -> list[str]:
     return re.findall(r"\d\.\d{4}(?! \()", text)
 
 
-def test_several_forms_are_a_pivot_and_the_best_is_marked(quiz: Results) -> None:
+def test_several_forms_are_a_pivot_and_none_is_marked_where_none_stands_out(quiz: Results) -> None:
     text = quiz.table()
     (row,) = [line for line in text.splitlines() if line.lstrip().startswith("quiz ")]
-    best = max(quiz[form]["acc"] for form in quiz)
     assert scores(row) == [f"{quiz[f'quiz@{label}']['acc']:.4f}" for label in ("mcqa", "cloze", "hybrid")]
-    assert row.count("*") == sum(quiz[form]["acc"] == best for form in quiz)
-    assert re.search(r"\d\.\d{4} \(\d\.\d{3} to \d\.\d{3}\)", row)
+    assert "*" not in row
+    assert re.search(r"\d\.\d{4} \(\d\.\d{3} to \d\.\d{3}\), p \d\.\d{2}", row)
+    words = " ".join(text.split())
+    assert "forms that are equally good would show best − worst of" in words
+    assert "a random choice is right in 0.250; not told from that: all forms" in words
+
+
+@pytest.fixture
+def unequal(tmp_path) -> Results:
+    """Two forms that are equally good, and one that is much worse."""
+    rates = {"A. ": 0.9, "A) ": 0.9, "(A) ": 0.2}
+    model = ScriptedModel(lambda question, first: next(rate for wrap, rate in rates.items() if first.startswith(wrap)))
+    write_task(tmp_path, "quiz", documents(80, 1))
+    tasks = f"{tmp_path / 'quiz.yaml'}@mcqa+mcqa[wrap=x)]+mcqa[wrap=(x)]"
+    return evaluate(model=model, tasks=tasks, progress=False)
+
+
+def test_all_forms_that_cannot_be_told_from_the_best_are_marked(unequal: Results) -> None:
+    table = pivot(unequal)
+    (row,) = table.rows
+    assert [score.endswith("*") for score in row.scores] == [True, True, False]
+    assert "* cannot be told from the best form (at 5 %, corrected for all pairs of forms)" in table.notes
 
 
 @pytest.mark.parametrize("number", [1, 4, 32])
@@ -118,10 +139,10 @@ def test_a_csv_table_has_the_numbers_in_full(quiz: Results) -> None:
         assert float(row["value"]) == quiz[row["name"]][row["metric"]]
 
 
-def test_a_latex_table_has_the_best_form_in_bold(quiz: Results) -> None:
-    text = quiz.table("latex")
-    best = max(quiz[form]["acc"] for form in quiz)
-    assert rf"\textbf{{{best:.4f}}}" in text
+def test_a_latex_table_has_the_best_forms_in_bold(unequal: Results) -> None:
+    text = unequal.table("latex")
+    assert rf"\textbf{{{unequal['quiz@mcqa']['acc']:.4f}}}" in text
+    assert text.count(r"\textbf") == 2
     assert text.count(r" \\") == 3
 
 

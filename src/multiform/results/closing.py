@@ -39,7 +39,7 @@ def _stands_out(results: Results) -> Iterator[str]:
     shown = [comparison for comparison in shown_comparisons(results) if comparison.spread is not None]
     pairs = [(comparison, pair) for comparison in shown for pair in comparison.differences]
     if pairs:
-        yield _clearest(*min(pairs, key=lambda entry: entry[1].p), pairs=len(pairs), tasks=len(shown))
+        yield clearest_difference(*min(pairs, key=lambda entry: entry[1].p), pairs=len(pairs), tasks=len(shown))
     yield from _over_wordings(shown)
     shares = [(extraction.missing.value, name) for name, extraction in extractions(results)]
     share, name = max(shares, default=(0.0, ""))
@@ -47,7 +47,7 @@ def _stands_out(results: Results) -> Iterator[str]:
         yield f"not extracted: {share:.1%} of the completions of {name} name no answer that could be read"
 
 
-def _clearest(comparison: FormComparison, pair: Difference, *, pairs: int, tasks: int) -> str:
+def clearest_difference(comparison: FormComparison, pair: Difference, *, pairs: int, tasks: int) -> str:
     """The difference with the smallest p value, corrected for all pairs of all tasks.
 
     The interval is the one that belongs to the corrected p value.

@@ -194,7 +194,7 @@ def _chance_notes(results: Results) -> Iterator[str]:
         if spread is not None and spread.p >= ALPHA:
             yield (
                 f"{comparison.name}: forms that are equally good would show best − worst of "
-                f"{spread.by_chance:.4f} by chance, so that {spread.spread.value:.4f} is no finding"
+                f"{spread.by_chance:.3f} by chance, so that {spread.spread.value:.3f} is no finding"
             )
         guessed = [
             name
@@ -204,7 +204,7 @@ def _chance_notes(results: Results) -> Iterator[str]:
         if guessed:
             level = next(chance for chance in comparison.chances if chance is not None)
             which = "all forms" if len(guessed) == len(comparison.forms) else ", ".join(guessed)
-            yield f"{comparison.name}: a random choice is right in {level:.4f}; not told from that: {which}"
+            yield f"{comparison.name}: a random choice is right in {level:.3f}; not told from that: {which}"
 
 
 def _right_notes(results: Results) -> Iterator[str]:
