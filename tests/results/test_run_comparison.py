@@ -11,7 +11,9 @@ import pytest
 from multiform import Results, evaluate, read_results
 from multiform.cli.main import main
 from multiform.errors import DataError, UsageError
-from multiform.results.run_comparison import compare_runs
+from multiform.results.run_comparison import FormChange, compare_runs, compare_wordings, gate
+from multiform.statistics.paired import paired_difference
+from multiform.statistics.scores import document_scores
 
 
 def run(seed: int, tasks: str = "quiz@mcqa+cloze", limit: int | None = 60) -> Results:
@@ -44,9 +46,6 @@ def test_a_run_equals_itself(base: Results) -> None:
 
 def test_equal_models_are_told_apart_in_one_of_twenty_runs_at_most() -> None:
     """Two models that are right by chance: the test of their difference keeps its level."""
-    from multiform.statistics.paired import paired_difference
-    from multiform.statistics.scores import document_scores
-
     generator = np.random.default_rng(0)
     draws = [generator.integers(0, 2, size=(100, 2)) for _ in range(400)]
     assert np.mean([paired_difference(document_scores(scores)).p < 0.05 for scores in draws]) <= 0.05
@@ -96,10 +95,60 @@ def test_the_command_fails_where_a_form_got_worse(
     shown = capsys.readouterr().out
     assert f"{change:+.4f}" in shown
     assert "quiz@mcqa: up:" in shown
-    assert main(["compare", *runs, "--fail_below", str(change + 0.001)]) == 1
-    assert f"quiz@mcqa: {change:+.4f} is below" in capsys.readouterr().err
+    assert main(["compare", *runs, "--fail_below", "0.5"]) == 1
+    assert f"fails: quiz@mcqa: {change:+.4f} is below +0.5 (with 95 % confidence below" in capsys.readouterr().err
+    assert main(["compare", *runs, "--fail_below", str(change + 0.001)]) == 0
+    assert "is not excluded: quiz@mcqa, quiz@cloze; more documents would tell" in capsys.readouterr().err
+    assert main(["compare", *runs, "--fail_below", str(change + 0.001), "--strict"]) == 1
     assert main(["compare", *runs, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["forms"][0]["name"] == "quiz@mcqa"
+
+
+def test_forms_and_documents_that_the_second_run_lacks_fail_the_gate(
+    base: Results, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base.save(tmp_path / "base")
+    run(0, "quiz@mcqa", limit=25).save(tmp_path / "part")
+    runs = [str(tmp_path / "base"), str(tmp_path / "part")]
+    assert main(["compare", *runs, "--fail_below", "-0.02"]) == 1
+    assert "lacks forms or documents of" in capsys.readouterr().err
+    assert main(["compare", *runs, "--fail_below", "-0.02", "--allow_missing"]) == 0
+    assert main(["compare", *runs, "--strict"]) == 2
+    assert "--strict needs --fail_below" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("forms", [1, 14])
+def test_the_gate_fails_equal_models_in_one_of_twenty_runs_at_most(forms: int) -> None:
+    """Equal models that flip 10 % of 144 documents, with a limit of two points."""
+    generator, runs, failed = np.random.default_rng(0), 300, 0
+    for _ in range(runs):
+        changes = []
+        for form in range(forms):
+            base_right = generator.random(144) < 0.6
+            flips = generator.random(144) < 0.1
+            table = document_scores(np.stack([base_right ^ flips, base_right], axis=1))
+            difference = paired_difference(table)
+            changes.append(
+                FormChange(
+                    name=f"t@{form}", metric="acc", first=difference.estimate, second=difference.estimate,
+                    difference=difference.estimate, paired=True, p=difference.p, p_holm=None, higher_is_better=True,
+                )
+            )  # fmt: skip
+        # Flips are as often right as wrong only if the rate is a half: the second model is 0.02 worse at most.
+        failed += bool(gate(changes, -0.02).failed)
+    assert failed / runs <= 0.05 + 0.025
+
+
+def test_two_runs_are_compared_over_their_wordings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = run(0, "quiz@mcqa~5"), run(1, "quiz@mcqa~5")
+    (change,) = compare_wordings(first, second)
+    scores = [[results[form]["acc"] for form in results] for results in (first, second)]
+    assert change.population.mean.value == pytest.approx(np.mean(scores[1]) - np.mean(scores[0]))
+    assert 0 <= change.reversal <= 0.5
+    first.save(tmp_path / "a")
+    second.save(tmp_path / "b")
+    assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
+    assert "quiz@mcqa: over 5 wordings B − A is" in capsys.readouterr().out
 
 
 def test_a_score_that_should_fall_fails_where_it_rises(tmp_path: Path) -> None:

@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import math
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 from multiform.cli import values
+from multiform.errors import UsageError
 from multiform.terminal import visible
 
 if TYPE_CHECKING:
     from multiform.results import Results
-    from multiform.results.run_comparison import FormChange
+    from multiform.results.run_comparison import FormChange, Gate, WordingChange
 
 _COLUMNS = ("Form", "Metric", "A", "B", "B − A", "95 % interval", "p", "n", "up", "down")
+_CORRECTED = "intervals and p values hold for all {} rows at once (Bonferroni)"
 HELP = "compare two runs: paired differences, changed documents, an exit code"
 DESCRIPTION = "Compare two runs, of Multiform or of lm-eval, document by document: the second minus the first."
 EXAMPLES = """\
 examples:
   multiform compare results/base results/tuned
   multiform compare results/base lm_eval_results            with a run of lm-eval
-  multiform compare base tuned --fail_below -0.02           exit code 1 where a form lost more than two points
+  multiform compare base tuned --fail_below -0.02           exit code 1 where a form clearly lost more than two points
   multiform compare base tuned --documents                  the numbers of the documents that changed
 """
 #: How many numbers of changed documents are listed.
@@ -44,7 +47,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--fail_below",
         type=values.gain,
         metavar="X",
-        help="exit with 1 where RUN_B is better by less than X, e.g. -0.02: worse by more than two points",
+        help="exit with 1 where RUN_B is better by less than X, e.g. -0.02: worse by more than two points. A test with "
+        "an error of 5 %% for all forms together; forms and documents that RUN_B lacks fail, too",
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="with --fail_below: exit with 1 unless X is shown to be kept by every form",
+    )
+    parser.add_argument(
+        "--allow_missing", action="store_true", help="with --fail_below: pass although RUN_B lacks forms or documents"
     )
     parser.add_argument("--documents", action="store_true", help="list the documents that changed")
     parser.add_argument("--json", action="store_true", help="print the comparison as JSON and nothing else")
@@ -54,35 +66,84 @@ def execute(options: argparse.Namespace) -> int:
     """Print the differences; the exit code is 1 where one is below the limit."""
     from multiform.results.export import plain_json
     from multiform.results.read import read_results
-    from multiform.results.run_comparison import compare_groups, compare_runs, only_in
+    from multiform.results.run_comparison import compare_groups, compare_runs, compare_wordings, gate, only_in
 
+    if options.fail_below is None and (options.strict or options.allow_missing):
+        flag = "--strict" if options.strict else "--allow_missing"
+        raise UsageError(f"{flag} needs --fail_below", where=flag, hint="give e.g. --fail_below -0.02 as well")
     first, second = read_results(options.first), read_results(options.second)
     compared = compare_runs(first, second, metric=options.metric)
     groups = compare_groups(first, second, metric=options.metric)
-    limit = options.fail_below
-    # A score that is not a number is not at the limit or above it, either.
-    failed = [] if limit is None else [entry for entry in (*groups, *compared) if not entry.gain >= limit]
+    wordings = compare_wordings(first, second, metric=options.metric)
     alone = {"only_in_first": only_in(first, second), "only_in_second": only_in(second, first)}
+    verdict = None
+    if options.fail_below is not None:
+        missing = () if options.allow_missing else alone["only_in_first"]
+        changes = [replace(entry, left_out=(0, 0)) for entry in compared] if options.allow_missing else compared
+        verdict = gate([*groups, *changes], options.fail_below, missing=missing)
+    failed = () if verdict is None else verdict.failed
     if options.json:
-        names = [entry.name for entry in failed]
-        entries = {"forms": [asdict(entry) for entry in compared], "groups": [asdict(entry) for entry in groups]}
-        print(plain_json({**entries, "failed": names, **alone}))
+        entries = {"forms": [_entry(entry) for entry in compared], "groups": [_entry(entry) for entry in groups]}
+        over = [asdict(entry) for entry in wordings]
+        print(
+            plain_json({**entries, "wordings": over, "failed": [e.name for e in failed], **_verdict(verdict), **alone})
+        )
     else:
         folded = _folded(first, compared, groups)
-        shown = [entry for entry in compared if entry.name not in folded or entry in failed]
+        named = {entry.name for entry in failed}
+        shown = [entry for entry in compared if entry.name not in folded or entry.name in named]
         _print([*groups, *shown], documents=options.documents)
         if len(shown) < len(compared):
             note = f"{len(compared) - len(shown)} forms of the groups are not listed, as no difference is significant"
             print(f"{note}; --json has them")
+        for line in map(_wording_line, wordings):
+            print(line)
     runs = (options.first, options.second)
     for line in _cautions(compared, runs):
         print(line, file=sys.stderr)
     for run, names in zip(runs, alone.values(), strict=True):
         if names:
             print(f"not compared, as only {run} has it: {_listed(names)}", file=sys.stderr)
-    for entry in failed:
-        print(f"{entry.name}: {entry.gain:+.4f} is below {options.fail_below:+g}", file=sys.stderr)
-    return 1 if failed else 0
+    return 0 if verdict is None else _report_gate(verdict, options)
+
+
+def _entry(entry: FormChange) -> dict[str, Any]:
+    bounds = [None if math.isnan(bound) else bound for bound in entry.simultaneous]
+    return {**asdict(entry), "simultaneous": bounds, "p_simultaneous": entry.p_simultaneous}
+
+
+def _verdict(verdict: Gate | None) -> dict[str, list[str]]:
+    if verdict is None:
+        return {}
+    return {"open": [entry.name for entry in verdict.open], "missing": list(verdict.missing)}
+
+
+def _wording_line(entry: WordingChange) -> str:
+    low, high = entry.population.mean.interval
+    return (
+        f"{entry.name}: over {entry.population.wordings} wordings B − A is {entry.population.mean.value:+.4f} "
+        f"({low:+.4f} to {high:+.4f}) in {entry.metric}; another wording reverses the order of the two runs with "
+        f"probability {entry.reversal:.2f}"
+    )
+
+
+def _report_gate(verdict: Gate, options: argparse.Namespace) -> int:
+    """Say which forms fail the limit and which are open; the exit code."""
+    limit = f"{options.fail_below:+g}"
+    for entry in verdict.failed:
+        highest = entry.gain_bounds()[1]
+        surely = "" if math.isnan(highest) else f" (with 95 % confidence below {highest:+.4f})"
+        print(f"fails: {entry.name}: {entry.gain:+.4f} is below {limit}{surely}", file=sys.stderr)
+    if verdict.missing:
+        missing = f"fails: {options.second} lacks forms or documents of {options.first}: {_listed(verdict.missing)}"
+        print(f"{missing}; --allow_missing passes without them", file=sys.stderr)
+    if verdict.open:
+        names = _listed([entry.name for entry in verdict.open])
+        word = "fails" if options.strict else "passes"
+        print(
+            f"{word}, but a result below {limit} is not excluded: {names}; more documents would tell", file=sys.stderr
+        )
+    return 1 if verdict.failed or verdict.missing or (options.strict and verdict.open) else 0
 
 
 def _cautions(compared: Sequence[FormChange], runs: Sequence[str]) -> Iterator[str]:
@@ -125,7 +186,7 @@ def _folded(first: Results, compared: Sequence[FormChange], groups: Sequence[For
     """The forms of large groups that are left out of the table, as their groups are in it: those of no significance."""
     large = [group for group in first.groups if len(group.forms) > _FOLDED and group.name in {g.name for g in groups}]
     inside = {name for group in large for name in group.forms}
-    return {entry.name for entry in compared if entry.name in inside and not (entry.p_holm or 0.0) < _ALPHA}
+    return {entry.name for entry in compared if entry.name in inside and not (entry.p_simultaneous or 0.0) < _ALPHA}
 
 
 def _print(compared: Sequence[FormChange], *, documents: bool) -> None:
@@ -136,6 +197,9 @@ def _print(compared: Sequence[FormChange], *, documents: bool) -> None:
         _print_folded(rows, terminal)
     else:
         _print_table(rows, sum(widths))
+    most = max((entry.comparisons for entry in compared), default=1)
+    if most > 1:
+        print(_CORRECTED.format(most))
     if any(not entry.paired for entry in compared):
         print(
             "where p is missing, a run has no samples of its documents or the score is no mean over them: the interval "
@@ -175,8 +239,8 @@ def _print_folded(rows: Sequence[Sequence[str]], width: int) -> None:
 
 
 def _row(entry: FormChange) -> tuple[str, ...]:
-    difference = entry.difference
-    interval = "" if difference.low is None else f"{difference.low:+.4f} to {difference.high:+.4f}"
+    difference, (low, high), p = entry.difference, entry.simultaneous, entry.p_simultaneous
+    interval = "" if math.isnan(low) else f"{low:+.4f} to {high:+.4f}"
     arrow = "↑" if entry.higher_is_better else "↓"
     return (
         visible(entry.name),
@@ -185,7 +249,7 @@ def _row(entry: FormChange) -> tuple[str, ...]:
         f"{entry.second.value:.4f}",
         f"{difference.value:+.4f}",
         interval,
-        "" if entry.p_holm is None else "<0.001" if entry.p_holm < 0.001 else f"{entry.p_holm:.3f}",
+        "" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}",
         str(difference.n),
         str(len(entry.raised)) if entry.paired else "",
         str(len(entry.lowered)) if entry.paired else "",

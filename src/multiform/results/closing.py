@@ -62,24 +62,16 @@ def clearest_difference(comparison: FormComparison, pair: Difference, *, pairs: 
         verb = "differ" if pairs > 1 else "do not differ"
         who = f"none of {among} {verb} significantly" if pairs > 1 else f"the two forms {verb} significantly"
         return f"differences: {who} (smallest p = {p_text(p)}{' after correction' if pairs > 1 else ''})"
+    from multiform.statistics.paired import simultaneous_bounds
+
     sign = 1 if pair.estimate.value >= 0 else -1
     first, second = (pair.first, pair.second)[::sign]
-    low, high = sorted(sign * bound for bound in _interval(pair, pairs))
+    low, high = sorted(sign * bound for bound in simultaneous_bounds(pair.estimate, pairs))
     corrected = f", corrected for {among}" if pairs > 1 else ""
     return (
         f"clearest difference: {comparison.forms[first]} − {comparison.forms[second]} in {comparison.metric}: "
         f"{abs(pair.estimate.value):.4f} ({low:.4f} to {high:.4f}), p = {p_text(p)}{corrected}"
     )
-
-
-def _interval(pair: Difference, pairs: int) -> tuple[float, float]:
-    """The interval of a difference that holds for this number of pairs at once."""
-    from scipy.special import ndtri
-
-    low, high = pair.estimate.interval
-    wider = float(ndtri(1 - 0.025 / pairs) / ndtri(0.975))
-    centre, half = (low + high) / 2, (high - low) / 2 * wider
-    return centre - half, centre + half
 
 
 def _over_wordings(shown: Sequence[FormComparison]) -> Iterator[str]:

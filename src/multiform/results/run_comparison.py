@@ -10,10 +10,11 @@ from multiform.errors import DataError, UsageError
 from multiform.forms import ScoredSample
 from multiform.results.compare import can_be_compared, is_mean, metric_family
 from multiform.results.results import FormResult, GroupResult, Results
-from multiform.statistics.estimates import Estimate, normal_estimate
+from multiform.statistics.estimates import ALPHA, Estimate, normal_estimate
 from multiform.statistics.means import form_means
-from multiform.statistics.paired import holm, paired_difference
+from multiform.statistics.paired import holm, paired_difference, simultaneous_bounds
 from multiform.statistics.scores import DocumentScores, document_scores, pooled
+from multiform.statistics.wordings import MIN_WORDINGS, WordingPopulation, wording_population
 
 #: The fields of a task that scores depend on beside the prompts.
 _SETTINGS = ("generation_kwargs", "repeats", "filter_list", "metric_list")
@@ -36,6 +37,9 @@ class FormChange:
     p: float | None
     p_holm: float | None
     higher_is_better: bool
+    #: Of how many comparisons this is one: the interval and the p value that hold for all of them at once account for
+    #: that.
+    comparisons: int = 1
     #: How many documents of the first and of the second run the other one does not have; they are not compared.
     left_out: tuple[int, int] = (0, 0)
     #: What else than the model is not the same in both runs, such as "num_fewshot (0 and 5)".
@@ -43,6 +47,21 @@ class FormChange:
     #: The documents with a higher and with a lower score in the second run; those of a group have their task's name.
     raised: tuple[int | str, ...] = ()
     lowered: tuple[int | str, ...] = ()
+
+    @property
+    def simultaneous(self) -> tuple[float, float]:
+        """The bounds of the difference that hold for all comparisons at once; not numbers where they are not known."""
+        return simultaneous_bounds(self.difference, self.comparisons)
+
+    @property
+    def p_simultaneous(self) -> float | None:
+        """The p value that belongs to the simultaneous bounds."""
+        return None if self.p is None else min(1.0, self.p * self.comparisons)
+
+    def gain_bounds(self) -> tuple[float, float]:
+        """One-sided 95 % bounds of the gain, for all comparisons at once: the least and the most that it is."""
+        low, high = simultaneous_bounds(self.difference, self.comparisons, level=1 - 2 * ALPHA)
+        return (low, high) if self.higher_is_better else (-high, -low)
 
     @property
     def gain(self) -> float:
@@ -79,7 +98,85 @@ def _corrected(changes: Sequence[FormChange]) -> list[FormChange]:
     """The changes with p values after Holm's correction."""
     tests = [change.p for change in changes if change.p is not None]
     adjusted = iter(holm(tests) if tests else ())
-    return [change if change.p is None else replace(change, p_holm=float(next(adjusted))) for change in changes]
+    return [
+        replace(change, comparisons=len(changes), p_holm=None if change.p is None else float(next(adjusted)))
+        for change in changes
+    ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gate:
+    """What `--fail_below` finds: the forms that are worse than the limit, and those of which that cannot be told."""
+
+    failed: tuple[FormChange, ...]
+    #: The forms whose loss may be beyond the limit, although that is not shown.
+    open: tuple[FormChange, ...]
+    #: The baseline's forms that the other run lacks, and forms with documents that only the baseline has.
+    missing: tuple[str, ...]
+
+
+def gate(changes: Sequence[FormChange], limit: float, *, missing: Sequence[str] = ()) -> Gate:
+    """Test each form against a limit of its gain, such as -0.02, with an error of 5 % for all forms together.
+
+    A form fails if its gain is below the limit with 95 % confidence. A score without an interval fails if it is below.
+    """
+    failed, undecided = [], []
+    for change in (replace(change, comparisons=len(changes)) for change in changes):
+        lowest, highest = change.gain_bounds()
+        if math.isnan(highest):
+            lowest = highest = change.gain
+        if not highest >= limit:  # also a score that is not a number
+            failed.append(change)
+        elif lowest < limit:
+            undecided.append(change)
+    partial = [change.name for change in changes if change.left_out[0]]
+    return Gate(failed=tuple(failed), open=tuple(undecided), missing=(*missing, *partial))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WordingChange:
+    """Two runs over the same wordings of one format: the second minus the first, over the population of wordings."""
+
+    name: str
+    metric: str
+    population: WordingPopulation
+    #: How probably the order of the two runs reverses under another wording.
+    reversal: float
+
+
+def compare_wordings(first: Results, second: Results, *, metric: str | None = None) -> list[WordingChange]:
+    """The difference between two runs over the wordings of each format of which both have three or more."""
+    by_format: dict[tuple[str, str], list[tuple[FormResult, FormResult]]] = {}
+    for form, counterpart in _pairs(first, second):
+        label = (form.format_label or "").partition("[")[0]
+        by_format.setdefault((form.task, label), []).append((form, counterpart))
+    changes = []
+    for (task, label), pairs in by_format.items():
+        table = _wording_differences(pairs, metric) if len(pairs) >= MIN_WORDINGS else None
+        if table is not None:
+            population = wording_population(form_means(table))
+            name = _key(pairs[0][0], metric).partition(",")[0]
+            changes.append(
+                WordingChange(
+                    name=f"{task}@{label}", metric=name, population=population, reversal=population.reversal()
+                )
+            )
+    return changes
+
+
+def _wording_differences(pairs: Sequence[tuple[FormResult, FormResult]], metric: str | None) -> DocumentScores | None:
+    """The differences of documents that all wordings of both runs have, a column for each wording."""
+    columns = []
+    for form, counterpart in pairs:
+        keys = _key(form, metric), _key(counterpart, metric)
+        if metric_family(form, keys[0]) is None or metric_family(counterpart, keys[1]) is None:
+            return None
+        before, after = _by_document(form, keys[0]), _by_document(counterpart, keys[1])
+        columns.append({doc: after[doc] - before[doc] for doc in before if doc in after})
+    shared = sorted(set.intersection(*map(set, columns)))
+    if len(shared) < 2:
+        return None
+    return document_scores([[column[doc] for column in columns] for doc in shared], _clusters(pairs[0][0], shared))
 
 
 def only_in(first: Results, second: Results) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import bdtr
+from scipy.special import bdtr, ndtri
 
 from multiform.statistics.estimates import LEVEL, Estimate
 from multiform.statistics.means import FormMeans, form_means
@@ -86,6 +86,19 @@ def difference_estimates(
         Estimate(value=float(value), n=means.n, stderr=float(error), low=float(low), high=float(high))
         for value, error, low, high in columns
     ]
+
+
+def simultaneous_bounds(estimate: Estimate, number: int, *, level: float = LEVEL) -> tuple[float, float]:
+    """The bounds of a 95 % interval, moved outwards so that `number` such intervals hold at once (Bonferroni).
+
+    >>> estimate = Estimate(value=0.1, n=100, low=0.0, high=0.2)
+    >>> [round(bound, 3) for bound in simultaneous_bounds(estimate, 10)]
+    [-0.043, 0.243]
+    """
+    low, high = estimate.interval
+    wider = float(ndtri(1 - (1 - level) / (2 * number)) / ndtri((1 + LEVEL) / 2))
+    centre, half = (low + high) / 2, (high - low) / 2 * wider
+    return centre - half, centre + half
 
 
 def variances(means: FormMeans, first: Indexes, second: Indexes) -> Array:
