@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from multiform.hashing import sha256
@@ -18,6 +18,18 @@ def cache_root() -> Path:
     if folder := os.environ.get("MULTIFORM_CACHE"):
         return Path(folder).expanduser()
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "multiform"
+
+
+def mirror_path(folders: str | Path | Sequence[str | Path] | None) -> Path | None:
+    """Several mirrors as one path, separated as in the variable PATH; None where there is none."""
+    if not folders:
+        return None
+    return Path(folders) if isinstance(folders, str | Path) else Path(os.pathsep.join(map(str, folders)))
+
+
+def mirror_folders(mirror: Path) -> list[Path]:
+    """The folders of a path like ``a:b``; the path of an existing folder is not split."""
+    return [mirror] if is_dir(mirror) else [Path(part) for part in str(mirror).split(os.pathsep) if part]
 
 
 def is_dir(path: Path) -> bool:

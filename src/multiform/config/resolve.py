@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from multiform.config.check import check_values
 from multiform.config.fewshot import FewshotConfig
 from multiform.config.generation import generation_defaults
-from multiform.config.keys import Unstated
+from multiform.config.keys import TaskKeys, Unstated
 from multiform.config.prompts import load_prompt
 from multiform.errors import ConfigError, shorten
 from multiform.fields import Field, FieldSpec
@@ -22,7 +23,8 @@ from multiform.formats.dialects.template_factory import wrapped
 from multiform.formats.infer import DescriptionWithoutChoices, Prompt, Recovered, Refused, infer, without_choices
 from multiform.formats.perturbation import Perturbation, perturbed
 from multiform.formats.raw import check_raw
-from multiform.formats.select import Selected, UnknownFormatError, fewshot_draw, grammar_of
+from multiform.formats.select import Selected, UnknownFormatError, fewshot_draw, grammar_of, task_overrides
+from multiform.jinja import compile_template
 
 Values = dict[str, Any]
 #: Turns a path of keys into the place that a message names.
@@ -39,6 +41,13 @@ def resolve(stated: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
     the variation of the format says, `recovered`, `template_config` and `overridden`. A library of prompts is looked
     up in `folder`, and `where` turns a path of keys into the place that a message names.
     """
+    selection = stated["_formats_selection"] or stated["task"].partition("@")[2] or None
+    try:
+        finished, overrides = task_overrides(stated["formats"], selection)
+    except ConfigError as error:
+        raise placed(error, "formats", where) from error
+    check_values(TaskKeys, overrides, lambda *path: where(*format_key(stated["formats"], finished, str(path[0]))))
+    stated = {**stated, **overrides}
     values: Values = {
         **stated,
         "format": None,
@@ -58,7 +67,11 @@ def resolve(stated: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
     values["doc_to_text"] = _noisy(values["doc_to_text"], values, where)
     values["mapping"] = _mapping(values)
     _compile_fields(values, where)
-    values |= _format(values, stated, where)
+    if finished is None:
+        values |= _format(values, stated, where)
+    elif selection is not None:
+        axes = selection.removeprefix(finished)
+        values |= {**(_drawn(axes, values, where) if axes else {}), "format_label": selection}
     values |= _generation(values, where)
     values |= _fewshot(values, stated, where)
     if isinstance(values["scorer"], str):
@@ -98,9 +111,12 @@ def _noisy(question: FieldSpec, values: Values, where: Where) -> FieldSpec:
 
 def _compile_fields(values: Values, where: Where) -> None:
     """Compile every template, so that syntax errors are found when the file is read."""
-    for name in (*_FIELDS, "doc_to_rationale", "description", "gen_prefix"):
+    for name in (*_FIELDS, "doc_to_rationale", "description", "gen_prefix", "drop_docs"):
         try:
             Field.of(values[name])
+            if name == "drop_docs" and values[name] is not None and not compile_template(values[name]).expression:
+                message = f"expected one expression in braces, got {shorten(values[name])}"
+                raise ConfigError(message, hint='write e.g. drop_docs: "{{label == -1}}"')
         except ConfigError as error:
             raise error.moved(where(name)) from error
 

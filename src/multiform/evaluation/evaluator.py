@@ -66,7 +66,7 @@ def evaluate(
     device: str | None = None,
     gen_kwargs: str | Mapping[str, Any] | None = None,
     include_path: str | Path | Sequence[str | Path] | None = None,
-    dataset_mirror: str | Path | None = None,
+    dataset_mirror: str | Path | Sequence[str | Path] | None = None,
     apply_chat_template: bool | str = False,
     fewshot_as_multiturn: bool | None = None,
     system_instruction: str | None = None,
@@ -104,7 +104,7 @@ def evaluate(
     fewshot_draws: runs every form with this number of draws of few-shot examples
     budget: searches the best and worst form of each task or group within this number of evaluations of a document
     until_ci: evaluates each form until its interval is no wider than plus or minus this
-    dataset_mirror: a folder in which datasets are looked up before the hub (default: $MULTIFORM_DATASET_MIRROR)
+    dataset_mirror: folders in which datasets are looked up before the hub (default: $MULTIFORM_DATASET_MIRROR)
     keep_description: keeps sentences about choices in descriptions, under formats that show no choices
     seeds: those of python, numpy, torch and the few-shot sampler
     metadata: is added to that of every task

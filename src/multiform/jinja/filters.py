@@ -67,6 +67,17 @@ def parse_literal_list(text: str) -> list[Any] | None:
     return value if isinstance(value, list) else None
 
 
+def _literal(text: Any) -> Any:
+    """The list or mapping that a column spells out as text; other values as they are."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        hint = "use the filter on columns with lists as text only"
+        raise DataError(f"not a list or mapping as text: {shorten(text)}", hint=hint) from error
+
+
 def _over_choices(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda answer, choices, *labels: function(answer, choice_list(choices), *labels)
 
@@ -85,6 +96,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "regex_replace": _regex_replace,
     "answer_key_to_index": _answer_key_to_index,
     "choice_list": choice_list,
+    "literal": _literal,
     "gold_index": _over_choices(gold_index),
     "gold_label": _over_choices(gold_label),
     "gold_text": _over_choices(gold_text),

@@ -17,7 +17,7 @@ from multiform.catalog.index.stamps import Stamp
 from multiform.paths import cache_root
 
 #: Increased when the file's layout, or the rule for what is a task, changes; files of other versions are ignored.
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def _packed(index: FolderIndex) -> dict[str, Any]:
     names, ids = [], []
     for file, record in index.files.items():
         name = record.names[0] if record.names else Name("", "task")
-        if len(record.names) > 1 or name.attribute is not None or record.fault is not None:
+        if len(record.names) > 1 or name.attribute or name.about or record.fault is not None:
             odd[file] = [record.names, record.fault]
         names.append(name.name)
         ids.append(shapes.setdefault((name.kind, tuple(name.tags), tuple(record.included)), len(shapes)))
