@@ -28,7 +28,9 @@ def reading_from(mirror: Path) -> Iterator[None]:
     real = datasets.load_dataset
 
     def load(path: str, name: str | None = None, **kwargs: Any) -> Any:
-        folders = [folder / path / (name or "default") for folder in mirror_folders(mirror)]
+        roots = [folder / path for folder in mirror_folders(mirror) if (folder / path).is_dir()]
+        only = {each for root in roots for each in root.iterdir() if each.is_dir()} if name is None else ()
+        folders = list(only) if len(only) == 1 else [root / (name or "default") for root in roots]
         found = tuple(folder for folder in folders if folder.is_dir())
         return _splits(found) if found else real(path, name, **kwargs)
 

@@ -56,6 +56,8 @@ class TaskKeys:
     doc_to_text: str | int | list[Any] | Callable[..., Any] | None = None
     doc_to_choice: str | list[Any] | dict[str, Any] | Callable[..., Any] | None = None
     doc_to_target: str | int | float | list[Any] | Callable[..., Any] | None = None
+    #: What the question is about, such as a passage: formats write it before the question.
+    doc_to_context: str | None = None
     #: The reasoning that leads to the answer, shown by few-shot examples of formats that ask for it.
     doc_to_rationale: str | Callable[..., Any] | None = None
     #: The beginning of the completion, added to the prompt.

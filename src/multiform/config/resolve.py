@@ -80,7 +80,7 @@ def resolve(stated: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
 
 
 def _mapping(values: Mapping[str, Any]) -> FieldMapping:
-    return FieldMapping(*(values[name] for name in _FIELDS))
+    return FieldMapping(*(values[name] for name in _FIELDS), values["doc_to_context"])
 
 
 def _library_prompt(values: Values, folder: Path, where: Where) -> Values:
@@ -111,7 +111,7 @@ def _noisy(question: FieldSpec, values: Values, where: Where) -> FieldSpec:
 
 def _compile_fields(values: Values, where: Where) -> None:
     """Compile every template, so that syntax errors are found when the file is read."""
-    for name in (*_FIELDS, "doc_to_rationale", "description", "gen_prefix", "drop_docs"):
+    for name in (*_FIELDS, "doc_to_context", "doc_to_rationale", "description", "gen_prefix", "drop_docs"):
         try:
             Field.of(values[name])
             if name == "drop_docs" and values[name] is not None and not compile_template(values[name]).expression:
@@ -143,6 +143,9 @@ def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
         root = "variations" if (error.where or "").startswith("variations") else "formats"
         raise placed(error, root, where) from error
     if selected is None:
+        if values["doc_to_context"] is not None:
+            hint = "name one under 'formats:', or write the context into doc_to_text"
+            raise ConfigError("only a format writes a context", where=where("doc_to_context"), hint=hint)
         return {}
     foreign = values["formats"] is None and values["template"] is None and not values["multiple_inputs"]
     recovered = _recovered(values["prompt"], selected.format, values, stated, where) if foreign else None
@@ -275,7 +278,8 @@ def _raw_mapping(prompt: FieldMapping, recovered: Recovered | None, values: Valu
     """The mapping that a format renders: the one recovered from a finished prompt, or the task's own."""
     raw = prompt if recovered is None else recovered.mapping
     question = "question" if raw.question is None else raw.question
-    return FieldMapping(_noisy(question, values, where), raw.choices, "answer" if raw.answer is None else raw.answer)
+    answer = "answer" if raw.answer is None else raw.answer
+    return FieldMapping(_noisy(question, values, where), raw.choices, answer, raw.context)
 
 
 def _generation(values: Values, where: Where) -> Values:
@@ -332,6 +336,7 @@ def _fewshot_mapping(
         config.get("doc_to_text", raw.question),
         config.get("doc_to_choice", raw.choices),
         config.get("doc_to_target", raw.answer),
+        raw.context,
     )
     if foreign:
         mapping = _raw_mapping(mapping, _recovered(mapping, format, values, stated, where), values, where)

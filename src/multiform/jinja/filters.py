@@ -78,6 +78,11 @@ def _literal(text: Any) -> Any:
         raise DataError(f"not a list or mapping as text: {shorten(text)}", hint=hint) from error
 
 
+def _indexes(values: Sequence[Any], value: Any) -> list[int]:
+    """Where a list has the value, such as the 1 of right answers in a list of labels."""
+    return [index for index, item in enumerate(values) if item == value]
+
+
 def _over_choices(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda answer, choices, *labels: function(answer, choice_list(choices), *labels)
 
@@ -97,6 +102,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "answer_key_to_index": _answer_key_to_index,
     "choice_list": choice_list,
     "literal": _literal,
+    "indexes": _indexes,
     "gold_index": _over_choices(gold_index),
     "gold_label": _over_choices(gold_label),
     "gold_text": _over_choices(gold_text),

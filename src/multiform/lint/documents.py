@@ -25,6 +25,7 @@ class DocumentFields:
     question: FieldSpec
     choices: FieldSpec
     answer: FieldSpec
+    context: FieldSpec = None
     #: The places of the task and of each of the three fields.
     where: str | None = None
     where_question: str | None = None
@@ -198,7 +199,8 @@ def _checks(fields: DocumentFields) -> list[_Check]:
     if choices:
         checks.append(_DuplicateChoices(read=Field.of(fields.choices)))
     if not fields.has_media:
-        known = None if question is None or choices is None or answer is None else sorted(question | choices | answer)
+        read = (question, choices, answer, columns(fields.context))
+        known = None if None in read else sorted(frozenset().union(*(names for names in read if names)))
         checks.append(_DuplicateRows(names=known or None))
     if question and not fields.has_media:
         checks.append(_EmptyQuestion(names=sorted(question)))

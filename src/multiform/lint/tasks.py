@@ -23,7 +23,7 @@ def lint_tasks(tasks: Iterable[tuple[Task, Iterable[tuple[int, Doc]]]]) -> list[
     checked: set[str] = set()
     for task, docs in tasks:
         fields = _fields(task)
-        alike = repr((fields.task, fields.question, fields.choices, fields.answer))
+        alike = repr((fields.task, fields.context, fields.question, fields.choices, fields.answer))
         task_issues = fewshot_findings(task) if alike in checked else task_findings(task, docs)
         findings += unsilenced(task.config, task_issues)
         checked.add(alike)
@@ -40,6 +40,7 @@ def _fields(task: Task) -> DocumentFields:
         question="question" if raw.question is None and named else raw.question,
         choices=raw.choices,
         answer="answer" if raw.answer is None and named else raw.answer,
+        context=raw.context,
         where=config.where(),
         where_question=config.where("doc_to_text"),
         where_choices=config.where("doc_to_choice"),

@@ -15,8 +15,9 @@ Scores = Mapping[str, Estimate]
 def group_scores(aggregate_metric_list: Sequence[Mapping[str, Any]], tasks: Sequence[Scores]) -> dict[str, Estimate]:
     """Aggregate the scores of a group's tasks, each metric over the tasks that have it.
 
-    An entry of `aggregate_metric_list` has a `metric` (``all`` for each that the tasks have), and optionally a `filter_list` (by default all filters), an
-    `aggregation` ("mean" or a function) and `weight_by_size` (by default true).
+    An entry of `aggregate_metric_list` has a `metric` (``all`` for each that the tasks have), and optionally a
+    `filter_list` (by default all filters), an `aggregation` ("mean" or a function) and `weight_by_size` (by
+    default true).
     """
     scores_by_key: dict[str, Estimate] = {}
     for entry in aggregate_metric_list:

@@ -80,7 +80,7 @@ class Name(NamedTuple):
     attribute: str | None = None
     line: int = 0
     family: str | None = None
-    about: Mapping[str, Any] = {}  # noqa: RUF012  (never changed)
+    about: Mapping[str, Any] = {}
 
 
 class Fault(NamedTuple):
