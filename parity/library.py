@@ -16,8 +16,9 @@ from pathlib import Path
 from multiform import Task, TaskConfig, TaskManager
 from multiform.catalog import Group
 from multiform.config import read_yaml
+from multiform.imports import libraries
 from multiform.paths import mirror_folders
-from parity import ours, theirs
+from parity import ours, standins, theirs
 from parity.compare import Compared, compared, together
 from parity.requests import Setting
 
@@ -64,7 +65,8 @@ def has_rows(config: TaskConfig, mirror: Path = MIRROR) -> bool:
 
 def compare_pair(pair: Pair, docs: int, mirror: Path = MIRROR) -> Compared:
     """The comparison without examples and with three; a setting whose examples are in no mirror is left out."""
-    reference = theirs.load_tasks([pair.lm_eval], mirror, [_folder(pair.lm_eval)])[pair.lm_eval]
+    with standins.installed(), libraries.with_removed_modules():
+        reference = theirs.load_tasks([pair.lm_eval], mirror, [_folder(pair.lm_eval)])[pair.lm_eval]
     parts = []
     for setting in SETTINGS:
         task = Task.from_config(pair.config, dataset_mirror=mirror)

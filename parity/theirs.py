@@ -40,7 +40,10 @@ def reading_from(mirror: Path) -> Iterator[None]:
 
 @functools.lru_cache(maxsize=64)
 def _splits(folders: tuple[Path, ...]) -> Any:
-    """The splits of the folders, each of the first that has it; lm-eval opens some that it does not evaluate and that the mirror does not have."""
+    """The splits of the folders, each of the first that has it.
+
+    lm-eval opens some that it does not evaluate and that the mirror does not have.
+    """
     import datasets
 
     datasets.disable_progress_bars()

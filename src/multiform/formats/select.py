@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,11 +18,11 @@ from multiform.formats.variation import Variation
 PROMPT = "prompt"
 #: Keys of a task that an entry of `formats:` may set; they replace the task's own under that entry.
 TASK_KEYS = frozenset({
-    "description", "doc_to_context", "doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_rationale", "doc_to_image", "output_type",
-    "dataset_path", "dataset_name", "dataset_kwargs", "training_split", "validation_split", "test_split",
-    "fewshot_split", "rename_columns", "drop_docs", "process_docs", "num_fewshot", "fewshot_config", "filter_list",
-    "process_results", "multiple_inputs", "repeats", "unsafe_code", "should_decontaminate",
-    "doc_to_decontamination_query",
+    "description", "doc_to_context", "doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_rationale",
+    "doc_to_image", "output_type", "dataset_path", "dataset_name", "dataset_kwargs", "training_split",
+    "validation_split", "test_split", "fewshot_split", "rename_columns", "drop_docs", "process_docs", "num_fewshot",
+    "fewshot_config", "filter_list", "process_results", "multiple_inputs", "repeats", "unsafe_code",
+    "should_decontaminate", "doc_to_decontamination_query",
 })  # fmt: skip
 #: Keys that are a format's otherwise, and that a finished prompt takes from its entry.
 _PROMPT_KEYS = TASK_KEYS | {
@@ -108,6 +108,18 @@ def task_overrides(spec: FormatSpec, selection: str | None) -> tuple[str | None,
             hint = nearest(key, _PROMPT_KEYS, listed="it takes")
             raise ConfigError(f"unknown key '{key}' of a finished prompt", where=f"{label}.{key}", hint=hint)
     return label, keys
+
+
+def without_overrides(spec: FormatSpec, selection: str | None, keys: Collection[str]) -> FormatSpec:
+    """The value of `formats:`, in which the selected entry no longer replaces these keys of the task."""
+    _, overrides = task_overrides(spec, selection)
+    if not isinstance(spec, Mapping) or not overrides.keys() & keys:
+        return spec
+    if "type" in spec:
+        return {key: value for key, value in spec.items() if key not in keys}
+    table = format_table(spec)
+    label = selection if selection in table else (selection or next(iter(table))).partition("[")[0]
+    return {**table, label: {key: value for key, value in table[label].items() if key not in keys}}
 
 
 def _is_prompt(entry: Any) -> bool:

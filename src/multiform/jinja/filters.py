@@ -16,10 +16,36 @@ from multiform.labels import gold_index, gold_label, gold_text, index_among, joi
 _MAX_SEARCHED = 200_000
 
 
+def _findall(text: str, pattern: str) -> list[str]:
+    """All matches of a regular expression."""
+    _check_searched("findall", text)
+    return [match[0] for match in re.finditer(pattern, text)]
+
+
+def _check_searched(name: str, text: str) -> None:
+    if len(text) > _MAX_SEARCHED:
+        raise TooMuchError(f"{name} gets {len(text):,} characters, and {_MAX_SEARCHED:,} are allowed")
+
+
+def _boxed(text: str) -> str:
+    """What the last ``\\boxed{...}`` of a solution holds."""
+    start = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
+    opening = text.find("{", start)
+    if start < 0 or opening < 0:
+        raise DataError(
+            f"no \\boxed{{...}} in {shorten(text)}", hint="use the filter on solutions that box their answer"
+        )
+    depth = 0
+    for position in range(opening, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[position], 0)
+        if depth == 0:
+            return text[opening + 1 : position]
+    raise DataError(f"a brace is not closed in {shorten(text[start:])}", hint="check the solution")
+
+
 def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
     length = len(text)
-    if length > _MAX_SEARCHED:
-        raise TooMuchError(f"regex_replace gets {length:,} characters, and {_MAX_SEARCHED:,} are allowed")
+    _check_searched("regex_replace", text)
 
     def expanded(match: re.Match[str]) -> str:
         nonlocal length
@@ -102,6 +128,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "answer_key_to_index": _answer_key_to_index,
     "choice_list": choice_list,
     "literal": _literal,
+    "findall": _findall,
+    "boxed": _boxed,
     "indexes": _indexes,
     "gold_index": _over_choices(gold_index),
     "gold_label": _over_choices(gold_label),
