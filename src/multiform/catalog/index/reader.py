@@ -134,7 +134,12 @@ def _names(keys: Mapping[str, Any], source: Source | None = None) -> tuple[Name,
         named = Name(name if kind == "group" else name.partition("@")[0], kind, words, about=_about(keys))
         if kind == "task" or not keys.get("subsets"):
             return (named,)
-        tasks = subset_tasks({key: keys[key] for key in _OF_FAMILY if key in keys}, source)
+        try:
+            tasks = subset_tasks({key: keys[key] for key in _OF_FAMILY if key in keys}, source)
+        except ConfigError:
+            if source is None:
+                return None
+            raise
         return (named, *(Name(task, "task", family=name, about=_about(tasks[task])) for task in tasks))
     if source is None:
         return None
