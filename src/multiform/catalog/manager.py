@@ -31,6 +31,8 @@ from multiform.imports import lm_eval
 from multiform.paths import is_dir, is_file
 
 _MAX_GROUPS = 1000
+#: The most names that a message lists.
+_LISTED = 20
 _ENDINGS = (".yaml", ".yml", ".py")
 
 
@@ -269,6 +271,8 @@ class TaskManager:
         else:
             known = [*self.index.entries, *self.index.tags(), *task_classes]
             hint = nearest(base, known, listed="tasks and tags")
+            if len(known) > _LISTED and hint.startswith("tasks and tags"):
+                hint = "'multiform ls tasks' and 'multiform ls tags' list them"
             if self.index.broken:
                 first = next(iter(self.index.broken.values()))
                 hint += f" (task files that cannot be read: {len(self.index.broken)}, the first: {first})"
