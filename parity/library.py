@@ -46,6 +46,7 @@ def pairs(globs: Sequence[str] = ("*",), *, every: bool = False) -> Iterator[Pai
             continue
         [node] = manager.tree(f"{name}@lm-eval")
         configs = list(node.tasks()) if isinstance(node, Group) else [node]
+        configs = [config for config in configs if has_rows(config)] or configs
         for config in configs if every or len(configs) < 3 else (configs[0], configs[-1]):
             yield Pair(config, str(config.metadata.get("lm_eval", config.base_name)))
 

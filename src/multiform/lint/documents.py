@@ -241,7 +241,8 @@ class _FillerChoices(_Counted):
             choices = choice_list(self.read.read(doc))
         except MultiformError:  # choices that cannot be read are an error when they are rendered
             return
-        if isinstance(choices, list | tuple) and any(choice is None or str(choice).strip().lower() in ("", "n/a", "nan") for choice in choices):
+        read = choices if isinstance(choices, list | tuple) else ()
+        if any(choice is None or str(choice).strip().lower() in ("", "n/a", "nan") for choice in read):
             self.note(f"doc {doc_id}: {shorten(list(choices), 80)}")
 
 
