@@ -42,7 +42,7 @@ def pairs(globs: Sequence[str] = ("*",), *, every: bool = False) -> Iterator[Pai
     for name in sorted(names):
         if not any(fnmatch.fnmatchcase(name, glob) for glob in globs):
             continue
-        if "lm-eval" not in (_formats(manager, name) or ()):
+        if not _has_form(manager, name):
             continue
         [node] = manager.tree(f"{name}@lm-eval")
         configs = list(node.tasks()) if isinstance(node, Group) else [node]
@@ -51,8 +51,9 @@ def pairs(globs: Sequence[str] = ("*",), *, every: bool = False) -> Iterator[Pai
             yield Pair(config, str(config.metadata.get("lm_eval", config.base_name)))
 
 
-def _formats(manager: TaskManager, name: str) -> object:
-    return read_yaml(manager.index.entries[name].path).data.get("formats")
+def _has_form(manager: TaskManager, name: str) -> bool:
+    formats = read_yaml(manager.index.entries[name].path).data.get("formats")
+    return isinstance(formats, dict) and "lm-eval" in formats
 
 
 def has_rows(config: TaskConfig, mirror: Path = MIRROR) -> bool:

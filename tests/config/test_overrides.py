@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from multiform import ConfigError, TaskConfig
 from multiform.formats import supported_formats
 
-KEYS = {
+KEYS: dict[str, Any] = {
     "task": "t",
     "doc_to_text": "q",
     "doc_to_choice": "options",
@@ -24,12 +26,14 @@ KEYS = {
 }
 
 
-def config(selection: str | None = None, **keys: object) -> TaskConfig:
+def config(selection: str | None = None, **keys: Any) -> TaskConfig:
     return TaskConfig(**{**KEYS, **keys}, _formats_selection=selection)
 
 
 def test_a_format_sets_keys_of_the_task_beside_its_own():
-    assert (config().num_fewshot, config().format.question_prefix) == (5, "Q: ")
+    format = config().format
+    assert format is not None
+    assert (config().num_fewshot, format.question_prefix) == (5, "Q: ")
     assert config("cloze").num_fewshot is None
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from multiform import ConfigError, TaskManager, evaluate
 
-FILE = {
+FILE: dict[str, Any] = {
     "group": "fam",
     "task": "fam_<subset>",
     "subsets": {"de": {"word": "Ja"}, "fr": {"word": "Oui"}},
@@ -34,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def write(folder: Path, **keys: object) -> TaskManager:
+def write(folder: Path, **keys: Any) -> TaskManager:
     (folder / "fam.yaml").write_text(yaml.safe_dump({**FILE, **keys}, sort_keys=False), encoding="utf-8")
     return TaskManager(folder, library=False)
 

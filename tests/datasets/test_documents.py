@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,14 +12,14 @@ from multiform import ConfigError, DataError, Task, TaskConfig
 from multiform.paths import mirror_path
 
 
-def write(folder: Path, split: str, *rows: dict[str, object]) -> Path:
+def write(folder: Path, split: str, *rows: dict[str, Any]) -> Path:
     place = folder / "org" / "set" / "default"
     place.mkdir(parents=True, exist_ok=True)
     (place / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     return folder
 
 
-def docs(mirror: Path, split: str = "test", **keys: object) -> list[dict[str, object]]:
+def docs(mirror: Path, split: str = "test", **keys: Any) -> list[dict[str, Any]]:
     config = TaskConfig(
         task="t",
         dataset_path="org/set",
@@ -53,8 +54,9 @@ def test_a_split_is_read_from_the_first_mirror_that_has_it(tmp_path: Path):
     first = write(tmp_path / "one", "test", {"q": "one", "a": 1})
     second = write(tmp_path / "two", "test", {"q": "two", "a": 1})
     write(second, "train", {"q": "train", "a": 1})
-    both = mirror_path([first, second])
+    both = Path(f"{first}:{second}")
+    assert both == mirror_path([first, second])
     assert [doc["q"] for doc in docs(both)] == ["one"]
     assert [doc["q"] for doc in docs(both, "train")] == ["train"]
     with pytest.raises(DataError, match="no folder"):
-        docs(mirror_path([first, tmp_path / "none"]))
+        docs(Path(f"{first}:{tmp_path / 'none'}"))

@@ -6,6 +6,7 @@ import collections
 
 import pytest
 
+from multiform.paths import mirror_folders
 from parity import library
 from parity.compare import FAILS, LEAK
 
@@ -16,7 +17,7 @@ DOCS = 3
 
 @pytest.fixture(scope="module")
 def pairs(lm_eval_tasks) -> list[library.Pair]:
-    missing = [str(folder) for folder in library.mirror_folders(library.MIRROR) if not folder.is_dir()]
+    missing = [str(folder) for folder in mirror_folders(library.MIRROR) if not folder.is_dir()]
     if missing:
         pytest.skip(f"no benchmark rows at {', '.join(missing)}")
     return [pair for pair in library.pairs() if library.has_rows(pair.config)]

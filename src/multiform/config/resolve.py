@@ -80,7 +80,8 @@ def resolve(stated: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
 
 
 def _mapping(values: Mapping[str, Any]) -> FieldMapping:
-    return FieldMapping(*(values[name] for name in _FIELDS), values["doc_to_context"])
+    question, choices, answer = (values[name] for name in _FIELDS)
+    return FieldMapping(question, choices, answer, values["doc_to_context"])
 
 
 def _library_prompt(values: Values, folder: Path, where: Where) -> Values:

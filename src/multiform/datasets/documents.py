@@ -121,8 +121,8 @@ class DocSource:
             except DataError as error:
                 place = error.where or self.config.where(_split_key(self.config, name))
                 raise error.moved(place) from error
-            rows = prepared(rows, self.config)
-            docs = rows if process is None else _process(process, rows, self.config)
+            read = prepared(rows, self.config)
+            docs = read if process is None else _process(process, read, self.config)
             self._splits[key] = docs if self.transform is None else [self.transform(doc) for doc in docs]
         return self._splits[key]
 

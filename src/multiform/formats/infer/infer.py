@@ -47,7 +47,7 @@ def infer(prompt: Prompt) -> Recovered | Refused:
 
     >>> found = infer(Prompt(text="{{q}}\nA. {{a}}\nB. {{b}}\nAnswer:", choices=["A", "B"], target="key", ranks=True))
     >>> found.mapping
-    FieldMapping(question='{{q}}', choices=['{{a}}', '{{b}}'], answer="{{ (key)|index_among(['A', 'B']) }}")
+    FieldMapping(question='{{q}}', choices=['{{a}}', '{{b}}'], answer="{{ (key)|index_among(['A', 'B']) }}", context=None)
     >>> found.left_out
     ('A. B.', 'Answer:')
     >>> infer(Prompt(text="", choices="{{[good, bad]}}", target=0)).reason
