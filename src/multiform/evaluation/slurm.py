@@ -11,6 +11,7 @@ from shlex import quote
 from string import Template
 
 from multiform.evaluation.sweep import Sweep
+from multiform.paths import replace_output
 
 _ARRAY = Template("""\
 #!/bin/bash
@@ -85,8 +86,8 @@ def write_scripts(sweep: Sweep, folder: Path) -> list[Path]:
     }
     files = []
     for name, template in (("array.sbatch", _ARRAY), ("merge.sbatch", _MERGE), ("submit.sh", _SUBMIT)):
-        file = folder / name
-        file.write_text(template.substitute(values), encoding="utf-8")
-        file.chmod(0o755)
-        files.append(file)
+        with replace_output(folder / name) as file:
+            file.write_text(template.substitute(values), encoding="utf-8")
+            file.chmod(0o755)
+        files.append(folder / name)
     return files

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import logging
 import marshal
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +14,7 @@ from typing import Any
 from multiform.errors import reason
 from multiform.forms.form import Form
 from multiform.hashing import full_hash, sha256
-from multiform.paths import cache_root
+from multiform.paths import cache_root, replace_file
 from multiform.requests import ChatText, GenerationRequest, Instance, LoglikelihoodRequest, Request, RollingRequest
 
 logger = logging.getLogger("multiform")
@@ -70,22 +68,18 @@ class RequestCache:
         return None
 
     def write(self, instances: Sequence[Instance]) -> None:
-        """Write beside the file and rename, so that no other process reads half of it; a failure is a warning."""
+        """Write the file; a failure is a warning."""
         try:
             lines = [json.dumps(_record(instance), ensure_ascii=True) for instance in instances]
         except TypeError:  # metadata that a file of text cannot hold
             return
         if [_instance(json.loads(line)).request for line in lines] != [instance.request for instance in instances]:
             return  # arguments that such a file changes, such as the numbers of logit_bias
-        partial = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text("\n".join([self._header(lines), *lines, ""]), encoding="utf-8")
-            partial.replace(self.path)
+            with replace_file(self.path) as file:
+                file.write_text("\n".join([self._header(lines), *lines, ""]), encoding="utf-8")
         except OSError as error:
             logger.warning("the prompts are not cached: %s: %s", self.path.parent, error.strerror or error)
-            with contextlib.suppress(OSError):
-                partial.unlink(missing_ok=True)
 
     def _header(self, lines: Sequence[str]) -> str:
         """The first line of the file: all that it depends on, how many requests there are, and a checksum of them."""

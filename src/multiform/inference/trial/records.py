@@ -13,7 +13,7 @@ import torch
 import transformers
 
 from multiform.inference.batching import run_in_memory
-from multiform.paths import cache_root
+from multiform.paths import cache_root, replace_file
 
 
 class TrialRecords:
@@ -41,10 +41,8 @@ class TrialRecords:
         if not self.path:
             return
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            part = self.path.with_suffix(f".{os.getpid()}.part")
-            part.write_text(json.dumps(self._read() | self.verdicts, indent=1))
-            part.replace(self.path)
+            with replace_file(self.path) as file:
+                file.write_text(json.dumps(self._read() | self.verdicts, indent=1))
         except OSError:
             self.path = None
 
