@@ -180,6 +180,5 @@ def test_chats_are_cached_only_if_the_template_gives_the_same_text_tomorrow(chan
     monkeypatch.setenv("MULTIFORM_CACHE", str(tmp_path / "cache"))
     for name, value in changes.items():
         monkeypatch.setattr(Chatting, name, value)
-    options = {"cache_requests": True, "apply_chat_template": True, "use_cache": False, "progress": False}
-    evaluate(model=Chatting(), tasks="quiz@generate", limit=2, **options)
+    evaluate(model=Chatting(), tasks="quiz@generate", limit=2, apply_chat_template=True, cache_requests=True)
     assert len(list((tmp_path / "cache").rglob("requests-*"))) == files
