@@ -150,6 +150,16 @@ def test_files_that_nothing_reads_do_not_count(folder: Path) -> None:
     assert fingerprint(folder) == whole.hexdigest()[:16]
 
 
+def test_without_weights_only_the_rest_is_read(folder: Path, read_files: list[str]) -> None:
+    """The tokenizer of a server's model is often in the folder of the model, which may have gigabytes of weights."""
+    before = fingerprint(folder, weights=False)
+    assert read_files == ["config.json"]
+    change(folder / "model.safetensors", 0)
+    assert fingerprint(folder, weights=False) == before
+    (folder / "config.json").write_text("{ }")
+    assert fingerprint(folder, weights=False) != before
+
+
 def test_a_damaged_index_is_left_to_the_loader(folder: Path) -> None:
     (folder / "model.safetensors.index.json").write_text('{"weight_map": ["a"]}')
     assert fingerprint(folder)

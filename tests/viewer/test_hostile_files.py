@@ -339,8 +339,3 @@ def test_malformed_samples_are_a_message_about_their_run_alone(content, viewer, 
     with pytest.raises(AssertionError, match="the line is no sample"):
         ask(viewer, f"/api/report?runs={key}")
     samples.unlink()
-
-
-def test_the_table_has_as_many_files_as_it_says():
-    tables = (CHANGES, CONTENTS, PLACES, STATES, SAMPLES)
-    assert sum(map(len, tables)) >= 80

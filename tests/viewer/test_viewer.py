@@ -127,7 +127,7 @@ def test_every_viewer_has_a_token_of_its_own(viewer: Viewer, folder: Path) -> No
 
 
 def connections(viewer: Viewer, number: int) -> list[socket.socket]:
-    return [socket.create_connection(viewer.server_address[:2], timeout=10) for _ in range(number)]
+    return [socket.create_connection(("127.0.0.1", viewer.server_address[1]), timeout=10) for _ in range(number)]
 
 
 def viewer_threads() -> int:

@@ -262,7 +262,7 @@ def _request_caching(cache_requests: bool | str, model: Model | None, progress: 
         return None
     template = "" if model is None else _lasting_template(model)
     if template is None:
-        message = "the prompts are not cached, as the chat template is code or asks for the date"
+        message = "the prompts are not cached: its chat template is not known, runs code or asks for the date"
         logger.warning("%s: %s", "the model" if model is None else model.name, message)
         return None
     return RequestCaching(refresh=cache_requests == "refresh", template=template)

@@ -33,41 +33,42 @@ TICK = 2_000_000_000
 Stamp = list[int]
 
 
-def fingerprint(folder: Path, *, gguf_file: str | None = None) -> str:
-    """A short hash of the content of a model folder: its texts and weights, or of the weights one GGUF file alone.
+def fingerprint(folder: Path, *, gguf_file: str | None = None, weights: bool = True) -> str:
+    """A short hash of the content of a model folder: its texts and weights, or of the weights one GGUF file or none.
 
     Files below the folder count where something reads them: weights that an index names, and what
     transformers looks for. The code of a model may read anything, so beside code every file counts.
     """
-    kinds = TEXTS if gguf_file else TEXTS + WEIGHTS
+    weights = weights and gguf_file is None
+    kinds = TEXTS + WEIGHTS if weights else TEXTS
     usual = sorted(path for path in folder.iterdir() if path.suffix in kinds and path.is_file())
     if gguf_file:
         usual.append(folder / gguf_file)
     # These come last, so that a folder without any keeps the hash under which its responses are stored.
-    others = sorted(_other_files(folder, with_weights=not gguf_file) - set(usual))
+    others = sorted(_other_files(folder, weights) - set(usual))
     names = [path.name for path in usual] + [os.path.relpath(path, folder) for path in others]
     hashes = content_hashes([*usual, *others])
     content = "\n".join(f"{name} {digest}" for name, digest in zip(names, hashes, strict=True))
     return hashlib.sha256(content.encode()).hexdigest()[:16]
 
 
-def _other_files(folder: Path, *, with_weights: bool) -> set[Path]:
+def _other_files(folder: Path, weights: bool) -> set[Path]:
     """The files that count though they are not in the folder itself or have an unusual suffix."""
     files = {path for path in folder.iterdir() if path.suffix in _VOCABULARIES}
     files |= {path for name in _SUBFOLDERS for path in (folder / name).rglob("*") if path.suffix in TEXTS}
-    for index in folder.glob("*.index.json") if with_weights else ():
+    for index in folder.glob("*.index.json") if weights else ():
         with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):  # loading the model will report it
             files |= {folder / name for name in json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()}
     if any(folder.glob("*.py")):
-        files |= {path for path in folder.rglob("*") if _may_be_read(path.relative_to(folder), with_weights)}
+        files |= {path for path in folder.rglob("*") if _may_be_read(path.relative_to(folder), weights)}
     return {path for path in files if path.is_file()}
 
 
-def _may_be_read(path: Path, with_weights: bool) -> bool:
+def _may_be_read(path: Path, weights: bool) -> bool:
     """Whether the code of a model may read a file beside it."""
     if any(part.startswith(".") for part in path.parts) or path.suffix in _DOCUMENTATION:
         return False
-    return not path.name.startswith(("LICENSE", "NOTICE")) and (with_weights or path.suffix not in WEIGHTS)
+    return not path.name.startswith(("LICENSE", "NOTICE")) and (weights or path.suffix not in WEIGHTS)
 
 
 def foreign_code(folder: Path) -> list[str]:

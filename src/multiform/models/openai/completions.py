@@ -95,7 +95,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
 
     def local_files(self) -> dict[str, str]:
         folder = Path(self.tokenizer_name).expanduser() if self.tokenizer_name else None
-        return {"tokenizer_files": fingerprint(folder)} if folder and folder.is_dir() else {}
+        return {"tokenizer_files": fingerprint(folder, weights=False)} if folder and folder.is_dir() else {}
 
     @cached_property
     def server_facts(self) -> dict[str, Any]:
