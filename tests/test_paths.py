@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import resource
 import signal
 import sqlite3
@@ -185,7 +186,10 @@ OTHERS = {
 
 def unguarded_writes(source: Path) -> Iterator[str]:
     """Where a module opens a file to write it outside of `replace_file` and its kind."""
-    tree = ast.parse(source.read_text(encoding="utf-8"))
+    text = source.read_text(encoding="utf-8")
+    if not re.search(r"write_|open\(|save_", text):
+        return
+    tree = ast.parse(text)
     guarded = {
         inner
         for node in ast.walk(tree)
