@@ -40,6 +40,7 @@ from multiform.forms import Task
 from multiform.forms.request_cache import delete_requests
 from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary, unsilenced
 from multiform.models import Model
+from multiform.requests import ChatText
 from multiform.results import Results
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
@@ -259,8 +260,22 @@ def _request_caching(cache_requests: bool | str, model: Model | None, progress: 
         return None
     if not cache_requests:
         return None
-    template = f"{model.chat_template_name()} {model.chat_template_text()}" if model else ""
+    template = "" if model is None else _lasting_template(model)
+    if template is None:
+        message = "the prompts are not cached: its chat template is not known, runs code or asks for the date"
+        logger.warning("%s: %s", "the model" if model is None else model.name, message)
+        return None
     return RequestCaching(refresh=cache_requests == "refresh", template=template)
+
+
+def _lasting_template(model: Model) -> str | None:
+    """What tells the chat template of a model from others; None where it may write the same chat in another way."""
+    text = model.chat_template_text()
+    if text is None and not isinstance(model.apply_chat_template([{"role": "user", "content": "Hi"}]), ChatText):
+        return None
+    if not model.stored or "strftime_now" in (text or ""):
+        return None
+    return f"{model.identity} {model.chat_template_name()} {text}"
 
 
 def _contaminated_docs(

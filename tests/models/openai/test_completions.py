@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,16 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tokenizer")
     whole.save_pretrained(folder)
     return folder
+
+
+def test_another_tokenizer_in_the_same_folder_is_another_model(server: Any, tokenizer: Path, tmp_path: Path) -> None:
+    """Log-likelihoods are those of the tokens that were sent: with other ones, stored responses do not count."""
+    folder = shutil.copytree(tokenizer, tmp_path / "tokenizer")
+    first = model(server, tokenizer=str(folder)).identity
+    assert model(server, tokenizer=str(folder)).identity == first
+    settings = json.loads((folder / "tokenizer.json").read_text())
+    (folder / "tokenizer.json").write_text(json.dumps({**settings, "added_tokens": settings["added_tokens"][:1]}))
+    assert model(server, tokenizer=str(folder)).identity != first
 
 
 def test_it_is_registered() -> None:

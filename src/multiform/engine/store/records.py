@@ -43,6 +43,21 @@ def _sha256(*texts: str) -> bytes:
     return digest.digest()
 
 
+def checksum(*texts: str) -> bytes:
+    """Eight bytes that tell a row of the store from a damaged one."""
+    return _sha256(*texts)[:8]
+
+
+def response_checksum(identity: str, request: bytes, line: str) -> bytes:
+    """The checksum of a response: of its model, the hash of its request, and its output as a line."""
+    return checksum(identity, request.hex(), line)
+
+
+def is_intact(identity: str, request: bytes, line: str, stored: bytes | None) -> bool:
+    """Whether a row is as it was written; rows of older files have no checksum."""
+    return stored is None or stored == response_checksum(identity, request, line)
+
+
 def output_line(output: Output) -> str:
     """An output as a line of JSON; numbers keep every bit. A truncated context adds a value to the line.
 

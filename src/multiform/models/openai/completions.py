@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from multiform.errors import ModelError, UsageError
@@ -14,6 +15,7 @@ from multiform.inference.plan import Tokens
 from multiform.inference.sequences import Pair
 from multiform.models.base import Completions, Loglikelihoods, no_loglikelihoods
 from multiform.models.chat import apply_tokenizer_template
+from multiform.models.content import fingerprint
 from multiform.models.openai.first_token import NUMBERS, PROBE_ATTEMPTS, Scoring, completion_alternatives, score_labels
 from multiform.models.openai.forced import query_arguments, query_scores
 from multiform.models.openai.logprobs import echoed_logprobs, score_text, score_tokens
@@ -90,6 +92,10 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
             "add_bos_token": self.add_bos_token,
             "prefix_token_id": self.prefix_token_id,
         }
+
+    def local_files(self) -> dict[str, str]:
+        folder = Path(self.tokenizer_name).expanduser() if self.tokenizer_name else None
+        return {"tokenizer_files": fingerprint(folder, weights=False)} if folder and folder.is_dir() else {}
 
     @cached_property
     def server_facts(self) -> dict[str, Any]:

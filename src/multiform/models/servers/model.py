@@ -150,10 +150,15 @@ class ServerModel(Model):
         """The arguments that change outputs, beside the server and the model."""
         return {}
 
+    def local_files(self) -> dict[str, str]:
+        """The fingerprints of files on this machine that outputs depend on."""
+        return {}
+
     @cached_property
     def identity(self) -> str:  # type: ignore[override]
         """The server's address, the model's name, what changes outputs, and what the server says about itself."""
         settings = [f"{name}={value}" for name, value in self.settings().items()]
+        settings += [f"{name}={content}" for name, content in self.local_files().items()]
         facts = [f"server={short_hash(self.server_facts)}"] if self.fingerprinted else []
         return " ".join([self.kind, self.client.shown, self.name, *settings, *facts])
 
