@@ -19,7 +19,7 @@ from multiform.models.openai.forced import query_arguments, query_scores
 from multiform.models.openai.logprobs import echoed_logprobs, score_text, score_tokens
 from multiform.models.openai.payload import OpenAIProtocol, generation_payload, only_choice
 from multiform.models.rolling import rolling_windows, score_rolling
-from multiform.models.servers.generation import completion, stop_strings, token_limit
+from multiform.models.servers.generation import completion, finish_reason, stop_strings, token_limit
 from multiform.models.servers.model import RULES, ServerModel, at_least, resolve_arguments
 from multiform.models.tokenizer import Encoder, fit, load_encoder
 from multiform.models.vllm.queries import MAX_LABELS, Abilities, Kind, Query, scoring_queries
@@ -183,7 +183,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         text = choice.get("text")
         if not isinstance(text, str):
             raise ModelError("the response has no text", hint="check that it is a completions endpoint")
-        return completion(text, stop_strings(request), at_limit=choice.get("finish_reason") == "length")
+        return completion(text, stop_strings(request), finish_reason(choice, "finish_reason"))
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
         if self.tokenizer_name is None:
