@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import multiform
 from multiform.errors import ModelError
@@ -109,6 +112,7 @@ KINDS: dict[str, tuple[Callable[[dict[str, Any]], None], str, str]] = {
     ),
     "no white space": (change("tokens", lambda tokens: list(map(str.strip, tokens))), "refused", "exact"),
     "offsets of 0": (change("text_offset", lambda offsets: [0] * len(offsets)), "exact", "exact"),
+    "offsets of -1": (change("text_offset", lambda offsets: [-1] * len(offsets)), "exact", "exact"),  # as SGLang's
     "offsets counted twice": (change("text_offset", lambda offsets: [2 * n for n in offsets]), "exact", "exact"),
     "offsets that go back": (change("text_offset", lambda offsets: offsets[::-1]), "exact", "exact"),
     "offsets as text": (change("text_offset", lambda offsets: list(map(str, offsets))), "exact", "exact"),
@@ -258,3 +262,36 @@ def test_a_wrong_document_is_named_with_what_was_seen(server: Any) -> None:
     [failed] = run().forms[0].failed
     assert failed.doc_id == 1
     assert failed.reason.startswith("not all log-probabilities of the response are numbers up to 0: ")
+
+
+def byte_sizes(tokenizer: Any, ids: list[int]) -> list[int]:
+    """The number of bytes of each token of a byte-level vocabulary, which has one character for each byte."""
+    return [len(tokenizer.convert_ids_to_tokens(token)) for token in ids]
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    context=st.text(st.sampled_from("aé€日本😀한ก\u0301 ."), min_size=1, max_size=8),
+    text=st.text(st.sampled_from("bß本😁ไ\ufffd ,"), min_size=1, max_size=8),
+)
+def test_any_text_in_pieces_is_scored_exactly_or_refused(context: str, text: str, loaded: Any) -> None:
+    whole = context + text
+    boundary = len(context.rstrip())
+    ids = loaded(whole).input_ids
+    ends = list(accumulate(byte_sizes(loaded, ids)))
+    assert ends[-1] == len(whole.encode())
+    border = len(whole[:boundary].encode())
+    start = next(place for place, end in enumerate(ends) if end > border)
+    response = echo(*(loaded.decode([token]) for token in ids), "!")
+    try:
+        output = score_text(response, whole, boundary, Convention(adds_first=False))
+    except RefusedError:
+        return
+    values = response["logprobs"]["token_logprobs"]
+    assert output.tokens == len(ids) - start
+    assert output.loglikelihood == sum(values[start : len(ids)])
+
+
+@pytest.fixture(scope="session")
+def loaded(tokenizer: Path) -> Any:
+    return pytest.importorskip("transformers").AutoTokenizer.from_pretrained(tokenizer)
