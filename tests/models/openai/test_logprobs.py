@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 import multiform
 from multiform.errors import ModelError
+from multiform.models.openai import completions
 from multiform.models.openai.logprobs import Convention, score_text
 from multiform.models.servers.exchange import RefusedError
-from multiform.requests import FailedRequest, LLOutput
+from multiform.requests import FailedRequest, GenerationRequest, LLOutput
 from tests.models.fake_server import Fault, logprob
 from tests.models.openai.conftest import model, scored
 
@@ -220,6 +221,31 @@ def test_a_tokenizer_of_another_model_is_named(server: Any, tokenizer: Path) -> 
     with pytest.raises(ModelError, match=r"token 0 of a prompt is .* word\d+' in the response; name the tokenizer of"):
         scored(one, PAIRS)
     assert len(server.asked) == 1
+
+
+def test_prompts_in_the_tokens_of_another_model_are_not_completed(server: Any, tokenizer: Path) -> None:
+    one = model(server, tokenizer=str(tokenizer))
+    decode, server.decode = server.decode, lambda token: f" word{token}"
+    with pytest.raises(ModelError, match="name the tokenizer of the server's model"):
+        one.generate([GenerationRequest.of("The dog", {})])
+    server.decode = decode
+    server.distort = numbers(lambda value: 0.0)  # which are not needed here
+    assert dict(one.generate([GenerationRequest.of("The dog", {})]))
+
+
+def test_a_tokenizer_is_not_loaded_where_all_responses_are_stored(
+    server: Any, tokenizer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = {"model": "tiny", "base_url": server.base_url, "tokenizer": str(tokenizer)}
+    model(server, tokenizer=str(tokenizer))
+
+    def run() -> list[dict[str, Any]]:
+        options: dict[str, Any] = {"limit": 2, "use_cache": tmp_path / "answers.db", "model_args": arguments}
+        return multiform.evaluate(model="openai-completions", tasks=["quiz@cloze"], **options).samples("quiz@cloze")
+
+    first = run()
+    monkeypatch.setattr(completions, "load_encoder", None)
+    assert run() == first
 
 
 def test_a_server_of_vllm_that_adds_a_first_token_is_refused(server: Any, tokenizer: Path) -> None:

@@ -19,6 +19,7 @@ from multiform.models.openai.forced import query_arguments, query_scores
 from multiform.models.openai.logprobs import (
     Convention,
     Echo,
+    check_tokens,
     compare_echoes,
     echo_of_ids,
     echo_of_text,
@@ -137,8 +138,9 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
     def check_scoring(self, *, labels: bool, form: str) -> None:
         if self.scoring == "none" or (self.scoring == "first_token" and not labels):
             raise no_loglikelihoods(self.name, form, labels=self.scoring == "first_token")
-        if self.scoring == "echo":
-            self.convention  # noqa: B018  (a server that contradicts itself is refused before any data is read)
+        # A server that contradicts itself is refused before any data is read; a tokenizer is loaded when it is needed.
+        if self.scoring == "echo" and self.tokenizer_name is None:
+            self.convention  # noqa: B018
 
     @cached_property
     def convention(self) -> Convention:
@@ -159,25 +161,41 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
 
     def _probed_echo(self, prompt: str) -> Echo | None:
         """The echo of a known prompt; None where the server sends no response."""
-        problems: list[str] = []
-        ids = None if self.tokenizer_name is None else self.encoder.encode([prompt])[prompt].tolist()
-        spellings = token_spellings(self.encoder.tokenizer, ids) if ids else {}
+        if self.tokenizer_name is None:
+            return self._probed(prompt, prompt, lambda choice: echo_of_text(choice, prompt, Convention()))
+        ids = self.encoder.encode([prompt])[prompt].tolist()
+        spellings = token_spellings(self.encoder.tokenizer, ids)
+        return self._probed(prompt, ids, lambda choice: echo_of_ids(choice, ids, spellings, Convention()))
 
-        def read(response: Any) -> Echo:
+    @cached_property
+    def has_known_tokens(self) -> bool:
+        """Whether the server's tokens are known to be the tokenizer's; a ModelError where they are others."""
+        if self.scoring != "echo":
+            return False
+        ids = self.encoder.encode([_ECHO_PROMPT])[_ECHO_PROMPT].tolist()
+        spellings = token_spellings(self.encoder.tokenizer, ids)
+
+        def read(choice: Mapping[str, Any]) -> bool:
+            check_tokens(echoed_logprobs(choice).get("tokens"), ids, spellings)
+            return True
+
+        return bool(self._probed(_ECHO_PROMPT, ids, read))
+
+    def _probed(self, prompt: str, sent: Any, read: Callable[[Mapping[str, Any]], T]) -> T | None:
+        """What is read from the echo of a known prompt; None where the server sends no response."""
+        problems: list[str] = []
+
+        def read_response(response: Any) -> T:
             try:
-                choice = only_choice(response)
-                if ids is None:
-                    return echo_of_text(choice, prompt, Convention())
-                return echo_of_ids(choice, ids, spellings, Convention())
+                return read(only_choice(response))
             except (ModelError, RefusedError) as error:
                 problems.append(str(error))
                 raise
 
-        payload = self._echo_payload(prompt if ids is None else ids)
-        echo = self.client.single(payload, read, attempts=PROBE_ATTEMPTS)
-        if echo is None and problems:
+        result = self.client.single(self._echo_payload(sent), read_response, attempts=PROBE_ATTEMPTS)
+        if result is None and problems:
             raise self._wrong_echo(f"its echo of {prompt!r} cannot be used: {problems[-1]}")
-        return echo
+        return result
 
     def _wrong_echo(self, message: str) -> ModelError:
         advice = "use another server, or a format in which the model writes (@generate, @cot)"
@@ -221,6 +239,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
         if self.tokenizer_name is None:
             return super().generate(requests)
+        self.has_known_tokens  # noqa: B018  (prompts in the tokens of another model are refused)
         # All at once: tokenizers are not made for several threads.
         encoded = self.encoder.prompts(request.context for request in requests)
         prompts = {request: encoded[request.context].tolist() for request in requests}

@@ -216,11 +216,19 @@ def _sizes(token: str, data: bytes, start: int) -> Iterator[int]:
 def echo_of_ids(
     choice: Mapping[str, Any], ids: Sequence[int], spellings: Mapping[int, Collection[str]], convention: Convention
 ) -> Echo:
-    """The echo of a prompt that was sent as token ids; an error unless these are the tokens of the response.
+    """The echo of a prompt that was sent as token ids; an error unless these are the tokens of the response."""
+    tokens, values, tops = _lists(choice)
+    check_tokens(tokens, ids, spellings)
+    return _echo(tokens, values, tops, end=len(ids), convention=convention)
+
+
+def check_tokens(tokens: Any, ids: Sequence[int], spellings: Mapping[int, Collection[str]]) -> None:
+    """Raise an error unless the tokens of a response are those that were sent, perhaps with a generated one.
 
     `spellings` are those of `token_spellings`.
     """
-    tokens, values, tops = _lists(choice)
+    if not isinstance(tokens, list) or not all(isinstance(token, str) for token in tokens):
+        raise ModelError("the response has no tokens")
     end = len(ids)
 
     def first_difference(shift: int) -> int | None:
@@ -237,7 +245,6 @@ def echo_of_ids(
         sent = max(spellings[ids[place]], key=len)
         message = f"token {place} of a prompt is {shorten(sent)}, and {shorten(tokens[place])} in the response"
         raise RefusedError(f"{message}; name the tokenizer of the server's model")
-    return _echo(tokens, values, tops, end=end, convention=convention)
 
 
 def _is_spelled(token: str, id: int, spellings: Collection[str]) -> bool:
