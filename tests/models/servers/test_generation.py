@@ -14,6 +14,7 @@ import multiform
 from multiform.engine.store.records import output_line, read_output
 from multiform.models import models
 from multiform.models.servers import client
+from multiform.models.servers.model import ServerModel
 from multiform.requests import Completion, FailedRequest, GenerationRequest
 from multiform.results import to_json
 
@@ -207,6 +208,18 @@ def test_a_model_that_changes_during_a_run_is_noticed(
     assert counts[values[1]] == 4
     assert f"the server's {key} changed during the run: {values[0]} (" in " ".join(results.table().split())
     assert f"the server's {key} changed: '{values[0]}' and '{values[1]}'" in caplog.text
+
+
+@pytest.mark.parametrize("interface", INTERFACES)
+def test_each_interface_says_which_model_wrote_a_response(interface: str, server: Any) -> None:
+    response, _ = INTERFACES[interface]
+    key = "modelVersion" if interface == "gemini" else "model"
+    for version in ("one", "one", "two"):
+        server.fail(body=json.dumps({**response("stop"), key: version}).encode())
+    model = models.get(interface).load()(model="tiny", base_url=server.base_url, num_concurrent=1)
+    assert isinstance(model, ServerModel)
+    list(model.generate([GenerationRequest.of(f"x {n}", {}) for n in range(3)]))
+    assert model.changed_versions() == {"model_version": {"one": 2, "two": 1}}
 
 
 def test_a_model_that_stays_the_same_is_not_mentioned(server: Any) -> None:

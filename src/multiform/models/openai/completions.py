@@ -148,8 +148,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
 
         Where the server does not respond to them, nothing is known, and each response is checked on its own.
         """
-        echoes = [self._probed_echo(prompt) for prompt in (_ECHO_PROMPT, _OTHER_PROMPT)]
-        first, second = echoes
+        first, second = (self._known_echo(prompt) for prompt in (_ECHO_PROMPT, _OTHER_PROMPT))
         if first is None or second is None:
             logger.warning("%s: the server did not respond when its log-probabilities were checked", self.client.shown)
             return Convention()
@@ -159,13 +158,13 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
             adds_first=bool(first.added), first_is_null=first.values[0] is None, generated=first.generated
         )
 
-    def _probed_echo(self, prompt: str) -> Echo | None:
+    def _known_echo(self, prompt: str) -> Echo | None:
         """The echo of a known prompt; None where the server sends no response."""
         if self.tokenizer_name is None:
-            return self._probed(prompt, prompt, lambda choice: echo_of_text(choice, prompt, Convention()))
+            return self._probe_echo(prompt, prompt, lambda choice: echo_of_text(choice, prompt, Convention()))
         ids = self.encoder.encode([prompt])[prompt].tolist()
         spellings = token_spellings(self.encoder.tokenizer, ids)
-        return self._probed(prompt, ids, lambda choice: echo_of_ids(choice, ids, spellings, Convention()))
+        return self._probe_echo(prompt, ids, lambda choice: echo_of_ids(choice, ids, spellings, Convention()))
 
     @cached_property
     def has_known_tokens(self) -> bool:
@@ -179,9 +178,9 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
             check_tokens(echoed_logprobs(choice).get("tokens"), ids, spellings)
             return True
 
-        return bool(self._probed(_ECHO_PROMPT, ids, read))
+        return bool(self._probe_echo(_ECHO_PROMPT, ids, read))
 
-    def _probed(self, prompt: str, sent: Any, read: Callable[[Mapping[str, Any]], T]) -> T | None:
+    def _probe_echo(self, prompt: str, sent: Any, read: Callable[[Mapping[str, Any]], T]) -> T | None:
         """What is read from the echo of a known prompt; None where the server sends no response."""
         problems: list[str] = []
 

@@ -70,7 +70,10 @@ def merge_alternatives(pairs: Sequence[tuple[Any, Any]]) -> Alternatives:
     if total > 1 + ROUNDING:
         raise ModelError(f"the probabilities of the first token's alternatives add up to {total:.3g}")
     if max(merged.values()) < _LEAST_BEST or (len(merged) > 2 and len(set(merged.values())) == 1):
-        raise ModelError(f"all alternatives of the first token have log-probability {max(merged.values()):g} or less")
+        best = max(merged.values())
+        raise ModelError(
+            f"the likeliest of {len(merged)} first tokens has log-probability {best:g}: it cannot be right"
+        )
     return merged
 
 
