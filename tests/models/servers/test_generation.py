@@ -61,6 +61,12 @@ ANTHROPIC = {
     "tool_use": "other",
     "pause_turn": "other",
     None: "other",
+    # of other servers that speak its protocol
+    "content_filter": "filtered",
+    "guardrail_intervened": "filtered",
+    "length": "cut off",
+    "error": "failed",
+    "something_new": "other",
 }
 GEMINI = {
     "STOP": None,
@@ -89,6 +95,7 @@ KINDS = [(name, reason) for name, (_, endings) in INTERFACES.items() for reason 
 @pytest.mark.parametrize(("interface", "reason"), KINDS, ids=str)
 def test_the_end_of_a_completion_is_known(interface: str, reason: str | None, server: Any) -> None:
     response, endings = INTERFACES[interface]
+    server.respond = lambda path, payload: response("stop")  # to the probe that follows a failure
     server.fail(body=json.dumps(response(reason)).encode())
     model = models.get(interface).load()(model="tiny", base_url=server.base_url, max_retries=0)
     [(_, completion)] = model.generate([GenerationRequest.of("x", {})])
