@@ -170,4 +170,6 @@ def _form(form: FormResult) -> dict[str, Any]:
         "overridden": list(form.overridden),
         **({} if extraction is None else {"extraction": extraction.to_dict()}),
         "truncated_contexts": form.truncated_contexts,
+        "ties": form.ties,
+        "endings": form.endings,
     }

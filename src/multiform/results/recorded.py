@@ -224,8 +224,9 @@ def _output(line: Mapping[str, Any], request: Request, response: Any, place: int
     """What `results/samples.py` wrote as a response, with what it added beside."""
     cut = bool(_at(line, "contexts_truncated", place))
     if isinstance(request, GenerationRequest):
-        truncated = bool(_at(line, "completions_truncated", next(completions)))
-        return Completion(str(response), truncated=truncated, context_truncated=cut)
+        number = next(completions)
+        truncated = bool(_at(line, "completions_truncated", number))
+        return Completion(str(response), truncated, cut, _at(line, "finish_reasons", number))
     loglikelihood, greedy = response if isinstance(response, list) else (response, False)  # a rolling one has no flag
     tokens = _at(line, "num_tokens", place)
     return LLOutput(float(loglikelihood), str(greedy) == "True", tokens, context_truncated=cut)

@@ -59,14 +59,18 @@ def is_intact(identity: str, request: bytes, line: str, stored: bytes | None) ->
 
 
 def output_line(output: Output) -> str:
-    """An output as a line of JSON; numbers keep every bit. A truncated context adds a value to the line.
+    """An output as a line of JSON; numbers keep every bit. A truncated context and an unusual end add values to it.
 
     >>> output_line(LLOutput(-0.1, True, 3)), output_line(Completion(" yes", context_truncated=True))
     ('[-0.1, true, 3]', '[" yes", false, true]')
+    >>> output_line(Completion("I", finish_reason="content_filter"))
+    '["I", false, false, "content_filter"]'
     """
     cut = [True] if output.context_truncated else []
     if isinstance(output, LLOutput):
         return json.dumps([output.loglikelihood, output.is_greedy, output.tokens, *cut])
+    if output.finish_reason is not None:
+        return json.dumps([output.text, output.truncated, output.context_truncated, output.finish_reason])
     return json.dumps([output.text, output.truncated, *cut])
 
 
@@ -77,14 +81,14 @@ def read_output(line: str, request: Request) -> Output | None:
     except (ValueError, TypeError, RecursionError):
         return None
     if isinstance(request, GenerationRequest):
-        return Completion(*values) if _are(values, str, bool) else None
-    if not _are(values, float | int, bool, int | None) or not float(values[0]) < math.inf:
+        return Completion(*values) if _are(values, str, bool, more=(bool, str)) else None
+    if not _are(values, float | int, bool, int | None, more=(bool,)) or not float(values[0]) < math.inf:
         return None
     return LLOutput(float(values[0]), *values[1:])
 
 
-def _are(values: Any, *kinds: Any) -> bool:
-    """Whether `values` is a list with these types, perhaps with the mark of a truncated context at its end."""
-    if not isinstance(values, list) or len(values) not in (len(kinds), len(kinds) + 1):
+def _are(values: Any, *kinds: Any, more: tuple[type, ...]) -> bool:
+    """Whether `values` is a list with these types, perhaps with the first ones of `more` at its end."""
+    if not isinstance(values, list) or not len(kinds) <= len(values) <= len(kinds) + len(more):
         return False
-    return all(isinstance(value, kind) for value, kind in zip(values, [*kinds, bool], strict=False))
+    return all(isinstance(value, kind) for value, kind in zip(values, [*kinds, *more], strict=False))
