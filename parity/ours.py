@@ -20,9 +20,16 @@ def load_task(path: Path, mirror: Path) -> Task:
 
 def built(path: Path, mirror: Path, setting: Setting, limit: int, chat: Any) -> Built:
     """The requests of the first documents in one setting."""
+    try:
+        return requests_of(load_task(path, mirror), setting, limit, chat)
+    except MultiformError as error:
+        return Built(error=str(error))
+
+
+def requests_of(task: Task, setting: Setting, limit: int, chat: Any) -> Built:
+    """The requests of the first documents of a task in one setting."""
     random.seed(0)
     try:
-        task = load_task(path, mirror)
         task.set_num_fewshot(setting.shots)
         made = task.build_all_requests(
             limit=limit,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from multiform.paths import mirror_folders
 from parity.requests import Built, Setting
 
 DEFAULT_SEED = 1234
@@ -27,20 +28,26 @@ def reading_from(mirror: Path) -> Iterator[None]:
     real = datasets.load_dataset
 
     def load(path: str, name: str | None = None, **kwargs: Any) -> Any:
-        folder = mirror / path / (name or "default")
-        return _splits(folder) if folder.is_dir() else real(path, name, **kwargs)
+        roots = [folder / path for folder in mirror_folders(mirror) if (folder / path).is_dir()]
+        only = {each for root in roots for each in root.iterdir() if each.is_dir()} if name is None else ()
+        folders = list(only) if len(only) == 1 else [root / (name or "default") for root in roots]
+        found = tuple(folder for folder in folders if folder.is_dir())
+        return _splits(found) if found else real(path, name, **kwargs)
 
     with mock.patch("datasets.load_dataset", load), mock.patch.dict(os.environ, {"HF_HUB_OFFLINE": "1"}):
         yield
 
 
 @functools.lru_cache(maxsize=64)
-def _splits(folder: Path) -> Any:
-    """The splits of a folder; lm-eval opens some that it does not evaluate and that the mirror does not have."""
+def _splits(folders: tuple[Path, ...]) -> Any:
+    """The splits of the folders, each of the first that has it.
+
+    lm-eval opens some that it does not evaluate and that the mirror does not have.
+    """
     import datasets
 
     datasets.disable_progress_bars()
-    files = {file.stem: file for file in sorted(folder.glob("*.jsonl"))}
+    files = {file.stem: file for folder in reversed(folders) for file in sorted(folder.glob("*.jsonl"))}
     made = {split: datasets.Dataset.from_list(_rows(file)) for split, file in files.items()}
     first = next(iter(made.values()))
     return datasets.DatasetDict({"train": first, "validation": first, **made})

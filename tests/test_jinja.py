@@ -369,3 +369,21 @@ def test_any_template_renders_or_raises_one_of_our_errors(source):
         rendered(source)
     except MultiformError as error:
         assert str(error)  # noqa: PT017
+
+
+def test_filters_read_lists_labels_and_boxes():
+    from multiform.fields import process_field
+
+    doc = {
+        "rows": "[{'a': 1}, {'a': 2}]",
+        "labels": [0, 1, 1],
+        "solution": r"so \boxed{\frac{1}{2}}",
+        "text": "a ) 1 , b ) 2",
+    }
+    assert process_field(doc, "{{(rows|literal)[-1].a}}") == 2
+    assert process_field(doc, "{{labels|indexes(1)}}") == [1, 2]
+    assert process_field(doc, "{{solution|boxed}}") == r"\frac{1}{2}"
+    assert process_field(doc, "{{text|findall('[0-9]')}}") == ["1", "2"]
+    for template in ("{{text|literal}}", "{{text|boxed}}"):
+        with pytest.raises(DataError):
+            process_field(doc, template)

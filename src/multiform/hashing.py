@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 
@@ -24,6 +26,15 @@ def full_hash(value: Any) -> str:
 def sha256(text: str) -> str:
     """The SHA-256 hash of a text, as lm-eval computes it for results files."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+@lru_cache(maxsize=4)
+def source_hash(folder: Path) -> str:
+    """A hash of the Python files below a folder of this package: what other code has computed may be different."""
+    digest = hashlib.sha256()
+    for path in sorted(folder.rglob("*.py")):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _stable(value: Any) -> str:

@@ -1,12 +1,17 @@
-"""Paths: the cache folder, whether a file exists, and names that are safe in a path."""
+"""Paths: the cache folder, whether a file exists, files that are replaced as a whole, and names that are safe."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
-from collections.abc import Callable
+import secrets
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
+from multiform.errors import MultiformError
 from multiform.hashing import sha256
 
 #: Bytes of a name in a path; with a date and an ending it stays below the 255 that file systems allow.
@@ -20,6 +25,18 @@ def cache_root() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "multiform"
 
 
+def mirror_path(folders: str | Path | Sequence[str | Path] | None) -> Path | None:
+    """Several mirrors as one path, separated as in the variable PATH; None where there is none."""
+    if not folders:
+        return None
+    return Path(folders) if isinstance(folders, str | Path) else Path(os.pathsep.join(map(str, folders)))
+
+
+def mirror_folders(mirror: Path) -> list[Path]:
+    """The folders of a path like ``a:b``; the path of an existing folder is not split."""
+    return [mirror] if is_dir(mirror) else [Path(part) for part in str(mirror).split(os.pathsep) if part]
+
+
 def is_dir(path: Path) -> bool:
     """Whether there is a folder; a name that no file can have, such as one that is too long, is none."""
     return _holds(path.is_dir)
@@ -28,6 +45,40 @@ def is_dir(path: Path) -> bool:
 def is_file(path: Path) -> bool:
     """Whether there is a file; a name that no file can have is none."""
     return _holds(path.is_file)
+
+
+@contextmanager
+def replace_file(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` for the block to write, which replaces `path` unless the block fails.
+
+    All files but logs are written in this way: where the disk is full or the process is killed, `path` stays as it was.
+    """
+    if path.exists() and not path.is_file():  # a pipe or device, such as /dev/stdout, cannot be replaced
+        yield path
+        return
+    path = Path(os.path.realpath(path))  # a link stays a link
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".partial-{secrets.token_hex(6)}{path.suffix}")
+    try:
+        yield partial
+        if path.exists():
+            shutil.copymode(path, partial)
+        partial.replace(path)
+    finally:
+        with contextlib.suppress(OSError):  # there is one only after a failure
+            partial.unlink(missing_ok=True)
+
+
+@contextmanager
+def replace_output(path: Path) -> Iterator[Path]:
+    """`replace_file` for a file that the user asked for: what keeps it from being written is reported."""
+    try:
+        with replace_file(path) as partial:
+            yield partial
+    except OSError as error:
+        message = f"could not be written: {error.strerror or error}"
+        hint = "free some space, or choose a folder that can be written"
+        raise MultiformError(message, where=str(path), hint=hint) from error
 
 
 def sanitized(name: str) -> str:

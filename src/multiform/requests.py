@@ -9,11 +9,21 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from multiform.media import Media, MediaText
 
 T = TypeVar("T")
+
+#: How a completion ended, where not by itself.
+Ending: TypeAlias = Literal["refused", "filtered", "cut off", "other"]
+#: What servers call these ends, in lower case; any other name is "other".
+_ENDINGS: Mapping[str, Ending] = {
+    **dict.fromkeys(("refusal", "refused"), "refused"),
+    **dict.fromkeys(("content_filter", "content_filtered", "guardrail_intervened", "sensitive"), "filtered"),
+    **dict.fromkeys(("safety", "recitation", "blocklist", "prohibited_content", "spii", "language"), "filtered"),
+    **dict.fromkeys(("image_safety", "image_prohibited_content", "image_recitation", "error_toxic"), "filtered"),
+}
 
 #: What models, servers and harnesses call the same argument of a generation. Of several names the first counts,
 #: as in lm-eval.
@@ -179,11 +189,25 @@ class Completion:
     """The output of a generation request; `truncated` when it ran into the token limit.
 
     `context_truncated` says that the beginning of the prompt was cut off, as it did not fit into the model's context.
+    `finish_reason` is the server's word for an unusual end, such as "content_filter"; None where the completion ended
+    by itself or at the token limit, or nothing is known.
     """
 
     text: str
     truncated: bool = False
     context_truncated: bool = False
+    finish_reason: str | None = None
+
+    @property
+    def ending(self) -> Ending | None:
+        """How it ended: "refused", "filtered", "cut off" or "other"; None where it ended by itself.
+
+        >>> Completion("I", finish_reason="SAFETY").ending, Completion("It is", truncated=True).ending
+        ('filtered', 'cut off')
+        """
+        if self.truncated:
+            return "cut off"
+        return None if self.finish_reason is None else _ENDINGS.get(self.finish_reason.lower(), "other")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

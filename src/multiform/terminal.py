@@ -1,4 +1,4 @@
-"""Control characters in printed text: shown as escapes, so that a terminal does not obey them."""
+"""Text in other languages: what a terminal, Markdown, CSV or LaTeX would take for a command is written as text."""
 
 from __future__ import annotations
 
@@ -8,6 +8,22 @@ from typing import Any, TextIO
 #: Control characters but tab and newline, and those that change the direction of writing.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
+#: What Markdown would take for a column, an escape, code, a tag, a formula, or the middle of a link.
+_MARKDOWN = re.compile(r"[\\|`$]|\](?=[(\[])")
+#: The first characters of a cell that spreadsheets take for a formula.
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")
+_LATEX = {
+    **{character: f"\\{character}" for character in "_%&#{}$"},
+    "\\": r"\textbackslash{}",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "|": r"\textbar{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+}
+
 
 def visible(text: str) -> str:
     r"""The text with control characters written as in JSON, so that they can neither hide nor do anything.
@@ -16,6 +32,38 @@ def visible(text: str) -> str:
     a\u001b[31mb
     """
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def one_line(text: str) -> str:
+    """The text without control characters and line breaks."""
+    return visible(text).replace("\n", " ")
+
+
+def markdown_text(text: str) -> str:
+    r"""A text that Markdown shows as it is, also in a cell of a table.
+
+    >>> print(markdown_text("a|b <img> [c](d)"))
+    a\|b &lt;img> [c\](d)
+    """
+    return _MARKDOWN.sub(lambda match: f"\\{match[0]}", one_line(text)).replace("<", "&lt;")
+
+
+def csv_cell(value: Any) -> Any:
+    """A value that a spreadsheet shows: a text that it would run as a formula gets an apostrophe before it.
+
+    >>> csv_cell("=HYPERLINK(A1)"), csv_cell(-0.5), csv_cell("quiz")
+    ("'=HYPERLINK(A1)", -0.5, 'quiz')
+    """
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+
+
+def latex_text(text: str) -> str:
+    r"""A text that LaTeX prints as it is.
+
+    >>> print(latex_text(r"acc_norm ↑ \input{x}"))
+    acc\_norm $\uparrow$ \textbackslash{}input\{x\}
+    """
+    return "".join(_LATEX.get(character, character) for character in one_line(text))
 
 
 class VisibleStream:

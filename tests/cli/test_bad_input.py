@@ -531,7 +531,7 @@ FILES = [
 TASKS = [
     flags("task_unknown", "run --tasks quizz --model dummy", "quizz: no task, tag or file", "did you mean 'quiz'?"),
     flags("task_unknown_with_format", "run --tasks quizz@mcqa", "quizz@mcqa: no task", "did you mean 'quiz'?"),
-    flags("glob_without_match", "run --tasks zz*", "zz*: no task, tag or file", "tasks and tags: bundled, quiz"),
+    flags("glob_without_match", "run --tasks zz*", "zz*: no task, tag or file", "'multiform ls tasks'"),
     flags("task_file_missing", "run --tasks tsk.yaml", "tsk.yaml: no such file", "did you mean 'task.yaml'?"),
     flags("task_folder_missing", "run --tasks no/t.yaml", "no/t.yaml: no such file", "there is no folder no"),
     flags("folder_as_task", "run --tasks d", "d: it is a folder", "--include_path d", d__a_DOT_yaml="task: a\n"),
@@ -566,9 +566,9 @@ TASKS = [
     flags(
         "group_with_a_member_unknown",
         "run --tasks g.yaml",
-        "g.yaml:2: task.0: member 'nope': no task, tag or file of that name",
-        "tasks and tags: ",
-        g_DOT_yaml="group: g\ntask: [nope]\n",
+        "g.yaml:2: task.0: member 'nowhere': no task, tag or file of that name",
+        "'multiform ls tasks'",
+        g_DOT_yaml="group: g\ntask: [nowhere]\n",
     ),
     flags(
         "include_path_is_a_file", "--include_path rows.jsonl", "--include_path: 'rows.jsonl' is a file", "the folder"

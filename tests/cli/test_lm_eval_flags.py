@@ -227,9 +227,9 @@ def test_requests_are_kept_and_used_again(folder, rendered):
 
 def test_other_prompts_are_kept_apart(folder):
     folder.task()
-    for more in ([], ["--num_fewshot", "1"], ["--apply_chat_template"], ["--system_instruction", "x"]):
+    for more in ([], ["--num_fewshot", "1"], ["--system_instruction", "x"]):
         assert folder.run(*RUN, "--cache_requests", *more).code == 0
-    assert len(requests_kept(folder)) == 4
+    assert len(requests_kept(folder)) == 3
 
 
 def test_kept_requests_can_be_removed(folder):

@@ -89,8 +89,19 @@ def test_groups_are_listed_apart_from_tasks(tasks):
         kind: {row["name"] for row in tasks.run("ls", kind, "--include_path", "tasks", "--json").json()}
         for kind in ("tasks", "subtasks", "groups")
     }
-    assert listed["groups"] == {"both"}
-    assert listed["tasks"] == listed["subtasks"] >= {"animals", "stars"}
+    assert listed["groups"] >= {"both", "mmlu"}
+    assert listed["tasks"] >= {"animals", "stars", "mmlu"}  # a dataset with subsets is listed as one task
+    assert listed["subtasks"] >= {"animals", "stars", "mmlu_anatomy"}
+    assert "both" not in listed["tasks"]
+    assert "mmlu_anatomy" not in listed["tasks"]
+
+
+def test_tasks_are_listed_with_what_is_known_of_them_and_filtered(folder):
+    lines = folder.run("ls", "tasks", "--kind", "math", "--language", "de").out.splitlines()
+    assert [line.split()[0] for line in lines] == ["mgsm"]
+    assert lines[0].split(maxsplit=1)[1].split("  ")[0] == "MGSM"
+    [row] = folder.run("ls", "tasks", "--kind", "math", "--language", "de", "--json").json()
+    assert (row["rows"], row["licence"], "mgsm_de" in row["tasks"]) == (2750, "CC BY 4.0", True)
 
 
 def test_a_fault_that_many_files_include_is_named_once(folder):

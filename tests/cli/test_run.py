@@ -456,7 +456,9 @@ def full(make_folder) -> Any:
 def test_a_full_disk_ends_the_run_with_1_and_one_message(full):
     _, ran = full
     assert (ran.code, len(ran.errors), "Traceback" in ran.err) == (1, 1, False)
-    assert "could not be written: File too large; free some space or choose another --output_path" in ran.errors[0]
+    assert (
+        "could not be written: File too large; free some space, or choose a folder that can be written" in ran.errors[0]
+    )
 
 
 @pytest.mark.process

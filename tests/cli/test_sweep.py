@@ -157,6 +157,15 @@ def test_a_leaderboard_of_what_is_stored_asks_nothing(folder: Folder, loads: lis
     assert [note for note in loads if note.startswith("ask")] == asked
 
 
+def test_a_folder_whose_name_would_run_in_a_script_is_refused(folder: Folder) -> None:
+    folder.task("fewshot_split: test\n")
+    folder.write({"sweep.yaml": SWEEP.replace("counting", "dummy")})
+    ran = folder.run("sweep", "sweep.yaml", "--slurm", "jobs\ntouch here")
+    assert ran.code == 2
+    assert "has characters that a script cannot have" in ran.err
+    assert not (folder.path / "jobs\ntouch here").exists()
+
+
 @pytest.mark.process
 def test_slurm_jobs_have_stores_of_their_own_which_are_merged(folder: Folder, tmp_path: Path) -> None:
     """The scripts run by bash, with the variables that SLURM sets."""

@@ -207,6 +207,5 @@ def test_a_completion_that_is_no_text_has_failed() -> None:
                 yield position, output if position else Completion(None)  # type: ignore[arg-type]
 
     results = evaluate(model=Mute(), tasks="quiz@generate", limit=4, on_error="skip")
-    assert [doc.reason for doc in results.forms[0].failed] == [
-        "expected a completion, got Completion(text=None, truncated=False, context_truncated=False)"
-    ]
+    [failed] = results.forms[0].failed
+    assert failed.reason.startswith("expected a completion, got Completion(text=None, truncated=False, ")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import os
+import sys
 
 import pytest
 
 from multiform import evaluate
+from multiform.config.functions import load_module
 from multiform.forms import Task
+from multiform.forms.samplers import FirstNSampler, samplers
+from multiform.models.dummy import DummyModel
 from multiform.requests import GenerationRequest
 
 ROWS = [{"q": f"Question {number}?", "a": "yes"} for number in range(5)]
@@ -101,3 +105,80 @@ def test_arguments_that_differ_inside_make_different_requests():
     first, second = (GenerationRequest.of("q", {"logit_bias": {"1": bias}}) for bias in (1, 2))
     assert first != second
     assert len({first, second, GenerationRequest.of("q", {"logit_bias": {"1": 1}})}) == 2
+
+
+CODE = """\
+import os
+from pathlib import Path
+from helper import asked  # another module
+
+def question(doc):
+    return asked + os.environ.get("QUESTION_END", "") + (Path(__file__).parent / "more.txt").read_text()
+"""
+CHANGED = {
+    "a module that it imports": lambda folder: (folder / "helper.py").write_text("asked = 'Another?'"),
+    "a file that it reads": lambda folder: (folder / "more.txt").write_text(" More."),
+    "a variable of the environment": lambda folder: os.environ.update(QUESTION_END="!"),
+}
+
+
+@pytest.mark.parametrize("change", CHANGED.values(), ids=CHANGED.keys())
+def test_prompts_of_code_are_rendered_each_time_and_that_is_said(change, task, tmp_path, monkeypatch, caplog):
+    """Nobody can track all that code reads, so that cached prompts could be old ones."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("QUESTION_END", "?")
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    texts = {"utils.py": CODE, "helper.py": "asked = 'What'", "more.txt": ""}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+
+    def first_prompt():
+        for module in [name for name in sys.modules if name == "helper" or name.startswith("_multiform_task_utils")]:
+            monkeypatch.delitem(sys.modules, module)  # as in another process
+        question = load_module(tmp_path / "utils.py").question
+        with caplog.at_level(logging.WARNING, "multiform"):
+            return built(task(doc_to_text=question), tmp_path / "cache")[0].request.context
+
+    before = first_prompt()
+    assert [record.getMessage() for record in caplog.records] == [
+        "t: the prompts are not cached, as they depend on code that may read anything (doc_to_text)"
+    ]
+    change(tmp_path)
+    assert first_prompt() != before
+
+
+def test_code_that_only_scores_or_gives_documents_does_not_keep_prompts_from_the_cache(task, tmp_path):
+    built(task(process_docs=lambda docs: docs, process_results=lambda doc, results: {"acc": 1}), tmp_path / "cache")
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+def test_prompts_of_a_sampler_that_a_user_wrote_are_not_cached(task, tmp_path, monkeypatch):
+    class Mine(FirstNSampler):
+        pass
+
+    monkeypatch.setitem(samplers._entries, "mine", Mine)
+    built(task(num_fewshot=1, fewshot_split="test", fewshot_config={"sampler": "mine"}), tmp_path / "cache")
+    assert not (tmp_path / "cache").exists()
+
+
+class Chatting(DummyModel):
+    """A model whose responses and chat template are known by its identity."""
+
+    stored = True
+    template = "{{ messages[0].content }}"
+
+    def chat_template_text(self):
+        return self.template
+
+
+@pytest.mark.parametrize(
+    ("changes", "files"),
+    [({}, 1), ({"template": "{{ strftime_now('%d') }}"}, 0), ({"stored": False}, 0), ({"template": None}, 0)],
+    ids=["known", "date", "code", "unknown"],
+)
+def test_chats_are_cached_only_if_the_template_gives_the_same_text_tomorrow(changes, files, tmp_path, monkeypatch):
+    monkeypatch.setenv("MULTIFORM_CACHE", str(tmp_path / "cache"))
+    for name, value in changes.items():
+        monkeypatch.setattr(Chatting, name, value)
+    evaluate(model=Chatting(), tasks="quiz@generate", limit=2, apply_chat_template=True, cache_requests=True)
+    assert len(list((tmp_path / "cache").rglob("requests-*"))) == files

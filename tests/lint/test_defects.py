@@ -239,6 +239,15 @@ DEFECTS = {
     # documents
     "the_same_document_twice": Defect(code="duplicate_rows", rows=[*ROWS, ROWS[3]]),
     "a_document_without_a_question": Defect(code="empty_question", rows=one_changed(ROWS, 3, question="")),
+    "a_placeholder_for_a_question": Defect(code="placeholder", rows=one_changed(ROWS, 3, question="NS")),
+    "a_list_as_text": Defect(code="list_as_text", rows=one_changed(ROWS, 3, question="['Who?', 'When?']")),
+    "a_filler_among_the_choices": Defect(
+        code="filler_choices",
+        rows=[{**row, "choices": [*row["choices"], "N/A"]} if row["id"] == 3 else row for row in ROWS],
+    ),
+    "a_split_without_labels": Defect(
+        code="unlabelled", rows=changed(ROWS, lambda row: {"answer": -1}), also={"gold_not_a_choice"}
+    ),
     # tokens
     "labels_of_several_tokens": Defect(
         code="label_not_one_token", keys=mcqa(choice_labels=["I)", "II", "VX", "XY"]), tokenizer={}
@@ -327,5 +336,5 @@ def test_healthy_tasks_have_no_findings(
 
 
 def test_every_code_about_tasks_has_a_defect() -> None:
-    of_runs = {"chat_template_unused", "no_corpus"}
+    of_runs = {"chat_template_unused", "no_corpus", "unpinned_revision"}
     assert {defect.code for defect in DEFECTS.values()} == set(get_args(Code)) - of_runs

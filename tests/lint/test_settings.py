@@ -43,3 +43,22 @@ def test_a_chat_model_without_its_chat_template_is_a_warning(log: pytest.LogCapt
 def test_a_model_that_is_asked_as_it_should_be_is_none(log: pytest.LogCaptureFixture, model: DummyModel, chat: bool):
     evaluate(tasks="quiz@mcqa", model=model, limit=2, apply_chat_template=chat)
     assert warned(log) == []
+
+
+def test_a_dataset_of_the_hub_without_a_fixed_revision_is_said(tmp_path, monkeypatch):
+    from multiform import Task, TaskConfig
+    from multiform.lint import lint_form
+
+    monkeypatch.chdir(tmp_path)
+    rows = tmp_path / "mirror" / "org" / "set" / "default"
+    rows.mkdir(parents=True)
+    (rows / "test.jsonl").write_text('{"q": "Why?", "a": "So."}\n', encoding="utf-8")
+
+    def levels(**kwargs: str) -> list[tuple[str, str]]:
+        keys = {"task": "t", "dataset_path": "org/set", "test_split": "test", "doc_to_text": "q", "doc_to_target": "a"}
+        config = TaskConfig.from_dict({**keys, "output_type": "generate_until", "dataset_kwargs": kwargs})
+        task = Task.from_config(config, dataset_mirror=tmp_path / "mirror")
+        return [(finding.code, finding.level) for finding in lint_form(task, task.doc_iterator()).findings]
+
+    assert levels(revision="main") == levels() == [("unpinned_revision", "info")]
+    assert levels(revision="0123abc") == []

@@ -20,7 +20,7 @@ from multiform.models.servers.fingerprint import PROBE
 
 @dataclass
 class Fault:
-    """What goes wrong with one request: a status, a delay, or a body that is sent as it is."""
+    """What goes wrong with one request: a status, a delay, a body that is sent as it is, or wrong numbers."""
 
     status: int = 200
     message: str = "something went wrong"
@@ -28,6 +28,8 @@ class Fault:
     delay: float = 0.0
     body: bytes | None = None
     hang_up: bool = False
+    #: Changes the log-probabilities of an echoed prompt.
+    distort: Callable[[dict[str, Any]], None] | None = None
 
 
 @dataclass
@@ -67,6 +69,12 @@ class FakeServer:
     first_token: str | None = None
     #: Whether prompts are echoed at all.
     echoes: bool = True
+    #: How a token that is sent by its id is spelled.
+    decode: Callable[[int], str] = lambda token: f"t{token}"
+    #: Changes the log-probabilities of all echoed prompts.
+    distort: Callable[[dict[str, Any]], None] = lambda logprobs: None
+    #: The name of the model in responses.
+    model_version: str = "tiny"
     #: Whether given tokens are listed in one step, and generated where they are given, as vLLM does it.
     lists: bool = False
     forces: bool = False
@@ -101,7 +109,7 @@ class FakeServer:
 
 
 #: The prompts that find out about a server.
-PROBES = (PROBE, "one two three four", "[1, 2]")
+PROBES = (PROBE, "one two three four", "one two nine four", "[1, 2]")
 
 
 def prompt_of(payload: dict[str, Any]) -> str:
@@ -161,7 +169,9 @@ def _handler(state: FakeServer) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers["Content-Length"]))
             asked = Asked(self.path, dict(self.headers), json.loads(body), time.monotonic())
             prompt = prompt_of(asked.payload)
-            probe = prompt in PROBES
+            ids = asked.payload.get("prompt")
+            spelled = "".join(map(state.decode, ids)) if isinstance(ids, list) else prompt
+            probe = prompt in PROBES or spelled in PROBES
             with state.lock:
                 (state.probes if probe else state.asked).append(asked)
                 faults = state.probe_faults if probe else state.faults
@@ -188,6 +198,8 @@ def _handler(state: FakeServer) -> type[BaseHTTPRequestHandler]:
             elif fault and fault.body is not None:
                 self._send(200, fault.body, fault.headers)
             elif response := state.respond(self.path.partition("?")[0], payload):
+                if fault and fault.distort:
+                    fault.distort(response["choices"][0]["logprobs"])
                 self._send(200, json.dumps(response).encode())
             else:
                 self._send(404, json.dumps({"error": {"message": f"no route {self.path}"}}).encode())
@@ -229,7 +241,7 @@ def _chat(state: FakeServer, payload: dict[str, Any]) -> dict[str, Any]:
 
 def _response(state: FakeServer, kind: str, choices: list[dict[str, Any]]) -> dict[str, Any]:
     version = {"system_fingerprint": state.system_fingerprint} if state.system_fingerprint else {}
-    return {"object": kind, "choices": choices, "model": "tiny", **version}
+    return {"object": kind, "choices": choices, "model": state.model_version, **version}
 
 
 def _alternatives(state: FakeServer, prompt: str, number: int) -> dict[str, float]:
@@ -293,6 +305,9 @@ def _logprobs(state: FakeServer, prompt: str | list[int], text: str) -> dict[str
     for before, token, score in zip(tokens, tokens[1:], scores[1:], strict=False):
         assert score is not None
         tops.append({token: score} if is_best(before, token) else {token: score, "<better>": score / 2})
+    if not isinstance(prompt, str):
+        tokens = [*map(state.decode, prompt), *written]
     offsets = [sum(map(len, tokens[:i])) for i in range(len(tokens))]
     made = {"tokens": tokens, "token_logprobs": scores, "top_logprobs": tops, "text_offset": offsets}
+    state.distort(made)
     return {key: value for key, value in made.items() if key not in state.omitted}

@@ -122,7 +122,7 @@ def test_a_blocked_prompt_is_a_failed_request_at_once(server: Any) -> None:
 
 def test_a_blocked_response_is_an_empty_one(server: Any) -> None:
     server.fail(body=json.dumps({"candidates": [{"finishReason": "SAFETY", "index": 0}]}).encode())
-    assert completion_of(model(server), "x") == Completion("")
+    assert completion_of(model(server), "x") == Completion("", finish_reason="SAFETY")
 
 
 def test_identity(server: Any) -> None:

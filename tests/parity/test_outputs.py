@@ -136,8 +136,8 @@ OURS = [
 ]
 #: Keys of a samples file that lm-eval does not have; they come after all of its own.
 OURS_IN_SAMPLES = [
-    *("prediction", "gold", "choices", "labels", "loglikelihoods", "is_greedy", "num_tokens"),
-    *("completions_truncated", "contexts_truncated", "steps"),
+    *("prediction", "gold", "choices", "labels", "loglikelihoods", "is_greedy", "num_tokens", "tied_choices"),
+    *("completions_truncated", "finish_reasons", "contexts_truncated", "steps"),
 ]
 #: Values that differ from run to run, or that say more here: the content of a local model, a standard error.
 OTHERWISE = [

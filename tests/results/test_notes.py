@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from multiform import Results, evaluate
+from multiform import LLOutput, Model, Results, TaskConfig, evaluate, read_results
 from multiform.cli.main import main
+from multiform.models.base import Completions, Loglikelihoods
+from multiform.requests import GenerationRequest, LoglikelihoodRequest, RollingRequest
+from multiform.results import to_json
 from multiform.results.closing import closing_lines
 
 SUBJECTS = ("arts", "birds", "cities")
@@ -86,3 +91,57 @@ def test_many_files_of_samples_are_one_line(folder: Path, tmp_path: Path, capsys
     assert len(wrote) == 2
     assert wrote[1].endswith("samples_*.jsonl: the samples of 9 forms")
     assert len(list((tmp_path / "out").rglob("samples_*.jsonl"))) == 9
+
+
+class Undecided(Model):
+    """Gives all choices of a question the same log-likelihood where the question has an even number."""
+
+    name = identity = "undecided"
+
+    def __init__(self, **arguments: object) -> None: ...
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
+        for position, request in enumerate(requests):
+            number = int(re.findall(r"What is (\d)", request.context)[-1])
+            yield position, LLOutput(-1.0 - number % 2 * position)
+
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
+        raise NotImplementedError
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
+        raise NotImplementedError
+
+
+def test_ties_for_the_best_choice_are_counted(folder: Path, tmp_path: Path) -> None:
+    results = evaluate(model=Undecided(), tasks="exam@cloze", include_path=folder, progress=False)
+    assert "exam@cloze: in 15 of 27 documents, several choices share the best" in " ".join(results.table().split())
+    assert to_json(results)["forms"]["arts@cloze"]["ties"] == 5
+    samples = results.samples("arts@cloze")
+    assert [sample.get("tied_choices") for sample in samples] == [[0, 1, 2, 3], None] * 4 + [[0, 1, 2, 3]]
+    assert {sample["prediction"] for sample in samples[::2]} == {0}
+    results.save(tmp_path / "saved")
+    assert read_results(tmp_path / "saved").forms[0].ties == 5
+
+
+@pytest.mark.parametrize("model", ["dummy", pytest.param("bundled", marks=[pytest.mark.bundled, pytest.mark.long])])
+def test_equal_choices_are_a_tie_for_any_model(model: str) -> None:
+    docs = [{"question": "Which is red?", "choices": ["blood", "blood"], "answer": n} for n in range(2)]
+    task = TaskConfig.from_dict(
+        {
+            "task": "twice",
+            "custom_dataset": lambda **_: {"test": docs},
+            "test_split": "test",
+            "doc_to_text": "question",
+            "doc_to_choice": "choices",
+            "doc_to_target": "answer",
+            "formats": "cloze",
+        }
+    )
+    results = evaluate(model=model, tasks=[task], progress=False)
+    assert results.forms[0].ties == 2
+    assert "in 2 of 2 documents, several choices share the best log-likelihood; the first" in results.table("markdown")
+
+
+def test_without_ties_nothing_is_said(results: Results) -> None:
+    assert all(form.ties == 0 for form in results.forms)
+    assert "share the best" not in results.table()

@@ -100,6 +100,7 @@ def test_the_command_fails_where_a_form_got_worse(
     assert main(["compare", *runs, "--fail_below", str(change + 0.001)]) == 0
     assert "is not excluded: quiz@mcqa, quiz@cloze; more documents would tell" in capsys.readouterr().err
     assert main(["compare", *runs, "--fail_below", str(change + 0.001), "--strict"]) == 1
+    capsys.readouterr()
     assert main(["compare", *runs, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["forms"][0]["name"] == "quiz@mcqa"
 

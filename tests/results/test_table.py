@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import re
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from markdown_it import MarkdownIt
 
 from multiform import Results, evaluate
+from multiform.compat.lm_eval.utils import make_table
 from multiform.errors import UsageError
 from multiform.results.compare import compare_forms
+from multiform.results.export import to_json
 from multiform.results.pivot import pivot
 from multiform.results.results import FormResult, GroupResult
 from multiform.results.table import table_text
+from multiform.terminal import one_line
 from tests.engine.scripted import ScriptedModel, documents, write_task
 
 
@@ -180,3 +185,62 @@ def test_tasks_with_and_without_formats_have_one_style_of_table() -> None:
     tables = [evaluate(model="dummy", tasks=task, limit=4, progress=False).table() for task in tasks]
     heads = [next(line.split() for line in table.splitlines() if line.strip()) for table in tables]
     assert heads[0] == heads[1] == ["Form", "n", "Shots", "Metric", "Score", "±", "SE", "95", "%", "interval"]
+
+
+#: Names that other languages take for commands.
+HOSTILE = {
+    "latex input": r"\input{/etc/passwd}",
+    "latex math": r"$\write18{id}$",
+    "latex characters": r"^^5cinput #1 {50%} a~b & c \\ d",
+    "latex comment": "quiet\n\\input{x}",
+    "hyperlink": '=HYPERLINK("http://x.example","quiz")',
+    "command": "@SUM(1+1)*cmd|' /C calc'!A0",
+    "plus": "+1+cmd",
+    "minus": "-2+3",
+    "pipe": "a|b",
+    "escaped pipe": r"a\|b",
+    "markdown link": "[quiz](javascript:alert(1))",
+    "markdown image": "![x][y](http://x.example/track.png)",
+    "tag": "<img src=http://x.example onerror=alert(1)>",
+    "code": "`a|b`",
+    "lines": "a\n|b|",
+    "escape sequence": "a\x1b[31mb",
+}
+EACH_NAME = pytest.mark.parametrize("name", HOSTILE.values(), ids=HOSTILE.keys())
+
+
+@EACH_NAME
+def test_names_are_text_in_latex(renamed: Callable[..., Results], name: str) -> None:
+    text = renamed([(name, "mcqa"), (name, "f\\$_")]).table("latex")
+    commands = r"\\(?:begin|end)\{tabular\}(?:\{[lr]+\})?|\\(?:top|mid|bottom)rule|\\textbf\{[\d.]+\}|\\\\"
+    fixed = r"\$n\$|Best \$-\$ worst|\(95\\,\\% interval\)|\$\\(?:up|down)arrow\$"
+    escaped = r"\\text(?:backslash|asciicircum|asciitilde|bar|less|greater)\{\}|\\[_%&#{}$]"
+    for line in text.splitlines():
+        if line.startswith("% "):
+            continue
+        assert line.replace(r"\&", "").count(" & ") in (0, 4)
+        assert not set(re.sub(f"{commands}|{fixed}|{escaped}", "", line).replace(" & ", "")) & set("\\$&#_^~%{}"), line
+
+
+@EACH_NAME
+def test_no_name_is_a_formula_in_csv(renamed: Callable[..., Results], name: str) -> None:
+    rows = list(csv.DictReader(io.StringIO(renamed([(name, "mcqa")]).table("csv"))))
+    assert rows[0]["task"].removeprefix("'") == name
+    texts = [row[column] for row in rows for column in ("name", "kind", "task", "format", "metric", "filter")]
+    assert not [text for text in texts if text.startswith(("=", "+", "-", "@"))]
+
+
+@EACH_NAME
+@pytest.mark.parametrize(
+    "table",
+    [lambda results: results.table("markdown"), lambda results: make_table(to_json(results))],
+    ids=["run", "lm-eval"],
+)
+def test_names_are_text_in_one_column_of_markdown(
+    renamed: Callable[..., Results], name: str, table: Callable[[Results], str]
+) -> None:
+    page = MarkdownIt("commonmark").enable("table").render(table(renamed([(name, "mcqa")])))
+    cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in page.split("<tr>")[2:]]
+    assert {len(row) for row in cells} == {9}
+    assert html.unescape(cells[0][0]) == one_line(f"{name}@mcqa")
+    assert not re.search(r"<(a|img|code)\b", page)

@@ -424,7 +424,7 @@ def test_metadata_goes_along_with_the_instances(choosing):
 
 
 @pytest.mark.covers("Task.construct_requests", "Task.build_all_requests")
-def test_metadata_is_cached_with_the_requests(fields, tmp_path):
+def test_metadata_is_there_each_time_the_requests_are_made(fields, tmp_path):
     class Noting(MultipleChoiceTask):
         def construct_requests(self, doc, ctx, **kwargs):
             return super().construct_requests(doc, ctx, **{**kwargs, "metadata": {"length": len(doc["question"])}})
@@ -496,16 +496,16 @@ def test_a_change_of_the_task_or_its_documents_is_not_answered_from_the_cache(ch
     fresh = choosing(**changes).build_all_requests()
     choosing().build_all_requests(cache_requests=True, cache_folder=tmp_path)
     assert choosing(**changes).build_all_requests(cache_requests=True, cache_folder=tmp_path) == fresh
-    assert len(list(tmp_path.iterdir())) == 2
+    assert len(list(tmp_path.iterdir())) == (1 if "doc_to_text" in changes else 2)  # prompts of code are not cached
 
 
 @pytest.mark.covers("Task.build_all_requests")
-def test_two_functions_without_names_are_told_apart_in_the_cache(choosing, tmp_path):
+def test_prompts_of_functions_are_not_cached(choosing, tmp_path):
     def asking(word):
         return contexts(choosing(doc_to_text=lambda doc: word), limit=1, cache_requests=True, cache_folder=tmp_path)
 
     assert (asking("Yes?"), asking("No?"), asking("Yes?")) == (["Yes?"], ["No?"], ["Yes?"])
-    assert len(list(tmp_path.iterdir())) == 2
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.covers("Task.build_all_requests")

@@ -6,8 +6,10 @@ import http.client
 import json
 import os
 import platform
+import socket
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +21,7 @@ from multiform import Results, evaluate
 from multiform.cli.main import main
 from multiform.results.export import to_json, write_json
 from multiform.statistics.estimates import mean_estimate
-from multiform.viewer import Viewer
+from multiform.viewer import Viewer, server
 from multiform.viewer.leaderboard import leaderboard
 
 
@@ -47,6 +49,8 @@ def viewer(folder: Path) -> Iterator[Viewer]:
 
 
 def get(viewer: Viewer, path: str, method: str = "GET", **headers: str) -> tuple[int, dict[str, str], str]:
+    """A response of the viewer to a browser that has opened its address before."""
+    headers = {"Cookie": f"{viewer.cookie}={viewer.token}", **headers}
     connection = http.client.HTTPConnection("127.0.0.1", viewer.server_address[1], timeout=10)
     connection.request(method, path, headers={name.replace("_", "-"): value for name, value in headers.items()})
     response = connection.getresponse()
@@ -93,6 +97,72 @@ def test_other_sites_are_refused(viewer: Viewer, headers: dict[str, str]) -> Non
 )
 def test_files_outside_of_the_folder_cannot_be_read(viewer: Viewer, path: str) -> None:
     assert get(viewer, path)[0] == 404
+
+
+@pytest.mark.parametrize(
+    "cookie", ["", "other=1", "multiform-{port}=", "multiform-{port}=wrong", "\x7f=;;", "a=b; " * 50]
+)
+@pytest.mark.parametrize("path", ["/", "/api/runs", "/api/runs?token=", "/api/runs?token=wrong", "/app.js", "/nothing"])
+def test_other_users_of_the_machine_get_nothing_without_the_token(viewer: Viewer, path: str, cookie: str) -> None:
+    status, headers, body = get(viewer, path, Cookie=cookie.format(port=viewer.server_address[1]))
+    assert (status, "dummy" in body, "Set-Cookie" in headers) == (403, False, False)
+    assert body == "open the address that `multiform view` has printed"
+
+
+def test_the_printed_address_gives_the_browser_a_cookie_and_leaves_the_address_bar(viewer: Viewer) -> None:
+    path = viewer.url.partition(str(viewer.server_address[1]))[2]
+    status, headers, _ = get(viewer, path, Cookie="")
+    assert (status, headers["Location"]) == (303, "/")
+    assert headers["Set-Cookie"] == f"{viewer.cookie}={viewer.token}; Path=/; HttpOnly; SameSite=Strict"
+    assert get(viewer, "/api/runs", Cookie=headers["Set-Cookie"].partition(";")[0])[0] == 200
+    assert get(viewer, f"/api/runs?token={viewer.token}", Cookie="")[0] == 200
+    _, headers, _ = get(viewer, f"/report?runs=a%0d%0ab&token={viewer.token}", Cookie="")
+    assert headers["Location"] == "/report?runs=a%0D%0Ab"
+
+
+def test_every_viewer_has_a_token_of_its_own(viewer: Viewer, folder: Path) -> None:
+    with Viewer(folder) as other:
+        assert other.token != viewer.token
+        assert len(other.token) >= 32
+
+
+def connections(viewer: Viewer, number: int) -> list[socket.socket]:
+    return [socket.create_connection(("127.0.0.1", viewer.server_address[1]), timeout=10) for _ in range(number)]
+
+
+def viewer_threads() -> int:
+    return sum(thread.name.endswith("(process_request_thread)") for thread in threading.enumerate())
+
+
+def test_idle_and_slow_connections_are_closed(viewer: Viewer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "READING", 0.2)
+    idle, slow = connections(viewer, 2)
+    slow.sendall(b"GET / HTTP/1.1\r\nHost:")
+    for connection in (idle, slow):
+        assert connection.recv(1) == b""
+        connection.close()
+    assert get(viewer, "/api/runs")[0] == 200
+
+
+def test_many_idle_connections_keep_few_threads_and_nobody_out(viewer: Viewer) -> None:
+    idle = connections(viewer, 3 * server.MOST_CONNECTIONS)
+    assert get(viewer, "/api/runs")[0] == 200
+    assert len(viewer._connections) <= server.MOST_CONNECTIONS
+    deadline = time.monotonic() + 10
+    while viewer_threads() > server.MOST_CONNECTIONS and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert viewer_threads() <= server.MOST_CONNECTIONS
+    for connection in idle:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "path", ["//[", "/?%", "/report?runs=" + "a," * 5000, "*", "/api/samples?runs=a&block=" + "9" * 5000]
+)
+def test_odd_addresses_are_refused_in_words(viewer: Viewer, path: str) -> None:
+    status, _, body = get(viewer, path)
+    assert status in (200, 400, 404)
+    assert body
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])

@@ -8,6 +8,7 @@ from typing import Any
 
 from multiform.config import GroupConfig, TaskConfig, YamlFile
 from multiform.config.check import check_keys
+from multiform.config.group import subset_tasks
 from multiform.config.task import task_keys
 from multiform.errors import ConfigError, MultiformError, UsageError, shorten
 
@@ -74,6 +75,10 @@ def build_group(
     if not config.members():
         raise ConfigError("the group has no members", where=config.where("task"), hint="list tasks under 'task:'")
     members: list[Node] = []
+    if config.subsets:
+        tasks = subset_tasks(file.data, file.source).values()
+        members = [TaskConfig.from_dict({**keys, **overrides}, source=file.source) for keys in tasks]
+        return Group(config, tuple(members), label, outer)
     for index, member in enumerate(config.members()):
         try:
             inside = (*chain, config.group), _inner_name(outer, config.group)

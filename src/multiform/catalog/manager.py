@@ -19,6 +19,7 @@ from multiform.catalog.group import Group, Node, build_group
 from multiform.catalog.index import Entry, Index, build_index
 from multiform.catalog.python_tasks import TaskClass, task_classes_in, with_class
 from multiform.config import TaskConfig, YamlFile, read_yaml
+from multiform.config.group import subset_tasks
 from multiform.config.source import Source, display
 from multiform.errors import ConfigError, MultiformError, UsageError, nearest, running, shorten
 from multiform.formats import FieldMapping, formats, supported_formats
@@ -30,6 +31,8 @@ from multiform.imports import lm_eval
 from multiform.paths import is_dir, is_file
 
 _MAX_GROUPS = 1000
+#: The most names that a message lists.
+_LISTED = 20
 _ENDINGS = (".yaml", ".yml", ".py")
 
 
@@ -47,7 +50,7 @@ class Target:
     path: Path
     selection: tuple[str, ...] = ()
     task_class: TaskClass | type[BaseTask[Any]] | None = None
-    #: The name of one task of a class with several subjects.
+    #: The name of one task of a class with several subjects, or of a group with subsets.
     member: str | None = None
 
 
@@ -161,6 +164,9 @@ class TaskManager:
             return _instance(target.task_class).to_node(label, overrides, member=target.member)
         file = _read(target.path)
         changes = {**(overrides or {}), **({} if label is None else {"_formats_selection": label})}
+        if target.member is not None:
+            keys = subset_tasks(file.data, file.source)[target.member]
+            return TaskConfig.from_dict({**keys, **changes}, source=file.source)
         if _is_group(file):
             self._check_groups(file, chain)
             return build_group(file, self._members, changes, chain)
@@ -206,7 +212,7 @@ class TaskManager:
         if target.task_class is not None:
             return _instance(target.task_class).supported_formats()
         file = _read(target.path)
-        if not _is_group(file):
+        if target.member is not None or not _is_group(file):
             return _supported_by(file.data, file.source)
         node = self.node(target, None)
         assert isinstance(node, Group)
@@ -265,6 +271,8 @@ class TaskManager:
         else:
             known = [*self.index.entries, *self.index.tags(), *task_classes]
             hint = nearest(base, known, listed="tasks and tags")
+            if len(known) > _LISTED and hint.startswith("tasks and tags"):
+                hint = "'multiform ls tasks' and 'multiform ls tags' list them"
             if self.index.broken:
                 first = next(iter(self.index.broken.values()))
                 hint += f" (task files that cannot be read: {len(self.index.broken)}, the first: {first})"
@@ -291,7 +299,7 @@ class TaskManager:
 
 
 def _target(entry: Entry) -> Target:
-    return Target(entry.path, task_class=entry.task_class)
+    return Target(entry.path, task_class=entry.task_class, member=entry.name if entry.family else None)
 
 
 def _in_python(path: Path) -> list[Target]:

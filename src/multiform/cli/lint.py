@@ -69,7 +69,7 @@ def execute(options: argparse.Namespace) -> int:
         _print_json(linted, findings, errors)
     else:
         _print(linted, findings, errors)
-    return 2 if errors else 1 if findings else 0
+    return 2 if errors else 1 if any(finding.level == "warning" for finding in findings) else 0
 
 
 def _linted(

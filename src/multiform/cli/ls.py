@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
 from multiform.cli.parser import one_of
 
+if TYPE_CHECKING:
+    from multiform.catalog.index import Entry, Index
+
+#: What is listed of a task beside its name.
+ABOUT = ("title", "kind", "rows", "language", "licence")
 KINDS = ("tasks", "subtasks", "groups", "tags", "formats", "models", "metrics", "filters", "scorers", "samplers")
 
 HELP = "list tasks, formats, models, metrics and so on"
 DESCRIPTION = "List tasks, formats, models, metrics and so on."
 EXAMPLES = """\
 examples:
+  multiform ls tasks --kind math --language de
   multiform ls tasks --include_path my_tasks
   multiform ls groups --include_path lm_eval
   multiform ls formats
@@ -26,6 +33,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of the command."""
     parser.add_argument("kind", nargs="?", type=one_of(KINDS, "ls"), metavar="KIND", help=", ".join(KINDS))
     parser.add_argument("--json", action="store_true", help="as JSON")
+    group = parser.add_argument_group("tasks")
+    group.add_argument("--kind", dest="task_kind", metavar="WORDS", help="only tasks of a kind, such as math")
+    group.add_argument("--language", metavar="CODE", help="only tasks in a language, such as de")
     flags.add_sources(parser)
 
 
@@ -38,9 +48,12 @@ def execute(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(rows, indent=2, ensure_ascii=False))
         return 0
-    width = max((len(row["name"]) for row in rows), default=0)
-    for row in rows:
-        print(f"{row['name']:<{width}}  {row['about']}".rstrip())
+    columns = ["name", *ABOUT] if options.kind == "tasks" and any("title" in row for row in rows) else ["name", "about"]
+    cells = [[str(row.get(column) or row["about"] if column == "title" else row.get(column, "")) for column in columns]
+             for row in rows]  # fmt: skip
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        print("  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip())
     return 0
 
 
@@ -59,8 +72,47 @@ def _indexed(options: argparse.Namespace) -> list[dict[str, Any]]:
     warn_of(sorted({str(error) for error in index.broken.values()}))
     if options.kind == "tags":
         return [{"name": tag, "about": ", ".join(tasks), "tasks": tasks} for tag, tasks in index.tags().items()]
+    if options.kind == "tasks":
+        return [row for row in map(_task_row, _families(index).values()) if _is_wanted(row, options)]
     names = index.names("group" if options.kind == "groups" else "task")
     return [{"name": n, "about": (path := display(index.entries[n].path)), "path": path} for n in names]
+
+
+def _families(index: Index) -> dict[str, list[Entry]]:
+    """The tasks by name; those of one group with subsets together, the group first."""
+    families: dict[str, list[Entry]] = {}
+    for name in sorted(index.entries):
+        entry = index.entries[name]
+        if entry.family is not None:
+            families.setdefault(entry.family, [index.entries[entry.family]]).append(entry)
+        elif entry.kind == "task":
+            families[name] = [entry]
+    return dict(sorted(families.items()))
+
+
+def _task_row(entries: Sequence[Entry]) -> dict[str, Any]:
+    """What is known of a task, or of all subsets of a dataset."""
+    from multiform.config.source import display
+
+    first, members = entries[0], entries[1:]
+    row = {"name": first.name, "about": (path := display(first.path)), "path": path, **first.about}
+    if members:
+        rows = [entry.about.get("rows") for entry in members]
+        if not isinstance(row.get("rows"), int):
+            row["rows"] = sum(number for number in rows if isinstance(number, int))
+        row["languages"] = sorted({str(entry.about["language"]) for entry in members if "language" in entry.about})
+        row["language"] = (
+            ", ".join(row["languages"]) if len(row["languages"]) < 4 else f"{len(row['languages'])} languages"
+        )
+        row["tasks"] = [entry.name for entry in members]
+    return row
+
+
+def _is_wanted(row: Mapping[str, Any], options: argparse.Namespace) -> bool:
+    """Whether a row is of the kind and language that the flags name."""
+    kind, language = (options.task_kind or "").lower(), (options.language or "").lower()
+    languages = [name.lower() for name in row.get("languages", [str(row.get("language", ""))])]
+    return kind in str(row.get("kind", "")).lower() and (not language or language in languages)
 
 
 def _registered(kind: str) -> list[dict[str, Any]]:

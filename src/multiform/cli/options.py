@@ -29,9 +29,11 @@ def add_sources(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--dataset_mirror",
         metavar="DIR",
+        action=Folders,
         default=os.environ.get("MULTIFORM_DATASET_MIRROR"),
         help="folder in which datasets are looked up before the hub: DIR/<dataset_path>/<dataset_name or default>/"
-        "<split>.jsonl or .parquet (default: $MULTIFORM_DATASET_MIRROR)",
+        "<split>.jsonl or .parquet; may be repeated: a split is read from the first folder that has it (default: "
+        "$MULTIFORM_DATASET_MIRROR)",
     )
 
 

@@ -116,6 +116,7 @@ def _gc(options: argparse.Namespace) -> tuple[str, Any]:
 
 def _export(options: argparse.Namespace) -> tuple[str, Any]:
     from multiform.engine.store.maintenance import exported
+    from multiform.paths import replace_output
 
     lines = (json.dumps(line) + "\n" for line in exported(_path(options)))
     if options.output is None:
@@ -123,7 +124,7 @@ def _export(options: argparse.Namespace) -> tuple[str, Any]:
             print(line, end="")
         return "", None
     number = 0
-    with Path(options.output).open("w", encoding="utf-8") as file:
+    with replace_output(Path(options.output)) as partial, partial.open("w", encoding="utf-8") as file:
         for line in lines:
             file.write(line)
             number += 1

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from multiform.cli import options as flags
 from multiform.cli import values
 from multiform.errors import IncompleteRunError, MultiformError, UsageError
+from multiform.terminal import one_line
 
 if TYPE_CHECKING:
     from multiform.evaluation.sweep import Sweep
@@ -121,7 +122,7 @@ def _run(sweep: Sweep, options: argparse.Namespace) -> tuple[dict[str, Results],
 
 def _table(board: dict[str, Any]) -> str:
     """The leaderboard as text: a row for each form, a column for each model; the best of a row has a star."""
-    rows = [["form", "metric", "n", *board["models"]]]
+    rows = [["form", "metric", "n", *map(one_line, board["models"])]]
     for column, form in enumerate(board["forms"]):
         cells = [row[column] for row in board["cells"]]
         known = [cell for cell in cells if cell is not None and cell["value"] is not None]
@@ -133,7 +134,9 @@ def _table(board: dict[str, Any]) -> str:
             for cell in cells
         ]
         sizes = sorted({cell["n"] for cell in known})
-        rows.append([form, known[0]["metric"], " to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1])))), *shown])
+        rows.append(
+            [one_line(form), known[0]["metric"], " to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1])))), *shown]
+        )
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
     clear = [entry for entry in board["reversals"] if entry["clear"]]

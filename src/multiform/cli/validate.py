@@ -123,7 +123,7 @@ def _log(findings: Sequence[Finding], logged: set[Finding]) -> None:
     """Log each finding once, however many formats of a task have it."""
     for finding in findings:
         if finding not in logged:
-            logger.warning("%s", finding)
+            logger.log(logging.WARNING if finding.level == "warning" else logging.INFO, "%s", finding)
     logged.update(findings)
 
 

@@ -8,8 +8,9 @@ from multiform.cli import values
 
 HELP = "look at all runs of a folder in the browser, also while they go on"
 DESCRIPTION = (
-    "Serve the runs of a folder, of Multiform and of lm-eval, to browsers on this machine. It writes "
-    "nothing and asks nothing of other machines; Ctrl-C ends it."
+    "Serve the runs of a folder, of Multiform and of lm-eval, to your browser on this machine: the address "
+    "that is printed has a token, without which nothing is shown. It writes nothing and asks nothing of other "
+    "machines; Ctrl-C ends it."
 )
 EXAMPLES = """\
 examples:

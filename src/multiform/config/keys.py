@@ -44,6 +44,10 @@ class TaskKeys:
     validation_split: str | None = None
     test_split: str | None = None
     fewshot_split: str | None = None
+    #: Columns by other names, such as those of another revision of the dataset: the old name with the new one.
+    rename_columns: dict[str, str] | None = None
+    #: Documents to leave out: a template that is true for them, such as ``{{label == -1}}``.
+    drop_docs: str | None = None
     process_docs: Callable[..., Any] | None = None
     #: Text or Jinja template before every prompt.
     description: str | Callable[..., str] = ""
@@ -52,6 +56,8 @@ class TaskKeys:
     doc_to_text: str | int | list[Any] | Callable[..., Any] | None = None
     doc_to_choice: str | list[Any] | dict[str, Any] | Callable[..., Any] | None = None
     doc_to_target: str | int | float | list[Any] | Callable[..., Any] | None = None
+    #: What the question is about, such as a passage: formats write it before the question.
+    doc_to_context: str | None = None
     #: The reasoning that leads to the answer, shown by few-shot examples of formats that ask for it.
     doc_to_rationale: str | Callable[..., Any] | None = None
     #: The beginning of the completion, added to the prompt.
@@ -75,6 +81,8 @@ class TaskKeys:
     should_decontaminate: bool = False
     doc_to_decontamination_query: str | Callable[..., str] | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
+    #: A row with the columns of the dataset, made up for the task's page and for tests without the dataset.
+    example: dict[str, Any] | None = None
     #: Codes of lint that are not reported of this task, each with the reason.
     lint_ignore: dict[str, str] | None = None
     #: A template's name, or a mapping with `template_type` and overrides.

@@ -11,7 +11,7 @@ import yaml
 from multiform.config.parse import MAX_NODES, check_nesting, expanded_size
 
 _BASE: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_KEYS = ("task", "group", "tag", "class", "include")
+_KEYS = ("task", "group", "tag", "class", "include", "subsets", "metadata")
 _PLAIN = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "null", "bool")}
 _NUMBERS = {f"tag:yaml.org,2002:{kind}" for kind in ("int", "float", "timestamp")}
 _LIST, _MAPPING, _MERGE = (f"tag:yaml.org,2002:{kind}" for kind in ("seq", "map", "merge"))
@@ -59,9 +59,14 @@ def outline(text: str) -> Outline:
 
 
 def _value(loader: Any, key: str, node: Any) -> Any:
-    """The value of a key: a scalar, a list of scalars, or None; a list of members under `task` becomes empty."""
+    """The value of a key: a scalar, a list of scalars, or None; a list of members under `task` becomes empty.
+
+    `subsets` and `metadata` are read in full.
+    """
     if key == "class":
         return True
+    if key in ("subsets", "metadata"):
+        return loader.construct_object(node, deep=True)
     if isinstance(node, yaml.ScalarNode):
         return loader.construct_object(node)
     if isinstance(node, yaml.SequenceNode) and all(isinstance(item, yaml.ScalarNode) for item in node.value):

@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from multiform.config.check import check_values
 from multiform.config.fewshot import FewshotConfig
 from multiform.config.generation import generation_defaults
-from multiform.config.keys import Unstated
+from multiform.config.keys import TaskKeys, Unstated
 from multiform.config.prompts import load_prompt
 from multiform.errors import ConfigError, shorten
 from multiform.fields import Field, FieldSpec
@@ -22,7 +23,8 @@ from multiform.formats.dialects.template_factory import wrapped
 from multiform.formats.infer import DescriptionWithoutChoices, Prompt, Recovered, Refused, infer, without_choices
 from multiform.formats.perturbation import Perturbation, perturbed
 from multiform.formats.raw import check_raw
-from multiform.formats.select import Selected, UnknownFormatError, fewshot_draw, grammar_of
+from multiform.formats.select import Selected, UnknownFormatError, fewshot_draw, grammar_of, task_overrides
+from multiform.jinja import compile_template
 
 Values = dict[str, Any]
 #: Turns a path of keys into the place that a message names.
@@ -39,6 +41,13 @@ def resolve(stated: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
     the variation of the format says, `recovered`, `template_config` and `overridden`. A library of prompts is looked
     up in `folder`, and `where` turns a path of keys into the place that a message names.
     """
+    selection = stated["_formats_selection"] or stated["task"].partition("@")[2] or None
+    try:
+        finished, overrides = task_overrides(stated["formats"], selection)
+    except ConfigError as error:
+        raise placed(error, "formats", where) from error
+    check_values(TaskKeys, overrides, lambda *path: where(*format_key(stated["formats"], finished, str(path[0]))))
+    stated = {**stated, **overrides}
     values: Values = {
         **stated,
         "format": None,
@@ -58,7 +67,11 @@ def resolve(stated: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
     values["doc_to_text"] = _noisy(values["doc_to_text"], values, where)
     values["mapping"] = _mapping(values)
     _compile_fields(values, where)
-    values |= _format(values, stated, where)
+    if finished is None:
+        values |= _format(values, stated, where)
+    elif selection is not None:
+        axes = selection.removeprefix(finished)
+        values |= {**(_drawn(axes, values, where) if axes else {}), "format_label": selection}
     values |= _generation(values, where)
     values |= _fewshot(values, stated, where)
     if isinstance(values["scorer"], str):
@@ -67,7 +80,8 @@ def resolve(stated: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
 
 
 def _mapping(values: Mapping[str, Any]) -> FieldMapping:
-    return FieldMapping(*(values[name] for name in _FIELDS))
+    question, choices, answer = (values[name] for name in _FIELDS)
+    return FieldMapping(question, choices, answer, values["doc_to_context"])
 
 
 def _library_prompt(values: Values, folder: Path, where: Where) -> Values:
@@ -98,9 +112,12 @@ def _noisy(question: FieldSpec, values: Values, where: Where) -> FieldSpec:
 
 def _compile_fields(values: Values, where: Where) -> None:
     """Compile every template, so that syntax errors are found when the file is read."""
-    for name in (*_FIELDS, "doc_to_rationale", "description", "gen_prefix"):
+    for name in (*_FIELDS, "doc_to_context", "doc_to_rationale", "description", "gen_prefix", "drop_docs"):
         try:
             Field.of(values[name])
+            if name == "drop_docs" and values[name] is not None and not compile_template(values[name]).expression:
+                message = f"expected one expression in braces, got {shorten(values[name])}"
+                raise ConfigError(message, hint='write e.g. drop_docs: "{{label == -1}}"')
         except ConfigError as error:
             raise error.moved(where(name)) from error
 
@@ -127,6 +144,9 @@ def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
         root = "variations" if (error.where or "").startswith("variations") else "formats"
         raise placed(error, root, where) from error
     if selected is None:
+        if values["doc_to_context"] is not None:
+            hint = "name one under 'formats:', or write the context into doc_to_text"
+            raise ConfigError("only a format writes a context", where=where("doc_to_context"), hint=hint)
         return {}
     foreign = values["formats"] is None and values["template"] is None and not values["multiple_inputs"]
     recovered = _recovered(values["prompt"], selected.format, values, stated, where) if foreign else None
@@ -259,7 +279,8 @@ def _raw_mapping(prompt: FieldMapping, recovered: Recovered | None, values: Valu
     """The mapping that a format renders: the one recovered from a finished prompt, or the task's own."""
     raw = prompt if recovered is None else recovered.mapping
     question = "question" if raw.question is None else raw.question
-    return FieldMapping(_noisy(question, values, where), raw.choices, "answer" if raw.answer is None else raw.answer)
+    answer = "answer" if raw.answer is None else raw.answer
+    return FieldMapping(_noisy(question, values, where), raw.choices, answer, raw.context)
 
 
 def _generation(values: Values, where: Where) -> Values:
@@ -316,6 +337,7 @@ def _fewshot_mapping(
         config.get("doc_to_text", raw.question),
         config.get("doc_to_choice", raw.choices),
         config.get("doc_to_target", raw.answer),
+        raw.context,
     )
     if foreign:
         mapping = _raw_mapping(mapping, _recovered(mapping, format, values, stated, where), values, where)

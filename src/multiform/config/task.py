@@ -17,6 +17,7 @@ from multiform.errors import ConfigError, shorten
 from multiform.formats import FieldMapping, FormatConfig, TemplateConfig
 from multiform.formats.infer import Recovered
 from multiform.formats.order import ChoiceOrder
+from multiform.formats.select import without_overrides
 
 #: The maximum number of repeats: each of them is a request in memory.
 MAX_REPEATS = 10_000
@@ -138,7 +139,11 @@ class TaskConfig(TaskKeys):
 
     def changed(self, **changes: Any) -> Self:
         """A copy of the configuration in which some keys are changed."""
-        return type(self)(**{**self._given, **changes})
+        keys = {**self._given, **changes}
+        selection = keys["_formats_selection"] or keys["task"].partition("@")[2] or None
+        if "formats" not in changes:
+            keys["formats"] = without_overrides(keys["formats"], selection, changes.keys())
+        return type(self)(**keys)
 
     def __repr__(self) -> str:
         """The keys that were set, as the task has them, without long values."""

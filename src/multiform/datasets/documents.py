@@ -10,7 +10,8 @@ from typing import Any
 from multiform.config import FewshotConfig, TaskConfig
 from multiform.datasets.load import load_dataset
 from multiform.datasets.splits import Dataset
-from multiform.errors import ConfigError, DataError, running
+from multiform.errors import ConfigError, DataError, MultiformError, running
+from multiform.fields import Field
 
 Docs = Sequence[dict[str, Any]]
 
@@ -34,7 +35,7 @@ class DocSource:
         known = config.metadata if metadata is None else metadata
         self.arguments = {**(arguments or {}), **config.dataset_kwargs, **known}
         self._dataset: Dataset | None = None
-        self._splits: dict[tuple[str, int], Docs] = {}
+        self._splits: dict[tuple[str, int, str], Docs] = {}
 
     def reusing(self, other: DocSource | None) -> DocSource:
         """This source with the loaded splits of `other`, where both have the same data."""
@@ -113,14 +114,15 @@ class DocSource:
         raise DataError("there is no split to draw few-shot examples from", where=self.config.where("fewshot_split"))
 
     def _processed(self, name: str, process: Callable[..., Any] | None) -> Docs:
-        key = (name, id(process))
+        key = (name, id(process), repr((self.config.rename_columns, self.config.drop_docs)))
         if key not in self._splits:
             try:
                 rows = self.dataset[name]
             except DataError as error:
                 place = error.where or self.config.where(_split_key(self.config, name))
                 raise error.moved(place) from error
-            docs = rows if process is None else _process(process, rows, self.config)
+            read = prepared(rows, self.config)
+            docs = read if process is None else _process(process, read, self.config)
             self._splits[key] = docs if self.transform is None else [self.transform(doc) for doc in docs]
         return self._splits[key]
 
@@ -148,6 +150,23 @@ def selected(
         chosen = range(min(number, len(docs)))
     for index in chosen[rank::world_size]:
         yield index, docs[index]
+
+
+def prepared(rows: Docs, config: TaskConfig) -> Docs:
+    """The rows with the column names of `rename_columns`, and without those for which `drop_docs` is true."""
+    names, condition = config.rename_columns, config.drop_docs
+    if names:
+        rows = [
+            {names[key] if key in names and names[key] not in row else key: value for key, value in row.items()}
+            for row in rows
+        ]
+    if condition is None:
+        return rows
+    drops = Field.of(condition)
+    try:
+        return [row for row in rows if not drops.read(row)]
+    except MultiformError as error:
+        raise DataError(error.what, where=config.where("drop_docs"), hint=error.hint) from error
 
 
 def _process(process: Callable[..., Any], rows: Docs, config: TaskConfig) -> Docs:

@@ -13,9 +13,9 @@ from multiform.config import TaskConfig
 from multiform.config.source import display
 from multiform.datasets.arguments import DatasetKwargs, tried
 from multiform.datasets.files import READERS, Rows, read_rows
-from multiform.datasets.splits import Dataset, splits_of
+from multiform.datasets.splits import Dataset, merged, splits_of
 from multiform.errors import DataError, nearest, reason
-from multiform.paths import is_dir, is_file
+from multiform.paths import is_dir, is_file, mirror_folders
 
 #: Values of `dataset_path` that name a loader of `datasets`; the files are in `dataset_kwargs`.
 _LOADERS = ("json", "csv", "parquet", "text", "arrow", "xml", "pandas", "webdataset", "imagefolder", "audiofolder")
@@ -50,14 +50,22 @@ def local_dataset(config: TaskConfig) -> Dataset | None:
 
 
 def mirrored_dataset(config: TaskConfig, mirror: Path) -> Dataset | None:
-    """The dataset in a mirror of the hub, if it is there.
+    """The dataset in a mirror of the hub, if it is there; of several mirrors, each split in the first that has it.
 
     A split is a file in ``DIR/<dataset_path>/<dataset_name or default>``; what `data_files` and `data_dir` name is
     there, too, or below ``DIR/<dataset_path>``, as in the repository that is mirrored.
     """
+    kwargs = DatasetKwargs.of(config)
+    found = [dataset for folder in mirror_folders(mirror) if (dataset := _in_mirror(config, kwargs, folder))]
+    if not found:
+        return None
+    return found[0] if kwargs.data_files or kwargs.data_dir or kwargs.split else merged(found)
+
+
+def _in_mirror(config: TaskConfig, kwargs: DatasetKwargs, mirror: Path) -> Dataset | None:
+    """The dataset in one folder of mirrored datasets, if it is there."""
     if not is_dir(mirror):
         raise DataError(f"no folder '{mirror}'", where="--dataset_mirror", hint="check the path")
-    kwargs = DatasetKwargs.of(config)
     root = mirror / str(config.dataset_path)
     folders = [root / (config.dataset_name or "default")]
     if kwargs.data_files or kwargs.data_dir:

@@ -16,6 +16,7 @@ from multiform.config.source import display
 from multiform.errors import DataError, UsageError, shorten
 from multiform.media import Kind, Media, pixel_hash, sha256
 from multiform.media.audio import Waveform, decode_wav, waveform_from_array
+from multiform.paths import mirror_folders
 
 #: Gives the file that a path in a document means.
 Finder: TypeAlias = Callable[[str], Path]
@@ -158,8 +159,8 @@ def _roots(config: TaskConfig, mirror: Path | None) -> list[Path]:
     bases.append(Path.cwd())
     path, name = str(config.dataset_path or ""), config.dataset_name
     roots: list[Path] = []
-    if mirror is not None and path:
-        roots += [mirror / path / (name or "default"), mirror / path]
+    for folder in mirror_folders(mirror) if mirror is not None and path else ():
+        roots += [folder / path / (name or "default"), folder / path]
     for base in bases:
         if path:
             target = base / path

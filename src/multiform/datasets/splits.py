@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from multiform.datasets.files import Rows
@@ -44,6 +44,12 @@ class Dataset(Mapping[str, Rows]):
 
     def __len__(self) -> int:
         return len(self._sources)
+
+
+def merged(datasets: Sequence[Dataset]) -> Dataset:
+    """The splits of all datasets; a split that several have is that of the first."""
+    sources = {split: dataset._source(split) for dataset in reversed(datasets) for split in dataset}
+    return datasets[0] if len(datasets) == 1 else Dataset(datasets[0].name, sources)
 
 
 def sliced(dataset: Dataset, split: Any, place: str | None) -> Dataset:

@@ -23,6 +23,7 @@ from multiform.forms import GenerateTask, RunSettings, Task
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
 from multiform.models.foreign import as_model
+from multiform.paths import mirror_path
 from multiform.scoring.metrics.callables import HubMetric
 
 DEFAULT_MODEL = "bundled"
@@ -39,7 +40,7 @@ def load_tasks(
     settings: RunSettings,
     *,
     include_path: str | Path | Sequence[str | Path] | None = None,
-    dataset_mirror: str | Path | None = None,
+    dataset_mirror: str | Path | Sequence[str | Path] | None = None,
     design: Design | None = None,
     groups: list[Group] | None = None,
 ) -> list[Task]:
@@ -49,7 +50,7 @@ def load_tasks(
     """
     design = replace(design or Design(), num_fewshot=settings.num_fewshot)
     manager = TaskManager(include_path, design=design)
-    mirror = Path(dataset_mirror) if dataset_mirror else None
+    mirror = mirror_path(dataset_mirror)
     items = [tasks] if isinstance(tasks, str) else list(tasks)
     tasks_given = [item for item in items if isinstance(item, Task)]
     trees = [_nodes(item, manager) for item in items if not isinstance(item, Task)]

@@ -40,6 +40,7 @@ from multiform.forms import Task
 from multiform.forms.request_cache import delete_requests
 from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary, unsilenced
 from multiform.models import Model
+from multiform.requests import ChatText
 from multiform.results import Results
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
@@ -66,7 +67,7 @@ def evaluate(
     device: str | None = None,
     gen_kwargs: str | Mapping[str, Any] | None = None,
     include_path: str | Path | Sequence[str | Path] | None = None,
-    dataset_mirror: str | Path | None = None,
+    dataset_mirror: str | Path | Sequence[str | Path] | None = None,
     apply_chat_template: bool | str = False,
     fewshot_as_multiturn: bool | None = None,
     system_instruction: str | None = None,
@@ -104,7 +105,7 @@ def evaluate(
     fewshot_draws: runs every form with this number of draws of few-shot examples
     budget: searches the best and worst form of each task or group within this number of evaluations of a document
     until_ci: evaluates each form until its interval is no wider than plus or minus this
-    dataset_mirror: a folder in which datasets are looked up before the hub (default: $MULTIFORM_DATASET_MIRROR)
+    dataset_mirror: folders in which datasets are looked up before the hub (default: $MULTIFORM_DATASET_MIRROR)
     keep_description: keeps sentences about choices in descriptions, under formats that show no choices
     seeds: those of python, numpy, torch and the few-shot sampler
     metadata: is added to that of every task
@@ -259,8 +260,22 @@ def _request_caching(cache_requests: bool | str, model: Model | None, progress: 
         return None
     if not cache_requests:
         return None
-    template = f"{model.chat_template_name()} {model.chat_template_text()}" if model else ""
+    template = "" if model is None else _lasting_template(model)
+    if template is None:
+        message = "the prompts are not cached: its chat template is not known, runs code or asks for the date"
+        logger.warning("%s: %s", "the model" if model is None else model.name, message)
+        return None
     return RequestCaching(refresh=cache_requests == "refresh", template=template)
+
+
+def _lasting_template(model: Model) -> str | None:
+    """What tells the chat template of a model from others; None where it may write the same chat in another way."""
+    text = model.chat_template_text()
+    if text is None and not isinstance(model.apply_chat_template([{"role": "user", "content": "Hi"}]), ChatText):
+        return None
+    if not model.stored or "strftime_now" in (text or ""):
+        return None
+    return f"{model.identity} {model.chat_template_name()} {text}"
 
 
 def _contaminated_docs(

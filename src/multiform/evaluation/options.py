@@ -56,7 +56,7 @@ class RunOptions:
     device: str | None
     gen_kwargs: str | Mapping[str, Any] | None
     include_path: str | Path | Sequence[str | Path] | None
-    dataset_mirror: str | Path | None
+    dataset_mirror: str | Path | Sequence[str | Path] | None
     apply_chat_template: bool | str
     fewshot_as_multiturn: bool | None
     system_instruction: str | None
@@ -185,7 +185,7 @@ class RunOptions:
         return {name: _plain(value) for name, value in options.items()}
 
     @property
-    def mirror(self) -> str | Path | None:
+    def mirror(self) -> str | Path | Sequence[str | Path] | None:
         """Where datasets are looked for before the hub."""
         return self.dataset_mirror or os.environ.get("MULTIFORM_DATASET_MIRROR")
 

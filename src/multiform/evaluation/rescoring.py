@@ -19,6 +19,7 @@ from multiform.engine.store import Store, chosen_store
 from multiform.errors import MultiformError, UsageError, locating, nearest
 from multiform.evaluation.outcome import form_comparisons, form_result
 from multiform.forms import RunSettings, Sample, ScoredSample, Task
+from multiform.paths import mirror_path
 from multiform.results import FormResult, Results
 from multiform.results.configs import described_config
 from multiform.results.intervals import with_intervals
@@ -50,7 +51,7 @@ def rescore(
     metric_list: Sequence[Any] | None = None,
     filter_list: Sequence[Any] | None = None,
     scorer: Any = None,
-    dataset_mirror: str | Path | None = None,
+    dataset_mirror: str | Path | Sequence[str | Path] | None = None,
     use_cache: str | Path | None = None,
     bootstrap_iters: int = DEFAULT_ITERATIONS,
     confirm_run_unsafe_code: bool = False,
@@ -68,7 +69,7 @@ def rescore(
     changes = {key: value for key, value in replaced.items() if value is not None}
     configs, groups = _configs(recorded, tasks, TaskManager(include_path))
     named = dataset_mirror or os.environ.get("MULTIFORM_DATASET_MIRROR")
-    mirror = Path(named) if named else None
+    mirror = mirror_path(named)
     forms = [
         Task.from_config(config.changed(**changes), dataset_mirror=mirror).under(_settings(recorded, config.form_name))
         for config in configs

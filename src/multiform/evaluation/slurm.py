@@ -10,7 +10,9 @@ from pathlib import Path
 from shlex import quote
 from string import Template
 
+from multiform.errors import UsageError, shorten
 from multiform.evaluation.sweep import Sweep
+from multiform.paths import replace_output
 
 _ARRAY = Template("""\
 #!/bin/bash
@@ -74,6 +76,10 @@ sbatch --dependency="afterany:$$job" $folder/merge.sbatch
 def write_scripts(sweep: Sweep, folder: Path) -> list[Path]:
     """Write the scripts of a sweep to a folder on the shared file system; the last one submits the others."""
     folder = folder.absolute()
+    for path in map(str, (sweep.path.absolute(), folder, Path.cwd())):
+        if not path.isprintable():  # a line break would end the comment that the path is in
+            message = f"{shorten(path)} has characters that a script cannot have"
+            raise UsageError(message, where="--slurm", hint="rename the folder or file")
     stores = folder / "stores"
     stores.mkdir(parents=True, exist_ok=True)
     values = {
@@ -85,8 +91,8 @@ def write_scripts(sweep: Sweep, folder: Path) -> list[Path]:
     }
     files = []
     for name, template in (("array.sbatch", _ARRAY), ("merge.sbatch", _MERGE), ("submit.sh", _SUBMIT)):
-        file = folder / name
-        file.write_text(template.substitute(values), encoding="utf-8")
-        file.chmod(0o755)
-        files.append(file)
+        with replace_output(folder / name) as file:
+            file.write_text(template.substitute(values), encoding="utf-8")
+            file.chmod(0o755)
+        files.append(folder / name)
     return files

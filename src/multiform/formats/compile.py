@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from multiform.errors import ConfigError
@@ -24,6 +24,8 @@ class FieldMapping:
     question: FieldSpec
     choices: FieldSpec
     answer: FieldSpec
+    #: What the question is about, such as a passage: a column or a template.
+    context: str | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,7 +138,7 @@ class CompiledFormat:
     def of(cls, format: FormatConfig, mapping: FieldMapping) -> CompiledFormat:
         """Compile a format over a mapping."""
         # White space around a single expression, as a YAML block leaves it, would turn its value into text.
-        values = FieldMapping(mapping.question, _stripped(mapping.choices), _stripped(mapping.answer))
+        values = replace(mapping, choices=_stripped(mapping.choices), answer=_stripped(mapping.answer))
         writer = _Writer(format, mapping, values=True)
         return cls(format, values, compile_template(writer.text()), compile_template(writer.lead()))
 
@@ -202,7 +204,7 @@ class _Writer:
                 else _closed(format.answer_instruction or "")
             )
             sections.append(lead + (format.answer_prompt or ""))
-        return self.lead() + _closed(format.section_separator).join(sections)
+        return self.lead() + self._context() + _closed(format.section_separator).join(sections)
 
     def lead(self) -> str:
         """The instruction, after the variables that it and the rest of the prompt use."""
@@ -240,6 +242,14 @@ class _Writer:
         names = compile_template(source).names
         used = {name: part for name, part in self.bound.items() if name in names}
         return BoundTemplate(source, used) if used else source
+
+    def _context(self) -> str:
+        """What the question is about, followed by the section separator unless it is empty."""
+        context = self.mapping.context
+        if context is None:
+            return ""
+        text = context if has_markup(context) else f"{{{{ {context} }}}}"
+        return f"{{% filter lead({self.format.section_separator!r}) %}}{text}{{% endfilter %}}"
 
     def _question(self) -> str:
         spec = self.mapping.question

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,21 @@ from multiform.formats.grammar import Grammar, draw_number
 from multiform.formats.names import dialect_names
 from multiform.formats.order import ChoiceOrder
 from multiform.formats.variation import Variation
+
+#: The type of an entry that has a finished prompt in place of a format.
+PROMPT = "prompt"
+#: Keys of a task that an entry of `formats:` may set; they replace the task's own under that entry.
+TASK_KEYS = frozenset({
+    "description", "doc_to_context", "doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_rationale",
+    "doc_to_image", "output_type", "dataset_path", "dataset_name", "dataset_kwargs", "training_split",
+    "validation_split", "test_split", "fewshot_split", "rename_columns", "drop_docs", "process_docs", "num_fewshot",
+    "fewshot_config", "filter_list", "process_results", "multiple_inputs", "repeats", "unsafe_code",
+    "should_decontaminate", "doc_to_decontamination_query",
+})  # fmt: skip
+#: Keys that are a format's otherwise, and that a finished prompt takes from its entry.
+_PROMPT_KEYS = TASK_KEYS | {
+    "gen_prefix", "target_delimiter", "fewshot_delimiter", "generation_kwargs", "metric_list", "scorer"
+}  # fmt: skip
 
 FormatSpec = str | Mapping[str, Any] | FormatConfig | None
 
@@ -71,6 +86,46 @@ def select_format(
     return Selected(selection, FormatConfig.named(selection))
 
 
+def task_overrides(spec: FormatSpec, selection: str | None) -> tuple[str | None, dict[str, Any]]:
+    """The label of a selected finished prompt, or None for a format; and the task's keys that the entry replaces.
+
+    >>> entry = {"type": "prompt", "doc_to_text": "Q: {{question}}\\nA:", "output_type": "generate_until"}
+    >>> task_overrides({"mcqa": None, "theirs": entry}, "theirs")[0]
+    'theirs'
+    >>> task_overrides({"mcqa": {"num_fewshot": 5, "question_prefix": "Q: "}}, None)
+    (None, {'num_fewshot': 5})
+    """
+    table = format_table(spec)
+    label = selection if selection in table else (selection or next(iter(table), "")).partition("[")[0]
+    entry = table.get(label)
+    if not isinstance(entry, Mapping):
+        return None, {}
+    if not _is_prompt(entry):
+        return None, {key: value for key, value in entry.items() if key in TASK_KEYS}
+    keys = {key: value for key, value in entry.items() if key != "type"}
+    for key in keys:
+        if key not in _PROMPT_KEYS:
+            hint = nearest(key, _PROMPT_KEYS, listed="it takes")
+            raise ConfigError(f"unknown key '{key}' of a finished prompt", where=f"{label}.{key}", hint=hint)
+    return label, keys
+
+
+def without_overrides(spec: FormatSpec, selection: str | None, keys: Collection[str]) -> FormatSpec:
+    """The value of `formats:`, in which the selected entry no longer replaces these keys of the task."""
+    _, overrides = task_overrides(spec, selection)
+    if not isinstance(spec, Mapping) or not overrides.keys() & keys:
+        return spec
+    if "type" in spec:
+        return {key: value for key, value in spec.items() if key not in keys}
+    table = format_table(spec)
+    label = selection if selection in table else (selection or next(iter(table))).partition("[")[0]
+    return {**table, label: {key: value for key, value in table[label].items() if key not in keys}}
+
+
+def _is_prompt(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and entry.get("type") == PROMPT
+
+
 def fewshot_draw(selection: str) -> int:
     """Which draw of few-shot examples a label names for a task that has no format to vary.
 
@@ -97,9 +152,12 @@ def grammar_of(format: FormatConfig, variations: Mapping[str, Any] | None) -> Gr
 
 
 def supported_formats(spec: FormatSpec, mapping: FieldMapping) -> list[str]:
-    """The labels of all formats that a mapping supports: registered ones, then those that `spec` defines."""
+    """The labels of all formats that a mapping supports: registered ones, then those that `spec` defines.
+
+    Finished prompts are not among them.
+    """
     table = format_table(spec)
-    labels = dict.fromkeys([*formats, *table])
+    labels = dict.fromkeys([*formats, *(label for label in table if not _is_prompt(table[label]))])
     candidates = {label: _placed_entry(spec, label, table.get(label)) for label in labels}
     return [label for label, format in candidates.items() if mapping.choices is not None or not format.needs_choices]
 
@@ -147,7 +205,7 @@ def _entry(label: str, value: Any) -> FormatConfig:
             f"expected a mapping of format fields, got {shorten(value)}",
             hint="write e.g. '{type: mcqa, question_prefix: \"Q: \"}'",
         )
-    overrides = dict(value)
+    overrides = {key: field for key, field in value.items() if key not in TASK_KEYS}
     name = overrides.pop("type", label)
     if not isinstance(name, str) or (name not in formats and name not in dialect_names):
         hint = nearest(str(name), [*formats, *dialect_names], listed="give it a 'type', one of")

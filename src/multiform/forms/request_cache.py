@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import logging
-import marshal
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -15,14 +11,20 @@ from typing import Any
 
 from multiform.errors import reason
 from multiform.forms.form import Form
-from multiform.hashing import full_hash, sha256
-from multiform.paths import cache_root
+from multiform.hashing import full_hash, sha256, source_hash
+from multiform.paths import cache_root, replace_file
 from multiform.requests import ChatText, GenerationRequest, Instance, LoglikelihoodRequest, Request, RollingRequest
 
 logger = logging.getLogger("multiform")
 
 #: Increased when the layout of the files changes; files of other versions are rendered again.
-_VERSION = 2
+_VERSION = 3
+#: The code of Multiform itself, which renders.
+_PACKAGE = Path(__file__).parents[1]
+#: Keys whose code does not render; of those that give documents, the results are part of the key.
+_SCORING = frozenset(
+    {"custom_dataset", "process_docs", "samples", "process_results", "metric_list", "filter_list", "scorer"}
+)
 _KINDS = {kind.__name__: kind for kind in (LoglikelihoodRequest, RollingRequest, GenerationRequest)}
 
 
@@ -36,24 +38,29 @@ class RequestCache:
     @classmethod
     def of(
         cls,
-        task_class: type,
+        classes: Sequence[type],
         form: Form,
         docs: Sequence[Any],
         shots: Sequence[Any],
         *,
         folder: Path,
         template: str = "",
-    ) -> RequestCache:
+    ) -> RequestCache | None:
         """The cache of a form's requests for these documents, with examples drawn from `shots`.
 
-        `template` names the chat template that prompts are written with.
+        `classes` are those of the task and its sampler, and `template` names the chat template that prompts are written
+        with. None where code of a user takes part, as nobody knows what else the prompts then depend on: that is said.
         """
         config, settings = form.config, form.settings
-        code = fingerprint([task_class, config.to_dict(keep_callable=True), settings.gen_kwargs])
+        if code := [*_foreign(classes), *_code_keys(config.to_dict(keep_callable=True))]:
+            message = "the prompts are not cached, as they depend on code that may read anything"
+            logger.warning("%s: %s (%s)", config.form_name, message, ", ".join(dict.fromkeys(code)))
+            return None
+        stated = [classes[0].__qualname__, config.to_dict(keep_callable=True), settings.gen_kwargs]
         drawn = [form.num_fewshot, form.fewshot_seed, [*map(dict, shots)]] if form.num_fewshot else []
         prompts = [settings.system_instruction, bool(settings.apply_chat_template), settings.multiturn, template]
         order = [] if config.choice_order is None else [config.choice_order.name]
-        return cls(folder, [[code, config.templates(), drawn, docs], prompts, *order])
+        return cls(folder, [[stated, config.templates(), drawn, docs], prompts, *order, source_hash(_PACKAGE)])
 
     def read(self) -> list[Instance] | None:
         """The requests, or None where there are none; where the file is damaged, a warning says so."""
@@ -70,22 +77,18 @@ class RequestCache:
         return None
 
     def write(self, instances: Sequence[Instance]) -> None:
-        """Write beside the file and rename, so that no other process reads half of it; a failure is a warning."""
+        """Write the file; a failure is a warning."""
         try:
             lines = [json.dumps(_record(instance), ensure_ascii=True) for instance in instances]
         except TypeError:  # metadata that a file of text cannot hold
             return
         if [_instance(json.loads(line)).request for line in lines] != [instance.request for instance in instances]:
             return  # arguments that such a file changes, such as the numbers of logit_bias
-        partial = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text("\n".join([self._header(lines), *lines, ""]), encoding="utf-8")
-            partial.replace(self.path)
+            with replace_file(self.path) as file:
+                file.write_text("\n".join([self._header(lines), *lines, ""]), encoding="utf-8")
         except OSError as error:
             logger.warning("the prompts are not cached: %s: %s", self.path.parent, error.strerror or error)
-            with contextlib.suppress(OSError):
-                partial.unlink(missing_ok=True)
 
     def _header(self, lines: Sequence[str]) -> str:
         """The first line of the file: all that it depends on, how many requests there are, and a checksum of them."""
@@ -112,37 +115,21 @@ def requests_folder() -> Path:
     return cache_root() / "requests"
 
 
-def fingerprint(value: Any, inside: tuple[Any, ...] = ()) -> Any:
-    """The value with functions and classes as what they do: their names alone do not tell two lambdas apart."""
-    if isinstance(value, Mapping):
-        return {str(key): fingerprint(item, inside) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [fingerprint(item, inside) for item in value]
-    if isinstance(value, type):
-        classes = [kind for kind in value.__mro__ if not kind.__module__.startswith(("multiform.", "builtins", "abc"))]
-        methods = [] if value in inside else [{k: v for k, v in vars(kind).items() if _is_code(v)} for kind in classes]
-        return [value.__qualname__, fingerprint(methods, (*inside, value))]
-    function = _function(value)
-    if not hasattr(function, "__code__") or function in inside:
-        return value
-    # Version 2 of the format does not depend on what else holds the parts.
-    code = hashlib.sha256(marshal.dumps(function.__code__, 2)).hexdigest()
-    closure_values = [cell.cell_contents for cell in function.__closure__ or ()]
-    return [
-        function.__module__,
-        function.__qualname__,
-        code,
-        fingerprint([closure_values, function.__defaults__], (*inside, function)),
-    ]
+def _foreign(classes: Sequence[type]) -> list[str]:
+    """The names of classes that are not Multiform's, among these and their bases."""
+    bases = [kind for cls in classes for kind in cls.__mro__ if kind is not object]
+    return [kind.__name__ for kind in bases if not kind.__module__.startswith(("multiform.", "abc", "typing"))]
 
 
-def _function(value: Any) -> Any:
-    """The function in a static method, property and so on."""
-    return next((getattr(value, name) for name in ("__func__", "fget", "func") if hasattr(value, name)), value)
-
-
-def _is_code(value: Any) -> bool:
-    return hasattr(_function(value), "__code__") or isinstance(value, str | int | float | list | tuple | dict)
+def _code_keys(config: Any, key: str = "") -> list[str]:
+    """The keys of a configuration that have code which takes part in rendering."""
+    if callable(config):
+        return [key]
+    if isinstance(config, Mapping):
+        return [name for inner, value in config.items() if inner not in _SCORING for name in _code_keys(value, inner)]
+    if isinstance(config, list | tuple):
+        return [name for value in config for name in _code_keys(value, key)]
+    return []
 
 
 def _record(instance: Instance) -> dict[str, Any]:

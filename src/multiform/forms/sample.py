@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from multiform.errors import DataError, UsageError, shorten
 from multiform.fields import Doc
-from multiform.requests import Completion, Instance, LLOutput, Output, RollingRequest
+from multiform.requests import Completion, Ending, Instance, LLOutput, Output, RollingRequest
 
 #: A prompt as text, or one for each input of a document that has several.
 Context: TypeAlias = str | list[str]
@@ -112,6 +112,21 @@ class ScoredSample:
     def context_truncated(self) -> bool:
         """Whether the beginning of one of its prompts was cut off, as it did not fit into the model's context."""
         return any(output.context_truncated for output in self.outputs)
+
+    @property
+    def endings(self) -> frozenset[Ending]:
+        """How its completions ended that did not end by themselves."""
+        completions = (output for output in self.outputs if isinstance(output, Completion))
+        return frozenset(output.ending for output in completions if output.ending is not None)
+
+    @property
+    def tied(self) -> tuple[int, ...]:
+        """The choices that share the best log-likelihood, where there are several: the first of them is picked."""
+        ranked = self.outputs[: len(self.sample.choices)]
+        scores = [output.loglikelihood for output in ranked if isinstance(output, LLOutput)]
+        best = max(scores, default=0.0)
+        tied = tuple(index for index, score in enumerate(scores) if score == best)
+        return tied if len(tied) > 1 else ()
 
     @property
     def gold(self) -> Any:

@@ -346,7 +346,8 @@ class Task(TaskScores):
         if cache_requests and not self.renderer.media.kinds:  # images and sounds are not for a file of text
             shots = self.fewshot_docs() if self.num_fewshot else []
             folder = cache_folder or requests_folder()
-            cache = RequestCache.of(type(self), task.form, docs, shots, folder=folder, template=tokenizer_name)
+            classes = [type(self), *([type(task.sampler)] if self.num_fewshot else [])]
+            cache = RequestCache.of(classes, task.form, docs, shots, folder=folder, template=tokenizer_name)
         cached = cache.read() if cache is not None and not rewrite_requests_cache else None
         if cached is None:
             rendered = (task.sample(doc_id, doc, chat_template) for doc_id, doc in docs)

@@ -16,10 +16,36 @@ from multiform.labels import gold_index, gold_label, gold_text, index_among, joi
 _MAX_SEARCHED = 200_000
 
 
+def _findall(text: str, pattern: str) -> list[str]:
+    """All matches of a regular expression."""
+    _check_searched("findall", text)
+    return [match[0] for match in re.finditer(pattern, text)]
+
+
+def _check_searched(name: str, text: str) -> None:
+    if len(text) > _MAX_SEARCHED:
+        raise TooMuchError(f"{name} gets {len(text):,} characters, and {_MAX_SEARCHED:,} are allowed")
+
+
+def _boxed(text: str) -> str:
+    """What the last ``\\boxed{...}`` of a solution holds."""
+    start = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
+    opening = text.find("{", start)
+    if start < 0 or opening < 0:
+        raise DataError(
+            f"no \\boxed{{...}} in {shorten(text)}", hint="use the filter on solutions that box their answer"
+        )
+    depth = 0
+    for position in range(opening, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[position], 0)
+        if depth == 0:
+            return text[opening + 1 : position]
+    raise DataError(f"a brace is not closed in {shorten(text[start:])}", hint="check the solution")
+
+
 def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
     length = len(text)
-    if length > _MAX_SEARCHED:
-        raise TooMuchError(f"regex_replace gets {length:,} characters, and {_MAX_SEARCHED:,} are allowed")
+    _check_searched("regex_replace", text)
 
     def expanded(match: re.Match[str]) -> str:
         nonlocal length
@@ -67,6 +93,22 @@ def parse_literal_list(text: str) -> list[Any] | None:
     return value if isinstance(value, list) else None
 
 
+def _literal(text: Any) -> Any:
+    """The list or mapping that a column spells out as text; other values as they are."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        hint = "use the filter on columns with lists as text only"
+        raise DataError(f"not a list or mapping as text: {shorten(text)}", hint=hint) from error
+
+
+def _indexes(values: Sequence[Any], value: Any) -> list[int]:
+    """Where a list has the value, such as the 1 of right answers in a list of labels."""
+    return [index for index, item in enumerate(values) if item == value]
+
+
 def _over_choices(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda answer, choices, *labels: function(answer, choice_list(choices), *labels)
 
@@ -85,6 +127,10 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "regex_replace": _regex_replace,
     "answer_key_to_index": _answer_key_to_index,
     "choice_list": choice_list,
+    "literal": _literal,
+    "findall": _findall,
+    "boxed": _boxed,
+    "indexes": _indexes,
     "gold_index": _over_choices(gold_index),
     "gold_label": _over_choices(gold_label),
     "gold_text": _over_choices(gold_text),

@@ -34,6 +34,11 @@ Code = Literal[
     # documents
     "duplicate_rows",
     "empty_question",
+    "placeholder",
+    "unlabelled",
+    "filler_choices",
+    "list_as_text",
+    "unpinned_revision",
     # tokens
     "label_not_one_token",
     "uneven_labels",
@@ -168,6 +173,31 @@ CODES: dict[Code, Explanation] = {
         "All columns of a document's question are empty.",
         "The model is asked nothing.",
         "Fill them in, drop the documents in process_docs, or name another column.",
+    ),
+    "placeholder": Explanation(
+        "A column of the question is a placeholder for a missing text, such as 'NS', 'N/A' or 'null'.",
+        "The model is asked about the placeholder, and the label was often filled in, too.",
+        "Leave the documents out: drop_docs: \"{{question == 'NS'}}\".",
+    ),
+    "unlabelled": Explanation(
+        "Most documents have no answer: -1, null or an empty text.",
+        "Test splits are often published without labels; nothing can be right there.",
+        'Name another split, or leave the documents out: drop_docs: "{{label == -1}}".',
+    ),
+    "filler_choices": Explanation(
+        "Choices are null, empty or 'N/A': a document has fewer options than there are places for them.",
+        "The filler is shown, labelled and scored like an answer.",
+        "Leave them out: doc_to_choice: \"{{choices|reject('in', [none, '', 'N/A'])|list}}\".",
+    ),
+    "list_as_text": Explanation(
+        "A column of the question or the context is the text of a list or mapping.",
+        "The prompt shows brackets, quotation marks and escapes.",
+        'Read it with the filter literal: "{{(problems|literal)[0].question}}".',
+    ),
+    "unpinned_revision": Explanation(
+        "The dataset comes from the hub at no fixed revision.",
+        "Its rows may change, and with them scores that are compared.",
+        "Write dataset_kwargs: {revision: ...} with the hash of a commit.",
     ),
     "label_not_one_token": Explanation(
         "A label that is scored has several tokens.",

@@ -6,6 +6,7 @@ or draw random numbers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -25,6 +26,7 @@ class DocumentFields:
     question: FieldSpec
     choices: FieldSpec
     answer: FieldSpec
+    context: FieldSpec = None
     #: The places of the task and of each of the three fields.
     where: str | None = None
     where_question: str | None = None
@@ -186,7 +188,100 @@ class _EmptyQuestion(_Counted):
             self.note(f"doc {doc_id}")
 
 
-_Check = _MixedAnswers | _DuplicateChoices | _DuplicateRows | _EmptyQuestion
+@dataclass(slots=True)
+class _Placeholder(_Counted):
+    """Documents with a placeholder where the question or the context should be."""
+
+    code = "placeholder"
+    what = "documents with a placeholder in place of a text"
+    hint = "leave them out with drop_docs"
+    place = "where_question"
+
+    names: Sequence[str] = ()
+
+    def see(self, doc_id: int, doc: Doc) -> None:
+        for name in self.names:
+            if isinstance(value := doc.get(name), str) and value.strip().lower() in _PLACEHOLDERS:
+                self.note(f"doc {doc_id}: {name} is {value!r}")
+                return
+
+
+@dataclass(slots=True)
+class _ListAsText(_Counted):
+    """Documents in which a text of the prompt spells out a list or mapping."""
+
+    code = "list_as_text"
+    what = "documents in which a column spells out a list"
+    hint = "read it with the filter literal, as in {{(column|literal)[0]}}"
+    place = "where_question"
+
+    names: Sequence[str] = ()
+
+    def see(self, doc_id: int, doc: Doc) -> None:
+        for name in self.names:
+            if isinstance(value := doc.get(name), str) and value[:2] in ("['", '["', "[{", "{'"):
+                self.note(f"doc {doc_id}: {name} is {shorten(value, 40)}")
+                return
+
+
+@dataclass(slots=True)
+class _FillerChoices(_Counted):
+    """Documents with choices that are no answers."""
+
+    code = "filler_choices"
+    what = "documents with choices that are null, empty or N/A"
+    hint = "leave these out: {{choices|reject('in', [none, '', 'N/A'])|list}}"
+    place = "where_choices"
+
+    read: Field | None = None
+
+    def see(self, doc_id: int, doc: Doc) -> None:
+        assert self.read is not None
+        try:
+            choices = choice_list(self.read.read(doc))
+        except MultiformError:  # choices that cannot be read are an error when they are rendered
+            return
+        read = choices if isinstance(choices, list | tuple) else ()
+        if any(choice is None or str(choice).strip().lower() in ("", "n/a", "nan") for choice in read):
+            self.note(f"doc {doc_id}: {shorten(list(choices), 80)}")
+
+
+@dataclass(slots=True)
+class _Unlabelled(_Counted):
+    """Documents without an answer, where that is most of them."""
+
+    code = "unlabelled"
+    what = "documents without an answer"
+    hint = "name a split with answers, or leave them out with drop_docs"
+    place = "where_answer"
+
+    names: Sequence[str] = ()
+    total: int = 0
+
+    def see(self, doc_id: int, doc: Doc) -> None:
+        self.total += 1
+        values = [doc[name] for name in self.names if name in doc]
+        if values and all(_is_blank(value) or value in (-1, "-1") for value in values):
+            self.note(f"doc {doc_id}: {shorten(dict(zip(self.names, values, strict=False)), 40)}")
+
+    def findings(self, fields: DocumentFields) -> Iterator[Finding]:
+        if self.count * 2 > self.total:
+            yield from _Counted.findings(self, fields)
+
+
+#: What datasets write where a text is missing: PAWS-X has "NS" for sentences that could not be translated.
+_PLACEHOLDERS = frozenset({"ns", "n/a", "null", "nan", "none", "todo", "tbd"})
+
+_Check = (
+    _Placeholder
+    | _ListAsText
+    | _FillerChoices
+    | _Unlabelled
+    | _MixedAnswers
+    | _DuplicateChoices
+    | _DuplicateRows
+    | _EmptyQuestion
+)
 
 
 def _checks(fields: DocumentFields) -> list[_Check]:
@@ -197,12 +292,27 @@ def _checks(fields: DocumentFields) -> list[_Check]:
         checks.append(_MixedAnswers(sorted(answer)))
     if choices:
         checks.append(_DuplicateChoices(read=Field.of(fields.choices)))
+        checks.append(_FillerChoices(read=Field.of(fields.choices)))
     if not fields.has_media:
-        known = None if question is None or choices is None or answer is None else sorted(question | choices | answer)
+        read = (question, choices, answer, columns(fields.context))
+        known = None if None in read else sorted(frozenset().union(*(names for names in read if names)))
         checks.append(_DuplicateRows(names=known or None))
     if question and not fields.has_media:
         checks.append(_EmptyQuestion(names=sorted(question)))
-    return checks
+    if answer:
+        checks.append(_Unlabelled(names=sorted(answer)))
+    texts = sorted(_shown(fields.question) | _shown(fields.context))
+    return [*checks, _Placeholder(names=texts), _ListAsText(names=texts)] if texts else checks
+
+
+def _shown(spec: FieldSpec) -> frozenset[str]:
+    """The columns that a prompt shows as they are: a bare name, or a name in braces of its own."""
+    if not isinstance(spec, str):
+        return frozenset()
+    return frozenset(_BRACES.findall(spec)) if has_markup(spec) else frozenset({spec})
+
+
+_BRACES = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 
 
 def _is_blank(value: Any) -> bool:

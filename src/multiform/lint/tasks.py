@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from multiform.config import FewshotConfig
 from multiform.fields import Doc
@@ -14,7 +15,7 @@ from multiform.models import Model
 
 def task_findings(task: Task, docs: Iterable[tuple[int, Doc]]) -> list[Finding]:
     """The findings about a task and these documents of it."""
-    return [*document_findings(_fields(task), docs), *fewshot_findings(task)]
+    return [*document_findings(_fields(task), docs), *fewshot_findings(task), *_revision_findings(task)]
 
 
 def lint_tasks(tasks: Iterable[tuple[Task, Iterable[tuple[int, Doc]]]]) -> list[Finding]:
@@ -23,7 +24,7 @@ def lint_tasks(tasks: Iterable[tuple[Task, Iterable[tuple[int, Doc]]]]) -> list[
     checked: set[str] = set()
     for task, docs in tasks:
         fields = _fields(task)
-        alike = repr((fields.task, fields.question, fields.choices, fields.answer))
+        alike = repr((fields.task, fields.context, fields.question, fields.choices, fields.answer))
         task_issues = fewshot_findings(task) if alike in checked else task_findings(task, docs)
         findings += unsilenced(task.config, task_issues)
         checked.add(alike)
@@ -40,12 +41,33 @@ def _fields(task: Task) -> DocumentFields:
         question="question" if raw.question is None and named else raw.question,
         choices=raw.choices,
         answer="answer" if raw.answer is None and named else raw.answer,
+        context=raw.context,
         where=config.where(),
         where_question=config.where("doc_to_text"),
         where_choices=config.where("doc_to_choice"),
         where_answer=config.where("doc_to_target"),
         has_media=bool(task.renderer.media.kinds),
     )
+
+
+def _revision_findings(task: Task) -> list[Finding]:
+    """Whether the dataset of a task comes from the hub at a revision that may move."""
+    config, path = task.config, task.config.dataset_path
+    bases = [*([config._source.file.parent] if config._source else []), Path.cwd()]
+    if not path or path.count("/") != 1 or any((base / path).exists() for base in bases):
+        return []  # not a dataset of the hub
+    if config.dataset_kwargs.get("revision", "main") != "main":
+        return []
+    return [
+        Finding(
+            code="unpinned_revision",
+            task=config.base_name,
+            where=config.where("dataset_path"),
+            what="the dataset's rows are those of the day on which it is downloaded",
+            hint="write dataset_kwargs: {revision: ...} with the hash of a commit",
+            level="info",
+        )
+    ]
 
 
 def fewshot_findings(task: Task) -> list[Finding]:

@@ -3,6 +3,7 @@
 base        Model, the interface
 registry    the models by name
 arguments   checks of the arguments that a model is created with
+content     hashes of the files of a model
 tokenizer   text to token ids, and back to contexts and continuations
 chat        chat templates
 local       what models that run on this machine share

@@ -72,8 +72,8 @@ class AnthropicChat(ChatServer):
         if not all(isinstance(block.get("text"), str) for block in blocks):
             raise ModelError("the response has a text block without text")
         text = "".join(block["text"] for block in blocks)
-        at_limit = response.get("stop_reason") == "max_tokens"
-        return generation.completion(text, generation.stop_strings(request), at_limit=at_limit)
+        reason = generation.finish_reason(response, "stop_reason")
+        return generation.completion(text, generation.stop_strings(request), reason)
 
     def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
         return {"model_version": response["model"]} if isinstance(response.get("model"), str) else {}

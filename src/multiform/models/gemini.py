@@ -89,13 +89,13 @@ class GeminiChat(ChatServer):
             raise ModelError("the response has no candidates", hint="check that it is a server of Gemini")
         content = candidate.get("content")
         parts = content.get("parts") if isinstance(content, Mapping) else None
-        finish = candidate.get("finishReason")
-        if not isinstance(parts, list) and not finish:
+        if not isinstance(parts, list) and not candidate.get("finishReason"):
             raise ModelError("the response has no content")
         # Thoughts are not part of the completion; one that was blocked or used up by thoughts has no parts.
         texts = [part.get("text") for part in parts or () if isinstance(part, Mapping) and not part.get("thought")]
         text = "".join(text for text in texts if isinstance(text, str))
-        return generation.completion(text, generation.stop_strings(request), at_limit=finish == "MAX_TOKENS")
+        reason = generation.finish_reason(candidate, "finishReason")
+        return generation.completion(text, generation.stop_strings(request), reason)
 
     def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
         version = response.get("modelVersion")

@@ -13,7 +13,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from multiform.errors import MultiformError
+from multiform.paths import replace_output
 from multiform.report.payload import payload
 from multiform.results.export import json_line
 from multiform.results.provenance import package_version
@@ -36,13 +36,8 @@ def write_report(runs: Sequence[Results], path: str | Path, *, title: str | None
     True
     """
     path = Path(path)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", encoding="utf-8") as file:
-            file.writelines(report_page(runs, title=title))
-    except OSError as error:
-        message = f"could not be written: {error.strerror or error}"
-        raise MultiformError(message, where=str(path), hint="choose a folder that can be written") from error
+    with replace_output(path) as partial, partial.open("w", encoding="utf-8") as file:
+        file.writelines(report_page(runs, title=title))
     return path
 
 

@@ -67,7 +67,7 @@ def payload(runs: Sequence[Results], *, title: str) -> Payload:
 def run_labels(runs: Sequence[Results]) -> list[str]:
     """The label of each run: its model, with the date where one model ran twice."""
     models = [_model(results) for results in runs]
-    dates = [_minute(results) for results in runs]
+    dates = [minute(results) for results in runs]
     labels = [m if models.count(m) == 1 else f"{m} {d}" for m, d in zip(models, dates, strict=True)]
     return [
         label if labels.count(label) == 1 else f"{label} #{labels[: n + 1].count(label)}"
@@ -86,7 +86,7 @@ def short_run_labels(labels: Sequence[str]) -> list[str]:
     return [f"run {number}" for number in range(1, len(labels) + 1)]
 
 
-def _minute(results: Results) -> str:
+def minute(results: Results) -> str:
     """When a run began, to the minute; lm-eval's files have seconds since 1970 alone."""
     date = results.provenance.get("date_iso") or results.provenance.get("date") or ""
     text = datetime.fromtimestamp(date).isoformat() if isinstance(date, int | float) else str(date)
@@ -110,7 +110,7 @@ def _run(results: Results, label: str, short_label: str) -> dict[str, Any]:
         "label": label,
         "short": short_label,
         "model": model if name in model else f"{name} · {model}",
-        "date": _minute(results),
+        "date": minute(results),
         "seconds": about.get("total_evaluation_time_seconds"),
         "facts": [("model", model), *facts],
         "config": dict(results.run),

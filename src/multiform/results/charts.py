@@ -7,7 +7,8 @@ from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from multiform.errors import DataError, MultiformError, UsageError
+from multiform.errors import DataError, UsageError
+from multiform.paths import replace_output
 from multiform.results.compare import calibration_of, document_values, metric_family, position_bias_of
 from multiform.results.form_comparison import FormComparison
 from multiform.results.pivot import shown_comparisons
@@ -190,12 +191,8 @@ def save_chart(results: Results, name: str, path: str | Path) -> Path:
         message = f"'{path.suffix}' is no kind of picture that can be written"
         raise UsageError(message, where=str(path), hint=f"name a file that ends with {', '.join(_SUFFIXES)}")
     chart = getattr(Charts(results), name)()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        chart.save(str(path), **({"inline": True} if path.suffix == ".html" else {}))
-    except OSError as error:
-        message = f"could not be written: {error.strerror or error}"
-        raise MultiformError(message, where=str(path), hint="choose a folder that can be written") from error
+    with replace_output(path) as file:
+        chart.save(str(file), **({"inline": True} if path.suffix == ".html" else {}))
     return path
 
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import MultiformError, UsageError, shorten
+from multiform.errors import UsageError, shorten
 from multiform.formats.variation import Variation
 from multiform.media import named
-from multiform.paths import sanitized
+from multiform.paths import replace_output, sanitized
 from multiform.results.extraction import extraction_of
 from multiform.results.failures import failures_of
 from multiform.results.results import FormResult, GroupResult, Results
@@ -82,19 +83,24 @@ def write_results(results: Results, path: Path, *, samples: bool) -> list[Path]:
     stamp = str(results.provenance["date_iso"]).replace(":", "-")
     folder = output_folder(path, str(results.provenance["model_name_sanitized"]))
     main = path.stem if path.suffix == ".json" else "results"
-    written = [write_json(folder / f"{main}_{stamp}.json", to_json(results))]
-    for form in results.forms if samples else ():
-        name = sanitized(form.name)
-        # Two forms may have the same sanitized name; the hash of the form keeps their files apart.
-        is_taken = (folder / f"samples_{name}_{stamp}.jsonl") in written
-        file = folder / f"samples_{f'{name}_{form.identity}' if is_taken else name}_{stamp}.jsonl"
-        written.append(_write(file, (json_line(line) + "\n" for line in sample_lines(form))))
+    written = [folder / f"{main}_{stamp}.json"]
+    # All files are written before the first gets its name, and the results get theirs last, as the stack is unwound.
+    with ExitStack() as files:
+        files.enter_context(_replacing(written[0], [plain_json(to_json(results)), "\n"]))
+        for form in results.forms if samples else ():
+            name = sanitized(form.name)
+            # Two forms may have the same sanitized name; the hash of the form keeps their files apart.
+            is_taken = (folder / f"samples_{name}_{stamp}.jsonl") in written
+            file = folder / f"samples_{f'{name}_{form.identity}' if is_taken else name}_{stamp}.jsonl"
+            files.enter_context(_replacing(file, (json_line(line) + "\n" for line in sample_lines(form))))
+            written.append(file)
     return written
 
 
 def write_json(path: Path, value: Mapping[str, Any]) -> Path:
     """Write a JSON document, whole or not at all."""
-    return _write(path, [plain_json(value), "\n"])
+    with _replacing(path, [plain_json(value), "\n"]):
+        return path
 
 
 def plain_json(value: Mapping[str, Any] | Sequence[Any]) -> str:
@@ -126,22 +132,14 @@ def _finite(value: Any) -> Any:
     return named(value) if isinstance(value, str) and value.startswith(("data:image/", "data:audio/")) else value
 
 
-def _write(path: Path, chunks: Iterable[str]) -> Path:
-    """Write a temporary file and rename it, so that no file is ever incomplete."""
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+@contextmanager
+def _replacing(path: Path, chunks: Iterable[str]) -> Iterator[None]:
+    """Write text that replaces a file when the context ends without an error."""
+    with replace_output(path) as partial:
         # Half a surrogate pair, which UTF-8 does not have, becomes the escape that JSON has for it.
         with partial.open("w", encoding="utf-8", errors="backslashreplace") as file:
             file.writelines(chunks)
-        partial.replace(path)
-    except OSError as error:
-        message = f"could not be written: {error.strerror or error}"
-        hint = "free some space or choose another --output_path"
-        raise MultiformError(message, where=str(path), hint=hint) from error
-    finally:
-        partial.unlink(missing_ok=True)
-    return path
+        yield
 
 
 def _across_forms(results: Results) -> Mapping[str, Any]:
@@ -172,4 +170,6 @@ def _form(form: FormResult) -> dict[str, Any]:
         "overridden": list(form.overridden),
         **({} if extraction is None else {"extraction": extraction.to_dict()}),
         "truncated_contexts": form.truncated_contexts,
+        "ties": form.ties,
+        "endings": form.endings,
     }

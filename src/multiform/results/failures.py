@@ -1,7 +1,9 @@
-"""Failed documents and truncated prompts, as results files and notes report them."""
+"""Failed documents, truncated prompts, unusual ends and ties, as results files and notes report them."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from multiform.results.notes import noted_forms
@@ -24,7 +26,8 @@ def failures_of(entry: FormResult | GroupResult) -> dict[str, Any]:
 
 
 def result_notes(results: Results) -> list[str]:
-    """Notes on the scores, a line for each: that they are partial, failed documents, truncated prompts."""
+    """Notes on the scores, a line for each: that they are partial, failed documents, truncated prompts, how completions
+    ended, ties, and a server whose model changed."""
     notes = [] if results.status == "complete" else [f"partial results: the run {_ended(results.status)}"]
     notes += [_failed(form) for form in results.forms if form.failed]
     for group in results.groups:
@@ -34,7 +37,34 @@ def result_notes(results: Results) -> list[str]:
         if number := sum(form.truncated_contexts for form in entry.forms):
             note = f"the prompts of {number} of {sum(form.n for form in entry.forms)} documents lose their beginning"
             notes.append(f"{entry.name}: {note}, as they do not fit into the model's context")
-    return notes
+    return [*notes, *_ending_notes(results), *_tie_notes(results), *_version_notes(results)]
+
+
+def _ending_notes(results: Results) -> Iterator[str]:
+    """Completions that did not end by themselves, of which a score alone says only that they are wrong."""
+    words = {"refused": "refused", "filtered": "filtered", "cut off": "cut off at a limit", "other": "ended otherwise"}
+    for entry in noted_forms(results):
+        counts = Counter[str]()
+        for form in entry.forms:
+            counts.update(form.endings)
+        if counts:
+            listed = ", ".join(f"{counts[ending]} {words[ending]}" for ending in words if counts[ending])
+            total = sum(form.n for form in entry.forms)
+            yield f"{entry.name}: of the completions of {total} documents, {listed}; they are scored as they are"
+
+
+def _tie_notes(results: Results) -> Iterator[str]:
+    for entry in noted_forms(results):
+        if number := sum(form.ties for form in entry.forms):
+            total = sum(form.n for form in entry.forms)
+            note = f"in {number} of {total} documents, several choices share the best log-likelihood"
+            yield f"{entry.name}: {note}; the first of them is picked"
+
+
+def _version_notes(results: Results) -> Iterator[str]:
+    for key, counts in (results.run.get("server_versions") or {}).items():
+        listed = ", ".join(f"{value} ({number} responses)" for value, number in counts.items())
+        yield f"the server's {key} changed during the run: {listed}"
 
 
 def _ended(status: str) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 from multiform.results.failures import result_notes
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.statistics.estimates import Estimate
+from multiform.terminal import markdown_text
 
 _COLUMNS = ("Version", "Filter", "n-shot", "Metric", "", "Value", "", "Stderr")
 _RIGHT = (1, 3, 6)
@@ -27,7 +28,7 @@ def markdown(results: Results) -> str:
     tables = [_table("Tasks", list(_tasks(results)))]
     if any(group.estimates for group in results.groups):
         tables.append(_table("Groups", [row for group in results.groups for row in _rows(group, group.depth)]))
-    return "\n".join([line, *tables, *result_notes(results)])
+    return "\n".join([markdown_text(line), *tables, *map(markdown_text, result_notes(results))])
 
 
 def _tasks(results: Results) -> Iterator[Sequence[str]]:
@@ -71,6 +72,7 @@ def _number(version: Any) -> str:
 
 
 def _table(first: str, rows: Sequence[Sequence[str]]) -> str:
+    rows = [[markdown_text(cell) for cell in row] for row in rows]
     lines = [(first, *_COLUMNS), *rows]
     widths = [max(3, *(len(line[i]) for line in lines)) for i in range(len(lines[0]))]
     rule = [f"{'-' * (width - 1)}:" if i in _RIGHT else "-" * width for i, width in enumerate(widths)]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.statistics.estimates import ALPHA
+from multiform.terminal import latex_text, one_line
 
 if TYPE_CHECKING:
     from multiform.results.form_comparison import FormComparison
@@ -223,29 +224,16 @@ def latex(results: Results) -> str:
     """The pivot table in LaTeX, for the package booktabs."""
     table = pivot(results)
     columns = "lr" + "r" * len(table.headings) + ("l" if any(row.differences for row in table.rows) else "")
-    heads = ["", "", *(heading for heading, _ in table.headings)]
-    metrics = ["Task", "$n$", *(metric for _, metric in table.headings)]
+    heads = ["", "", *(latex_text(heading) for heading, _ in table.headings)]
+    metrics = ["Task", "$n$", *(latex_text(metric) for _, metric in table.headings)]
     if columns.endswith("l"):
         heads, metrics = [*heads, "Best $-$ worst"], [*metrics, r"(95\,\% interval)"]
     lines = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule"]
-    lines += [" & ".join(_escaped(cell) for cell in row) + r" \\" for row in (heads, metrics)]
+    lines += [" & ".join(row) + r" \\" for row in (heads, metrics)]
     lines.append(r"\midrule")
     for row in table.rows:
         scores = [rf"\textbf{{{score.removesuffix(BEST)}}}" if score.endswith(BEST) else score for score in row.scores]
-        cells = [_escaped(row.name), row.n, *scores, *(["; ".join(row.differences)] if columns.endswith("l") else [])]
+        cells = [latex_text(row.name), row.n, *scores, *(["; ".join(row.differences)] if columns.endswith("l") else [])]
         lines.append(" & ".join(cells) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
-    return "\n".join([*lines, *(f"% {note}" for note in table.notes)])
-
-
-def _escaped(text: str) -> str:
-    r"""Text for LaTeX; what is LaTeX already, with a dollar sign or a backslash, stays as it is.
-
-    >>> _escaped("acc_norm ↑"), _escaped("$n$")
-    ('acc\\_norm $\\uparrow$', '$n$')
-    """
-    if "$" in text or "\\" in text:
-        return text
-    for plain, command in (("_", r"\_"), ("%", r"\%"), ("&", r"\&"), ("#", r"\#"), ("{", r"\{"), ("}", r"\}")):
-        text = text.replace(plain, command)
-    return text.replace("↑", r"$\uparrow$").replace("↓", r"$\downarrow$")
+    return "\n".join([*lines, *(f"% {one_line(note)}" for note in table.notes)])

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from multiform.engine.failures import FailedDoc
+from multiform.errors import DataError, reason, shorten
 from multiform.forms import Sample, ScoredSample
 from multiform.forms.sample import Step
 from multiform.requests import LLOutput, LoglikelihoodRequest, Output
-from multiform.results.recorded import RecordedRun, newest_run, recorded_doc
+from multiform.results.recorded import MALFORMED, RecordedRun, newest_run, recorded_doc
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.statistics.estimates import Estimate, recorded_estimate
 
@@ -25,6 +26,14 @@ def read_results(path: str | Path, *, samples: bool = True) -> Results:
 
 def results_of_run(run: RecordedRun, *, samples: bool = True) -> Results:
     """The results of a recorded run, with the samples of the files beside it."""
+    try:
+        return _results(run, samples)
+    except MALFORMED as error:
+        hint = "run the task again, or take the file away"
+        raise DataError(f"the results cannot be read: {reason(error)}", where=str(run.file), hint=hint) from error
+
+
+def _results(run: RecordedRun, samples: bool) -> Results:
     from multiform.results.compare import compare_forms  # which needs numpy
 
     saved = run.results
@@ -56,18 +65,18 @@ ABOUT_FORMS = frozenset(
 def _form(name: str, saved: Mapping[str, Any], samples: list[ScoredSample]) -> FormResult:
     about = (saved.get("forms") or {}).get(name) or {}
     counts = (saved.get("n-samples") or {}).get(name) or {}
-    n = int(counts.get("effective") or len({sample.doc_id for sample in samples}))
+    n = _size(counts.get("effective") or len({sample.doc_id for sample in samples}))
     failures = (saved.get("failures") or {}).get(name) or {}
     label = name.partition("@")[2] or None
     config = (saved.get("configs") or {}).get(name) or {}
     return FormResult(
         form=name,
-        task=about.get("task") or name.partition("@")[0],
+        task=_text(about.get("task") or name.partition("@")[0]),
         alias=str(saved["results"][name].get("alias", name)).strip(" -"),
-        identity=about.get("identity") or (saved.get("task_hashes") or {}).get(name) or "",
+        identity=_text(about.get("identity") or (saved.get("task_hashes") or {}).get(name) or ""),
         version=(saved.get("versions") or {}).get(name),
         num_fewshot=(saved.get("n-shot") or {}).get(name),
-        total_docs=int(counts.get("original") or n),
+        total_docs=_size(counts.get("original") or n),
         estimates=_estimates(name, saved, n, about.get("primary_metric")),
         higher_is_better=(saved.get("higher_is_better") or {}).get(name) or {},
         config=config,
@@ -82,6 +91,18 @@ def _form(name: str, saved: Mapping[str, Any], samples: list[ScoredSample]) -> F
     )
 
 
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a text, got {shorten(value)}")
+    return value
+
+
+def _size(value: Any) -> int:
+    if not 0 <= (number := int(value)) < 2**53:
+        raise ValueError(f"{shorten(value)} is no number of documents")
+    return number
+
+
 def _failed(doc: Mapping[str, Any]) -> FailedDoc:
     """A failed document, of which the file has the number alone."""
     sample = Sample(doc_id=int(doc["doc_id"]), doc={})
@@ -93,7 +114,7 @@ def _group(name: str, saved: Mapping[str, Any]) -> GroupResult:
     scores = saved["results"][name]
     failures = (saved.get("failures") or {}).get(name) or {}
     counts = scores.get("sample_count") or {}
-    n = int(scores.get("sample_len") or max(counts.values(), default=0))
+    n = _size(scores.get("sample_len") or max(counts.values(), default=0))
     return GroupResult(
         name=name,
         alias=str(scores.get("alias", name)).strip(" -"),
@@ -112,11 +133,16 @@ def _group(name: str, saved: Mapping[str, Any]) -> GroupResult:
     )
 
 
-def _below(name: str, nested: Mapping[str, Any], seen: frozenset[str] = frozenset()) -> Iterator[str]:
-    """The forms in a group and in the groups that it holds."""
-    for member in nested.get(name) or ():
-        if member in nested and nested[member] and member not in seen:
-            yield from _below(member, nested, seen | {name})
+def _below(name: str, nested: Mapping[str, Any]) -> Iterator[str]:
+    """The forms in a group and in the groups that it holds, each once."""
+    seen, waiting = {name}, list(reversed(nested.get(name) or ()))
+    while waiting:
+        member = waiting.pop()
+        if member in seen:
+            continue
+        seen.add(member)
+        if nested.get(member):
+            waiting += reversed(nested[member])
         else:
             yield member
 
@@ -161,9 +187,9 @@ def _estimates(name: str, saved: Mapping[str, Any], n: int, primary: str | None)
         metric, _, scorer = key.partition(",")
         stderr = scores.get(f"{metric}_stderr,{scorer}")
         stderr = float(stderr) if isinstance(stderr, int | float) else None
-        size = int(counts.get(key, n))
+        size = _size(counts.get(key, n))
         if key in intervals:
-            low, high = intervals[key]
+            low, high = (None if bound is None else float(bound) for bound in intervals[key])
             estimates[key] = Estimate(value=value, n=size, stderr=stderr, low=low, high=high)
         else:
             estimates[key] = recorded_estimate(value, stderr, size)

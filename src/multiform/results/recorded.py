@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from types import NoneType
 from typing import Any, TypeVar
 
-from multiform.errors import DataError, UsageError, nearest, reason
+from multiform.errors import DataError, UsageError, nearest, reason, shorten
 from multiform.paths import sanitized
 from multiform.requests import (
     Completion,
@@ -30,6 +31,21 @@ T = TypeVar("T")
 
 _PARTIAL = "partial_results_"
 #: The end of the name of a results file, and of the samples files that belong to it: when the run ended.
+#: What code raises on files of any content.
+MALFORMED = (
+    *(ArithmeticError, AttributeError, LookupError, MemoryError, OSError, RecursionError, TypeError, ValueError),
+)
+#: The most bytes of a results file: those of thousands of forms have some megabytes.
+_LARGEST = 1 << 30
+#: The keys of a results file that have an entry for each form or group, and the types of the entries.
+_ENTRIES: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("results", "configs"), (dict,)),
+    **dict.fromkeys(("forms", "n-samples", "failures", "intervals", "higher_is_better"), (dict, NoneType)),
+    **dict.fromkeys(("versions", "n-shot"), (str, int, float, NoneType)),
+    "group_subtasks": (list, NoneType),
+    "task_hashes": (str, NoneType),
+    "weight_by_size": (bool,),
+}
 _STAMP = re.compile(r"_(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d[.\d]*)\.json$")
 
 
@@ -67,15 +83,16 @@ class RecordedRun:
         return None if file is None else self._samples(form, file, read)
 
     def _samples(self, form: str, file: Path, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
-        with file.open(encoding="utf-8") as lines:
+        with file.open("rb") as lines:
             for number, text in enumerate(lines, start=1):
                 try:
                     line = json.loads(text)
-                    if line.get("form", form) == form:
-                        yield read(line)
-                except (ValueError, LookupError, TypeError, AttributeError) as error:
+                    sample = read(line) if line.get("form", form) == form else None
+                except MALFORMED as error:
                     message = f"the line is no sample: {reason(error)}"
                     raise UsageError(message, where=f"{file}:{number}", hint="run the task again") from error
+                if sample is not None:
+                    yield sample
 
     def _samples_file(self, form: str) -> Path | None:
         """The samples of a form: of its own, or of all forms where the run was not finished."""
@@ -107,7 +124,15 @@ def results_files(path: Path) -> list[Path]:
 
 def partial_results_files(folder: Path) -> list[Path]:
     """The results files of runs that were stopped or failed, the newest last."""
-    return sorted(folder.rglob(f"{_PARTIAL}*.json"), key=lambda file: file.stat().st_mtime)
+    return sorted(folder.rglob(f"{_PARTIAL}*.json"), key=_modified)
+
+
+def _modified(file: Path) -> float:
+    """When a file was last written; a link to nothing is the oldest."""
+    try:
+        return file.stat().st_mtime
+    except OSError:
+        return 0.0
 
 
 def newest_run(path: Path) -> RecordedRun:
@@ -124,17 +149,31 @@ def newest_run(path: Path) -> RecordedRun:
     return recorded_run(files[-1])
 
 
+def read_json(file: Path) -> Any:
+    """The value in a JSON file; an error of any of the kinds in `MALFORMED` where it cannot be read."""
+    if not file.is_file():  # reading a pipe would never end
+        raise ValueError("it is no regular file")
+    if file.stat().st_size > _LARGEST:
+        raise ValueError("it is too large")
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
 def recorded_run(file: Path) -> RecordedRun:
     """The run of a results file."""
     hint = "name a results_<date>.json of Multiform or of lm-eval"
     try:
-        results = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        results = read_json(file)
+    except MALFORMED as error:
         raise DataError(f"is no results file: {reason(error)}", where=str(file), hint=hint) from error
     if not isinstance(results, dict) or not all(isinstance(results.get(key), dict) for key in ("configs", "results")):
         raise DataError("is no results file: it has no 'results' and 'configs'", where=str(file), hint=hint)
-    if not all(isinstance(scores, dict) for scores in results["results"].values()):
-        raise DataError("the scores of a task are not an object", where=f"{file}: results", hint=hint)
+    for key, types in _ENTRIES.items():
+        entries = results.get(key)
+        if not isinstance(entries, dict | NoneType):
+            raise DataError(f"expected an object, got {shorten(entries)}", where=f"{file}: {key}", hint=hint)
+        for name, entry in (entries or {}).items():
+            if not isinstance(entry, types):
+                raise DataError(f"{shorten(entry)} cannot be there", where=f"{file}: {key}: {name}", hint=hint)
     return RecordedRun(file, results)
 
 
@@ -185,8 +224,9 @@ def _output(line: Mapping[str, Any], request: Request, response: Any, place: int
     """What `results/samples.py` wrote as a response, with what it added beside."""
     cut = bool(_at(line, "contexts_truncated", place))
     if isinstance(request, GenerationRequest):
-        truncated = bool(_at(line, "completions_truncated", next(completions)))
-        return Completion(str(response), truncated=truncated, context_truncated=cut)
+        number = next(completions)
+        truncated = bool(_at(line, "completions_truncated", number))
+        return Completion(str(response), truncated, cut, _at(line, "finish_reasons", number))
     loglikelihood, greedy = response if isinstance(response, list) else (response, False)  # a rolling one has no flag
     tokens = _at(line, "num_tokens", place)
     return LLOutput(float(loglikelihood), str(greedy) == "True", tokens, context_truncated=cut)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from multiform.catalog import Group, node_name
 from multiform.engine.failures import FailedDoc
 from multiform.errors import UsageError, shorten
 from multiform.forms import ScoredSample
+from multiform.requests import Ending
 from multiform.results.scores import Scores, no_such_form
 from multiform.scoring.groups import group_scores
 from multiform.statistics.estimates import Estimate
@@ -69,6 +70,18 @@ class FormResult:
     def truncated_contexts(self) -> int:
         """The number of documents whose prompts lost their beginning, as they do not fit into the model's context."""
         return len({sample.doc_id for sample in self.samples if sample.context_truncated})
+
+    @property
+    def ties(self) -> int:
+        """The number of documents in which several choices share the best log-likelihood."""
+        return len({sample.doc_id for sample in self.samples if sample.tied})
+
+    @property
+    def endings(self) -> dict[str, int]:
+        """The number of documents with a completion that was refused, filtered, cut off, or ended in another way."""
+        by_doc = {sample.doc_id: sample.endings for sample in self.samples}
+        counts = {ending: sum(ending in endings for endings in by_doc.values()) for ending in get_args(Ending)}
+        return {ending: number for ending, number in counts.items() if number}
 
     @property
     def primary(self) -> str:

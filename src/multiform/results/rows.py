@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from multiform.errors import MultiformError
 from multiform.forms import ScoredSample
+from multiform.paths import replace_output
 from multiform.requests import Completion, LLOutput
 from multiform.results.results import FormResult
 from multiform.results.samples import choices_and_labels
@@ -58,12 +58,8 @@ def write_parquet(forms: Sequence[FormResult], path: Path) -> Path:
     rows = list(sample_rows(forms))
     names = list(dict.fromkeys([*COLUMNS, *(name for row in rows for name in row)]))
     columns = {name: _column([row.get(name) for row in rows]) for name in names}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pyarrow.parquet.write_table(pyarrow.table(columns), path)
-    except OSError as error:
-        message = f"could not be written: {error.strerror or error}"
-        raise MultiformError(message, where=str(path), hint="choose a folder that can be written") from error
+    with replace_output(path) as file:
+        pyarrow.parquet.write_table(pyarrow.table(columns), file)
     return path
 
 

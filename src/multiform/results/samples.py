@@ -71,8 +71,12 @@ def _plain(sample: ScoredSample) -> dict[str, Any]:
         added["loglikelihoods"] = [output.loglikelihood for output in scored]
         added["is_greedy"] = [output.is_greedy for output in scored]
         added["num_tokens"] = [output.tokens for output in scored]
+    if sample.tied:
+        added["tied_choices"] = list(sample.tied)
     if written:
         added["completions_truncated"] = [output.truncated for output in written]
+        if any(output.finish_reason is not None for output in written):
+            added["finish_reasons"] = [output.finish_reason for output in written]
     if sample.outputs:
         added["contexts_truncated"] = [output.context_truncated for output in sample.outputs]
     if sample.steps:

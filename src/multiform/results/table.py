@@ -22,7 +22,7 @@ from multiform.results.notes import form_notes
 from multiform.results.pivot import Pivot, has_several_forms, latex, pivot
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.statistics.estimates import Estimate
-from multiform.terminal import visible
+from multiform.terminal import csv_cell, visible
 
 #: long has a row for each form, pivot one for each task and a column for each form; markdown is lm-eval's table.
 TableStyle = Literal["long", "pivot", "markdown", "csv", "latex"]
@@ -93,7 +93,7 @@ def _csv(results: Results) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, FRAME_COLUMNS, lineterminator="\n")
     writer.writeheader()
-    writer.writerows(frame_rows(results))
+    writer.writerows({name: csv_cell(value) for name, value in row.items()} for row in frame_rows(results))
     return text.getvalue()
 
 

@@ -15,8 +15,9 @@ Scores = Mapping[str, Estimate]
 def group_scores(aggregate_metric_list: Sequence[Mapping[str, Any]], tasks: Sequence[Scores]) -> dict[str, Estimate]:
     """Aggregate the scores of a group's tasks, each metric over the tasks that have it.
 
-    An entry of `aggregate_metric_list` has a `metric`, and optionally a `filter_list` (by default all filters), an
-    `aggregation` ("mean" or a function) and `weight_by_size` (by default true).
+    An entry of `aggregate_metric_list` has a `metric` (``all`` for each that the tasks have), and optionally a
+    `filter_list` (by default all filters), an `aggregation` ("mean" or a function) and `weight_by_size` (by
+    default true).
     """
     scores_by_key: dict[str, Estimate] = {}
     for entry in aggregate_metric_list:
@@ -29,7 +30,7 @@ def _keys(entry: Mapping[str, Any], tasks: Sequence[Scores]) -> list[str]:
     names = entry.get("filter_list")
     filter_names = [names] if isinstance(names, str) else names
     present = dict.fromkeys(key for scores in tasks for key in scores)
-    chosen = [key for key in present if key.partition(",")[0] == entry["metric"]]
+    chosen = [key for key in present if entry["metric"] in ("all", key.partition(",")[0])]
     return chosen if filter_names is None else [key for key in chosen if key.partition(",")[2] in filter_names]
 
 

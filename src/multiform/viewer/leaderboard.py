@@ -134,7 +134,7 @@ def _cell(form: FormResult) -> dict[str, Any]:
         "low": estimate.low,
         "high": estimate.high,
         "n": form.n,
-        "higher": form.higher_is_better.get(metric, True),
+        "higher": bool(form.higher_is_better.get(metric, True)),
     }
 
 

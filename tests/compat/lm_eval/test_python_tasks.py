@@ -208,11 +208,11 @@ def test_a_class_of_ones_own_decides_all_of_it(own):
     assert text in ("7 and 7 is 14\n\n1 and 1 is", "8 and 8 is 16\n\n1 and 1 is")
 
 
-def test_requests_that_were_kept_score_the_same(own, monkeypatch, tmp_path):
+def test_requests_of_code_are_made_anew_and_score_the_same(own, monkeypatch, tmp_path):
     monkeypatch.setenv("MULTIFORM_CACHE", str(tmp_path / "cache"))
     run = {"tasks": "sums", "include_path": own, "model": "dummy", "cache_requests": True}
     first = evaluate(**run)["sums"]
-    assert list((tmp_path / "cache").rglob("*.json*"))
+    assert not list((tmp_path / "cache").rglob("requests-*"))
     assert evaluate(**run)["sums"] == first
 
 

@@ -14,6 +14,7 @@ import pytest
 
 from multiform.cli.main import main
 from multiform.engine.store import Store
+from multiform.engine.store.records import request_key
 from multiform.requests import LLOutput, LoglikelihoodRequest
 
 DAY = 86400
@@ -141,3 +142,18 @@ def test_what_cannot_be_done_is_said(
     assert main(["store", *argv]) == 2
     assert says in capsys.readouterr().err
     assert not Path("all.db").exists()
+
+
+def test_damaged_responses_are_neither_exported_nor_merged(
+    store: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with closing(sqlite3.connect(store)) as file, file:
+        damaged = request_key(request(3))
+        file.execute("UPDATE answers SET output = '[-9.0, false, null]' WHERE request = ?", (damaged,))
+    assert main(["store", "export", "--output", str(tmp_path / "lines.jsonl")]) == 0
+    lines = [json.loads(line) for line in (tmp_path / "lines.jsonl").read_text().splitlines()]
+    assert len(lines) == 28
+    assert damaged.hex() not in [line["request"] for line in lines]
+    assert f"the response {damaged.hex()[:16]} of new model is damaged, and left out" in capsys.readouterr().err
+    assert printed(capsys, "merge", str(tmp_path / "all.db"), str(store)) == {"added": 28}
+    assert known(tmp_path / "all.db", "new model") == 19

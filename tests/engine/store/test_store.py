@@ -132,6 +132,71 @@ def test_a_damaged_response_is_replaced(tmp_path: Path) -> None:
     assert store.known("model", ASKED) == ASKED
 
 
+def without_log(path: Path) -> bytes:
+    """The content of a store, all of it in one file."""
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("PRAGMA journal_mode = DELETE")
+    return path.read_bytes()
+
+
+def test_a_flipped_bit_is_a_missing_response_and_is_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = Store(tmp_path / "answers.db")
+    request = LoglikelihoodRequest("context", " yes")
+    fill(store, {request: LLOutput(-12.345, True, 2)})
+    whole = without_log(store.path)
+    start = whole.index(b"[-12.345, true, 2]")
+    for bit in range(8 * len(b"[-12.345, true, 2]")):
+        flipped = bytearray(whole)
+        flipped[start + bit // 8] ^= 1 << bit % 8
+        store.path.write_bytes(flipped)
+        caplog.clear()
+        assert Store(store.path).known("model", [request]) == {}, bit
+        [warning] = warnings(caplog)
+        assert "1 responses of model are damaged" in warning
+        assert request_key(request).hex()[:16] in warning
+    fill(store, {request: LLOutput(-12.345, True, 2)})
+    assert store.known("model", [request]) == {request: LLOutput(-12.345, True, 2)}
+
+
+def test_a_response_that_became_that_of_another_model_or_request_is_missing(tmp_path: Path) -> None:
+    store = Store(tmp_path / "answers.db")
+    first, second = LoglikelihoodRequest("a", "b"), LoglikelihoodRequest("a", "c")
+    fill(store, {first: LLOutput(-1.0)})
+    fill(store, {first: LLOutput(-2.0)}, identity="another")
+    with closing(sqlite3.connect(store.path)) as file, file:
+        file.execute("UPDATE answers SET request = ? WHERE model = 1", (request_key(second),))
+        file.execute("UPDATE answers SET model = 1 WHERE model = 2")
+    assert store.known("model", [first, second]) == {}
+
+
+def test_damaged_facts_are_none(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = Store(tmp_path / "answers.db")
+    store.remember("signature", {"max_length": 2048})
+    assert store.facts("signature") == {"max_length": 2048}
+    with closing(sqlite3.connect(store.path)) as file, file:
+        file.execute("UPDATE facts SET facts = replace(facts, '2048', '2049')")
+    assert store.facts("signature") is None
+    assert "the facts about a model (signature) are damaged" in warnings(caplog)[0]
+
+
+def test_a_file_without_checksums_keeps_its_responses_and_gets_them_for_new_ones(tmp_path: Path) -> None:
+    store = Store(tmp_path / "answers.db")
+    fill(store)
+    store.remember("signature", {"max_length": 2048})
+    with closing(sqlite3.connect(store.path)) as file, file:
+        file.execute("ALTER TABLE answers DROP COLUMN checksum")
+        file.execute("ALTER TABLE facts DROP COLUMN checksum")
+        file.execute("PRAGMA user_version = 2")
+    assert store.known("model", ASKED) == ASKED
+    new: dict[Request, Output] = {LoglikelihoodRequest("new", "one"): LLOutput(-3.0)}
+    fill(store, new)
+    assert store.known("model", [*ASKED, *new]) == {**ASKED, **new}
+    assert store.facts("signature") == {"max_length": 2048}
+    with closing(sqlite3.connect(store.path)) as file:
+        [(without, all_rows)] = file.execute("SELECT sum(checksum IS NULL), count(*) FROM answers")
+    assert (without, all_rows) == (len(ASKED), len(ASKED) + 1)
+
+
 WRITER = """
 import sys
 from pathlib import Path
@@ -307,6 +372,8 @@ def test_a_file_without_times_is_brought_up_to_date(tmp_path: Path) -> None:
     (request, output), *_ = ASKED.items()
     with closing(sqlite3.connect(store.path)) as file, file:
         file.execute("ALTER TABLE answers DROP COLUMN created")
+        file.execute("ALTER TABLE answers DROP COLUMN checksum")
+        file.execute("ALTER TABLE facts DROP COLUMN checksum")
         file.execute("PRAGMA user_version = 1")
     before = store.known("model", ASKED)
     assert (before, before.oldest) == (ASKED, None)

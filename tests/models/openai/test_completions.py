@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +20,10 @@ from multiform.requests import (
     FailedRequest,
     GenerationRequest,
     LLOutput,
-    LoglikelihoodRequest,
     RollingRequest,
 )
 from tests.models.fake_server import Fault
-
-PAIRS = [
-    ("The dog", " and the cat"),
-    ("The dog ", "and"),
-    ("Question: is 12 + 30 = 42?\nAnswer:", " yes"),
-    ("Question: is 12 + 30 = 42?\nAnswer:", " no, never"),
-    ("", "The dog sat"),
-]
-
-
-def model(server: Any, **arguments: Any) -> OpenAICompletions:
-    return OpenAICompletions(model="tiny", base_url=server.base_url, **arguments)
-
-
-def scored(one: OpenAICompletions, pairs: list[tuple[str, str]]) -> list[Any]:
-    outputs = dict(one.loglikelihood([LoglikelihoodRequest(*pair) for pair in pairs]))
-    assert sorted(outputs) == list(range(len(pairs)))
-    return [outputs[position] for position in range(len(pairs))]
+from tests.models.openai.conftest import PAIRS, model, scored
 
 
 def rolling(one: OpenAICompletions, *texts: str) -> list[Any]:
@@ -71,30 +54,14 @@ def test_arguments_have_the_names_of_lm_eval(server: Any) -> None:
         model(server, verify_certificate=False)
 
 
-@pytest.fixture(scope="session")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a small byte-level tokenizer."""
-    transformers = pytest.importorskip("transformers")
-    from tokenizers import Tokenizer, decoders, pre_tokenizers, trainers
-    from tokenizers import models as kinds
-
-    made = Tokenizer(kinds.BPE())
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=400,
-        special_tokens=["<s>", "</s>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    made.train_from_iterator([" ".join(context + text for context, text in PAIRS)] * 5, trainer)
-    whole = transformers.PreTrainedTokenizerFast(tokenizer_object=made, bos_token="<s>", eos_token="</s>")
-    whole.chat_template = (
-        "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<bot>{% endif %}"
-    )
-    folder = tmp_path_factory.mktemp("tokenizer")
-    whole.save_pretrained(folder)
-    return folder
+def test_another_tokenizer_in_the_same_folder_is_another_model(server: Any, tokenizer: Path, tmp_path: Path) -> None:
+    """Log-likelihoods are those of the tokens that were sent: with other ones, stored responses do not count."""
+    folder = shutil.copytree(tokenizer, tmp_path / "tokenizer")
+    first = model(server, tokenizer=str(folder)).identity
+    assert model(server, tokenizer=str(folder)).identity == first
+    settings = json.loads((folder / "tokenizer.json").read_text())
+    (folder / "tokenizer.json").write_text(json.dumps({**settings, "added_tokens": settings["added_tokens"][:1]}))
+    assert model(server, tokenizer=str(folder)).identity != first
 
 
 def test_it_is_registered() -> None:
@@ -251,22 +218,12 @@ class TestByText:
         logprobs = {"tokens": ["▁The", "▁dog", "▁sat"], "token_logprobs": [None, -1.0, -2.0]}
         server.fail(body=json.dumps({"choices": [{"text": "", "logprobs": logprobs}]}).encode())
         [failed] = scored(model(server), [("The dog", " sat")])
-        assert re.search("do not spell the prompt; name the model's tokenizer", failed.reason)
-
-    def test_pieces_of_characters_need_offsets(self, server: Any) -> None:
-        tokens = ["bytes:\\xe2\\x82", "bytes:\\xac", " 5", "!"]
-        logprobs = {"tokens": tokens, "token_logprobs": [None, -1.0, -2.0, -3.0], "text_offset": [0, 0, 1, 3]}
-        server.fail(body=json.dumps({"choices": [{"text": "", "logprobs": logprobs}]}).encode())
-        del logprobs["text_offset"]
-        server.fail(body=json.dumps({"choices": [{"text": "", "logprobs": logprobs}]}).encode())
-        assert scored(model(server), [("€", " 5")]) == [LLOutput(-2.0, False, 1)]
-        [failed] = scored(model(server), [("€", " 5")])
-        assert "do not spell the prompt" in failed.reason
+        assert re.search("do not spell the prompt.*▁dog.*; name the model's tokenizer", failed.reason)
 
     def test_a_response_without_tokens(self, server: Any) -> None:
         server.omitted = ("tokens",)
-        [failed] = scored(model(server, max_retries=0), PAIRS[:1])
-        assert failed.reason == "the response has no tokens"
+        with pytest.raises(ModelError, match=r"its echo of 'one two three four' cannot be used: .* has no tokens"):
+            scored(model(server, max_retries=0), PAIRS[:1])
 
     @pytest.mark.parametrize(
         "change",

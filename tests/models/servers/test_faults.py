@@ -1,11 +1,13 @@
-"""Runs through a server that fails at three requests in ten, in twenty ways: the results are those without a fault."""
+"""Runs through a server that fails at three requests in ten, in many ways: the results are those without a fault."""
 
 from __future__ import annotations
 
 import json
+import math
 import random
 import sqlite3
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -52,13 +54,52 @@ COMMON: dict[str, Fault] = {
     "an error": body({"error": {"message": "the worker died"}}),
     "an error with a status": body({"error": {"message": "slow down", "code": 429}}),
 }
-CHAT = {**COMMON, "no message": body({"choices": [{"index": 0, "message": None}]})}
+CHAT = {
+    **COMMON,
+    "no message": body({"choices": [{"index": 0, "message": None}]}),
+    **{
+        f"ended by {reason}": body({"choices": [{"message": {"content": "The answer is 3"}, "finish_reason": reason}]})
+        for reason in ("error", "abort", "insufficient_system_resource")
+    },
+}
+
+
+def numbers(new: Callable[[list[Any]], list[Any]]) -> Fault:
+    """Other log-probabilities."""
+    return Fault(distort=lambda logprobs: logprobs.update(token_logprobs=new(logprobs["token_logprobs"])))
+
+
+def tokens(new: Callable[[list[str]], list[str]]) -> Fault:
+    return Fault(distort=lambda logprobs: logprobs.update(tokens=new(logprobs["tokens"])))
+
+
+def every_list(new: Callable[[list[Any]], list[Any]]) -> Fault:
+    return Fault(distort=lambda logprobs: logprobs.update({key: new(values) for key, values in logprobs.items()}))
+
+
 SCORES = {
     **COMMON,
     "null logprobs": logprobs(None),
     "short logprobs": logprobs({"tokens": ["Q"], "token_logprobs": [None], "top_logprobs": [None]}),
     "logprobs as text": logprobs({"tokens": ["Q"] * 40, "token_logprobs": ["-1.0"] * 40}),
     "logprobs that are NaN": logprobs({"tokens": ["Q"] * 40, "token_logprobs": [float("nan")] * 40}),
+    "positive": numbers(lambda values: [value and -value for value in values]),
+    "one positive": numbers(lambda values: [*values[:-2], 0.5, values[-1]]),
+    "all 0": numbers(lambda values: [value and 0.0 for value in values]),
+    "all -9999": numbers(lambda values: [value and -9999.0 for value in values]),
+    "all -inf": numbers(lambda values: [value and -math.inf for value in values]),
+    "one place too early": numbers(lambda values: [*values[1:], -1.0]),
+    "one place too late": numbers(lambda values: [None, *values[:-1]]),
+    "fewer numbers": numbers(lambda values: values[:-1]),
+    "more numbers": numbers(lambda values: [None, *values]),
+    "null in the context": numbers(lambda values: [*values[:2], None, *values[3:]]),
+    "no beginning": every_list(lambda values: values[2:]),
+    "no first token": every_list(lambda values: values[1:]),
+    "no end": every_list(lambda values: values[:-2]),
+    "another order": every_list(lambda values: values[::-1]),
+    "other tokens": tokens(lambda values: [f" word{len(value)}" for value in values]),
+    "one other token": tokens(lambda values: [*values[:-3], " cats", *values[-2:]]),
+    "without white space": tokens(lambda values: [value.strip() for value in values]),
 }
 
 

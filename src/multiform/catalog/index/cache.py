@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
-import secrets
 import zlib
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,10 +12,10 @@ from typing import Any
 
 from multiform.catalog.index.entry import Fault, Name, Record
 from multiform.catalog.index.stamps import Stamp
-from multiform.paths import cache_root
+from multiform.paths import cache_root, replace_file
 
 #: Increased when the file's layout, or the rule for what is a task, changes; files of other versions are ignored.
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +42,9 @@ def load(root: str) -> FolderIndex:
 
 def save(root: str, index: FolderIndex) -> None:
     """Cache the index. Of several processes that do so at once the last one wins: all have read the same files."""
-    path = cache_path(root)
     body = json.dumps({"root": root, **_packed(index)}, separators=(",", ":")).encode("ascii")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    try:
-        with temporary.open("xb") as file:
-            file.write(_header(body) + b"\n" + body)
-        os.replace(temporary, path)
-    finally:
-        with contextlib.suppress(OSError):  # it is there only where something went wrong
-            temporary.unlink()
+    with replace_file(cache_path(root)) as file:
+        file.write_bytes(_header(body) + b"\n" + body)
 
 
 def _header(body: bytes) -> bytes:
@@ -72,7 +62,7 @@ def _packed(index: FolderIndex) -> dict[str, Any]:
     names, ids = [], []
     for file, record in index.files.items():
         name = record.names[0] if record.names else Name("", "task")
-        if len(record.names) > 1 or name.attribute is not None or record.fault is not None:
+        if len(record.names) > 1 or name.attribute or name.about or record.fault is not None:
             odd[file] = [record.names, record.fault]
         names.append(name.name)
         ids.append(shapes.setdefault((name.kind, tuple(name.tags), tuple(record.included)), len(shapes)))

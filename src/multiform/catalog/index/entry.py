@@ -7,13 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from multiform.catalog.index.stamps import Stamp
 from multiform.catalog.python_tasks import TaskClass
 from multiform.errors import ConfigError
 
 Kind = Literal["task", "group"]
+#: The keys of a task's metadata that are listed with it.
+ABOUT = ("title", "kind", "rows", "language", "licence")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +31,10 @@ class Entry:
     #: Of a task that is a class in a Python file: the name of the class, and its line.
     attribute: str | None = None
     line: int = 0
+    #: The group with `subsets` that defines the task.
+    family: str | None = None
+    #: What the metadata says of the task, see `ABOUT`.
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -73,6 +79,8 @@ class Name(NamedTuple):
     tags: Sequence[str] = ()
     attribute: str | None = None
     line: int = 0
+    family: str | None = None
+    about: Mapping[str, Any] = {}
 
 
 class Fault(NamedTuple):
@@ -94,7 +102,9 @@ class Record(NamedTuple):
 
 def entry_of(name: Name, folder: Path, file: str) -> Entry:
     """The entry of a name in a file of a folder."""
-    return Entry(name.name, name.kind, folder, file, tuple(name.tags), name.attribute, name.line)
+    return Entry(
+        name.name, name.kind, folder, file, tuple(name.tags), name.attribute, name.line, name.family, name.about
+    )
 
 
 def error_of(fault: Fault) -> ConfigError:

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from multiform.catalog.index.cache import FolderIndex
-from multiform.catalog.index.entry import Fault, Kind, Name, Record
+from multiform.catalog.index.entry import ABOUT, Fault, Kind, Name, Record
 from multiform.catalog.index.stamps import ABSENT, UNSURE, Stamp, stamp_of
 from multiform.catalog.python_tasks import task_classes_in
 from multiform.config import read_yaml
+from multiform.config.group import subset_tasks
 from multiform.config.outline import NOTHING, Outline, outline
 from multiform.config.source import Source, paths_in_full
 from multiform.config.yaml import check_depth, read_text
@@ -25,6 +26,8 @@ from multiform.errors import ConfigError, reason, shorten
 #: Starting another process takes as long as reading this many files.
 _WORTH_A_PROCESS = 500
 _CHUNKS_PER_WORKER = 4
+#: The keys of a group with subsets that the names of its tasks depend on.
+_OF_FAMILY = ("group", "task", "subsets", "metadata")
 
 
 class Reader:
@@ -128,7 +131,16 @@ def _names(keys: Mapping[str, Any], source: Source | None = None) -> tuple[Name,
         return ()
     if isinstance(name, str) and isinstance(tags, str | list | tuple):
         words = (tags,) if isinstance(tags, str) else tuple(map(str, tags))
-        return (Name(name if kind == "group" else name.partition("@")[0], kind, words),)
+        named = Name(name if kind == "group" else name.partition("@")[0], kind, words, about=_about(keys))
+        if kind == "task" or not keys.get("subsets"):
+            return (named,)
+        try:
+            tasks = subset_tasks({key: keys[key] for key in _OF_FAMILY if key in keys}, source)
+        except ConfigError:
+            if source is None:
+                return None
+            raise
+        return (named, *(Name(task, "task", family=name, about=_about(tasks[task])) for task in tasks))
     if source is None:
         return None
     if not isinstance(name, str):
@@ -139,6 +151,12 @@ def _names(keys: Mapping[str, Any], source: Source | None = None) -> tuple[Name,
         raise ConfigError(message, where=f"{source.at(kind)}: {kind}", hint=hint)
     message = f"expected a tag or a list of them, got {shorten(tags)}"
     raise ConfigError(message, where=f"{source.at('tag')}: tag", hint="write e.g. tag: [science, english]")
+
+
+def _about(keys: Mapping[str, Any]) -> dict[str, Any]:
+    """What the metadata says of a task, of the keys that are listed."""
+    metadata = keys.get("metadata")
+    return {key: metadata[key] for key in ABOUT if key in metadata} if isinstance(metadata, dict) else {}
 
 
 def _names_strictly(path: str) -> tuple[Name, ...]:

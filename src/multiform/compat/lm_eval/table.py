@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from multiform.terminal import markdown_text
+
 _ARROWS = {True: "↑", False: "↓"}
 _NOT_METRICS = ("name", "alias", "sample_len", "sample_count")
 #: The columns that may hold numbers.
@@ -66,7 +68,7 @@ def _score(value: Any) -> str:
 
 def _markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """The table; a column of numbers stands to the right, with as many decimals as its longest number needs."""
-    columns = [_aligned(header, [row[index] for row in rows]) for index, header in enumerate(headers)]
+    columns = [_aligned(header, [markdown_text(row[index]) for row in rows]) for index, header in enumerate(headers)]
     heads = ["|" + "|".join(column[line] for column in columns) + "|" for line in range(len(rows) + 2)]
     return "\n".join(heads) + "\n"
 

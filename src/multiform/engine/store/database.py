@@ -9,18 +9,24 @@ from pathlib import Path
 PATIENCE = 10.0
 #: Marks the file as ours, and says which tables it has.
 APPLICATION = 0x4D666F72
-LAYOUT = 2
+LAYOUT = 3
 TABLES = (
     "CREATE TABLE models (id INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE)",
-    "CREATE TABLE facts (signature TEXT PRIMARY KEY, facts TEXT NOT NULL)",
+    # `checksum` is NULL in rows from before there was one.
+    "CREATE TABLE facts (signature TEXT PRIMARY KEY, facts TEXT NOT NULL, checksum BLOB)",
     # `created` is in seconds since 1970; 0 where it is not known.
     "CREATE TABLE answers (model INTEGER NOT NULL, request BLOB NOT NULL, output TEXT NOT NULL,"
-    " created INTEGER NOT NULL DEFAULT 0, PRIMARY KEY (model, request)) WITHOUT ROWID",
+    " created INTEGER NOT NULL DEFAULT 0, checksum BLOB, PRIMARY KEY (model, request)) WITHOUT ROWID",
     f"PRAGMA application_id = {APPLICATION}",
     f"PRAGMA user_version = {LAYOUT}",
 )
-#: The migration of a file of layout 1, which does not record the times of responses.
-_FROM_1 = ("ALTER TABLE answers ADD COLUMN created INTEGER NOT NULL DEFAULT 0", f"PRAGMA user_version = {LAYOUT}")
+#: The migrations of older files: layout 1 does not record the times of responses, and layout 2 has no checksums.
+_FROM_2 = (
+    "ALTER TABLE answers ADD COLUMN checksum BLOB",
+    "ALTER TABLE facts ADD COLUMN checksum BLOB",
+    f"PRAGMA user_version = {LAYOUT}",
+)
+_FROM_1 = ("ALTER TABLE answers ADD COLUMN created INTEGER NOT NULL DEFAULT 0", *_FROM_2)
 
 
 def connect(path: Path) -> sqlite3.Connection:
@@ -54,6 +60,8 @@ def connect_to_read(path: Path) -> sqlite3.Connection | None:
 
 def _reading(uri: str) -> sqlite3.Connection | None:
     database = sqlite3.connect(uri, timeout=PATIENCE, uri=True)
+    # Damaged text is that of one row: its checksum tells.
+    database.text_factory = lambda data: data.decode("utf-8", "replace")
     try:
         if layout(database) != 0:
             return database
@@ -77,6 +85,13 @@ def layout(database: sqlite3.Connection) -> int:
     return number
 
 
+def adapted(database: sqlite3.Connection, query: str) -> str:
+    """The query for a file that is only read, with constants for columns that an older layout does not have."""
+    number = layout(database)
+    query = query if number >= 2 else query.replace("created", "0")
+    return query if number >= 3 else query.replace("checksum", "NULL")
+
+
 def is_passing(error: Exception) -> bool:
     """Whether an error is temporary: another process writes, or the disk is full."""
     names = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_PROTOCOL")
@@ -94,5 +109,5 @@ def _set_up(database: sqlite3.Connection) -> None:
     with database:
         database.execute("BEGIN IMMEDIATE")
         # Or another process was faster.
-        for statement in {0: TABLES, 1: _FROM_1}.get(layout(database), ()):
+        for statement in {0: TABLES, 1: _FROM_1, 2: _FROM_2}.get(layout(database), ()):
             database.execute(statement)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,10 +14,13 @@ from typing import Any
 
 from multiform.engine.store import database
 from multiform.engine.store.filesystem import check_local
+from multiform.engine.store.records import is_intact
 from multiform.errors import UsageError
 
-#: Bytes of a row besides the output: the hash of the request, the model, the time.
-_OVERHEAD = 60
+logger = logging.getLogger("multiform")
+
+#: Bytes of a row besides the output: the hash of the request, the model, the time, the checksum.
+_OVERHEAD = 70
 _AT_ONCE = 10_000
 
 
@@ -50,18 +54,16 @@ def usage(path: Path) -> list[ModelUsage]:
             FROM answers JOIN models ON model = id GROUP BY id ORDER BY max(created) DESC"""
         return [
             ModelUsage(identity=row[0], responses=row[1], size=row[2], oldest=row[3], newest=row[4])
-            for row in connection.execute(_with_times(connection, query))
+            for row in connection.execute(database.adapted(connection, query))
         ]
 
 
 def exported(path: Path) -> Iterator[dict[str, Any]]:
     """Every response of a store: its model, the hash of its request, its output as it is stored, and its time."""
     with _reading(path) as connection:
-        query = """
-            SELECT identity, request, output, created FROM answers JOIN models ON model = id
-            ORDER BY identity, request"""
-        for identity, request, output, created in connection.execute(_with_times(connection, query)):
-            yield {"model": identity, "request": request.hex(), "output": output, "created": created or None}
+        for identity in [row[0] for row in connection.execute("SELECT identity FROM models ORDER BY identity")]:
+            for request, output, created, _ in _intact_rows(connection, identity, path):
+                yield {"model": identity, "request": request.hex(), "output": output, "created": created or None}
 
 
 def merge(into: Path, sources: Sequence[Path]) -> int:
@@ -79,15 +81,14 @@ def merge(into: Path, sources: Sequence[Path]) -> int:
     with _writing(into) as connection:
         for source in sources:
             with _reading(source) as source_connection, connection:
+                query = database.adapted(source_connection, "SELECT signature, facts, checksum FROM facts")
                 connection.executemany(
-                    "INSERT OR IGNORE INTO facts VALUES (?, ?)", source_connection.execute("SELECT * FROM facts")
+                    "INSERT OR IGNORE INTO facts (signature, facts, checksum) VALUES (?, ?, ?)",
+                    source_connection.execute(query),
                 )
-                for number, identity in source_connection.execute("SELECT id, identity FROM models").fetchall():
+                for (identity,) in source_connection.execute("SELECT identity FROM models").fetchall():
                     connection.execute("INSERT OR IGNORE INTO models (identity) VALUES (?)", (identity,))
-                    query = _with_times(
-                        source_connection, "SELECT request, output, created FROM answers WHERE model = ?"
-                    )
-                    added += _insert(connection, identity, source_connection.execute(query, (number,)))
+                    added += _insert(connection, identity, _intact_rows(source_connection, identity, source))
     return added
 
 
@@ -151,7 +152,7 @@ def _delete(connection: sqlite3.Connection, max_age: float | None, max_size: int
 
 def _insert(connection: sqlite3.Connection, identity: str, rows: Iterable[Sequence[Any]]) -> int:
     (model,) = connection.execute("SELECT id FROM models WHERE identity = ?", (identity,)).fetchone()
-    query = "INSERT OR IGNORE INTO answers (model, request, output, created) VALUES (?, ?, ?, ?)"
+    query = "INSERT OR IGNORE INTO answers (model, request, output, created, checksum) VALUES (?, ?, ?, ?, ?)"
     remaining = iter(rows)
     added = 0
     while batch := [(model, *row) for row in islice(remaining, _AT_ONCE)]:
@@ -159,9 +160,17 @@ def _insert(connection: sqlite3.Connection, identity: str, rows: Iterable[Sequen
     return added
 
 
-def _with_times(connection: sqlite3.Connection, query: str) -> str:
-    """The query, adapted to a file from before the column `created`."""
-    return query if database.layout(connection) == database.LAYOUT else query.replace("created", "0")
+def _intact_rows(connection: sqlite3.Connection, identity: str, path: Path) -> Iterator[Sequence[Any]]:
+    """The request, output, time and checksum of each response of a model; damaged ones are left out, with a warning."""
+    query = """
+        SELECT request, output, created, checksum FROM answers JOIN models ON model = id WHERE identity = ?
+        ORDER BY request"""
+    for request, output, created, stored in connection.execute(database.adapted(connection, query), (identity,)):
+        if is_intact(identity, request, str(output), stored):
+            yield request, output, created, stored
+        else:
+            message = "%s: the response %s of %s is damaged, and left out"
+            logger.warning(message, path, request.hex()[:16], identity)
 
 
 def _size(path: Path) -> int:

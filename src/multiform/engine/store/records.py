@@ -43,15 +43,34 @@ def _sha256(*texts: str) -> bytes:
     return digest.digest()
 
 
+def checksum(*texts: str) -> bytes:
+    """Eight bytes that tell a row of the store from a damaged one."""
+    return _sha256(*texts)[:8]
+
+
+def response_checksum(identity: str, request: bytes, line: str) -> bytes:
+    """The checksum of a response: of its model, the hash of its request, and its output as a line."""
+    return checksum(identity, request.hex(), line)
+
+
+def is_intact(identity: str, request: bytes, line: str, stored: bytes | None) -> bool:
+    """Whether a row is as it was written; rows of older files have no checksum."""
+    return stored is None or stored == response_checksum(identity, request, line)
+
+
 def output_line(output: Output) -> str:
-    """An output as a line of JSON; numbers keep every bit. A truncated context adds a value to the line.
+    """An output as a line of JSON; numbers keep every bit. A truncated context and an unusual end add values to it.
 
     >>> output_line(LLOutput(-0.1, True, 3)), output_line(Completion(" yes", context_truncated=True))
     ('[-0.1, true, 3]', '[" yes", false, true]')
+    >>> output_line(Completion("I", finish_reason="content_filter"))
+    '["I", false, false, "content_filter"]'
     """
     cut = [True] if output.context_truncated else []
     if isinstance(output, LLOutput):
         return json.dumps([output.loglikelihood, output.is_greedy, output.tokens, *cut])
+    if output.finish_reason is not None:
+        return json.dumps([output.text, output.truncated, output.context_truncated, output.finish_reason])
     return json.dumps([output.text, output.truncated, *cut])
 
 
@@ -62,14 +81,14 @@ def read_output(line: str, request: Request) -> Output | None:
     except (ValueError, TypeError, RecursionError):
         return None
     if isinstance(request, GenerationRequest):
-        return Completion(*values) if _are(values, str, bool) else None
-    if not _are(values, float | int, bool, int | None) or not float(values[0]) < math.inf:
+        return Completion(*values) if _are(values, str, bool, more=(bool, str)) else None
+    if not _are(values, float | int, bool, int | None, more=(bool,)) or not float(values[0]) < math.inf:
         return None
     return LLOutput(float(values[0]), *values[1:])
 
 
-def _are(values: Any, *kinds: Any) -> bool:
-    """Whether `values` is a list with these types, perhaps with the mark of a truncated context at its end."""
-    if not isinstance(values, list) or len(values) not in (len(kinds), len(kinds) + 1):
+def _are(values: Any, *kinds: Any, more: tuple[type, ...]) -> bool:
+    """Whether `values` is a list with these types, perhaps with the first ones of `more` at its end."""
+    if not isinstance(values, list) or not len(kinds) <= len(values) <= len(kinds) + len(more):
         return False
-    return all(isinstance(value, kind) for value, kind in zip(values, [*kinds, bool], strict=False))
+    return all(isinstance(value, kind) for value, kind in zip(values, [*kinds, *more], strict=False))

@@ -19,7 +19,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from multiform.engine.store import database
 from multiform.engine.store.filesystem import check_local
-from multiform.engine.store.records import output_line, read_output, request_key
+from multiform.engine.store.records import checksum, is_intact, output_line, read_output, request_key, response_checksum
 from multiform.engine.store.writer import PAUSE, BackgroundWriter, Row
 from multiform.paths import cache_root
 from multiform.requests import Output, Request
@@ -53,9 +53,13 @@ def chosen_store(use_cache: bool | str | Path | None) -> Store | None:
 
 
 class CachedResponses(dict[Request, Output]):
-    """The responses that a store has; `oldest` is when the first of them came, in seconds since 1970."""
+    """The responses that a store has; `oldest` is when the first of them came, in seconds since 1970.
+
+    `damaged` has the hashes of requests whose rows are not as they were written.
+    """
 
     oldest: int | None = None
+    damaged: Sequence[str] = ()
 
 
 class Store:
@@ -69,13 +73,25 @@ class Store:
     def known(self, identity: str, requests: Iterable[Request]) -> CachedResponses:
         """The requests whose responses by this model are cached, with their outputs."""
         requests = list(requests)
-        return self._read(lambda connection: _cached(connection, identity, requests)) or CachedResponses()
+        cached = self._read(lambda connection: _cached(connection, identity, requests))
+        if cached is None:
+            return CachedResponses()
+        if cached.damaged:
+            named = f"{', '.join(cached.damaged[:5])}{', …' if len(cached.damaged) > 5 else ''}"
+            message = "%s: %d responses of %s are damaged, and are requested again: %s"
+            logger.warning(message, self.path, len(cached.damaged), identity, named)
+        return cached
 
     def facts(self, signature: str) -> dict[str, Any] | None:
         """The stored facts about a model, by a signature that is known without loading it."""
 
         def read(connection: sqlite3.Connection) -> dict[str, Any] | None:
-            row = connection.execute("SELECT facts FROM facts WHERE signature = ?", (signature,)).fetchone()
+            query = database.adapted(connection, "SELECT facts, checksum FROM facts WHERE signature = ?")
+            row = connection.execute(query, (signature,)).fetchone()
+            if row and row[1] not in (None, checksum(signature, str(row[0]))):
+                message = "%s: the facts about a model (%s) are damaged, and it is loaded again"
+                logger.warning(message, self.path, signature[:16])
+                return None
             return dict(json.loads(row[0])) if row else None
 
         return self._read(read)
@@ -86,8 +102,9 @@ class Store:
             return
         try:
             with closing(database.connect(self.path)) as connection, connection:
-                row = (signature, json.dumps(facts, default=str))
-                connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", row)
+                line = json.dumps(facts, default=str)
+                row = (signature, line, checksum(signature, line))
+                connection.execute("INSERT OR REPLACE INTO facts (signature, facts, checksum) VALUES (?, ?, ?)", row)
         except (sqlite3.Error, OSError, ValueError) as error:
             if not database.is_passing(error):
                 self._fail(error)
@@ -184,18 +201,21 @@ class _Recorder:
 def _cached(connection: sqlite3.Connection, identity: str, requests: Iterable[Request]) -> CachedResponses:
     cached = CachedResponses()
     model = _model_id(connection, identity)
-    created = "created" if database.layout(connection) == database.LAYOUT else "0"
     keyed = ((request_key(request), request) for request in requests)
-    times = []
+    times, damaged = [], []
     while model is not None and (batch := dict(islice(keyed, _AT_ONCE))):
         placeholders = ",".join("?" * len(batch))
-        query = f"SELECT request, output, {created} FROM answers WHERE model = ? AND request IN ({placeholders})"
-        for key, line, seconds in connection.execute(query, (model, *batch)):
-            output = read_output(line, batch[key])
-            if output is not None:  # the request of a damaged row is run again
+        query = "SELECT request, output, created, checksum FROM answers WHERE model = ? AND request"
+        query = f"{database.adapted(connection, query)} IN ({placeholders})"
+        for key, line, seconds, stored in connection.execute(query, (model, *batch)):
+            output = read_output(line, batch[key]) if is_intact(identity, key, str(line), stored) else None
+            if output is None:
+                damaged.append(key.hex()[:16])
+            else:
                 cached[batch[key]] = output
                 times.append(seconds)
     cached.oldest = min((seconds for seconds in times if seconds), default=None)
+    cached.damaged = damaged
     return cached
 
 
@@ -203,8 +223,8 @@ def _insert(connection: sqlite3.Connection, identity: str, rows: Sequence[Row]) 
     with connection:
         connection.execute("INSERT OR IGNORE INTO models (identity) VALUES (?)", (identity,))
         model, now = _model_id(connection, identity), int(time.time())
-        query = "INSERT OR REPLACE INTO answers (model, request, output, created) VALUES (?, ?, ?, ?)"
-        connection.executemany(query, [(model, *row, now) for row in rows])
+        query = "INSERT OR REPLACE INTO answers (model, request, output, created, checksum) VALUES (?, ?, ?, ?, ?)"
+        connection.executemany(query, [(model, *row, now, response_checksum(identity, *row)) for row in rows])
 
 
 def _model_id(connection: sqlite3.Connection, identity: str) -> int | None:

@@ -168,7 +168,10 @@ def wrapped(spec: str | Mapping[str, Any] | TemplateConfig, mapping: FieldMappin
     check_raw(format, mapping)
     question, answer = mapping.question, mapping.answer
     complete = FieldMapping(
-        "question" if question is None else question, mapping.choices, "answer" if answer is None else answer
+        "question" if question is None else question,
+        mapping.choices,
+        "answer" if answer is None else answer,
+        mapping.context,
     )
     templates = compile_format(format, complete)
     return Wrapped(

@@ -46,8 +46,8 @@ def infer(prompt: Prompt) -> Recovered | Refused:
     r"""The raw mapping behind a prompt, or why there is none.
 
     >>> found = infer(Prompt(text="{{q}}\nA. {{a}}\nB. {{b}}\nAnswer:", choices=["A", "B"], target="key", ranks=True))
-    >>> found.mapping
-    FieldMapping(question='{{q}}', choices=['{{a}}', '{{b}}'], answer="{{ (key)|index_among(['A', 'B']) }}")
+    >>> found.mapping.question, found.mapping.choices, found.mapping.answer
+    ('{{q}}', ['{{a}}', '{{b}}'], "{{ (key)|index_among(['A', 'B']) }}")
     >>> found.left_out
     ('A. B.', 'Answer:')
     >>> infer(Prompt(text="", choices="{{[good, bad]}}", target=0)).reason

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Callable
-from functools import lru_cache
 from pathlib import Path
 
 import torch
 import transformers
 
+from multiform.hashing import sha256, source_hash
 from multiform.inference.batching import run_in_memory
-from multiform.paths import cache_root
+from multiform.paths import cache_root, replace_file
 
 
 class TrialRecords:
@@ -41,10 +40,8 @@ class TrialRecords:
         if not self.path:
             return
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            part = self.path.with_suffix(f".{os.getpid()}.part")
-            part.write_text(json.dumps(self._read() | self.verdicts, indent=1))
-            part.replace(self.path)
+            with replace_file(self.path) as file:
+                file.write_text(json.dumps(self._read() | self.verdicts, indent=1))
         except OSError:
             self.path = None
 
@@ -63,14 +60,6 @@ def _folder() -> Path:
 
 
 def _hash(identity: str) -> str:
-    content = [identity, transformers.__version__, torch.__version__, _engine_version()]
-    return hashlib.sha256("\n".join(content).encode()).hexdigest()[:24]
-
-
-@lru_cache(maxsize=1)
-def _engine_version() -> str:
-    """A hash of the engine's source files: a verdict on other code would say nothing."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parents[1].rglob("*.py")):
-        digest.update(path.read_bytes())
-    return digest.hexdigest()
+    # A verdict on another version of the engine would say nothing.
+    content = [identity, transformers.__version__, torch.__version__, source_hash(Path(__file__).parents[1])]
+    return sha256("\n".join(content))[:24]

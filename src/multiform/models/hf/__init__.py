@@ -6,7 +6,6 @@ source    which files to load
 load      the model, its tokenizer and its chat template
 weights   number type, device, quantization and placement of the weights
 identity  the identity of a model
-content   hashes of the model's files
 bundled   the small model that comes with Multiform (package: where its files are)
 """
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.errors import ModelError
-from multiform.models.hf.content import fingerprint, foreign_code
+from multiform.models.content import fingerprint, foreign_code
 from multiform.models.hf.package import converted_folder
 
 #: Arguments that change how fast outputs come, not which.

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from multiform.errors import ModelError, UsageError
 from multiform.inference.device import device_of
 from multiform.models.chat import ChatTemplate, template_variables
-from multiform.models.hf.content import fingerprint, foreign_code
+from multiform.models.content import fingerprint, foreign_code
 from multiform.models.hf.package import converted_folder
 from multiform.models.hf.source import (
     Source,

@@ -11,7 +11,7 @@ from multiform.media import Kind
 from multiform.models.base import Loglikelihoods, no_loglikelihoods
 from multiform.models.openai.first_token import NUMBERS, PROBE_ATTEMPTS, Scoring, chat_alternatives, score_labels
 from multiform.models.openai.payload import OpenAIProtocol, generation_payload, message_part, only_choice
-from multiform.models.servers.generation import completion, stop_strings
+from multiform.models.servers.generation import completion, finish_reason, stop_strings
 from multiform.models.servers.messages import request_messages, with_media
 from multiform.models.servers.model import CHAT_RULES, ChatServer, resolve_arguments
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest
@@ -77,9 +77,8 @@ class OpenAIChat(OpenAIProtocol, ChatServer):
         message = choice.get("message")
         if not isinstance(message, Mapping):
             raise ModelError("the response has no message", hint="check that it is a chat endpoint")
-        return completion(
-            _text(message.get("content")), stop_strings(request), at_limit=choice.get("finish_reason") == "length"
-        )
+        reason = "refusal" if message.get("refusal") else finish_reason(choice, "finish_reason")
+        return completion(_text(message.get("content")), stop_strings(request), reason)
 
 
 def _text(content: Any) -> str:

@@ -7,6 +7,7 @@ from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from multiform.errors import ModelError, UsageError
@@ -14,12 +15,24 @@ from multiform.inference.plan import Tokens
 from multiform.inference.sequences import Pair
 from multiform.models.base import Completions, Loglikelihoods, no_loglikelihoods
 from multiform.models.chat import apply_tokenizer_template
+from multiform.models.content import fingerprint
 from multiform.models.openai.first_token import NUMBERS, PROBE_ATTEMPTS, Scoring, completion_alternatives, score_labels
 from multiform.models.openai.forced import query_arguments, query_scores
-from multiform.models.openai.logprobs import echoed_logprobs, score_text, score_tokens
+from multiform.models.openai.logprobs import (
+    Convention,
+    Echo,
+    check_tokens,
+    compare_echoes,
+    echo_of_ids,
+    echo_of_text,
+    echoed_logprobs,
+    score_text,
+    token_spellings,
+)
 from multiform.models.openai.payload import OpenAIProtocol, generation_payload, only_choice
 from multiform.models.rolling import rolling_windows, score_rolling
-from multiform.models.servers.generation import completion, stop_strings, token_limit
+from multiform.models.servers.exchange import RefusedError
+from multiform.models.servers.generation import completion, finish_reason, stop_strings, token_limit
 from multiform.models.servers.model import RULES, ServerModel, at_least, resolve_arguments
 from multiform.models.tokenizer import Encoder, fit, load_encoder
 from multiform.models.vllm.queries import MAX_LABELS, Abilities, Kind, Query, scoring_queries
@@ -43,6 +56,8 @@ ECHO: Mapping[str, Any] = {"echo": True, "logprobs": 1, "max_tokens": 1, "temper
 #: The context length for windows over long texts, where `max_length` is not set.
 DEFAULT_MAX_LENGTH = 2048
 _ECHO_PROMPT = "one two three four"
+#: The same end in another context: what a server says about both shows how it counts.
+_OTHER_PROMPT = "one two nine four"
 
 
 class OpenAICompletions(OpenAIProtocol, ServerModel):
@@ -91,6 +106,10 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
             "prefix_token_id": self.prefix_token_id,
         }
 
+    def local_files(self) -> dict[str, str]:
+        folder = Path(self.tokenizer_name).expanduser() if self.tokenizer_name else None
+        return {"tokenizer_files": fingerprint(folder, weights=False)} if folder and folder.is_dir() else {}
+
     @cached_property
     def server_facts(self) -> dict[str, Any]:
         return {**super().server_facts, "scoring": self.scoring}
@@ -125,6 +144,68 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
     def check_scoring(self, *, labels: bool, form: str) -> None:
         if self.scoring == "none" or (self.scoring == "first_token" and not labels):
             raise no_loglikelihoods(self.name, form, labels=self.scoring == "first_token")
+        # A server that contradicts itself is refused before any data is read; a tokenizer is loaded when it is needed.
+        if self.scoring == "echo" and self.tokenizer_name is None:
+            self.convention  # noqa: B018
+
+    @cached_property
+    def convention(self) -> Convention:
+        """How the server echoes prompts, by two known ones; a ModelError where what it says cannot be right.
+
+        Where the server does not respond to them, nothing is known, and each response is checked on its own.
+        """
+        first, second = (self._known_echo(prompt) for prompt in (_ECHO_PROMPT, _OTHER_PROMPT))
+        if first is None or second is None:
+            logger.warning("%s: the server did not respond when its log-probabilities were checked", self.client.shown)
+            return Convention()
+        if problem := compare_echoes(first, second):
+            raise self._wrong_echo(f"its log-probabilities of two known texts cannot be right: {problem}")
+        return Convention(
+            adds_first=bool(first.added), first_is_null=first.values[0] is None, generated=first.generated
+        )
+
+    def _known_echo(self, prompt: str) -> Echo | None:
+        """The echo of a known prompt; None where the server sends no response."""
+        if self.tokenizer_name is None:
+            return self._probe_echo(prompt, prompt, lambda choice: echo_of_text(choice, prompt, Convention()))
+        ids = self.encoder.encode([prompt])[prompt].tolist()
+        spellings = token_spellings(self.encoder.tokenizer, ids)
+        return self._probe_echo(prompt, ids, lambda choice: echo_of_ids(choice, ids, spellings, Convention()))
+
+    @cached_property
+    def has_known_tokens(self) -> bool:
+        """Whether the server's tokens are known to be the tokenizer's; a ModelError where they are others."""
+        if self.scoring != "echo":
+            return False
+        ids = self.encoder.encode([_ECHO_PROMPT])[_ECHO_PROMPT].tolist()
+        spellings = token_spellings(self.encoder.tokenizer, ids)
+
+        def read(choice: Mapping[str, Any]) -> bool:
+            check_tokens(echoed_logprobs(choice).get("tokens"), ids, spellings)
+            return True
+
+        return bool(self._probe_echo(_ECHO_PROMPT, ids, read))
+
+    def _probe_echo(self, prompt: str, sent: Any, read: Callable[[Mapping[str, Any]], T]) -> T | None:
+        """What is read from the echo of a known prompt; None where the server sends no response."""
+        problems: list[str] = []
+
+        def read_response(response: Any) -> T:
+            try:
+                return read(only_choice(response))
+            except (ModelError, RefusedError) as error:
+                problems.append(str(error))
+                raise
+
+        result = self.client.single(self._echo_payload(sent), read_response, attempts=PROBE_ATTEMPTS)
+        if result is None and problems:
+            raise self._wrong_echo(f"its echo of {prompt!r} cannot be used: {problems[-1]}")
+        return result
+
+    def _wrong_echo(self, message: str) -> ModelError:
+        advice = "use another server, or a format in which the model writes (@generate, @cot)"
+        hint = None if "; " in message else advice  # a refusal has its own
+        return ModelError(f"the server echoes prompts, and {message}", where=self.client.shown, hint=hint)
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
         if self.scoring == "first_token":
@@ -163,6 +244,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
         if self.tokenizer_name is None:
             return super().generate(requests)
+        self.has_known_tokens  # noqa: B018  (prompts in the tokens of another model are refused)
         # All at once: tokenizers are not made for several threads.
         encoded = self.encoder.prompts(request.context for request in requests)
         prompts = {request: encoded[request.context].tolist() for request in requests}
@@ -183,7 +265,7 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
         text = choice.get("text")
         if not isinstance(text, str):
             raise ModelError("the response has no text", hint="check that it is a completions endpoint")
-        return completion(text, stop_strings(request), at_limit=choice.get("finish_reason") == "length")
+        return completion(text, stop_strings(request), finish_reason(choice, "finish_reason"))
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
         if self.tokenizer_name is None:
@@ -222,7 +304,10 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
     def _score_pairs(self, pairs: Sequence[Pair]) -> Loglikelihoods:
         """The score of each pair, requested in the order of their prefix tree."""
         yield from ((index, LLOutput(0.0, True, 0)) for index, pair in enumerate(pairs) if not pair.inputs)
-        queries = scoring_queries(pairs, self.abilities)
+        convention, queries = self.convention, scoring_queries(pairs, self.abilities)
+        # All at once: tokenizers are not made for several threads.
+        echoed = {id for query in queries if query.kind == "prompt" for id in query.prompt}
+        spellings = token_spellings(self.encoder.tokenizer, echoed)
         self._has_scored = True
         self.client.probe = self._echo_payload(_ECHO_PROMPT)
 
@@ -230,7 +315,8 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
             if query.kind != "prompt":
                 return query_scores(query, response)
             position = query.pairs[0]
-            return {position: score_tokens(only_choice(response), pairs[position].start, len(query.prompt))}
+            echo = echo_of_ids(only_choice(response), query.prompt, spellings, convention)
+            return {position: echo.score(pairs[position].start)}
 
         for number, scores in self.client.ask(queries, self._query_payload, read):
             for position in queries[number].pairs:
@@ -242,10 +328,11 @@ class OpenAICompletions(OpenAIProtocol, ServerModel):
 
     def _score_texts(self, texts: Sequence[tuple[str, int]]) -> Loglikelihoods:
         """The log-likelihood of each text from a character on."""
+        convention = self.convention
         return self._echoed(
             [item if item[1] < len(item[0]) else None for item in texts],
             lambda item: item[0],
-            lambda item, choice: score_text(choice, *item),
+            lambda item, choice: score_text(choice, *item, convention),
         )
 
     def _echoed(

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 from multiform.errors import ModelError
 from multiform.models.base import Loglikelihoods
-from multiform.models.openai.logprobs import is_logprob
+from multiform.models.openai.logprobs import ROUNDING, is_logprob
 from multiform.models.servers.client import Client
 from multiform.requests import FailedRequest, LLOutput, LoglikelihoodRequest
 
@@ -25,6 +25,8 @@ Scoring: TypeAlias = Literal["echo", "first_token", "none"]
 Alternatives: TypeAlias = Mapping[str, float]
 #: How many alternatives are requested: the most that servers list, then fewer.
 NUMBERS = (20, 5)
+#: The least log-probability that the likeliest of all tokens of a vocabulary can have, with room to spare.
+_LEAST_BEST = -50.0
 #: How often a server is probed for log-probabilities, before it counts as one that has none.
 PROBE_ATTEMPTS = 3
 
@@ -36,7 +38,7 @@ def chat_alternatives(choice: Mapping[str, Any]) -> Alternatives:
     first = content[0] if isinstance(content, list) and content else None
     listed = first.get("top_logprobs") if isinstance(first, Mapping) else None
     entries = [entry for entry in listed if isinstance(entry, Mapping)] if isinstance(listed, list) else []
-    return _checked([(entry.get("token"), entry.get("logprob")) for entry in entries])
+    return merge_alternatives([(entry.get("token"), entry.get("logprob")) for entry in entries])
 
 
 def completion_alternatives(choice: Mapping[str, Any]) -> Alternatives:
@@ -46,13 +48,39 @@ def completion_alternatives(choice: Mapping[str, Any]) -> Alternatives:
         return chat_alternatives(choice)
     tops = logprobs.get("top_logprobs") if isinstance(logprobs, Mapping) else None
     first = tops[0] if isinstance(tops, list) and tops else None
-    return _checked(list(first.items()) if isinstance(first, Mapping) else [])
+    return merge_alternatives(list(first.items()) if isinstance(first, Mapping) else [])
 
 
-def _checked(pairs: Sequence[tuple[Any, Any]]) -> Alternatives:
+def merge_alternatives(pairs: Sequence[tuple[Any, Any]]) -> Alternatives:
+    """The log-probability of each listed token; a ModelError where the numbers cannot be those of the likeliest tokens.
+
+    Tokens with different ids may be spelled alike: their probabilities are added. One that is listed twice with the
+    same number is counted once.
+
+    >>> merge_alternatives([("A", -1.0), ("B", -2.0), ("A", -1.0), ("B", -2.5)])
+    {'A': -1.0, 'B': -1.5259...}
+    """
     if not pairs or not all(isinstance(token, str) and is_logprob(value) for token, value in pairs):
         raise ModelError("the response has no log-probabilities of its first token")
-    return dict(pairs)
+    values: dict[str, set[float]] = {}
+    for token, value in pairs:
+        values.setdefault(token, set()).add(float(value))
+    merged = {token: max(listed) if len(listed) == 1 else _log_sum(listed) for token, listed in values.items()}
+    total = sum(map(math.exp, merged.values()))
+    if total > 1 + ROUNDING:
+        raise ModelError(f"the probabilities of the first token's alternatives add up to {total:.3g}")
+    if max(merged.values()) < _LEAST_BEST or (len(merged) > 2 and len(set(merged.values())) == 1):
+        best = max(merged.values())
+        raise ModelError(
+            f"the likeliest of {len(merged)} first tokens has log-probability {best:g}: it cannot be right"
+        )
+    return merged
+
+
+def _log_sum(values: Collection[float]) -> float:
+    """The logarithm of the sum of probabilities; minus infinity where it is too small for a float."""
+    total = sum(map(math.exp, values))
+    return math.log(total) if total else -math.inf
 
 
 def label_scores(labels: Sequence[str], alternatives: Alternatives) -> dict[str, LLOutput | None]:
@@ -66,9 +94,9 @@ def label_scores(labels: Sequence[str], alternatives: Alternatives) -> dict[str,
     likeliest = max(alternatives, key=lambda token: alternatives[token]).strip()
     scores: dict[str, LLOutput | None] = {}
     for label in labels:
-        values = [value for token, value in alternatives.items() if token.strip() == label.strip()]
-        total = math.log(sum(map(math.exp, values))) if any(value > -700 for value in values) else None
-        scores[label] = None if total is None else LLOutput(total, is_greedy=label.strip() == likeliest, tokens=1)
+        total = _log_sum([value for token, value in alternatives.items() if token.strip() == label.strip()])
+        listed = total > -math.inf
+        scores[label] = LLOutput(total, is_greedy=label.strip() == likeliest, tokens=1) if listed else None
     return scores
 
 
@@ -101,12 +129,13 @@ def score_labels(
         if isinstance(listed, FailedRequest):
             yield from ((position, listed) for position in positions)
             continue
-        scores = label_scores([requests[position].continuation for position in positions], listed)
+        labels = [requests[position].continuation for position in positions]
+        scores = label_scores(labels, listed)
         if not any(scores.values()):
             failed = FailedRequest(reason=f"none of the labels is among the {len(listed)} likeliest first tokens")
             yield from ((position, failed) for position in positions)
             continue
-        floor = least_of(listed)
+        floor = unlisted_score(labels, listed)
         for position in positions:
             score = scores[requests[position].continuation]
             missed += score is None
@@ -119,7 +148,19 @@ def score_labels(
     )
 
 
-def least_of(alternatives: Alternatives) -> float:
-    """The most that the log-probability of a token can be which is not listed."""
+def unlisted_score(labels: Sequence[str], alternatives: Alternatives) -> float:
+    """The score of a label that is not listed: below that of every listed token, and at most the remaining probability.
+
+    It stays below after a division by the lengths of the labels, as by `acc_norm`.
+
+    >>> round(unlisted_score([" A", " B"], {"A": -0.1, "B": -9.5}), 3)
+    -9.5
+    >>> unlisted_score([" A", " B"], {"A": -0.1, "B": -9.5}) < -9.5
+    True
+    """
     rest = 1 - sum(map(math.exp, alternatives.values()))
-    return min(*alternatives.values(), math.log(max(rest, 1e-12)))
+    listed = [value for value in alternatives.values() if math.exp(value)]
+    most = min(*listed, math.log(max(rest, 1e-12)))
+    stripped = [label.strip() for label in labels]
+    longest = max(len(label.encode()) for label in stripped) / min(map(len, stripped))
+    return most * longest * (1 + 1e-9)

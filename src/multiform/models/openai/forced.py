@@ -7,11 +7,12 @@ not know, so support is probed first, with tokens by their ids (`return_tokens_a
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from multiform.errors import ModelError
-from multiform.models.openai.logprobs import echoed_logprobs, is_logprob, score_tokens
+from multiform.models.openai.logprobs import ROUNDING, echoed_logprobs, is_logprob, total_score
 from multiform.models.openai.payload import only_choice
 from multiform.models.vllm.queries import FORCED_ARGUMENT, Query
 from multiform.requests import LLOutput
@@ -35,14 +36,18 @@ def query_arguments(query: Query) -> dict[str, Any]:
 
 def query_scores(query: Query, response: Any) -> dict[int, LLOutput]:
     """The score of each pair of a query by its position; a ModelError where the response does not have them."""
-    choice = only_choice(response)
-    logprobs = echoed_logprobs(choice)
-    names = logprobs.get("tokens")
+    logprobs = echoed_logprobs(only_choice(response))
+    names, values = logprobs.get("tokens"), logprobs["token_logprobs"]
+    usage = response.get("usage")
+    number = usage.get("prompt_tokens") if isinstance(usage, Mapping) else None
+    if number is not None and number != len(query.prompt):
+        raise ModelError(f"the server read {number} tokens of a prompt of {len(query.prompt)}")
     if query.kind == "labels":
         return _label_scores(query, names, logprobs.get("top_logprobs"))
-    if names != [_name(token) for token in query.tokens]:
+    if names != [_name(token) for token in query.tokens] or len(values) != len(names):
         raise ModelError("the server did not generate the tokens of a continuation")
-    return {query.pairs[0]: score_tokens(choice, 0, len(query.tokens))}
+    tops = logprobs.get("top_logprobs")
+    return {query.pairs[0]: total_score(values, tops if isinstance(tops, list) else None)}
 
 
 def _label_scores(query: Query, names: Any, tops: Any) -> dict[int, LLOutput]:
@@ -53,6 +58,9 @@ def _label_scores(query: Query, names: Any, tops: Any) -> dict[int, LLOutput]:
         if not is_logprob(value) or not isinstance(names, list) or not names:
             raise ModelError("the response has no log-probabilities of the labels")
         scores[position] = LLOutput(float(value), is_greedy=names[0] == _name(token), tokens=1)
+    total = sum(math.exp(listed[_name(token)]) for token in set(query.tokens))
+    if total > 1 + ROUNDING:
+        raise ModelError(f"the probabilities of the labels add up to {total:.3g}")
     return scores
 
 

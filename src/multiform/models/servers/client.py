@@ -63,7 +63,8 @@ class Client:
     `timeout` bounds one attempt and `deadline` all attempts at one request, in seconds. A request that fails while
     the server responds to others is retried at most `max_retries` times; a server that responds to none is retried
     until the deadline. `num_concurrent` is the maximum number of requests in flight. `probe` is a small request that
-    every working server completes: it tells a bad request from a server that is down.
+    every working server completes: it tells a bad request from a server that is down. `observe` is called with every
+    response to a POST, by several threads.
     Secrets are sent as headers and parameters of the URL, and shown nowhere.
     """
 
@@ -79,6 +80,7 @@ class Client:
         num_concurrent: int = 8,
         probe: Mapping[str, Any] | None = None,
         key_hint: str = "give api_key",
+        observe: Callable[[Any], None] = lambda response: None,
     ) -> None:
         self.url = url
         self.timeout = timeout
@@ -86,6 +88,7 @@ class Client:
         self.max_retries = max_retries
         self.num_concurrent = num_concurrent
         self.probe = probe
+        self._observe = observe
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": ENCODINGS, **(headers or {})}
         self._hints = {**_HINTS, 401: key_hint}
         self._redact = Redactor([*url_secrets(url), *secrets])
@@ -275,6 +278,8 @@ class Client:
             self._is_there = True
             raise
         self._is_there = self._has_responded = True
+        if content is not None:
+            self._observe(response)
         return response
 
     def _patience(self) -> float:

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from multiform.errors import ModelError
 from multiform.inference.generation_options import DEFAULT_MAX_GEN_TOKS, LIMIT_NAMES
 from multiform.requests import Completion, GenerationRequest
+
+#: What servers call the end of a completion, in lower case: by itself or at a stop string, at the token limit, at the
+#: end of the model's context, and through an error of the server.
+_ENDED = frozenset({"", "stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "completed"})
+_AT_LIMIT = frozenset({"length", "max_tokens", "max_output_tokens"})
+_CONTEXT_FULL = frozenset({"model_context_window_exceeded", "model_length"})
+_FAILED = frozenset(
+    {"error", "abort", "aborted", "cancelled", "failed", "network_error", "insufficient_system_resource"}
+)
 
 
 def stop_strings(request: GenerationRequest) -> list[str]:
@@ -43,11 +53,29 @@ def other_arguments(request: GenerationRequest, known: Collection[str] = ()) -> 
     return {key: value for key, value in request.gen_kwargs.items() if key not in read}
 
 
-def completion(text: str, stops: Sequence[str], *, at_limit: bool) -> Completion:
-    """The completion up to its first stop string; `at_limit` says that the server cut it at the token limit.
+def finish_reason(response: Mapping[str, Any], key: str) -> str | None:
+    """The reason that a response gives for the end of its completion; None where it has no such key.
 
-    >>> completion("four. And more", [".", "More"], at_limit=True)
-    Completion(text='four', truncated=False, context_truncated=False)
+    >>> finish_reason({"finish_reason": None}, "finish_reason"), finish_reason({}, "finish_reason")
+    ('null', None)
+    """
+    return ("null" if response[key] is None else str(response[key])) if key in response else None
+
+
+def completion(text: str, stops: Sequence[str], reason: str | None) -> Completion:
+    """The completion up to its first stop string; `reason` is the server's word for its end, where it gives one.
+
+    >>> completion("four. And more", [".", "More"], "length").text
+    'four'
+    >>> completion("It is", ["."], "MAX_TOKENS").truncated
+    True
     """
     ends = [text.find(stop) for stop in stops if stop in text]
-    return Completion(text[: min(ends)] if ends else text, truncated=at_limit and not ends)
+    if ends:
+        return Completion(text[: min(ends)])
+    name = (reason or "").lower()
+    if name in _FAILED:
+        raise ModelError(f"the generation ended with finish reason '{reason}'")
+    at_limit = name in _AT_LIMIT or name in _CONTEXT_FULL
+    usual = name in _ENDED or name in _AT_LIMIT
+    return Completion(text, truncated=at_limit, finish_reason=None if usual else reason)

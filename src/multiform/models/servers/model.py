@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
@@ -18,6 +21,8 @@ from multiform.models.servers.client import Client
 from multiform.models.servers.fingerprint import PROBE, PROBE_TOKENS, described_model
 from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo
 from multiform.requests import ChatText, Completion, GenerationRequest, LoglikelihoodRequest, RollingRequest
+
+logger = logging.getLogger("multiform")
 
 _CERTIFICATES = "set SSL_CERT_FILE to the certificate of the server's authority"
 #: Arguments of lm-eval's server models.
@@ -90,6 +95,8 @@ class ServerModel(Model):
             hint = f"name it: --model_args model=NAME,base_url={self.default_url}"
             raise UsageError(f"the model '{self.kind}' needs the argument 'model'", hint=hint)
         self.name = str(model)
+        self._versions: dict[str, Counter[str]] = {}
+        self._versions_lock = threading.Lock()
         self.fingerprinted = bool(fingerprint)
         root = server_root(base_url or os.environ.get(self.url_env) or self.default_url, self.endpoints, self.root_path)
         self.root, basic = without_userinfo(root)
@@ -110,6 +117,7 @@ class ServerModel(Model):
             num_concurrent=int(at_least(1, num_concurrent, "num_concurrent")),
             probe=self.payload(self.probe()),
             key_hint=f"set ${api_key_env or self.key_env}, or give api_key",
+            observe=self._count_version,
         )
         self._arguments = {
             "model": self.name,
@@ -150,10 +158,15 @@ class ServerModel(Model):
         """The arguments that change outputs, beside the server and the model."""
         return {}
 
+    def local_files(self) -> dict[str, str]:
+        """The fingerprints of files on this machine that outputs depend on."""
+        return {}
+
     @cached_property
     def identity(self) -> str:  # type: ignore[override]
         """The server's address, the model's name, what changes outputs, and what the server says about itself."""
         settings = [f"{name}={value}" for name, value in self.settings().items()]
+        settings += [f"{name}={content}" for name, content in self.local_files().items()]
         facts = [f"server={short_hash(self.server_facts)}"] if self.fingerprinted else []
         return " ".join([self.kind, self.client.shown, self.name, *settings, *facts])
 
@@ -181,7 +194,27 @@ class ServerModel(Model):
     def info(self) -> dict[str, Any]:
         """The arguments without secrets, in place of the original ones, and what the server says about itself."""
         server = {"server": self.server_facts} if self.fingerprinted else {}
-        return {"model_args": {**self._arguments, **self.settings()}, **server}
+        changed = self.changed_versions()
+        versions = {"server_versions": changed} if changed else {}
+        return {"model_args": {**self._arguments, **self.settings()}, **server, **versions}
+
+    def changed_versions(self) -> dict[str, Any]:
+        """What the responses say about the model, with their numbers, where they do not all say the same."""
+        with self._versions_lock:
+            changed = {key: dict(counts) for key, counts in self._versions.items() if len(counts) > 1}
+        return self.client.without_secrets(changed)
+
+    def _count_version(self, response: Any) -> None:
+        version = self.version(response) if isinstance(response, Mapping) else {}
+        for key, value in version.items():
+            with self._versions_lock:
+                counts = self._versions.setdefault(key, Counter())
+                counts[value] += 1
+                has_changed = counts[value] == 1 and len(counts) == 2
+                values = dict.fromkeys(counts)
+            if has_changed:
+                shown = " and ".join(map(repr, self.client.without_secrets(values)))
+                logger.warning("%s: the server's %s changed: %s", self.client.shown, key, shown)
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
         return self.client.ask(requests, self.payload, self.completion)

@@ -9,7 +9,7 @@ async function ask(path) {
   return response.json();
 }
 
-const shortDate = (date) => (typeof date === "number" ? new Date(1000 * date).toISOString() : String(date ?? "")).slice(0, 16).replace("T", " ");
+const shortDate = (date) => String(date ?? "").slice(0, 16).replace("T", " ");
 const cell = (...children) => element("td", {}, ...children);
 const spanned = (score) => (score.low === null ? "" : `${fixed(score.low)} to ${fixed(score.high)}`);
 const interval = (score) => (score.low === null ? "" : ` (${spanned(score)})`);
@@ -23,6 +23,7 @@ function silence(state) {
 /** Runs that are not complete, with how far they are. */
 function goingOn(states) {
   return states.map((state) => {
+    if (state.problem) return element("div", { class: "panel" }, element("h3", {}, plainLine(state.file)), element("p", { class: "no" }, plainLine(state.problem)));
     const { answered = 0, cached = 0, failed = 0, needed = 0 } = state.requests ?? {};
     const done = needed ? (answered + cached + failed) / needed : 0;
     const forms = Object.entries(state.forms).map(([name, form]) => `${name} ${form.scored} of ${form.documents}`).join(", ");
@@ -36,7 +37,7 @@ function goingOn(states) {
 function runsTable(runs) {
   const open = element("button", { type: "button", disabled: chosen.size === 0, onclick: () => { location.href = `/report?runs=${[...chosen].join(",")}`; } }, chosen.size > 1 ? `compare ${chosen.size} runs` : "open");
   const rows = runs.map((run) => element("tr", { "data-key": run.key },
-    cell(element("input", { type: "checkbox", "aria-label": `choose ${run.file}`, checked: chosen.has(run.key), onchange: (event) => { event.target.checked ? chosen.add(run.key) : chosen.delete(run.key); showRuns(); } })),
+    cell(run.problem ? null : element("input", { type: "checkbox", "aria-label": `choose ${run.file}`, checked: chosen.has(run.key), onchange: (event) => { event.target.checked ? chosen.add(run.key) : chosen.delete(run.key); showRuns(); } })),
     cell(run.problem ? element("span", { class: "no" }, plainLine(run.problem)) : element("a", { href: `/report?runs=${run.key}` }, plainLine(run.model)), run.arguments ? element("div", { class: "soft small args" }, plainLine(run.arguments)) : null,
       run.status && run.status !== "complete" ? element("span", { class: "tag none" }, plainLine(run.status)) : null),
     cell(shortDate(run.date)), cell(run.harness ?? ""), cell(duration(run.seconds)),

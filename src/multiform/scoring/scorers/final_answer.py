@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
+from multiform.deadline import TimeLimitError, within
+from multiform.errors import UsageError
 from multiform.labels import split_solution
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers.base import ReadingScorer, compiled, register_scorer
@@ -50,6 +53,48 @@ class FinalAnswer(ReadingScorer):
         references = tuple(canonical_answer(split_solution(reference)[1]) for reference in outcome.references)
         prediction = None if answer is None else _agreeing(answer, references)
         return replace(outcome, prediction=prediction, references=references)
+
+
+@register_scorer("math_verify")
+@dataclass(kw_only=True, eq=False)
+class MathVerify(FinalAnswer):
+    r"""The final answer as mathematics: ``\frac{1}{2}``, 1/2 and 0.5 are equal (needs the extra 'math').
+
+    An answer in ``\boxed{}`` counts first. Answers that take more than a few seconds to compare count as wrong.
+    """
+
+    def reading(self, outcome: TextOutcome) -> TextOutcome:
+        """A prediction that is equal to a reference becomes that reference."""
+        found = super().reading(outcome)
+        if outcome.prediction is None or found.prediction in found.references:
+            return found
+        references = [split_solution(reference)[1] for reference in outcome.references]
+        answer, end = self.read(outcome), outcome.prediction[-_SEARCHED:]
+        texts = [end] * ("\\boxed" in end) + [f"${answer}$"] * (answer is not None)
+        for reference, canonical in zip(references, found.references, strict=True):
+            if any(_is_equal(reference, text) for text in texts):
+                return replace(found, prediction=canonical)
+        return found
+
+
+#: The last characters of a completion, among which math-verify looks for the answer.
+_SEARCHED = 2000
+_COMPARING = 5.0
+
+
+def _is_equal(reference: str, text: str) -> bool:
+    try:
+        from math_verify import parse, verify
+    except ImportError as error:
+        hint = "run: pip install 'multiform[math]'"
+        raise UsageError("the scorer 'math_verify' needs the package 'math-verify'", hint=hint) from error
+    logging.getLogger("math_verify").setLevel(logging.ERROR)  # it warns that the time limit is ours
+    try:
+        with within(_COMPARING):
+            gold = parse(f"${reference}$", parsing_timeout=None)
+            return bool(verify(gold, parse(text, parsing_timeout=None), timeout_seconds=None))
+    except TimeLimitError:
+        return False
 
 
 def read_final_answer(text: str, markers: Sequence[re.Pattern[str]] = _MARKERS) -> str | None:

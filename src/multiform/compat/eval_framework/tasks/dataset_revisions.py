@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from multiform.paths import replace_output
+
 #: The lock files of eval-framework's benchmarks. They come with eval-framework: where there is none, a task uses
 #: the newest revision of its dataset, and a file that is put here is used.
 HF_REVISIONS_LOCKFILE = Path(__file__).resolve().parent / "hf-dataset-revisions.json"
@@ -27,7 +29,8 @@ class HfDatasetRevisions:
 
     def to_file(self, path: Path) -> None:
         text = json.dumps(self._revisions, indent=4, ensure_ascii=False, sort_keys=True)
-        path.write_text(f"{text}\n", encoding="utf-8")
+        with replace_output(path) as file:
+            file.write_text(f"{text}\n", encoding="utf-8")
 
     def revision_for(self, dataset_path: str) -> str:
         """The commit of a dataset; a KeyError where it is not pinned."""

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from multiform.paths import cache_root
+from multiform.paths import cache_root, replace_output
 
 OVERRIDE_PATH = os.getenv("LM_HARNESS_CACHE_PATH")
 PATH = OVERRIDE_PATH or str(cache_root() / "lm_eval")
@@ -39,11 +39,8 @@ def load_from_cache(file_name: str, cache: bool = False) -> Any:
 
 def save_to_cache(file_name: str, obj: Any) -> None:
     """Keep an object under the name."""
-    file = _file(file_name)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    partial = file.with_name(f".{os.getpid()}.partial")
-    partial.write_bytes(pickle.dumps(obj))
-    partial.replace(file)
+    with replace_output(_file(file_name)) as file:
+        file.write_bytes(pickle.dumps(obj))
 
 
 def delete_cache(key: str = "") -> None:

@@ -11,6 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
+from multiform.paths import replace_output
+
 T = TypeVar("T")
 Span = tuple[int, int]
 
@@ -68,7 +70,8 @@ class Janitor:
 
     def save_contamination_ngrams(self, filename: str) -> None:
         """Keep the n-grams in a file."""
-        Path(filename).write_text(json.dumps(sorted(self.dirt_ngrams)), encoding="utf-8")
+        with replace_output(Path(filename)) as file:
+            file.write_text(json.dumps(sorted(self.dirt_ngrams)), encoding="utf-8")
 
     def load_contamination_ngrams(self, filename: str) -> None:
         """Take the n-grams from a file that was saved here."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from multiform.arguments import parse_arguments
 from multiform.compat.lm_eval.utils import handle_non_serializable, hash_string, sanitize_list
-from multiform.paths import sanitized
+from multiform.paths import replace_output, sanitized
 from multiform.results.export import json_line, plain_json
 
 logger = logging.getLogger("multiform")
@@ -101,8 +101,8 @@ class EvaluationTracker:
         path = Path(str(self.output_path))
         single = path.suffix == ".json"
         folder = path.parent if single else path / (self.general_config_tracker.model_name_sanitized or "")
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8", errors="backslashreplace")
+        with replace_output(folder / name) as file:
+            file.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 def _plain(sample: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,16 +7,21 @@ import hashlib
 import json
 import logging
 import os
-import secrets
 import time
 from pathlib import Path
 
-from multiform.paths import cache_root
+from multiform.paths import cache_root, replace_file
 
 logger = logging.getLogger("multiform")
 
 WEIGHTS = (".safetensors", ".bin", ".gguf", ".pt", ".pth", ".h5")
 TEXTS = (".json", ".jinja", ".txt", ".model", ".py")
+#: Vocabularies that only some tokenizers have.
+_VOCABULARIES = (".spm", ".tiktoken", ".codes", ".bpe", ".vocab", ".tokenizer")
+#: Subfolders that transformers looks into by itself.
+_SUBFOLDERS = ("custom_generate", "additional_chat_templates")
+#: Files that no code of a model reads.
+_DOCUMENTATION = (".md", ".rst", ".pdf", ".png", ".jpg", ".jpeg", ".gif", ".svg", ".webp", ".pyc")
 #: Smaller files are read each time.
 REMEMBERED_BYTES = 1_000_000
 #: Reading more takes seconds, and the log says what is going on.
@@ -28,14 +33,42 @@ TICK = 2_000_000_000
 Stamp = list[int]
 
 
-def fingerprint(folder: Path, *, gguf_file: str | None = None) -> str:
-    """A short hash of the content of a model folder: its texts and weights, or of the weights one GGUF file alone."""
-    kinds = TEXTS if gguf_file else TEXTS + WEIGHTS
-    files = sorted(path for path in folder.iterdir() if path.suffix in kinds and path.is_file())
+def fingerprint(folder: Path, *, gguf_file: str | None = None, weights: bool = True) -> str:
+    """A short hash of the content of a model folder: its texts and weights, or of the weights one GGUF file or none.
+
+    Files below the folder count where something reads them: weights that an index names, and what
+    transformers looks for. The code of a model may read anything, so beside code every file counts.
+    """
+    weights = weights and gguf_file is None
+    kinds = TEXTS + WEIGHTS if weights else TEXTS
+    usual = sorted(path for path in folder.iterdir() if path.suffix in kinds and path.is_file())
     if gguf_file:
-        files.append(folder / gguf_file)
-    content = "\n".join(f"{path.name} {digest}" for path, digest in zip(files, content_hashes(files), strict=True))
+        usual.append(folder / gguf_file)
+    # These come last, so that a folder without any keeps the hash under which its responses are stored.
+    others = sorted(_other_files(folder, weights) - set(usual))
+    names = [path.name for path in usual] + [os.path.relpath(path, folder) for path in others]
+    hashes = content_hashes([*usual, *others])
+    content = "\n".join(f"{name} {digest}" for name, digest in zip(names, hashes, strict=True))
     return hashlib.sha256(content.encode()).hexdigest()[:16]
+
+
+def _other_files(folder: Path, weights: bool) -> set[Path]:
+    """The files that count though they are not in the folder itself or have an unusual suffix."""
+    files = {path for path in folder.iterdir() if path.suffix in _VOCABULARIES}
+    files |= {path for name in _SUBFOLDERS for path in (folder / name).rglob("*") if path.suffix in TEXTS}
+    for index in folder.glob("*.index.json") if weights else ():
+        with contextlib.suppress(OSError, ValueError, AttributeError, TypeError):  # loading the model will report it
+            files |= {folder / name for name in json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()}
+    if any(folder.glob("*.py")):
+        files |= {path for path in folder.rglob("*") if _may_be_read(path.relative_to(folder), weights)}
+    return {path for path in files if path.is_file()}
+
+
+def _may_be_read(path: Path, weights: bool) -> bool:
+    """Whether the code of a model may read a file beside it."""
+    if any(part.startswith(".") for part in path.parts) or path.suffix in _DOCUMENTATION:
+        return False
+    return not path.name.startswith(("LICENSE", "NOTICE")) and (weights or path.suffix not in WEIGHTS)
 
 
 def foreign_code(folder: Path) -> list[str]:
@@ -101,12 +134,6 @@ def _load() -> dict[str, tuple[Stamp, str]]:
 
 def _save(hashes: dict[str, tuple[Stamp, str]]) -> None:
     """Replace the cache file as a whole; what another process adds at the same time is computed again next time."""
-    with contextlib.suppress(OSError, RuntimeError):  # a full or read-only disk: the files are read again next time
-        path = _cache_file()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-        try:
-            temporary.write_text(json.dumps(hashes))
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
+    # A full or read-only disk, or no home: the files are read again next time.
+    with contextlib.suppress(OSError, RuntimeError), replace_file(_cache_file()) as file:
+        file.write_text(json.dumps(hashes))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import time
 from pathlib import Path
@@ -10,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from multiform.models.hf import content
-from multiform.models.hf.content import fingerprint
+from multiform.models import content
+from multiform.models.content import fingerprint
 
 #: Above the size from which hashes are remembered.
 SIZE = 3_000_000
@@ -108,3 +109,57 @@ def test_of_several_gguf_files_the_one_that_is_named_counts(folder: Path) -> Non
     assert before != fingerprint(folder, gguf_file="large.gguf")
     (folder / "large.gguf").write_text("other weights")
     assert fingerprint(folder, gguf_file="small.gguf") == before
+
+
+#: Files that are read though they lie below the folder or have an unusual suffix.
+READ = ("shards/model-1.safetensors", "source.spm", "qwen.tiktoken", "custom_generate/generate.py",
+        "custom_generate/helpers/beam.py", "additional_chat_templates/tool_use.jinja")  # fmt: skip
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_change_of_any_file_that_a_loader_reads_changes_the_fingerprint(folder: Path, name: str) -> None:
+    index = {"weight_map": {"a": "shards/model-1.safetensors", "b": "missing.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("before")
+    before = fingerprint(folder)
+    (folder / name).write_text("after")
+    assert fingerprint(folder) != before
+
+
+@pytest.mark.parametrize("name", ["tables/sizes.csv", "code/layers.py", "words"])
+def test_beside_code_every_file_counts_that_it_may_read(folder: Path, name: str) -> None:
+    (folder / "modeling_mine.py").write_text("import json")
+    (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text("before")
+    before = fingerprint(folder)
+    (folder / name).write_text("after")
+    assert fingerprint(folder) != before
+
+
+def test_files_that_nothing_reads_do_not_count(folder: Path) -> None:
+    """Without them the hash is as before they counted: responses stay known."""
+    whole = hashlib.sha256()
+    for name in ("config.json", "model.safetensors"):
+        digest = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        whole.update(f"{name} {digest}".encode() + (b"\n" if name == "config.json" else b""))
+    assert fingerprint(folder) == whole.hexdigest()[:16]
+    for name in ("README.md", "onnx/model.onnx", ".git/config", "checkpoint-500/model.safetensors"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(name)
+    assert fingerprint(folder) == whole.hexdigest()[:16]
+
+
+def test_without_weights_only_the_rest_is_read(folder: Path, read_files: list[str]) -> None:
+    """The tokenizer of a server's model is often in the folder of the model, which may have gigabytes of weights."""
+    before = fingerprint(folder, weights=False)
+    assert read_files == ["config.json"]
+    change(folder / "model.safetensors", 0)
+    assert fingerprint(folder, weights=False) == before
+    (folder / "config.json").write_text("{ }")
+    assert fingerprint(folder, weights=False) != before
+
+
+def test_a_damaged_index_is_left_to_the_loader(folder: Path) -> None:
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": ["a"]}')
+    assert fingerprint(folder)

@@ -1,0 +1,62 @@
+"""Which documents a task has: renamed columns, documents that are left out, several mirrors."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from multiform import ConfigError, DataError, Task, TaskConfig
+from multiform.paths import mirror_path
+
+
+def write(folder: Path, split: str, *rows: dict[str, Any]) -> Path:
+    place = folder / "org" / "set" / "default"
+    place.mkdir(parents=True, exist_ok=True)
+    (place / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+    return folder
+
+
+def docs(mirror: Path, split: str = "test", **keys: Any) -> list[dict[str, Any]]:
+    config = TaskConfig(
+        task="t",
+        dataset_path="org/set",
+        test_split=split,
+        doc_to_text="q",
+        doc_to_target="a",
+        output_type="generate_until",
+        **keys,
+    )
+    return list(Task.from_config(config, dataset_mirror=mirror).source.evaluated())
+
+
+def test_documents_for_which_the_condition_holds_are_left_out(tmp_path: Path):
+    mirror = write(tmp_path, "test", {"q": "x", "a": -1}, {"q": "NS", "a": 0}, {"q": "y", "a": 1})
+    assert docs(mirror, drop_docs="{{a == -1 or q == 'NS'}}") == [{"q": "y", "a": 1}]
+
+
+def test_a_condition_is_one_expression_over_columns_that_there_are(tmp_path: Path):
+    mirror = write(tmp_path, "test", {"q": "x", "a": 1})
+    with pytest.raises(ConfigError, match="expected one expression in braces"):
+        docs(mirror, drop_docs="a == 1")
+    with pytest.raises(DataError, match="b"):
+        docs(mirror, drop_docs="{{b == 1}}")
+
+
+def test_columns_are_renamed_where_the_new_name_is_not_there(tmp_path: Path):
+    mirror = write(tmp_path, "test", {"Question": "x", "a": 1}, {"Question": "old", "q": "new", "a": 1})
+    assert [doc["q"] for doc in docs(mirror, rename_columns={"Question": "q"})] == ["x", "new"]
+
+
+def test_a_split_is_read_from_the_first_mirror_that_has_it(tmp_path: Path):
+    first = write(tmp_path / "one", "test", {"q": "one", "a": 1})
+    second = write(tmp_path / "two", "test", {"q": "two", "a": 1})
+    write(second, "train", {"q": "train", "a": 1})
+    both = Path(f"{first}:{second}")
+    assert both == mirror_path([first, second])
+    assert [doc["q"] for doc in docs(both)] == ["one"]
+    assert [doc["q"] for doc in docs(both, "train")] == ["train"]
+    with pytest.raises(DataError, match="no folder"):
+        docs(Path(f"{first}:{tmp_path / 'none'}"))
