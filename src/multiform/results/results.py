@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,6 +20,14 @@ if TYPE_CHECKING:
 
     from multiform.results.charts import Charts
     from multiform.results.form_comparison import FormComparison
+
+#: The order in which lm-eval writes the metrics of an output type, whatever that of `metric_list`.
+_METRIC_ORDER = {
+    "multiple_choice": ("acc", "f1", "mcc", "acc_norm", "acc_bytes", "exact_match", "brier_score", "likelihood",
+                        "acc_mutual_info"),
+    "loglikelihood": ("perplexity", "acc"),
+    "loglikelihood_rolling": ("word_perplexity", "byte_perplexity", "bits_per_byte"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +88,20 @@ class FormResult:
 
     def scores(self) -> dict[str, Any]:
         """The scores as lm-eval writes them."""
-        return {"name": self.name, "alias": self.alias, "sample_len": self.n, **_scores(self.estimates)}
+        estimates = {key: self.estimates[key] for key in self.ordered_metrics(self.estimates)}
+        return {"name": self.name, "alias": self.alias, "sample_len": self.n, **_scores(estimates)}
+
+    def ordered_metrics(self, keys: Iterable[str]) -> list[str]:
+        """Names of metrics, or ``metric,scorer``, in the order in which lm-eval writes them."""
+        computed = not self.config.get("process_results")
+        order = _METRIC_ORDER.get(str(self.config.get("output_type")), ()) if computed else ()
+        scorers: dict[str, int] = {}
+
+        def place(key: str) -> tuple[int, int]:
+            metric, _, scorer = key.partition(",")
+            return scorers.setdefault(scorer, len(scorers)), order.index(metric) if metric in order else len(order)
+
+        return sorted(keys, key=place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
