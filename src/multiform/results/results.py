@@ -88,20 +88,8 @@ class FormResult:
 
     def scores(self) -> dict[str, Any]:
         """The scores as lm-eval writes them."""
-        estimates = {key: self.estimates[key] for key in self.ordered_metrics(self.estimates)}
+        estimates = {key: self.estimates[key] for key in metrics_in_order(self.estimates, self.config)}
         return {"name": self.name, "alias": self.alias, "sample_len": self.n, **_scores(estimates)}
-
-    def ordered_metrics(self, keys: Iterable[str]) -> list[str]:
-        """Names of metrics, or ``metric,scorer``, in the order in which lm-eval writes them."""
-        computed = not self.config.get("process_results")
-        order = _METRIC_ORDER.get(str(self.config.get("output_type")), ()) if computed else ()
-        scorers: dict[str, int] = {}
-
-        def place(key: str) -> tuple[int, int]:
-            metric, _, scorer = key.partition(",")
-            return scorers.setdefault(scorer, len(scorers)), order.index(metric) if metric in order else len(order)
-
-        return sorted(keys, key=place)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,6 +128,22 @@ class GroupResult:
             return named
         counts = {key: estimate.n for key, estimate in self.estimates.items()}
         return {**named, "sample_len": self.n, **_scores(self.estimates), "sample_count": counts}
+
+
+def metrics_in_order(keys: Iterable[str], config: Mapping[str, Any]) -> list[str]:
+    """Names of metrics, or ``metric,scorer``, in the order in which lm-eval writes them for a task's configuration.
+
+    >>> metrics_in_order(["exact_match", "acc_norm", "acc"], {"output_type": "multiple_choice"})
+    ['acc', 'acc_norm', 'exact_match']
+    """
+    order = () if config.get("process_results") else _METRIC_ORDER.get(str(config.get("output_type")), ())
+    scorers: dict[str, int] = {}
+
+    def place(key: str) -> tuple[int, int]:
+        metric, _, scorer = key.partition(",")
+        return scorers.setdefault(scorer, len(scorers)), order.index(metric) if metric in order else len(order)
+
+    return sorted(keys, key=place)
 
 
 def _scores(estimates: Mapping[str, Estimate]) -> dict[str, Any]:

@@ -11,12 +11,12 @@ from multiform.forms import Sample, ScoredSample
 from multiform.hashing import sha256
 from multiform.media import Media, named
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, Request, RollingRequest
-from multiform.results.results import FormResult
+from multiform.results.results import FormResult, metrics_in_order
 
 
 def sample_lines(form: FormResult) -> Iterator[dict[str, Any]]:
     """The lines of a samples file: all documents of the first scorer, then those of the next."""
-    return (sample_line(sample, form.ordered_metrics(sample.values)) for sample in _in_order(form))
+    return (sample_line(sample, metrics_in_order(sample.values, form.config)) for sample in _in_order(form))
 
 
 def sample_line(sample: ScoredSample, metrics: Sequence[str] | None = None) -> dict[str, Any]:
