@@ -52,6 +52,34 @@ def test_a_task_is_made_from_a_mapping_or_a_configuration(fields):
 
 
 @pytest.mark.covers("Task.OUTPUT_TYPE")
+def test_a_class_for_any_output_type_has_none_and_its_tasks_have_that_of_their_configuration(fields):
+    assert Task.OUTPUT_TYPE is None
+    assert Task(fields).OUTPUT_TYPE == "multiple_choice"
+    assert Task({**fields, "output_type": "loglikelihood"}).OUTPUT_TYPE == "loglikelihood"
+
+
+@pytest.mark.covers("Task.OUTPUT_TYPE")
+def test_a_class_is_for_its_output_type_alone(fields):
+    without = {key: value for key, value in fields.items() if key != "output_type"}
+    assert MultipleChoiceTask(without).config.output_type == "multiple_choice"
+    with pytest.raises(ConfigError, match="GenerateTask is a task of generate_until, and the configuration says mul"):
+        GenerateTask({**fields, "output_type": "multiple_choice"})
+
+
+@pytest.mark.covers("Task.process_doc")
+def test_documents_of_the_dataset_are_processed_by_hand(fields):
+    class Shouting(MultipleChoiceTask):
+        @staticmethod
+        def process_doc(doc):
+            return {**doc, "question": doc["question"].upper()}
+
+    task = Shouting(fields)
+    rows = list(map(task._process_doc, task.dataset["test"]))
+    assert rows == list(task.get_docs("test"))
+    assert rows[0]["question"] == task.dataset["test"][0]["question"].upper()
+
+
+@pytest.mark.covers("Task.OUTPUT_TYPE")
 def test_a_subclass_for_an_output_type_does_not_replace_the_usual_one(fields):
     class Own(MultipleChoiceTask):
         OUTPUT_TYPE = "multiple_choice"
