@@ -72,7 +72,7 @@ def _edits(predicted: Sequence[str], reference: Sequence[str]) -> int:
 
 
 def _pair(outcome: TextOutcome) -> tuple[str | list[str], str]:
-    """Reference, or a list of several, and text, for a score of all texts together (needs the extra 'metrics')."""
+    """References and text, for a score of all texts together (needs the extra 'metrics')."""
     references = list(outcome.references)
     return references[0] if len(references) == 1 else references, outcome.prediction or ""
 
