@@ -24,6 +24,9 @@ TITLE = """\
 Every field of a task, few-shot, metric, filter, scorer and group configuration, and every attribute and method of
 `Task`, with the tests that show what it does. `scripts/spec_coverage.py` generates this page from the marks of the
 tests; a test fails if a name has no test or the page is out of date. Tests in *italics* are expected to fail.
+
+`scripts/spec_mutations.py` checks that the tests show it: it breaks each row, by ignoring a field or changing what a
+method does, and a test of the row has to fail.
 """
 
 #: What the specification names, each with its meaning in one line.
@@ -167,14 +170,27 @@ def known_names() -> list[str]:
 
 def covering_tests(folder: Path = TESTS) -> dict[str, list[str]]:
     """The tests of each name, as Markdown links whose targets are at the end of the page."""
-    found: dict[str, list[str]] = {}
+    return {name: [_link(path, node) for path, node in tests] for name, tests in _marked(folder).items()}
+
+
+def covering_nodes(folder: Path = TESTS) -> dict[str, list[str]]:
+    """The tests of each name, as pytest names them."""
+    marked = _marked(folder)
+    return {
+        name: [f"{path.relative_to(ROOT).as_posix()}::{node.name}" for path, node in tests]
+        for name, tests in marked.items()
+    }
+
+
+def _marked(folder: Path) -> dict[str, list[tuple[Path, ast.FunctionDef]]]:
+    """The functions that are marked with each name, and their files."""
+    marked: dict[str, list[tuple[Path, ast.FunctionDef]]] = {}
     for path in sorted(folder.rglob("test_*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.FunctionDef):
-                link = _link(path, node)
                 for name in dict.fromkeys(_covered(node)):
-                    found.setdefault(name, []).append(link)
-    return found
+                    marked.setdefault(name, []).append((path, node))
+    return marked
 
 
 def _covered(function: ast.FunctionDef) -> Iterator[str]:

@@ -234,3 +234,18 @@ def test_a_metric_that_runs_code_is_refused_before_a_model_is_asked(sums):
         multiform.evaluate(model="dummy", tasks=[str(sums / "coded.py")])
     results = multiform.evaluate(model="dummy", tasks=[str(sums / "coded.py")], predict_only=True)
     assert len(results.forms[0].samples) == 5
+
+
+def test_the_tasks_of_benchmarks_beside_a_task_file_are_registered(tmp_path):
+    (tmp_path / "fruit.py").write_text(CODE.replace("ARC", "FRUIT"))
+    compat.install("eval_framework", instead=True)
+    multiform.TaskManager(include_path=tmp_path).load("compat_FRUIT_MC")
+    names = importlib.import_module("eval_framework.tasks.task_names")
+    registry = names.Registry()
+    names.register_all_tasks(registry)
+    names.register_fruit_tasks(registry)
+    assert {"FRUIT", "FRUIT_MC", "FRUIT_BPB"} <= set(registry)
+    assert registry["fruit-mc"].display_name() == "compat_FRUIT_MC"
+    assert importlib.import_module("eval_framework.tasks.base_task").BaseTask is multiform.BaseTask
+    with pytest.raises(AttributeError, match="has no 'register_nothing_tasks'"):
+        _ = names.register_nothing_tasks

@@ -6,8 +6,7 @@ import sys
 
 import pytest
 
-from multiform.compat import run
-from multiform.imports.lm_eval import finder
+from multiform.compat import run, uninstall
 
 
 @pytest.fixture(autouse=True)
@@ -15,7 +14,8 @@ def _clean(monkeypatch):
     monkeypatch.setattr(sys, "argv", list(sys.argv))
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield
-    finder.uninstall()
+    uninstall("lm_eval")
+    uninstall("eval_framework")
 
 
 def test_a_script_gets_its_arguments_and_our_lm_eval(tmp_path, capsys):
@@ -23,6 +23,16 @@ def test_a_script_gets_its_arguments_and_our_lm_eval(tmp_path, capsys):
     script.write_text("import sys, lm_eval\nprint(__name__, sys.argv[1:], lm_eval.__multiform__)\n")
     assert run.main([str(script), "--limit", "3"]) == 0
     assert capsys.readouterr().out == "__main__ ['--limit', '3'] True\n"
+
+
+def test_a_script_gets_our_eval_framework(tmp_path, capsys):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import eval_framework\nfrom eval_framework.tasks.task_style import MCStyle\n"
+        "print(eval_framework.__multiform__, MCStyle().get_cue_text())\n"
+    )
+    assert run.main([str(script)]) == 0
+    assert capsys.readouterr().out == "True Answer:\n"
 
 
 def test_modules_beside_the_script_are_found(tmp_path, capsys):

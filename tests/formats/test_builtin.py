@@ -16,6 +16,7 @@ from multiform import (
     MCQAFormat,
     Task,
     TaskConfig,
+    evaluate,
 )
 from multiform.formats import formats
 from multiform.formats.base import variant
@@ -378,7 +379,36 @@ def test_without_labels_mcqa_can_show_its_choices_as_a_bare_list():
 
 def test_a_prompt_that_names_labels_is_refused_where_there_are_none():
     with pytest.raises(ConfigError, match="instruction uses _choice_list_and, and the choices have no labels"):
-        make_task({"type": "generate", "choice_labels": None})
+        make_task({"type": "generate", "choice_labels": None, "instruction": "Pick {{ _choice_list_and }}."})
+
+
+def test_without_labels_generate_asks_for_the_text_of_the_answer():
+    asked = 'Your response should end with "The best answer is [answer]" where [answer] is the answer to the question.'
+    form = {"type": "generate", "choice_labels": None}
+    assert requests_of(form)[0].context == (
+        f"Given the following question, find the best answer.\nQuestion: Q1?\n{asked}\nThe best answer is"
+    )
+    assert prompt_of({**form, "show_choices": True}).startswith(
+        "Given the following question and 3 candidate answers, choose the best answer.\nQuestion: Q1?\nx\ny\nz\nYour"
+    )
+    own = {**form, "instruction": None, "answer_prompt": "So?", "gen_prefix": None}
+    assert prompt_of(own) == "Question: Q1?\nSo?"
+
+
+@pytest.mark.parametrize(
+    ("text", "score"), [(" Paris.", 1.0), (" Lyon\nThe best answer is Paris", 1.0), (" Lyon", 0.0)]
+)
+def test_generate_without_labels_and_choices_scores_the_text_of_the_answer(text, score):
+    task = Task.from_config(
+        {
+            "task": "open",
+            "custom_dataset": lambda **_: {"test": [{"question": "The capital of France?", "answer": "Paris"}]},
+            "test_split": "test",
+            "formats": {"type": "generate", "choice_labels": None},
+        }
+    )
+    results = evaluate(model="dummy", model_args={"text": text}, tasks=[task])
+    assert results["open"]["exact_match"] == score
 
 
 def test_labels_that_are_scored_have_to_be_there():

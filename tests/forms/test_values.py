@@ -81,6 +81,25 @@ def test_each_field_of_a_document_is_evaluated_once(format: str, monkeypatch: py
     assert calls == {"q": 1, "key": 1, "options": 1, "template": 1}
 
 
+#: Identities key caches and tell the forms of old results files: what changes them on purpose changes them here.
+IDENTITIES = {
+    "6f11042d": {"output_type": "multiple_choice"},
+    "ae877423": {"formats": "mcqa"},
+    "2f834283": {"formats": "cloze"},
+    "3b43d5c4": {"formats": "generate"},
+    "43c3ceac": {"formats": "bpb"},
+    "263bc093": {"template": "mcq"},
+    "bf50c653": {"task": "facts@cot"},
+}
+
+
+@pytest.mark.parametrize("identity", IDENTITIES)
+def test_the_identity_of_a_form_stays_the_same_from_version_to_version(identity: str) -> None:
+    columns = {"doc_to_text": "question", "doc_to_choice": "choices", "doc_to_target": "answer"}
+    config = {"task": "facts", "dataset_path": "facts.jsonl", "test_split": "test", **columns, **IDENTITIES[identity]}
+    assert Task.from_config(config).form.identity() == identity
+
+
 def test_each_file_of_a_run_is_parsed_once(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text('{"q": "1 + 1?", "options": ["1", "2"], "key": 1}\n')
     (tmp_path / "common.yaml").write_text("dataset_path: rows.jsonl\ntest_split: test\ndoc_to_text: q\n")

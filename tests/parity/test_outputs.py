@@ -105,7 +105,52 @@ metric_list:
   - {metric: mine, aggregation: mean, higher_is_better: true}
   - {metric: other, aggregation: mean, higher_is_better: false}
 """
+ALL_CHOICE_METRICS = """\
+fewshot_split: test
+output_type: multiple_choice
+doc_to_text: "{{question}}"
+doc_to_choice: choices
+doc_to_target: answer
+process_docs: !function utils.same
+metric_list: [{metric: acc}, {metric: exact_match}, {metric: brier_score}, {metric: acc_norm}]
+"""
+TRANSLATE = """\
+fewshot_split: test
+output_type: generate_until
+doc_to_text: !function utils.text
+doc_to_target: !function utils.target
+generation_kwargs: {until: ["?"], max_gen_toks: 4}
+metric_list: [{metric: ter}, {metric: chrf}, {metric: exact_match}, {metric: bleu}]
+"""
+PASS = """\
+fewshot_split: test
+output_type: generate_until
+doc_to_text: "{{question}}"
+doc_to_target: "{{choices[answer]}}"
+generation_kwargs: {until: ["?"], max_gen_toks: 4}
+metric_list:
+  - {metric: !function utils.pass_at_k, aggregation: mean, higher_is_better: true, k: [1]}
+filter_list:
+  - name: built
+    filter: [{function: custom, filter_fn: !function utils.build}]
+"""
 UTILS = """\
+def same(docs):
+    return docs
+
+
+def target(doc):
+    return doc["choices"][0]
+
+
+def pass_at_k(references, predictions, k=None):
+    return {"pass@1": float(references[0] in predictions[0][0])}
+
+
+def build(resps, docs):
+    return [[doc["question"] + answer for answer in resp] for resp, doc in zip(resps, docs)]
+
+
 def text(doc):
     return "Q: " + doc["question"]
 
@@ -125,7 +170,8 @@ ROWS = [
 ]
 FLAGS = [
     *("--model", "hf", "--model_args", "pretrained=org/tiny,dtype=float32", "--device", "cpu", "--batch_size", "4"),
-    *("--tasks", "o_group", "o_write,o_roll,o_bare", "--include_path", "tasks", "--limit", "6", "--log_samples"),
+    *("--tasks", "o_group", "o_write,o_roll,o_bare,o_all,o_translate,o_pass", "--include_path", "tasks"),
+    *("--limit", "6", "--log_samples"),
 ]
 CHAT = ["--apply_chat_template", "--system_instruction", "Be brief.", "--num_fewshot", "2"]
 
@@ -143,8 +189,13 @@ OURS_IN_SAMPLES = [
 OTHERWISE = [
     *("date", "pretty_env_info", "total_evaluation_time_seconds", "config/model_sha"),
     "results/o_roll/bits_per_byte_stderr,none",
-    "configs/o_code/fewshot_config/doc_to_text",  # the place of a function in memory there, its name here
+    "results/o_all/brier_score_stderr,none",
+    # The place of a function in memory there, its name here.
+    *("configs/*/fewshot_config/doc_to_t*", "configs/*/fewshot_config/process_docs"),
+    "configs/o_pass/filter_list/0/filter/0/filter_fn",
 ]
+#: Values of samples that say more here: the score of the document for gold and probabilities as text.
+OTHERWISE_IN_SAMPLES = ["samples_o_all_DATE.jsonl/*/brier_score"]
 
 
 @contextlib.contextmanager
@@ -215,6 +266,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory, lm_eval_tasks: Path) -> Ite
         "o_write": data + WRITE,
         "o_roll": data + ROLL,
         "o_code": data + CODE,
+        "o_all": data + ALL_CHOICE_METRICS,
+        "o_translate": data + TRANSLATE,
+        "o_pass": data + PASS,
     }
     for name, text in tasks.items():
         (path / "tasks" / f"{name}.yaml").write_text(f"task: {name}\n{text}", encoding="utf-8")
@@ -263,7 +317,7 @@ def same(theirs: Any, ours: Any) -> bool:
 
 def unexpected(found: Iterator[str]) -> list[str]:
     """Those that are neither an added key of ours nor a value that may differ."""
-    allowed = [*(f"{key}: added" for key in OURS), *(f"{key}: *" for key in OTHERWISE)]
+    allowed = [*(f"{key}: added" for key in OURS), *(f"{key}: *" for key in (*OTHERWISE, *OTHERWISE_IN_SAMPLES))]
     return sorted(line for line in found if not any(fnmatch(line, one.replace("[", "[[]")) for one in allowed))
 
 
@@ -283,11 +337,12 @@ def test_keys_of_results_are_in_the_order_of_lm_eval(run: Run):
         assert [inner for inner in ours[key] if inner in theirs[key]] == list(theirs[key])
     for task, config in theirs["configs"].items():
         assert list(ours["configs"][task]) == list(config)
+        assert list(ours["results"][task]) == list(theirs["results"][task])
 
 
 def test_hashes_of_tasks_are_those_of_lm_eval(run: Run):
     assert run.results("ours")["task_hashes"] == run.results("theirs")["task_hashes"]
-    assert len(run.results("theirs")["task_hashes"]) == 5
+    assert len(run.results("theirs")["task_hashes"]) == 8
 
 
 def test_samples_have_the_keys_types_and_values_of_lm_eval(run: Run):
@@ -298,7 +353,7 @@ def test_samples_have_the_keys_types_and_values_of_lm_eval(run: Run):
     }
     for lines in written.values():
         assert all(set(list(line)[-2:]) <= set(OURS_IN_SAMPLES) for line in lines)
-    assert sorted(differences(theirs, ours)) == []
+    assert unexpected(differences(theirs, ours)) == []
     assert [len(lines) for lines in theirs.values()].count(12) == 1  # one task has two filters
     for name, lines in theirs.items():
         assert [list(line) for line in ours[name]] == [list(line) for line in lines]
@@ -312,9 +367,9 @@ def cells(table: str) -> list[list[str]]:
 
 def test_tables_have_the_columns_rows_and_numbers_of_lm_eval(run: Run):
     theirs, ours = cells(run.tables["theirs"]), cells(run.tables["ours"])
-    assert len(theirs) == len(ours) == 15
+    assert len(theirs) == len(ours) == 24
     for expected, got in zip(theirs, ours, strict=True):
-        if "bits_per_byte" in expected:  # has a standard error here
+        if {"bits_per_byte", "brier_score"} & set(expected):  # have a standard error here
             expected, got = expected[:-1], got[:-1]
         assert [number(cell) for cell in got] == [number(cell) for cell in expected]
 
@@ -350,4 +405,5 @@ def test_a_folder_of_lm_eval_opens_in_report_viewer_and_comparison(run: Run) -> 
     assert {score["form"] for score in listed["scores"]} == {form.name for form in theirs.forms}
     for change in compare_runs(theirs, ours):
         assert change.difference.value == pytest.approx(0, abs=1e-4 * max(1, abs(change.first.value)))
-        assert change.settings == ()
+        named = ("filter_list",) if change.name == "o_pass" else ()  # the place of a function in memory, and its name
+        assert change.settings == named

@@ -34,6 +34,71 @@ def test_a_score_is_found_by_the_bare_name_of_its_metric(results: Results) -> No
     assert ("acc" in scores, scores.get("acc"), scores.get("f1", "none")) == (True, scores["acc,none"], "none")
 
 
+TWO_METRICS = """\
+task: two
+dataset_path: json
+dataset_kwargs: {data_files: {test: rows.jsonl}}
+test_split: test
+doc_to_text: question
+doc_to_target: answer
+metric_list:
+  - {metric: !function utils.errors, aggregation: !function utils.largest, higher_is_better: false}
+  - {metric: exact_match}
+"""
+METRIC_CODE = """\
+def errors(references, predictions):
+    return {"edits": float(len(references[0]))}
+
+
+def largest(values):
+    return max(values)
+"""
+
+
+def test_the_values_that_a_function_names_are_aggregated_and_directed_as_its_metric(tmp_path: Path) -> None:
+    (tmp_path / "two.yaml").write_text(TWO_METRICS)
+    (tmp_path / "utils.py").write_text(METRIC_CODE)
+    rows = [{"question": "q", "answer": "a"}, {"question": "r", "answer": "four"}]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    results = evaluate(model="dummy", tasks=str(tmp_path / "two.yaml"), bootstrap_iters=0)
+    assert results["two"]["edits"] == 4.0
+    assert results.forms[0].higher_is_better == {"errors": False, "exact_match": True, "edits": False}
+    assert results.forms[0].config["metric_list"][0]["metric"].startswith("def errors(references, predictions):")
+
+
+def test_metrics_are_written_in_the_order_of_lm_eval_and_tables_begin_with_the_tasks_first() -> None:
+    config = {
+        "task": "ordered",
+        "custom_dataset": lambda **_: {"test": [{"q": "2 + 2?", "options": ["3", "4"], "answer": 1}] * 2},
+        "test_split": "test",
+        "output_type": "multiple_choice",
+        "doc_to_text": "q",
+        "doc_to_choice": "options",
+        "doc_to_target": "answer",
+        "metric_list": [{"metric": name} for name in ("exact_match", "acc_norm", "acc")],
+    }
+    results = evaluate(model="dummy", tasks=[Task.from_config(config)])
+    form = results.forms[0]
+    assert form.primary == "exact_match,none"
+    assert [key for key in form.scores() if key.endswith(",none") and "stderr" not in key] == [
+        "acc,none",
+        "acc_norm,none",
+        "exact_match,none",
+    ]
+    line = results.samples(form.name)[0]
+    assert line["metrics"] == ["acc", "acc_norm", "exact_match"]
+    assert [key for key in line if key in line["metrics"]] == line["metrics"]
+
+
+def test_a_single_reference_of_chrf_is_a_text_in_the_samples(tmp_path: Path) -> None:
+    pytest.importorskip("sacrebleu", reason="sacrebleu is not installed: pip install 'multiform[metrics]'")
+    (tmp_path / "sums.yaml").write_text(WRITING.replace("exact_match", "chrf"))
+    (tmp_path / "rows.jsonl").write_text('{"question": "1 + 1 =", "answer": "2"}\n')
+    results = evaluate(model="dummy", model_args={"text": "It is 2"}, tasks=str(tmp_path / "sums.yaml"))
+    assert results.samples("sums")[0]["chrf"] == ("2", "2")
+    assert results["sums"]["chrf,loose"] < results["sums"]["chrf,strict"] == 100
+
+
 def test_a_missing_form_lists_those_that_there_are(results: Results) -> None:
     with pytest.raises(KeyError, match="no form or group 'quiz'; there are: quiz@mcqa, quiz@generate") as missing:
         results["quiz"]

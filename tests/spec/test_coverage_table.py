@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,23 @@ def test_every_name_has_a_test_and_the_page_is_up_to_date(coverage):
     command = [sys.executable, coverage.__file__, "--check"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.process
+def test_every_row_has_a_mutation(coverage):
+    code = "from spec_mutations import MUTATIONS; print(*MUTATIONS); assert all(MUTATIONS.values())"
+    command = [sys.executable, "-c", code]
+    folder = Path(coverage.__file__).parent
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert done.stderr == ""
+    assert sorted(done.stdout.split()) == sorted(coverage.known_names())
+
+
+@pytest.mark.slow
+def test_the_tests_of_every_row_fail_once_it_is_broken(coverage):
+    command = [sys.executable, str(Path(coverage.__file__).with_name("spec_mutations.py"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_a_name_without_a_test_and_a_mark_without_a_name_are_found(coverage):

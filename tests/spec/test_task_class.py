@@ -52,6 +52,34 @@ def test_a_task_is_made_from_a_mapping_or_a_configuration(fields):
 
 
 @pytest.mark.covers("Task.OUTPUT_TYPE")
+def test_a_class_for_any_output_type_has_none_and_its_tasks_have_that_of_their_configuration(fields):
+    assert Task.OUTPUT_TYPE is None
+    assert Task(fields).OUTPUT_TYPE == "multiple_choice"
+    assert Task({**fields, "output_type": "loglikelihood"}).OUTPUT_TYPE == "loglikelihood"
+
+
+@pytest.mark.covers("Task.OUTPUT_TYPE")
+def test_a_class_is_for_its_output_type_alone(fields):
+    without = {key: value for key, value in fields.items() if key != "output_type"}
+    assert MultipleChoiceTask(without).config.output_type == "multiple_choice"
+    with pytest.raises(ConfigError, match="GenerateTask is a task of generate_until, and the configuration says mul"):
+        GenerateTask({**fields, "output_type": "multiple_choice"})
+
+
+@pytest.mark.covers("Task.process_doc")
+def test_documents_of_the_dataset_are_processed_by_hand(fields):
+    class Shouting(MultipleChoiceTask):
+        @staticmethod
+        def process_doc(doc):
+            return {**doc, "question": doc["question"].upper()}
+
+    task = Shouting(fields)
+    rows = list(map(task._process_doc, task.dataset["test"]))
+    assert rows == list(task.get_docs("test"))
+    assert rows[0]["question"] == task.dataset["test"][0]["question"].upper()
+
+
+@pytest.mark.covers("Task.OUTPUT_TYPE")
 def test_a_subclass_for_an_output_type_does_not_replace_the_usual_one(fields):
     class Own(MultipleChoiceTask):
         OUTPUT_TYPE = "multiple_choice"
@@ -284,6 +312,7 @@ def test_images_come_from_a_column_several_columns_or_a_function(writing, pictur
     assert task("first").doc_to_image(doc) is red
     assert task(["first", "second", "third"]).doc_to_image(doc) == [red, blue]
     assert task(lambda row: row["second"]).doc_to_image(doc) is blue
+    assert task("first").doc_to_image(doc, "second") is blue
     [instance] = task(["first", "second"]).build_all_requests()
     assert [media.kind for media in instance.request.media] == ["image", "image"]
     assert instance.request.context.count("<image>") == 2
@@ -299,6 +328,7 @@ def test_sounds_come_from_a_column_or_a_function(writing):
         return writing(**rows)
 
     assert task("sound").doc_to_audio(doc) == sound
+    assert task("sound").doc_to_audio(doc, lambda row: [row["sound"], row["sound"]]) == [sound, sound]
     [instance] = task(lambda row: row["sound"]).build_all_requests()
     assert [media.kind for media in instance.request.media] == ["audio"]
     assert "<audio>" in instance.request.context
@@ -367,12 +397,27 @@ def test_a_run_applies_the_chat_template_of_the_model(writing, saying):
 
 
 @pytest.mark.covers("Task.sampler")
-def test_the_sampler_is_made_when_examples_are_first_drawn(choosing):
-    task = choosing()
-    contexts(task)
-    assert "sampler" not in vars(task)
-    assert contexts(choosing(num_fewshot=1))
-    assert len(task.sampler.pool) == 6
+def test_the_sampler_is_made_once_when_it_is_first_used(fields):
+    loads = []
+
+    def load(**kwargs):
+        loads.append(kwargs)
+        return fields["custom_dataset"]()
+
+    task = MultipleChoiceTask({**fields, "custom_dataset": load, "num_fewshot": 1})
+    assert not loads
+    assert questions(task.sampler.pool) == questions(task.fewshot_docs())
+    assert len(loads) == 1
+    assert task.sampler is task.sampler
+
+
+@pytest.mark.covers("Task.sampler")
+def test_the_sampler_draws_the_examples_of_the_prompts(choosing):
+    asked, drawing = (choosing(num_fewshot=2, fewshot_config={"sampler": "default"}) for _ in range(2))
+    for doc, context in zip(asked.eval_docs, dict.fromkeys(contexts(asked)), strict=True):
+        drawn = [drawing.sampler.pool[index] for index in drawing.sampler.sample(2)]
+        examples = [f"{shot['question']} {shot['choices'][shot['answer']]}" for shot in drawn]
+        assert context == "\n\n".join([*examples, doc["question"]])
 
 
 # Requests
@@ -632,6 +677,12 @@ def test_without_code_of_its_own_a_task_leaves_the_values_to_the_metrics(choosin
     assert task.process_results(task.eval_docs[0], [(-1.0, False), (-2.0, False)]) is None
 
 
+@pytest.mark.covers("Task.process_results")
+def test_the_function_of_the_configuration_gives_the_values(choosing):
+    task = choosing(process_results=lambda doc, results: {"first": results[0][0], "gold": doc["answer"]})
+    assert task.process_results(task.eval_docs[1], [(-1.0, False), (-2.0, False)]) == {"first": -1.0, "gold": 1}
+
+
 @pytest.mark.covers("Task.aggregate")
 def test_scores_of_all_documents_are_keyed_by_metric_and_scorer_and_counted(choosing):
     task = choosing(metric_list=[{"metric": "acc"}])
@@ -647,7 +698,7 @@ def test_the_aggregation_of_each_metric(choosing):
     assert (found["acc"]([1.0, 0.0]), found["acc_norm"]([1.0, 0.0])) == (0.5, 1.0)
 
 
-@pytest.mark.covers("Task.aggregation", "Task.higher_is_better", "Task.aggregate")
+@pytest.mark.covers("Task.aggregation", "Task.higher_is_better")
 def test_overridden_aggregations_and_directions_are_used(fields, liking):
     class Worst(MultipleChoiceTask):
         def process_results(self, doc, results):
@@ -821,3 +872,5 @@ def test_the_configuration_is_dumped_as_it_is_now(choosing):
     dumped = task.dump_config()
     assert (dumped["num_fewshot"], dumped["formats"], dumped["task"]) == (3, "mcqa", "facts")
     assert json.loads(json.dumps(dumped)) == dumped
+    task.override_metric("bypass")
+    assert task.dump_config()["metric_list"] == [{"metric": "bypass"}]

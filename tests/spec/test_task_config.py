@@ -699,6 +699,23 @@ def test_a_configuration_made_from_its_dict_gives_the_same_requests(fields, chan
     assert Task.from_config(again).build_all_requests() == Task.from_config(config).build_all_requests()
 
 
+@pytest.mark.covers("TaskConfig.to_dict", "Task.dump_config")
+@pytest.mark.parametrize("changes", [{"formats": "mcqa"}, {"task": "facts@mcqa"}, {"template": "mcq"}], ids=str)
+def test_the_dict_has_the_output_type_of_the_format(fields, changes):
+    config = TaskConfig(**{**fields, "output_type": "generate_until", **changes})
+    assert config.to_dict()["output_type"] == config.output_type == "multiple_choice"
+    assert Task.from_config(config).dump_config()["output_type"] == "multiple_choice"
+
+
+@pytest.mark.covers("TaskConfig.to_dict")
+def test_a_finished_prompt_under_a_format_survives_the_dict(fields):
+    fields |= {"task": "facts@generate", "doc_to_text": "Q: {{question}}\nA:", "output_type": "multiple_choice"}
+    config = TaskConfig(**fields)
+    again = TaskConfig.from_dict(config.to_dict(keep_callable=True))
+    assert again.mapping == config.mapping
+    assert Task.from_config(config).dump_config()["output_type"] == "generate_until"
+
+
 @pytest.mark.covers("TaskConfig.to_dict")
 def test_a_prompt_library_survives_the_dict(write, fields):
     write({"p.yaml": "prompts:\n  short:\n    doc_to_text: '{{question}} Short!'\n"})

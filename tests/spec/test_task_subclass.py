@@ -251,6 +251,7 @@ def answer(task, *responses):
         instance.resps.append(responses[index % len(responses)])
 
 
+@pytest.mark.covers("Task.apply_filters", "Task.process_instances", "Task.aggregate")
 def test_the_steps_without_arguments_keep_their_state_on_the_scorers(choosing):
     task = choosing(metric_list=[{"metric": "acc"}])
     task.build_all_requests(limit=3)
@@ -266,6 +267,7 @@ def test_the_steps_without_arguments_keep_their_state_on_the_scorers(choosing):
     assert "acc_stderr,none" in values
 
 
+@pytest.mark.covers("Task.apply_filters", "Task.process_instances", "Task.aggregate")
 def test_responses_may_be_plain_values(choosing, writing):
     task = choosing(metric_list=[{"metric": "acc"}])
     task.build_all_requests()
@@ -281,6 +283,7 @@ def test_responses_may_be_plain_values(choosing, writing):
     assert task.aggregate() == ({"exact_match,word": 0.5, "exact_match_stderr,word": pytest.approx(0.288675)}, 4)
 
 
+@pytest.mark.covers("Task.process_instances", "Task.aggregate")
 def test_the_steps_give_what_a_run_gives(writing, saying):
     def make():
         return writing(repeats=2, metric_list=[{"metric": "exact_match", "reduction": "mean"}])
@@ -302,6 +305,7 @@ def test_the_steps_score_with_scorers_of_all_documents_too(writing):
     assert task.aggregate()[0]["share,none"] == 0.25
 
 
+@pytest.mark.covers("Task.apply_filters", "Task.process_instances", "Task.aggregate")
 def test_steps_out_of_order_say_which_one_is_missing(choosing):
     task = choosing()
     with pytest.raises(UsageError, match=r"there are no requests yet; call build_all_requests\(\) first"):

@@ -1,4 +1,4 @@
-"""``python -m multiform.compat.run script.py ...``: a script that imports lm_eval, run unchanged on Multiform.
+"""``python -m multiform.compat.run script.py ...``: a script that imports lm_eval or eval_framework, run on Multiform.
 
 ``-m module`` in place of the script runs a module, such as pytest, in the same way.
 """
@@ -16,7 +16,7 @@ from multiform.errors import MultiformError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the script with Multiform's `lm_eval`, also where lm-eval is installed."""
+    """Run the script with Multiform's `lm_eval` and `eval_framework`, also where these are installed."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or words[0] in ("-h", "--help") or words == ["-m"]:
         usage = "usage: python -m multiform.compat.run script.py [its arguments]\n       ... -m module [its arguments]"
@@ -28,7 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not module and not script.is_file():
         print(f"error: {words[0]}: no such file; check the path", file=sys.stderr)
         return 2
-    install("lm_eval", instead=True)
+    for package in ("lm_eval", "eval_framework"):
+        install(package, instead=True)
     sys.argv = words
     folder = Path.cwd() if module else script.resolve().parent
     sys.path.insert(0, str(folder))

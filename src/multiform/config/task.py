@@ -121,12 +121,15 @@ class TaskConfig(TaskKeys):
         """The configuration as plain data, without empty fields; functions by name, unless `keep_callable` is true.
 
         Fields are as the task states them, so that the same configuration can be built again; `templates` has the
-        resolved ones.
+        resolved ones. `output_type` is that of the format, but for a finished prompt, whose question and choices can
+        be recovered only with the output type that it was written for.
         """
         public = [f.name for f in fields(self) if f.init and not f.name.startswith("_")]
         replaced = (self.format, self.use_prompt, self.template, self.perturbation)
         as_given = ("fewshot_config",) if all(cause is None for cause in replaced) else _REPLACED_BY_FORMAT
         values = {name: self._given[name] if name in as_given else getattr(self, name) for name in public}
+        if self.recovered is None or (self.recovered.how == "raw" and not isinstance(self.prompt.answer, int)):
+            values["output_type"] = self.output_type
         if isinstance(self.template, TemplateConfig):
             values["template"] = self.template.to_dict()
         if self._formats_selection is not None:

@@ -55,6 +55,16 @@ class HybridFormat(MCQAFormat):
     scored: Scored = "texts"
 
 
+_CHOOSE = (
+    "Given the following question and {{ _num_choices }} candidate answers ({{ _choice_list_and }}), "
+    "choose the best answer.\n"
+)
+_END_WITH_LABEL = (
+    'Your response should end with "The best answer is [answer_letter]" '
+    "where the [answer_letter] is one of {{ _choice_list_or }}."
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class GenerateFormat(FormatConfig):
     """Choices shown with labels; the model generates, and its choice is extracted from the completion.
@@ -65,23 +75,39 @@ class GenerateFormat(FormatConfig):
     B. Paris
     Your response should end with "The best answer is [answer_letter]" where the [answer_letter] is one of A or B.
     The best answer is
+
+    Without labels (``choice_labels: null``) the model is asked for the text of the answer, also of a question that has
+    no choices:
+
+    Given the following question, find the best answer.
+    Question: What is the capital of France?
+    Your response should end with "The best answer is [answer]" where [answer] is the answer to the question.
+    The best answer is
     """
 
     format_name = "generate"
 
-    instruction: str | None = (
-        "Given the following question and {{ _num_choices }} candidate answers ({{ _choice_list_and }}), "
-        "choose the best answer.\n"
-    )
+    instruction: str | None = _CHOOSE
     choice_labels: LabelSpec | None = "letters"
-    answer_prompt: str = (
-        'Your response should end with "The best answer is [answer_letter]" '
-        "where the [answer_letter] is one of {{ _choice_list_or }}."
-    )
+    answer_prompt: str = _END_WITH_LABEL
     gen_prefix: str | None = "The best answer is"
     target_delimiter: str = "\n"
     scored: Scored = "generation"
     scorer: str | Mapping[str, Any] | None = "choice_match"
+
+    def __post_init__(self) -> None:
+        if self.choice_labels is None:
+            listed = " and {{ _num_choices }} candidate answers, choose" if self.show_choices else ", find"
+            asked = 'with "The best answer is [answer]" where [answer] is the answer to the question.'
+            self._replace("instruction", _CHOOSE, f"Given the following question{listed} the best answer.\n")
+            self._replace("answer_prompt", _END_WITH_LABEL, f"Your response should end {asked}")
+            self._replace("scorer", "choice_match", "final_answer")
+        super().__post_init__()
+
+    def _replace(self, name: str, default: str, value: str) -> None:
+        """Set a field that has its default value to another one."""
+        if getattr(self, name) == default:
+            object.__setattr__(self, name, value)
 
 
 @dataclass(frozen=True, kw_only=True)

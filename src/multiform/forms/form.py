@@ -187,7 +187,7 @@ class Form:
 
     def to_dict(self) -> dict[str, Any]:
         """The configuration as the run uses it, as plain data."""
-        run = {"num_fewshot": self.num_fewshot, "metadata": plain(self.metadata)}
+        run = {"output_type": self.output_type, "num_fewshot": self.num_fewshot, "metadata": plain(self.metadata)}
         if self.output_type == "generate_until":
             run["generation_kwargs"] = plain(self.generation_kwargs)
         if self.settings.metric is not None:

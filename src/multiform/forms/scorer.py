@@ -68,6 +68,13 @@ class FormScorer:
         scorers = [*self.scorers, *(self._fallback or {}).values()]
         return list({metric.name: metric for scorer in scorers for metric in scorer.metrics}.values())
 
+    @property
+    def directions(self) -> dict[str, bool]:
+        """Whether higher is better, by the name of each metric and of each value that a metric has named itself."""
+        named = {name: metric for scorer in self.scorers for name, metric in scorer.value_metrics.items()}
+        metrics = {**{metric.name: metric for metric in self.metrics}, **named}
+        return {name: metric.higher_is_better for name, metric in metrics.items()}
+
     def score(self, sample: Sample, outputs: Sequence[Output]) -> list[ScoredSample]:
         """Filter and score a sample, once for each scorer that does not wait for all samples."""
         with locating(f"doc {sample.doc_id}"):

@@ -41,7 +41,8 @@ _HOOKS = ("doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_image", "doc_
 class Task(TaskScores):
     """An evaluation task under one format: its documents, prompts, requests and scores."""
 
-    OUTPUT_TYPE: ClassVar[OutputType]
+    #: The output type that a class is for; None for any. That of a task is its configuration's.
+    OUTPUT_TYPE: OutputType | None = None
     #: Whether the class gets all keys of a task file, and says itself which of them it knows.
     any_keys: ClassVar[bool] = False
     #: Whether every document has one prompt, also where its question looks like the index of one of several.
@@ -64,7 +65,7 @@ class Task(TaskScores):
     @classmethod
     def _with_output_type(cls, config: dict[str, Any]) -> dict[str, Any]:
         """The configuration with the output type of the class, where it names none and no format decides it."""
-        output_type = getattr(cls, "OUTPUT_TYPE", None)
+        output_type = cls.OUTPUT_TYPE
         decided = [config.get(key) for key in ("output_type", "formats", "template", "_formats_selection")]
         if output_type is None or any(decided) or "@" in str(config.get("task", "")):
             return config
@@ -72,8 +73,8 @@ class Task(TaskScores):
 
     def _check_output_type(self, config: TaskConfig) -> None:
         """Refuse a configuration of another output type than that of the class."""
-        output_type = getattr(self, "OUTPUT_TYPE", config.output_type)
-        if output_type != config.output_type:
+        output_type = type(self).OUTPUT_TYPE
+        if output_type is not None and output_type != config.output_type:
             name = type(self).__name__
             message = f"{name} is a task of {output_type}, and the configuration says {config.output_type}"
             class_name = _CLASSES[config.output_type].__name__
@@ -84,6 +85,7 @@ class Task(TaskScores):
         """Compile the form, and rebuild everything that is derived from it."""
         hooks = self._hooks()
         self.config = config
+        self.OUTPUT_TYPE = config.output_type
         self.form = Form(
             config,
             settings,
@@ -155,8 +157,8 @@ class Task(TaskScores):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "OUTPUT_TYPE" in cls.__dict__:
-            _CLASSES.setdefault(cls.OUTPUT_TYPE, cls)
+        if cls.__dict__.get("OUTPUT_TYPE") is not None:
+            _CLASSES.setdefault(cls.__dict__["OUTPUT_TYPE"], cls)
 
     @classmethod
     def from_config(cls, config: TaskConfig | dict[str, Any], *, dataset_mirror: Path | None = None) -> Task:

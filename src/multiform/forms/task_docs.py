@@ -66,6 +66,15 @@ class TaskDocs(TaskSettings):
         """Transform one document; override it to have every document of every split transformed."""
         return doc
 
+    def _process_doc(self, doc: Doc) -> Doc:
+        """`process_doc` under its older name, for code that maps it over a split of `dataset`."""
+        return self.process_doc(doc)
+
+    @property
+    def dataset(self) -> Mapping[str, Any]:
+        """The splits as they were loaded, before `process_docs` and `process_doc`."""
+        return self.source.dataset
+
     def _split(self, key: str) -> Docs:
         name = getattr(self.config, key)
         if name is None:

@@ -98,4 +98,5 @@ class TaskScores(TaskDocs):
         return {metric.name: metric.aggregate() for metric in self.scorer.metrics}
 
     def higher_is_better(self) -> dict[str, bool]:
-        return {metric.name: metric.higher_is_better for metric in self.scorer.metrics}
+        """Whether higher is better in each metric, and in the values that scored documents have by other names."""
+        return self.scorer.directions

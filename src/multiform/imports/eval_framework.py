@@ -31,10 +31,16 @@ class EvalFrameworkFinder(PackageFinder):
         """The file of a benchmark: beside a task file, or in the real package where that is installed."""
         if not fullname.startswith(_BENCHMARKS):
             return None
-        real = self.real_folder()
-        folders = [*self.folders, *([real / "tasks" / "benchmarks"] if real is not None else [])]
-        files = [folder / f"{fullname.removeprefix(_BENCHMARKS)}.py" for folder in folders]
+        files = [folder / f"{fullname.removeprefix(_BENCHMARKS)}.py" for folder in self._benchmark_folders()]
         return next((file for file in files if file.is_file()), None)
+
+    def benchmark_files(self) -> list[Path]:
+        """The files that can be imported as benchmarks."""
+        return [file for folder in self._benchmark_folders() for file in sorted(folder.glob("[!_]*.py"))]
+
+    def _benchmark_folders(self) -> list[Path]:
+        real = self.real_folder()
+        return [*self.folders, *([real / "tasks" / "benchmarks"] if real is not None else [])]
 
     @contextmanager
     def during(self, file: Path, load: Load) -> Iterator[None]:

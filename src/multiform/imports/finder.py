@@ -1,7 +1,8 @@
 """PackageFinder: an import hook that provides the package of another harness with modules of this one.
 
 Which package of ours holds these modules is said once, by `provide_from`: it is above this one, which does not know
-its name.
+its name. Import paths without a file are in the table `PATHS` of its module `paths`: another path, whose module this
+one is, or names with their places ("module:name").
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import importlib
 import sys
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -30,12 +32,42 @@ def provide_from(package: str, folder: Path) -> None:
 def is_provided(name: str) -> bool:
     """Whether there is a module of ours for this name."""
     path = _provided_path(name)
-    return path is not None and (path.with_name(f"{path.name}.py").is_file() or (path / "__init__.py").is_file())
+    if path is None:
+        return False
+    return path.with_name(f"{path.name}.py").is_file() or (path / "__init__.py").is_file() or name in _table()
 
 
 def import_provided(name: str) -> ModuleType:
     """Import our module for this name."""
-    return importlib.import_module(f"{_providers[0][0]}.{name}")
+    names = _table().get(name)
+    if isinstance(names, dict):
+        return _modules.setdefault(name, _NamesModule(name, names))
+    return importlib.import_module(f"{_providers[0][0]}.{names or name}")
+
+
+@cache
+def _table() -> dict[str, str | dict[str, str]]:
+    paths: dict[str, str | dict[str, str]] = importlib.import_module(f"{_providers[0][0]}.paths").PATHS
+    return paths
+
+
+class _NamesModule(ModuleType):
+    """A module of names that are defined elsewhere, and imported when they are used."""
+
+    def __init__(self, name: str, names: dict[str, str]) -> None:
+        super().__init__(name, "Names of Multiform under the import path of another harness.")
+        self.__all__ = list(names)
+        self._names = names
+
+    def __getattr__(self, name: str) -> object:
+        if name not in self.__all__:
+            raise AttributeError(f"module '{self.__name__}', provided by Multiform, has no attribute {name!r}")
+        module, _, attribute = self._names[name].partition(":")
+        return getattr(importlib.import_module(module), attribute)
+
+
+#: The modules of names that were imported, by import path.
+_modules: dict[str, _NamesModule] = {}
 
 
 def original_name(name: str) -> str:
@@ -78,8 +110,12 @@ class PackageFinder(MetaPathFinder, Loader):
     ) -> ModuleSpec | None:
         if not self._has(fullname) or not (self.installed or self.is_loading):
             return None
-        file = _provided_path(fullname) if is_provided(fullname) else self.task_file(fullname)
-        return None if file is None else ModuleSpec(fullname, self, is_package=file.is_dir())
+        provided = is_provided(fullname)
+        file = _provided_path(fullname) if provided else self.task_file(fullname)
+        if file is None:
+            return None
+        holds_paths = provided and any(path.startswith(f"{fullname}.") for path in _table())
+        return ModuleSpec(fullname, self, is_package=file.is_dir() or holds_paths)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         module = self._module(spec.name)

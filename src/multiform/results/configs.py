@@ -36,6 +36,11 @@ def described_config(task: Task, arguments: Mapping[str, Any]) -> dict[str, Any]
     config = task.config
     values = {**task.dump_config(), **config.templates()}
     values |= {key: _source_code(getattr(config, key)) for key in values if isfunction(getattr(config, key, None))}
+    functions = {plain(entry["metric"]): entry["metric"] for entry in config.metric_list if callable(entry["metric"])}
+    values["metric_list"] = [
+        {**entry, "metric": _source_code(functions[name])} if (name := entry["metric"]) in functions else entry
+        for entry in values.get("metric_list", ())
+    ]
     values["dataset_kwargs"] = _without_secrets(values.get("dataset_kwargs"))
     values["fewshot_config"] = _fewshot(config.fewshot_config)
     values["metadata"] = plain({**task.form.metadata, **arguments, **_source(task)})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -21,6 +21,14 @@ if TYPE_CHECKING:
 
     from multiform.results.charts import Charts
     from multiform.results.form_comparison import FormComparison
+
+#: The order in which lm-eval writes the metrics of an output type, whatever that of `metric_list`.
+_METRIC_ORDER = {
+    "multiple_choice": ("acc", "f1", "mcc", "acc_norm", "acc_bytes", "exact_match", "brier_score", "likelihood",
+                        "acc_mutual_info"),
+    "loglikelihood": ("perplexity", "acc"),
+    "loglikelihood_rolling": ("word_perplexity", "byte_perplexity", "bits_per_byte"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +101,8 @@ class FormResult:
 
     def scores(self) -> dict[str, Any]:
         """The scores as lm-eval writes them."""
-        return {"name": self.name, "alias": self.alias, "sample_len": self.n, **_scores(self.estimates)}
+        estimates = {key: self.estimates[key] for key in metrics_in_order(self.estimates, self.config)}
+        return {"name": self.name, "alias": self.alias, "sample_len": self.n, **_scores(estimates)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +141,22 @@ class GroupResult:
             return named
         counts = {key: estimate.n for key, estimate in self.estimates.items()}
         return {**named, "sample_len": self.n, **_scores(self.estimates), "sample_count": counts}
+
+
+def metrics_in_order(keys: Iterable[str], config: Mapping[str, Any]) -> list[str]:
+    """Names of metrics, or ``metric,scorer``, in the order in which lm-eval writes them for a task's configuration.
+
+    >>> metrics_in_order(["exact_match", "acc_norm", "acc"], {"output_type": "multiple_choice"})
+    ['acc', 'acc_norm', 'exact_match']
+    """
+    order = () if config.get("process_results") else _METRIC_ORDER.get(str(config.get("output_type")), ())
+    scorers: dict[str, int] = {}
+
+    def place(key: str) -> tuple[int, int]:
+        metric, _, scorer = key.partition(",")
+        return scorers.setdefault(scorer, len(scorers)), order.index(metric) if metric in order else len(order)
+
+    return sorted(keys, key=place)
 
 
 def _scores(estimates: Mapping[str, Estimate]) -> dict[str, Any]:

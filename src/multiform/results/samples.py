@@ -11,17 +11,19 @@ from multiform.forms import Sample, ScoredSample
 from multiform.hashing import sha256
 from multiform.media import Media, named
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, Request, RollingRequest
-from multiform.results.results import FormResult
+from multiform.results.results import FormResult, metrics_in_order
 
 
 def sample_lines(form: FormResult) -> Iterator[dict[str, Any]]:
     """The lines of a samples file: all documents of the first scorer, then those of the next."""
-    return map(sample_line, _in_order(form))
+    return (sample_line(sample, metrics_in_order(sample.values, form.config)) for sample in _in_order(form))
 
 
-def sample_line(sample: ScoredSample) -> dict[str, Any]:
-    """A document by one scorer: lm-eval's keys, then those that Multiform adds."""
-    line = {**_asked(sample), **_hashes(sample), **sample.values}
+def sample_line(sample: ScoredSample, metrics: Sequence[str] | None = None) -> dict[str, Any]:
+    """A document by one scorer: lm-eval's keys, then those that Multiform adds; `metrics` orders the values."""
+    values = sample.values if metrics is None else {name: sample.values[name] for name in metrics}
+    named = [name for name, value in values.items() if not isinstance(value, str)]
+    line = {**_asked(sample), "metrics": named, **_hashes(sample), **values}
     return {**line, **{key: value for key, value in _plain(sample).items() if key not in line}}
 
 
@@ -48,7 +50,6 @@ def _asked(sample: ScoredSample) -> dict[str, Any]:
         ],
         "filtered_resps": [_response(output) for output in sample.filtered],
         "filter": sample.scorer,
-        "metrics": [name for name, value in sample.values.items() if not isinstance(value, str)],
     }
 
 

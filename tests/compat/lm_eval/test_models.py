@@ -185,6 +185,23 @@ def test_a_model_that_is_already_loaded_is_wrapped(tiny, folder):
     assert direct == pytest.approx(first, abs=1e-5)
 
 
+@needs_lm_eval
+def test_an_hflm_has_the_attributes_of_lm_evals(tiny):
+    from lm_eval.models import huggingface
+
+    from multiform.compat.lm_eval.models.huggingface import HFLM
+
+    model, tokenizer = tiny
+    settings = {"pretrained": model, "tokenizer": tokenizer, "batch_size": 4, "add_bos_token": False}
+    ours, theirs = HFLM(**settings), huggingface.HFLM(**settings)
+    for name in ("max_gen_toks", "batch_size", "backend", "add_bos_token", "revision", "truncation", "vocab_size"):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    assert ours.pretrained is model
+    for options in ({}, {"padding_side": "right"}, {"left_truncate_len": 3}):
+        tokens, expected = (lm.tok_batch_encode(["hello", "hi"], **options) for lm in (ours, theirs))
+        assert [part.tolist() for part in tokens] == [part.tolist() for part in expected]
+
+
 def test_an_hflm_that_is_changed_inside_is_refused_and_one_that_answers_itself_is_asked(tiny):
     from multiform.compat.lm_eval.models.huggingface import HFLM
 

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from multiform import MultiformError, UsageError
+from multiform import MultiformError, UsageError, compat
 from multiform.compat.lm_eval.api.metrics import bootstrap_stderr, mean, mean_stderr, median
 from multiform.compat.lm_eval.api.registry import get_filter, get_model, get_scorer, register_scorer
 from multiform.compat.lm_eval.api.samplers import SAMPLER_REGISTRY, ContextSampler, FirstNSampler, get_sampler
 from multiform.compat.lm_eval.api.task import ConfigurableTask
+from multiform.compat.lm_eval.api.task import Task as LmEvalTask
 from multiform.compat.lm_eval.caching import cache
 from multiform.compat.lm_eval.config.evaluate_config import EvaluatorConfig
 from multiform.compat.lm_eval.decontamination.janitor import Janitor, word_ngrams_indices
@@ -27,6 +28,7 @@ from multiform.compat.lm_eval.models.utils import (
 )
 from multiform.compat.lm_eval.prompts import get_prompt, load_prompt_list
 from multiform.compat.lm_eval.tasks._yaml_loader import load_yaml
+from multiform.compat.paths import PATHS as PATHS_WITHOUT_FILES
 from multiform.scoring.scorers import Scorer
 
 #: What the documents of the specification import, and what scripts do.
@@ -38,7 +40,8 @@ PATHS = {
     "config.evaluate_config": "EvaluatorConfig",
     "config": "TaskConfig GroupConfig EvaluatorConfig",
     "api.registry": "get_scorer register_scorer",
-    "api.task": "TaskConfig Task ConfigurableTask",
+    "api.task": "TaskConfig Task ConfigurableTask GenerateTask MultipleChoiceTask LoglikelihoodTask",
+    "api.instance": "Instance GenInstance LLInstance LLOutput Completion",
     "api.utils": "Message maybe_delimit requires_delimiter multiturn_to_singleturn messages_to_text format_turn",
     "api.group": "Group AggMetricConfig ConfigurableGroup",
     "result_schema": "EvalResults SampleResult",
@@ -56,6 +59,55 @@ PATHS = {
 def test_import_paths_resolve(module):
     found = importlib.import_module(f"multiform.compat.lm_eval.{module}")
     assert [name for name in PATHS[module].split() if not hasattr(found, name)] == []
+
+
+@pytest.fixture
+def installed():
+    compat.install("lm_eval", instead=True)
+    yield
+    compat.uninstall("lm_eval")
+
+
+@pytest.mark.parametrize("path", [path for path in PATHS_WITHOUT_FILES if path.startswith("lm_eval.")])
+def test_import_paths_without_a_file_resolve(path, installed):
+    names = PATHS_WITHOUT_FILES[path]
+    module = importlib.import_module(path)
+    if isinstance(names, str):
+        assert module is importlib.import_module(names)
+    else:
+        assert [name for name in names if getattr(module, name, None) is None] == []
+        with pytest.raises(AttributeError, match="provided by Multiform, has no attribute 'nothing'"):
+            _ = module.nothing
+
+
+def test_a_field_is_read_as_lm_eval_0_5_reads_it(installed):
+    process_field = importlib.import_module("lm_eval.config.templates").process_field
+    doc = {"question": "Why?", "idx": 3}
+    assert process_field(doc, "{{idx + 1}}") == "4"
+    assert process_field(doc, "Always answer yes.") == "Always answer yes."
+    assert process_field(doc, "idx") == 3
+    assert process_field(doc, ["{{idx}}", 1]) == ["3", 1]
+    assert process_field(doc, None) is None
+
+
+@pytest.mark.parametrize("output_type", ["multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"])
+def test_a_task_from_a_configuration_is_of_the_classes_that_scripts_import(config, output_type):
+    task = LmEvalTask.from_config({**config, "output_type": output_type})
+    assert isinstance(task, LmEvalTask)
+    assert task.OUTPUT_TYPE == type(task).OUTPUT_TYPE == output_type
+    assert LmEvalTask.OUTPUT_TYPE is None
+    direct = ConfigurableTask(config={**config, "output_type": output_type})
+    assert task.build_all_requests() == direct.build_all_requests()
+
+
+def test_documents_are_processed_by_the_method_that_scripts_map(config):
+    class Upper(ConfigurableTask):
+        @staticmethod
+        def process_doc(doc):
+            return {**doc, "question": doc["question"].upper()}
+
+    task = Upper(config=config)
+    assert next(map(task._process_doc, task.dataset["test"]))["question"] == "WHAT DO BEES MAKE?"
 
 
 def test_a_configuration_is_serialized_without_what_is_not_set(config):

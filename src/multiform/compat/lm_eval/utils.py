@@ -160,6 +160,19 @@ def apply_template(template: str, doc: Mapping[str, Any]) -> str:
     return str(Field.text(template).read(doc))
 
 
+def process_field(doc: Mapping[str, Any], field_spec: Any) -> Any:
+    """A field as lm-eval 0.5 reads it: a column as it is, a template as text, any other text as itself.
+
+    >>> process_field({"idx": 3}, "idx"), process_field({"idx": 3}, "{{idx + 1}}"), process_field({}, "Answer yes.")
+    (3, '4', 'Answer yes.')
+    """
+    if isinstance(field_spec, str):
+        return doc[field_spec] if field_spec in doc else apply_template(field_spec, doc)
+    if isinstance(field_spec, list):
+        return [apply_template(item, doc) if isinstance(item, str) else item for item in field_spec]
+    return field_spec(doc) if callable(field_spec) else field_spec
+
+
 def get_rolling_token_windows(
     token_list: Tokens, prefix_token: int, max_seq_len: int, context_len: int
 ) -> Generator[tuple[Tokens, Tokens], None, None]:

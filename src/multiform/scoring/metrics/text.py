@@ -26,7 +26,7 @@ def exact_match(
 ) -> float:
     """Whether the prediction equals one of the references; for choices, whether greedy decoding gives a gold one."""
     if isinstance(outcome, ChoiceOutcome):
-        return float(any(outcome.greedy[index] for index in outcome.gold))
+        return int(any(outcome.greedy[index] for index in outcome.gold))
 
     def clean(text: str) -> str:
         for pattern in regexes_to_ignore:
@@ -71,9 +71,10 @@ def _edits(predicted: Sequence[str], reference: Sequence[str]) -> int:
     return row[-1]
 
 
-def _pair(outcome: TextOutcome) -> tuple[list[str], str]:
+def _pair(outcome: TextOutcome) -> tuple[str | list[str], str]:
     """References and text, for a score of all texts together (needs the extra 'metrics')."""
-    return list(outcome.references), outcome.prediction or ""
+    references = list(outcome.references)
+    return references[0] if len(references) == 1 else references, outcome.prediction or ""
 
 
 #: Metrics of all texts together, and whether more is better.

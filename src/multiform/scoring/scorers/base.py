@@ -50,6 +50,8 @@ class Scorer:
     filtered_docs: dict[int, Sequence[Any]] = field(init=False, default_factory=dict, repr=False)
     #: The reduced values of each document, by the document's index.
     scored_docs: dict[int, Mapping[str, Any]] = field(init=False, default_factory=dict, repr=False)
+    #: The metric behind each name that a metric with several values gave them, such as ``pass@1``.
+    value_metrics: dict[str, Metric] = field(init=False, default_factory=dict, repr=False)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -99,7 +101,12 @@ class Scorer:
                 raise DataError(message, hint="give every repeat the same ones")
         values_by_metric: dict[str, Any] = {}
         for key in scored[0]:
-            values_by_metric |= _reduced(key, [values[key] for values in scored], self._reduction(key))
+            reduced = _reduced(key, [values[key] for values in scored], self._reduction(key))
+            metric = self.named(key)
+            if metric is not None and key not in reduced:
+                numbers = [name for name, value in reduced.items() if not isinstance(value, str | None)]
+                self.value_metrics |= dict.fromkeys(numbers, metric)
+            values_by_metric |= reduced
         return values_by_metric
 
     def _reduction(self, key: str) -> Reduction | None:
@@ -122,9 +129,11 @@ class Scorer:
         return self.named(key) or (self.metrics[0] if len(self.metrics) == 1 else None)
 
     def named(self, key: str) -> Metric | None:
-        """The metric of a key by its name, or by the name in brackets, such as ``pass@2(exact_match)``."""
+        """The metric of a key: of that name, of the name in brackets as in ``pass@2(exact_match)``, or the one that
+        gave a value that name.
+        """
         names = (key, key.rpartition("(")[2].removesuffix(")"))
-        return next((metric for metric in self.metrics if metric.name in names), None)
+        return next((metric for metric in self.metrics if metric.name in names), self.value_metrics.get(key))
 
 
 def _reduced(key: str, repeats: Sequence[Any], reduction: Reduction | None) -> dict[str, Any]:

@@ -6,17 +6,22 @@ import importlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from multiform.catalog.base_task import BaseTask
+from multiform.catalog.python_tasks import task_classes_in
 from multiform.compat.eval_framework.tasks.perturbation import PerturbationConfig, create_perturbation_class
 from multiform.errors import UsageError, nearest
 from multiform.formats import ResponseType
+from multiform.imports.eval_framework import finder
 
 __all__ = [
     "EvalFactory",
     "Registry",
     "is_registered",
+    "register_all_tasks",
     "register_lazy_task",
     "register_task",
     "registered_task_names",
@@ -153,6 +158,27 @@ def register_task(task: type[BaseTask[Any]]) -> str:
 def register_lazy_task(class_path: str, /, registry: Registry | None = None) -> None:
     """Register a class by its module and name, to be imported when it is used."""
     (registry if registry is not None else _registry).register_lazy(class_path)
+
+
+def register_all_tasks(registry: Registry | None = None) -> None:
+    """Register the classes of all benchmarks that can be imported, those beside task files and of the real package."""
+    for file in finder.benchmark_files():
+        _register_file(file, registry)
+
+
+def __getattr__(name: str) -> Any:
+    """`register_arc_tasks` and the like, which register the classes of one benchmark."""
+    match = re.fullmatch(r"register_(\w+)_tasks", name)
+    files = {file.stem: file for file in finder.benchmark_files()} if match else {}
+    if match is None or match[1] not in files:
+        raise AttributeError(f"module 'eval_framework.tasks', provided by Multiform, has no {name!r}")
+    return partial(_register_file, files[match[1]])
+
+
+def _register_file(file: Path, registry: Registry | None = None) -> None:
+    for task in task_classes_in(file):
+        if task.attribute not in (registry if registry is not None else _registry):
+            register_lazy_task(f"eval_framework.tasks.benchmarks.{file.stem}.{task.attribute}", registry=registry)
 
 
 def _key(name: str) -> str:

@@ -53,10 +53,6 @@ class TaskDocs(OurTask):
         rows = self.dataset[getattr(self.config, key)]
         return rows if self.config.process_docs is None else self.config.process_docs(rows)
 
-    def _process_doc(self, doc: Any) -> Any:
-        """A document as it is; subclasses call their own."""
-        return doc
-
     @property
     def eval_docs(self) -> Docs:
         """The test documents, or those for validation where there are none."""

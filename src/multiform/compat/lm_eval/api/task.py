@@ -64,7 +64,7 @@ class Task(TaskScores):
             "task": file.task if file is not None else type(self).__name__,
             "dataset_path": self.DATASET_PATH,
             "dataset_name": self.DATASET_NAME,
-            "output_type": getattr(self, "OUTPUT_TYPE", None),
+            "output_type": type(self).OUTPUT_TYPE,
         }
         keys = {key: value for key, value in {**(self.CONFIG or {}), **config}.items() if key not in ("class", "group")}
         set_keys = {key: value for key, value in attributes.items() if value is not None and keys.get(key) is None}
@@ -83,6 +83,16 @@ class Task(TaskScores):
         if any(getattr(task.config, key) != name for key, name in names.items()):
             task._configure(task.config.changed(**names), task.form.settings)
         return task
+
+    @classmethod
+    def from_config(cls, config: OurConfig | dict[str, Any], *, dataset_mirror: Path | None = None) -> OurTask:
+        """The task of the class here for the configuration's output type; that of a file's `class:`, if it has one."""
+        task_config = _with_items(config) if isinstance(config, OurConfig) else TaskConfig.from_dict(config)
+        if task_config._task_class is not None:
+            return super().from_config(task_config, dataset_mirror=dataset_mirror)
+        kind = next(kind for kind in _BY_OUTPUT_TYPE if task_config.output_type == kind.OUTPUT_TYPE)
+        with building(task_config, dataset_mirror or current().mirror):
+            return kind(config=task_config)
 
     @property
     def _config(self) -> OurConfig:
@@ -157,19 +167,53 @@ class ConfigurableTask(Task):
 
 
 class MultipleChoiceTask(Task):
-    """A task whose documents hold `choices` and the index `gold`."""
+    """A task whose documents hold `choices` and the index `gold`, unless its configuration says where they are."""
 
     OUTPUT_TYPE = "multiple_choice"
+    #: Whether the configuration says where the choices are.
+    _maps_choices = False
+
+    def _configure(self, config: OurConfig, settings: RunSettings) -> None:
+        self._maps_choices = config.doc_to_choice is not None
+        super()._configure(config, settings)
 
     def doc_to_target(self, doc: Doc, doc_to_target: Any = None) -> Any:
+        if self._maps_choices:
+            return super().doc_to_target(doc, doc_to_target)
         return f" {doc['choices'][doc['gold']]}"
 
-    def doc_to_choice(self, doc: Doc, doc_to_choice: Any = None) -> list[str]:
-        return list(doc["choices"])
+    def doc_to_choice(self, doc: Doc, doc_to_choice: Any = None) -> list[str] | None:
+        return super().doc_to_choice(doc, doc_to_choice) if self._maps_choices else list(doc["choices"])
 
     def _hooks(self) -> Hooks:
-        gold = {"gold": lambda doc: (int(doc["gold"]),)}
-        return {**super()._hooks(), **gold, "fewshot_doc_to_target": lambda doc: str(doc["choices"][doc["gold"]])}
+        hooks = {**super()._hooks()}
+        if not self._maps_choices:
+            hooks["gold"] = lambda doc: (int(doc["gold"]),)
+            hooks["fewshot_doc_to_target"] = lambda doc: str(doc["choices"][doc["gold"]])
+            return hooks
+        for name in ("doc_to_target", "doc_to_choice"):
+            if getattr(type(self), name) is getattr(MultipleChoiceTask, name):
+                hooks.pop(name)
+                hooks.pop(f"fewshot_{name}")
+        return hooks
+
+
+class GenerateTask(ConfigurableTask):
+    """A task in which the model completes the prompt."""
+
+    OUTPUT_TYPE = "generate_until"
+
+
+class LoglikelihoodTask(ConfigurableTask):
+    """A task that scores the right answer after the prompt."""
+
+    OUTPUT_TYPE = "loglikelihood"
+
+
+class LoglikelihoodRollingTask(ConfigurableTask):
+    """A task that scores whole texts, which its configuration describes."""
+
+    OUTPUT_TYPE = "loglikelihood_rolling"
 
 
 class PerplexityTask(Task):
@@ -185,6 +229,14 @@ class PerplexityTask(Task):
 
     def doc_to_target(self, doc: Doc, doc_to_target: Any = None) -> Any:
         return doc
+
+
+_BY_OUTPUT_TYPE: tuple[type[Task], ...] = (
+    MultipleChoiceTask,
+    GenerateTask,
+    LoglikelihoodTask,
+    LoglikelihoodRollingTask,
+)
 
 
 def _with_items(config: OurConfig) -> TaskConfig:

@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from multiform.compat.lm_eval.defaults import DEFAULT_MAX_GEN_TOKS
+from multiform.compat.lm_eval.models.utils import has_bos_prefix
 from multiform.compat.lm_eval.models.wrapped import ModelLM
 from multiform.errors import UsageError
 from multiform.models.base import Model
@@ -36,10 +38,15 @@ class HFLM(ModelLM):
 
     def __init__(self, pretrained: Any, backend: str = "default", **arguments: Any) -> None:
         for name in _INSIDE:
-            if hasattr(type(self), name):
+            if getattr(type(self), name, None) is not getattr(HFLM, name, None):
                 message = f"{type(self).__name__} overrides {name}, by which our HFLM does not work"
                 raise UsageError(message, where="HFLM", hint="override loglikelihood and generate_until instead")
         super().__init__(pretrained=pretrained, backend=backend, **arguments)
+        self.pretrained = pretrained
+        self.revision = str(arguments.get("revision") or "main")
+        self.add_bos_token: bool | None = arguments.get("add_bos_token")
+        self.truncation = bool(arguments.get("truncation"))
+        self.batch_size: int | str = arguments.get("batch_size") or "auto"
 
     def _made(self, arguments: dict[str, Any]) -> Model:
         set_arguments = {key: value for key, value in arguments.items() if value is not None}
@@ -76,6 +83,19 @@ class HFLM(ModelLM):
         return self._hf.max_length
 
     @property
+    def max_gen_toks(self) -> int:
+        """The limit of tokens where a task sets none."""
+        return DEFAULT_MAX_GEN_TOKS
+
+    @property
+    def backend(self) -> str:
+        return "seq2seq" if getattr(self.config, "is_encoder_decoder", False) else "causal"
+
+    @property
+    def vocab_size(self) -> int:
+        return int(self.tokenizer.vocab_size)
+
+    @property
     def eot_token_id(self) -> int:
         return int(self.tokenizer.eos_token_id)
 
@@ -87,6 +107,28 @@ class HFLM(ModelLM):
         """The tokens of a text; with the tokenizer's special ones unless that is said."""
         more = {} if add_special_tokens is None else {"add_special_tokens": add_special_tokens}
         return list(self.tokenizer.encode(string, **more))
+
+    def tok_batch_encode(
+        self,
+        strings: list[str],
+        padding_side: str = "left",
+        left_truncate_len: int | None = None,
+        truncation: bool = False,
+    ) -> tuple[Any, Any]:
+        """The tokens of texts and their attention mask, as tensors; the longest text decides the length."""
+        bos = has_bos_prefix(strings[0], getattr(self.tokenizer, "bos_token", None))
+        special = False if bos else self.add_bos_token
+        more = {} if special is None or self.backend != "causal" else {"add_special_tokens": special}
+        encoded = self.tokenizer(
+            strings,
+            truncation=truncation,
+            padding="longest",
+            padding_side=padding_side,
+            return_tensors="pt",
+            **more,
+        )
+        first = -left_truncate_len if left_truncate_len else None
+        return encoded["input_ids"][:, first:], encoded["attention_mask"][:, first:]
 
     def tok_decode(self, tokens: Sequence[int], skip_special_tokens: bool = True) -> str:
         """The text of tokens."""
