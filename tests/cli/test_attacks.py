@@ -106,7 +106,7 @@ TEMPLATES = {
     "tuples in tuples": template(doubled("(ns.x, ns.x)", "(1,)"), "asks for too much"),
     "mappings in mappings": template(doubled("{1: ns.x, 2: ns.x}", "{}"), "asks for too much"),
     "namespaces in namespaces": template(doubled("namespace(a=ns.x, b=ns.x)", "1"), "asks for too much"),
-    "namespace in itself": template("{% set ns = namespace() %}{% set ns.x = ns %}{{ ns }}"),
+    "namespace in itself": template("{% set ns = namespace() %}{% set ns.x = ns %}{{ ns.x.x.nope }}"),
     "set block": template(doubled("1") + "{% set x %}xxxxx{% endset %}" + "{% set x %}{{ x * 9 }}{% endset %}" * 15),
     "long text in a loop": template("{% for i in range(99999) %}" + "y" * 9999 + "{% endfor %}", "asks for too much"),
     "loops": template("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}"),
@@ -126,7 +126,10 @@ TEMPLATES = {
     "indent": template("{{ 'x'|indent(1000000000, true) }}", "asks for too much"),
     "wordwrap": template("{{ ('x ' * 100000)|wordwrap(1, wrapstring='y' * 100000) }}", "asks for too much"),
     "tojson": template("{{ [[[1]]]|tojson(indent=1000000000) }}", "asks for too much"),
-    "comparison": template(doubled("[ns.x, ns.x]", "[1]").replace("{{ ns.x }}", "{{ ns.x == [ns.x] }}")),
+    "comparison": template(
+        doubled("[ns.x, ns.x]", "[1]") + doubled("[ns.x, ns.x]", "[2]").replace("ns", "ms").replace("namems", "names")
+        + "{{ ns.x == ms.x }}", "asks for too much",
+    ),
     "nested too deeply": template("{{ " + "(" * 100000 + "1" + ")" * 100000 + " }}", "cannot be compiled"),
     "nested blocks": template("{% if 1 %}" * 3000 + "{% endif %}" * 3000, "cannot be compiled"),
     "nested loops": template("{% for i in [1] %}" * 30 + "{% endfor %}" * 30, "cannot be compiled"),

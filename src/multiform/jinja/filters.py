@@ -8,26 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from multiform.errors import DataError, shorten
-from multiform.jinja.limits import TooMuchError, check_size
+from multiform.jinja.limits import spend
 from multiform.labels import gold_index, gold_label, gold_text, index_among, join_words, label_list
-
-#: The most characters that a pattern is applied to: Python looks at the clock after 4,096 starts of a search, each of
-#: which may take as long as the text.
-_MAX_SEARCHED = 200_000
 
 
 def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
-    length = len(text)
-    if length > _MAX_SEARCHED:
-        raise TooMuchError(f"regex_replace gets {length:,} characters, and {_MAX_SEARCHED:,} are allowed")
-
     def expanded(match: re.Match[str]) -> str:
-        nonlocal length
         replacement = match.expand(repl)
-        length += len(replacement)
-        check_size(length)
+        spend(len(replacement))
         return replacement
 
+    # Python looks at the clock after 4,096 starts of a search, each of which may take as long as the text.
+    spend(20 * len(text))
     return re.sub(pattern, expanded, text, count=count)
 
 
