@@ -1,11 +1,15 @@
-"""Paths: the cache folder, whether a file exists, and names that are safe in a path."""
+"""Paths: the cache folder, files that are safe to read, and names that are safe in a path."""
 
 from __future__ import annotations
 
+import errno
+import io
 import os
 import re
+import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from multiform.hashing import sha256
 
@@ -28,6 +32,39 @@ def is_dir(path: Path) -> bool:
 def is_file(path: Path) -> bool:
     """Whether there is a file; a name that no file can have is none."""
     return _holds(path.is_file)
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a regular file; a pipe, a device or a socket, which may never end, is an OSError.
+
+    Files of the system that are computed when they are read, such as ``/proc/kmsg``, say that they are empty, and count
+    as such.
+    """
+    # Opening a pipe waits for somebody who writes to it, unless it is told not to wait.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_size > 0:
+        return open(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "a pipe or device, not a file", str(path))
+    return io.BytesIO()
+
+
+def read_file(path: Path) -> bytes:
+    """The content of a regular file."""
+    with open_file(path) as file:
+        return file.read()
+
+
+def resolve(path: Path) -> Path:
+    """The path without links; a name that no file can have, or a link to itself, stays as it is, for reading to say."""
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError):
+        return path
 
 
 def sanitized(name: str) -> str:

@@ -43,7 +43,14 @@ def _custom(config: TaskConfig, mirror: Path | None, arguments: Mapping[str, Any
     return Dataset(config.task, {str(split): listing(docs, place) for split, docs in splits.items()})
 
 
+#: Loaders of `datasets` that run code of a file (pickles), or ask other systems.
+_REFUSED = ("pandas", "sql", "spark", "generator", "cache")
+
+
 def _from_hub(config: TaskConfig) -> Dataset:
+    if config.dataset_path in _REFUSED:
+        message = f"'{config.dataset_path}' is a loader of datasets that does more than to read data"
+        raise DataError(message, hint="save the rows as .jsonl, .csv or .parquet, and name that file")
     import datasets
 
     datasets.disable_progress_bars()

@@ -18,7 +18,7 @@ from multiform.errors import DataError, nearest, reason
 from multiform.paths import is_dir, is_file
 
 #: Values of `dataset_path` that name a loader of `datasets`; the files are in `dataset_kwargs`.
-_LOADERS = ("json", "csv", "parquet", "text", "arrow", "xml", "pandas", "webdataset", "imagefolder", "audiofolder")
+_LOADERS = ("json", "csv", "parquet", "text", "arrow", "xml", "webdataset", "imagefolder", "audiofolder")
 #: Those that cannot be meant as anything else, even where no files are named.
 _FILE_LOADERS = ("json", "csv", "parquet")
 #: The loader for each ending.
@@ -121,6 +121,7 @@ def _loaded(kwargs: DatasetKwargs, loader: str | None, bases: Sequence[Path]) ->
             raise DataError(message, hint="write e.g. dataset_kwargs: {data_files: rows.jsonl}")
         return _through_datasets(kwargs, str(loader), {"data_dir": str(kwargs.folder(bases))})
     files = kwargs.files(bases)
+    kwargs.check_separator()
     endings = {Path(name).suffix.lower() for names in files.values() for name in names}
     options = dict(kwargs.options)
     if loader is None:

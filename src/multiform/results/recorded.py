@@ -7,12 +7,13 @@ import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from io import TextIOWrapper
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
 
 from multiform.errors import DataError, UsageError, nearest, reason
-from multiform.paths import sanitized
+from multiform.paths import open_file, read_file, sanitized
 from multiform.requests import (
     Completion,
     GenerationRequest,
@@ -67,7 +68,7 @@ class RecordedRun:
         return None if file is None else self._samples(form, file, read)
 
     def _samples(self, form: str, file: Path, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
-        with file.open(encoding="utf-8") as lines:
+        with TextIOWrapper(open_file(file), encoding="utf-8") as lines:
             for number, text in enumerate(lines, start=1):
                 try:
                     line = json.loads(text)
@@ -128,7 +129,7 @@ def recorded_run(file: Path) -> RecordedRun:
     """The run of a results file."""
     hint = "name a results_<date>.json of Multiform or of lm-eval"
     try:
-        results = json.loads(file.read_text(encoding="utf-8"))
+        results = json.loads(read_file(file))
     except (OSError, ValueError) as error:
         raise DataError(f"is no results file: {reason(error)}", where=str(file), hint=hint) from error
     if not isinstance(results, dict) or not all(isinstance(results.get(key), dict) for key in ("configs", "results")):
