@@ -175,7 +175,7 @@ class _Formatter(SandboxedFormatter):
 
 
 class _Guards(NodeTransformer):
-    """Puts the checks into a template that Jinja has no hooks for: loops, ``~``, and new lists and mappings."""
+    """Puts the checks into a template that Jinja has no hooks for: loops, ``~``, slices, new lists and mappings."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802
         self.generic_visit(node)
@@ -193,6 +193,10 @@ class _Guards(NodeTransformer):
         return _filtered(node, "_sized")
 
     visit_Dict = visit_List  # noqa: N815
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Expr:  # noqa: N802
+        self.generic_visit(node)
+        return _filtered(node, "_sized") if isinstance(node.arg, nodes.Slice) else node
 
     def visit_Tuple(self, node: nodes.Tuple) -> nodes.Expr:  # noqa: N802
         self.generic_visit(node)
@@ -212,7 +216,7 @@ def _concatenated(context: EvalContext, values: Sequence[Any]) -> str:
 
 
 def _sized(value: Any) -> Any:
-    """A new list or mapping."""
+    """A new list, mapping or part of a text."""
     charge("list", (value,))
     return value
 
