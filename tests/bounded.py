@@ -22,12 +22,11 @@ MOST_MEMORY = 600
 
 
 def outcomes(script: str, attacks: Mapping[str, Any], folder: Path) -> dict[str, dict[str, Any]]:
-    """What a script wrote about each attack; an attack that ends the child, or keeps it, has no outcome.
+    """What a script wrote about each attack; an attack that ends the child, or keeps it for 20 s, has none.
 
     The script defines ``attack(case)``, which returns a mapping.
     """
     (folder / "script.py").write_text(_BEFORE + script + _AFTER)
-    (folder / "attacks.json").write_text(json.dumps(dict(attacks)))
 
     def limit() -> None:
         resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
@@ -35,12 +34,17 @@ def outcomes(script: str, attacks: Mapping[str, Any], folder: Path) -> dict[str,
 
     environment = {**os.environ, "PYTHONPATH": str(Path(multiform.__file__).parents[1])}
     command = [sys.executable, str(folder / "script.py"), str(folder)]
-    with (folder / "errors").open("w") as errors:
+    found: dict[str, dict[str, Any]] = {}
+    waiting = dict(attacks)
+    while waiting:
+        (folder / "attacks.json").write_text(json.dumps(waiting))
         subprocess.run(
-            command, stderr=errors, timeout=4 * _SECONDS, check=False, preexec_fn=limit, cwd=folder, env=environment
+            command, stderr=subprocess.DEVNULL, timeout=600, check=False, preexec_fn=limit, cwd=folder, env=environment
         )
-    lines = (folder / "outcomes.jsonl").read_text().splitlines()
-    return dict(map(json.loads, lines))
+        found |= dict(map(json.loads, (folder / "outcomes.jsonl").read_text().splitlines()))
+        waiting = {name: case for name, case in waiting.items() if name not in found}
+        waiting.pop(next(iter(waiting), ""), None)  # it has ended the child
+    return found
 
 
 _BEFORE = """
