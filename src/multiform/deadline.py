@@ -77,13 +77,18 @@ def survives(work: Callable[[], object]) -> str | None:
     if child == 0:
         _try_and_exit(work, writing, state)
     os.close(writing)
+    os.set_blocking(reading, False)  # another process, forked meanwhile, may keep the other end open
+    verdict = b""
     try:
-        verdict = os.read(reading, 1)
+        with contextlib.suppress(ChildProcessError):  # where nobody wants to hear of children
+            os.waitpid(child, 0)
+        with contextlib.suppress(BlockingIOError):
+            verdict = os.read(reading, 1)
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        raise
     finally:
         os.close(reading)
-        with contextlib.suppress(OSError):
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
     if verdict == b"m":
         return f"it takes more than {_MAX_MEMORY >> 20} MB"
     return None if verdict == b"k" else f"it takes more than {MAX_SECONDS:g} s"

@@ -100,6 +100,14 @@ REFUSED: dict[str, tuple[tuple[str, dict[str, Any]], str]] = {
     ),
     "slow delimiter": (with_kwargs("csv", "{data_files: r.csv, delimiter: 'a*a*a*b'}", r__csv=CSV), "for ever"),
     "separator that repeats a class": (with_kwargs("csv", "{data_files: r.csv, sep: '[ab]*c'}", r__csv=CSV), "ever"),
+    "slow separator of a folder": (
+        ("dataset_path: csv\ndataset_kwargs: {data_dir: data, sep: '(a+)+$'}\n", {"data/test.csv": CSV}), "for ever",
+    ),
+    "device of data_dir": (("dataset_path: csv\ndataset_kwargs: {data_dir: data}\n", {"data/test.csv": ZERO}), ""),
+    "pipe of data_dir": (("dataset_path: csv\ndataset_kwargs: {data_dir: data}\n", {"data/test.csv": PIPE}), ""),
+    "device in a repository": (
+        ("dataset_path: data\n", {"data/README.md": "# Data", "data/data/test.csv": ZERO}), "",
+    ),
     "separator of a folder": (
         ("dataset_path: data\ndataset_kwargs: {sep: '(a|a)*$'}\n", {"data/test.csv": CSV}), "one character",
     ),

@@ -121,7 +121,6 @@ def _loaded(kwargs: DatasetKwargs, loader: str | None, bases: Sequence[Path]) ->
             raise DataError(message, hint="write e.g. dataset_kwargs: {data_files: rows.jsonl}")
         return _through_datasets(kwargs, str(loader), {"data_dir": str(kwargs.folder(bases))})
     files = kwargs.files(bases)
-    kwargs.check_separator()
     endings = {Path(name).suffix.lower() for names in files.values() for name in names}
     options = dict(kwargs.options)
     if loader is None:
@@ -156,6 +155,7 @@ def _through_datasets(
     """The dataset as a loader of `datasets` gives it; an option that the loader does not have is an error."""
     import datasets
 
+    kwargs.check_separator()
     datasets.disable_progress_bars()
     config, options = kwargs.config, kwargs.options if options is None else options
     try:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from threading import current_thread, main_thread
 from typing import Any
 
 from multiform.errors import DataError, shorten
@@ -18,8 +20,9 @@ def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
         spend(len(replacement))
         return replacement
 
-    # Python looks at the clock after 4,096 starts of a search, each of which may take as long as the text.
-    spend(20 * len(text))
+    # Python looks at the clock after 4,096 starts of a search, each of which may take as long as the text, and only
+    # in the main thread: elsewhere, a child process has to.
+    spend(20 * len(text) if current_thread() is main_thread() or not hasattr(os, "fork") else 10**9)
     return re.sub(pattern, expanded, text, count=count)
 
 
