@@ -200,7 +200,7 @@ INCLUDES = {
     "chain": Attack("include: f0.yaml\n", chain(3000), says="include"),
     "chain, listed": Attack("include: f0.yaml\n", chain(1000), LISTING, code=0, says="include"),
     "folder": Attack("include: .\n", says="is a folder"),
-    "device": Attack("include: /dev/zero\n", says="no file"),
+    "device": Attack("include: /dev/zero\n", says="a pipe or device"),
     "endless pipe": Attack("include: /proc/self/fd/0\n"),
     "long name": Attack(f"include: {'x' * 5000}\n"),
     "null character in the name": Attack('include: "a\\0b"\n'),
