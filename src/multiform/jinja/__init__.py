@@ -7,7 +7,7 @@ filters    the filters beside those of Jinja
 """
 
 from multiform.jinja.filters import choice_list, parse_literal_list
-from multiform.jinja.limits import TooMuchError, bounded
+from multiform.jinja.limits import TooMuchError, render_bounded
 from multiform.jinja.sandbox import is_metered, meter
 from multiform.jinja.template import Compiled, Doc, compile_template, has_markup, lex, literal_text, render
 
@@ -15,7 +15,6 @@ __all__ = [
     "Compiled",
     "Doc",
     "TooMuchError",
-    "bounded",
     "choice_list",
     "compile_template",
     "has_markup",
@@ -25,4 +24,5 @@ __all__ = [
     "meter",
     "parse_literal_list",
     "render",
+    "render_bounded",
 ]

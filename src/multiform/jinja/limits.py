@@ -68,7 +68,7 @@ class _Meter:
 _meter: ContextVar[_Meter | None] = ContextVar("meter", default=None)
 
 
-class metered:  # noqa: N801  (it reads as a verb: with metered())
+class metering:  # noqa: N801  (it reads as a verb: with metering())
     """A block whose operations are charged, with a limit of time."""
 
     __slots__ = ("_before", "_limit")
@@ -85,22 +85,22 @@ class metered:  # noqa: N801  (it reads as a verb: with metered())
         _meter.reset(self._before)
 
 
-def bounded(rendering: Callable[[], T]) -> T:
+def render_bounded(rendering: Callable[[], T]) -> T:
     """The result of a rendering, which costs a bounded amount of time and memory; a TooMuchError otherwise."""
     try:
-        with metered() as meter:
+        with metering() as meter:
             result = rendering()
         if meter.left >= 0:
-            return _checked(result)
+            return _check_length(result)
     except _AllowanceError:
         pass
     problem = survives(rendering)
     if problem is not None:
         raise TooMuchError(problem)
-    return _checked(rendering())  # what the child did, which is known to be harmless
+    return _check_length(rendering())  # what the child did, which is known to be harmless
 
 
-def _checked(result: T) -> T:
+def _check_length(result: T) -> T:
     if isinstance(result, str) and len(result) > _MAX_TEXT:
         raise TooMuchError(f"it builds a text of {len(result):,} characters, and {_MAX_TEXT:,} are allowed")
     return result
@@ -118,7 +118,7 @@ def spend(units: int) -> None:
 def size_of(value: Any) -> int:
     """The size of a value: characters, the number itself, or all that a collection holds; it stops at the allowance.
 
-    >>> with metered():
+    >>> with metering():
     ...     size_of("abc"), size_of(7), size_of(["abc", "d"])
     (3, 7, 68)
     """
@@ -226,7 +226,7 @@ def charge_operator(operator: str, left: Any, right: Any) -> None:
         charge("list" if operator == "+" else operator, (left, right))
 
 
-def writable(value: Any) -> Any:
+def check_number(value: Any) -> Any:
     """The value, unless it is a number that Python refuses to write."""
     if type(value) is int and value.bit_length() > _MAX_BITS:
         raise TooMuchError(f"it computes a number of {value.bit_length():,} binary digits")

@@ -30,11 +30,11 @@ from multiform.jinja.limits import (
     charge,
     charge_call,
     charge_operator,
+    check_number,
     largest_number,
-    metered,
+    metering,
     size_of,
     spend,
-    writable,
 )
 
 #: Plain data. Of a subclass only what the plain type has can be used: a text or number of another library may write
@@ -59,8 +59,8 @@ class Metered(ImmutableSandboxedEnvironment):
 
     def meter_filters(self) -> None:
         """Have all filters charged, and those that the guards need."""
-        self.filters = {name: _charged(name, function) for name, function in self.filters.items()}
-        self.filters |= {"_joined": _concatenated, "_sized": _sized, "_counted": _counted}
+        self.filters = {name: _charge_filter(name, function) for name, function in self.filters.items()}
+        self.filters |= {"_joined": _concatenated, "_sized": _charge_value, "_counted": _charge_rounds}
 
     def _generate(
         self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
@@ -71,7 +71,7 @@ class Metered(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         charge_operator(operator, left, right)
-        return writable(super().call_binop(context, operator, left, right))
+        return check_number(super().call_binop(context, operator, left, right))
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
         if isinstance(__obj, _RUNTIME):
@@ -81,7 +81,7 @@ class Metered(ImmutableSandboxedEnvironment):
         passed = {key: kwargs.pop(key) for key in ("_loop_vars", "_block_vars") if key in kwargs}
         name, owner = getattr(__obj, "__name__", ""), getattr(__obj, "__self__", None)
         values, named = charge_call(name, args, kwargs, owner)
-        return writable(super().call(__context, __obj, *values, **named, **passed))
+        return check_number(super().call(__context, __obj, *values, **named, **passed))
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         wrapped = super().wrap_str_format(value)
@@ -134,9 +134,9 @@ def meter(template: Template, source: str) -> None:
     """Have a template of another library render `source` with every operation charged, in its own environment."""
     environment: Any = template.environment
     environment.__class__ = type("Metered", (Metered, type(environment)), {})
-    environment.finalize = _measured
+    environment.finalize = _charge_text
     environment.meter_filters()
-    with metered():
+    with metering():
         compiled = environment.from_string(source)
     template.root_render_func, template.blocks = compiled.root_render_func, compiled.blocks
 
@@ -166,7 +166,7 @@ class _Formatter(SandboxedFormatter):
 
     def __init__(self, environment: Environment) -> None:
         super().__init__(environment)
-        self._finalize: Callable[[Any], Any] = environment.finalize or _measured
+        self._finalize: Callable[[Any], Any] = environment.finalize or _charge_text
 
     def format_field(self, value: Any, format_spec: str) -> str:
         spend(STEP + largest_number(format_spec) + size_of(self._finalize(value)))
@@ -215,13 +215,13 @@ def _concatenated(context: EvalContext, values: Sequence[Any]) -> str:
     return markup_join(values) if context.autoescape else str_join(values)
 
 
-def _sized(value: Any) -> Any:
+def _charge_value(value: Any) -> Any:
     """A new list, mapping or part of a text."""
     charge("list", (value,))
     return value
 
 
-def _counted(items: Any) -> Any:
+def _charge_rounds(items: Any) -> Any:
     """What a loop goes through, each round charged."""
     if isinstance(items, Undefined):
         return items
@@ -233,16 +233,16 @@ def _counted(items: Any) -> Any:
     return charge_call("list", [iter(items)], {})[0][0]
 
 
-def _charged(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+def _charge_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def apply(*args: Any, **kwargs: Any) -> Any:
         values, named = charge_call(name, args, kwargs)
-        return writable(function(*values, **named))
+        return check_number(function(*values, **named))
 
     return apply
 
 
-def _measured(value: Any) -> Any:
+def _charge_text(value: Any) -> Any:
     """A value that becomes text, charged unless it is text already."""
     if type(value) is not str:
         spend(STEP + size_of(value))
@@ -256,7 +256,7 @@ def _written(value: Any) -> Any:
         or isinstance(value, (*_PLAIN, *_RUNTIME, Mapping, Sequence, types.GeneratorType, _Formatting, *_METHODS))
         or _is_array(value)
     ):
-        return _measured(value)
+        return _charge_text(value)
     message = f"a template cannot write a {type(value).__name__}, which is no text, number or list"
     raise DataError(
         message, hint="name columns of text here, and those of images and sounds in doc_to_image, doc_to_audio"

@@ -13,7 +13,7 @@ from jinja2.exceptions import SecurityError, TemplateError
 
 from multiform.deadline import TimeLimitError
 from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, nearest, reason, shorten
-from multiform.jinja.limits import TooMuchError, bounded, metered
+from multiform.jinja.limits import TooMuchError, metering, render_bounded
 from multiform.jinja.sandbox import Sandbox
 
 Doc = Mapping[str, Any]
@@ -60,7 +60,7 @@ def compile_template(source: str) -> Compiled:
 def render(compiled: Compiled, doc: Doc) -> Any:
     """Render with a document; a missing column, a sandbox breach or a type error is a DataError."""
     try:
-        return bounded(lambda: compiled.render(doc))
+        return render_bounded(lambda: compiled.render(doc))
     except UndefinedError as error:
         raise _missing_name(compiled, doc, error) from error
     except (TooMuchError, TimeLimitError, MemoryError) as error:
@@ -110,7 +110,7 @@ def lex(source: str) -> Iterator[tuple[str, str]]:
 def _compiling(source: str) -> Iterator[None]:
     """A block in which a source is parsed: its errors become a ConfigError that shows them."""
     try:
-        with metered():
+        with metering():
             yield
     except TemplateSyntaxError as error:
         message = f"template syntax error: {error.message} (line {error.lineno} of {shorten(source, 60)})"

@@ -15,7 +15,7 @@ import jinja2
 
 from multiform.deadline import TimeLimitError, survives
 from multiform.errors import ModelError, UsageError, nearest
-from multiform.jinja import TooMuchError, bounded, is_metered, meter
+from multiform.jinja import TooMuchError, is_metered, meter, render_bounded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -64,21 +64,21 @@ class ChatTemplate:
         }
         chat = [dict(message) for message in messages]
         try:
-            return bounded_apply(lambda: self.apply(chat, **options), self.text or "", self.model)
+            return apply_bounded(lambda: self.apply(chat, **options), self.text or "", self.model)
         except jinja2.TemplateError as error:
             # Templates of models that were trained without a system role refuse one.
             others = [message for message in chat if message["role"] != "system"]
             if len(others) == len(chat):
                 raise ModelError(f"the chat template fails: {error}", where=self.model) from error
             logger.warning("%s: the chat template fails (%s); left out the system message", self.model, error)
-            return bounded_apply(lambda: self.apply(others, **options), self.text or "", self.model)
+            return apply_bounded(lambda: self.apply(others, **options), self.text or "", self.model)
 
 
 #: When the rendering that is going on began: a template that is tried and then rendered sees one time.
 _now: ContextVar[datetime] = ContextVar("now")
 
 
-def bounded_apply(apply: Callable[[], Any], text: str, model: str) -> str:
+def apply_bounded(apply: Callable[[], Any], text: str, model: str) -> str:
     """The prompt that `apply` renders with transformers; a ModelError where that takes too much time or memory.
 
     Anybody can have written the chat template of a model.
@@ -86,7 +86,7 @@ def bounded_apply(apply: Callable[[], Any], text: str, model: str) -> str:
     now = _now.set(datetime.now())
     try:
         if _meter_template(text):
-            return bounded(lambda: str(apply()))
+            return render_bounded(lambda: str(apply()))
         problem = survives(apply)
         if problem is not None:
             raise TooMuchError(problem)
@@ -109,7 +109,7 @@ def _meter_template(text: str) -> bool:
         return False
 
     def compile_metered(source: str) -> jinja2.Template:
-        return _metered(compile_plain(""), source)  # constants are evaluated when a template is compiled
+        return _install_meter(compile_plain(""), source)  # constants are evaluated when a template is compiled
 
     utils._cached_compile_jinja_template = compile_metered
     try:
@@ -117,11 +117,11 @@ def _meter_template(text: str) -> bool:
     finally:
         utils._cached_compile_jinja_template = compile_plain
     if not is_metered(template):  # somebody else has had it compiled before
-        _metered(template, text)
+        _install_meter(template, text)
     return utils._compile_jinja_template(text) is template
 
 
-def _metered(template: jinja2.Template, source: str) -> jinja2.Template:
+def _install_meter(template: jinja2.Template, source: str) -> jinja2.Template:
     def strftime_now(format: str) -> str:
         return _now.get().strftime(format)
 
@@ -165,6 +165,6 @@ def apply_tokenizer_template(
     }
     template = select_template(tokenizer.chat_template, None) or ""
     try:
-        return bounded_apply(lambda: tokenizer.apply_chat_template(chat, **options), template, tokenizer.name_or_path)
+        return apply_bounded(lambda: tokenizer.apply_chat_template(chat, **options), template, tokenizer.name_or_path)
     except jinja2.TemplateError as error:
         raise ModelError(f"the chat template fails: {error}", where=tokenizer.name_or_path) from error

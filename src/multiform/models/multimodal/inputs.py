@@ -12,7 +12,7 @@ from torch import Tensor
 
 from multiform.errors import ModelError
 from multiform.media import MARKS, Kind, Media, MediaText
-from multiform.models.chat import bounded_apply, select_template
+from multiform.models.chat import apply_bounded, select_template
 from multiform.models.tokenizer import Encoder
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def _template_placeholder(processor: Any, kind: Kind, name: str) -> str:
     try:
         template = select_template(processor.chat_template, None) or ""
         chat = [{"role": "user", "content": parts}]
-        text = bounded_apply(lambda: processor.apply_chat_template(chat, tokenize=False), template, name)
+        text = apply_bounded(lambda: processor.apply_chat_template(chat, tokenize=False), template, name)
     except (jinja2.TemplateError, TypeError, ValueError, KeyError):
         return ""
     between = text.partition(_BEFORE)[2].partition(_AFTER)[0] if _AFTER in text else ""
