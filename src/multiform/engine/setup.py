@@ -18,7 +18,7 @@ from multiform.engine.lazy_model import lazy_model
 from multiform.engine.progress import Progress
 from multiform.engine.store import Store
 from multiform.engine.variants import idle_axes, with_draws, with_orders
-from multiform.errors import ConfigError, UsageError, locating, nearest, reason, shorten
+from multiform.errors import ConfigError, UsageError, nearest, reason, shorten
 from multiform.execution import chosen_sandbox
 from multiform.forms import GenerateTask, RunSettings, Task
 from multiform.models import Model, models
@@ -171,8 +171,10 @@ def check_consent(forms: Sequence[Task], confirmed: bool, judge: JudgeChoice | N
     if judge and not judged:
         logger.warning("--judge_model and --judge_args change nothing: no task of this run has a judge")
     for form, scorer in judged:
-        with locating(form.name):
+        try:
             scorer.judge  # noqa: B018  (refuses what only the user may choose)
+        except ConfigError as error:
+            raise error.at(form.config.where("scorer") or form.name) from error
 
 
 def check_output_types(forms: Sequence[Task]) -> None:

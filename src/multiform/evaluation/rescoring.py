@@ -89,10 +89,16 @@ def rescore(
         forms=results,
         groups=of_groups,
         comparisons=form_comparisons(results, of_groups),
-        run={**recorded.results.get("config", {}), **judge.described()},
+        run=_run(recorded, judge),
         provenance=_provenance(recorded),
         status=recorded.results.get("status", "complete"),
     )
+
+
+def _run(recorded: RecordedRun, judge: JudgeChoice) -> dict[str, Any]:
+    """What the recorded run says about itself, with the judge of now."""
+    run = dict(recorded.results.get("config", {}))
+    return {**run, "arguments": {**(run.get("arguments") or {}), **judge.described()}} if judge else run
 
 
 def _configs(
