@@ -112,10 +112,14 @@ def _proxy(address: str, variable: str) -> httpx.URL:
     if not url.host or not 0 < (url.port or 1) < 2**16:
         message = "the proxy has no host" if not url.host else f"{url.port} is no port"
         raise UsageError(message, where=variable, hint="write e.g. http://proxy.example.org:3128")
-    if url.scheme.startswith("socks") and importlib.util.find_spec("socksio") is None:
+    if url.scheme.startswith("socks") and not _has_socks():
         message = "a SOCKS proxy needs the package socksio, which is not installed"
         raise UsageError(message, where=variable, hint="pip install 'httpx[socks]', or unset the variable")
     return url
+
+
+def _has_socks() -> bool:
+    return importlib.util.find_spec("socksio") is not None
 
 
 def _proxy_variable(scheme: str) -> str:
