@@ -36,7 +36,7 @@ def config(docs: Sequence[dict[str, Any]] = DOCS, *, kwargs: Mapping[str, Any], 
     )
 
 
-def run(answer: str, *args: Any, judge: Any = None, judge_model: str | None = None, **fields: Any) -> Results:
+def run(answer: str, *args: Any, judge: Any = None, judge_model: Any = None, **fields: Any) -> Results:
     """A run whose user gives the arguments of the judge."""
     model_args = {"text": answer}
     tasks = [config(*args, **fields)]
