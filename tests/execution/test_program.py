@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from multiform import evaluate
+from multiform import ModelError, evaluate
 from multiform.cli.main import main
-from multiform.execution import CodeEval, run_program, sandbox
+from multiform.execution import CodeEval, program, run_program, sandbox
 
 pytestmark = pytest.mark.process
 
@@ -313,6 +313,20 @@ def test_what_protects_the_machine_is_said(sandboxed):
     assert ("Landlock" in protection) == (sandboxed == "landlock")
 
 
+def test_a_sandbox_that_does_not_start_is_no_wrong_program(monkeypatch):
+    monkeypatch.setattr(program, "command", lambda *_: ["/bin/sh", "-c", "echo no space left >&2; exit 1"])
+    with pytest.raises(ModelError, match="the sandbox none could not be started for a program: no space left"):
+        run_program("", sandbox="none")
+
+
+@pytest.mark.parametrize(("seconds", "result"), [(60, "the process of its tests ended"), (0.1, "timed out")])
+def test_a_test_process_that_ends_or_hangs_is_a_failed_program(seconds, result, monkeypatch):
+    ending = "sleep 60" if result == "timed out" else "exit 1"
+    monkeypatch.setattr(program, "command", lambda *_: ["/bin/sh", "-c", f"echo started; {ending}"])
+    monkeypatch.setattr(program, "_STARTING", 1.0)
+    assert run_program("", sandbox="none", seconds=seconds).result == result
+
+
 def test_pass_at_k_is_that_of_the_library_evaluate():
     good, bad = "def f(x): return 2 * x", "def f(x): return x"
     tests = ["assert f(2) == 4", "assert f(3) == 6"]
@@ -374,8 +388,6 @@ def test_a_run_is_refused_where_no_sandbox_works(task, flags, monkeypatch, capsy
 
 def test_a_run_without_a_sandbox_is_possible_and_said(task, monkeypatch, capsys):
     monkeypatch.setattr(sandbox, "_problem", lambda name: None if name == "none" else "the kernel is too old")
-    from multiform.execution import program
-
     program._say_once.cache_clear()
     assert main(["run", task, "--model", "dummy", "--confirm_run_unsafe_code", "--sandbox", "none"]) == 0
     assert "--sandbox none: programs of the model run with your rights" in capsys.readouterr().err

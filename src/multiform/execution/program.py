@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
+from multiform.errors import ModelError
+from multiform.execution.guest import STARTED
 from multiform.execution.sandbox import (
     ENVIRONMENT,
     GUEST,
@@ -53,16 +55,18 @@ def run_program(
     sandbox = sandbox or chosen_sandbox()
     report, words = start(sandbox, source, checks, seconds=seconds, megabytes=megabytes)
     if report is None:
-        return Outcome(False, "timed out" if words == "timed out" else "the process of its tests ended")
+        message = f"the sandbox {sandbox} could not be started for a program: {words}"
+        raise ModelError(message, hint="check the memory and the processes of the machine, and run it again")
     protection = (sandbox, *report["protection"])
-    _say_once(protection)
+    if report["protection"]:
+        _say_once(protection)
     return Outcome(report["passed"] is True, str(report["result"]), protection)
 
 
 def start(
     sandbox: str, source: str, checks: str, *, seconds: float, megabytes: int
 ) -> tuple[dict[str, Any] | None, str]:
-    """The report of the tests' process; None where it ended without one, with what it said instead."""
+    """The report of the tests' process; None where it could not be started, with what was said instead."""
     container = container_name()
     with tempfile.TemporaryDirectory(prefix="program-", ignore_cleanup_errors=True) as folder:
         job = {
@@ -84,19 +88,30 @@ def start(
         )
         try:
             output, words = process.communicate(_parts(json.dumps(job), checks), timeout=seconds + _STARTING)
-        except subprocess.TimeoutExpired:
+            late = False
+        except subprocess.TimeoutExpired as error:
+            output, words, late = error.stdout or b"", b"it took too long", True
             if sandbox.startswith("docker"):
                 subprocess.run(["docker", "kill", container], capture_output=True, check=False)
-            return None, "timed out"
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.kill()
             process.communicate()
+    started, _, report = output.partition(b"\n")
+    if started + b"\n" != STARTED:
+        return None, _summary(words.decode("utf-8", "replace"))
     try:
-        return json.loads(output), ""
+        return json.loads(report), ""
     except ValueError:
-        return None, words.decode("utf-8", "replace")
+        result = "timed out" if late else "the process of its tests ended"
+        return {"passed": False, "result": result, "protection": []}, ""
+
+
+def _summary(words: str) -> str:
+    """What a process said on one line; the last line of a traceback."""
+    lines = words.strip().splitlines() or ["it ended without a word"]
+    return " ".join((lines[-1] if "Traceback" in words else " ".join(lines)).split())[:300]
 
 
 def _parts(*texts: str) -> bytes:

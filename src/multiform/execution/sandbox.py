@@ -86,12 +86,14 @@ def _problem(name: str) -> str | None:
     from multiform.execution.guest import main  # noqa: F401  (writes its bytecode, which then is read in the sandbox)
     from multiform.execution.program import start
 
+    if name in _AUTOMATIC and not sys.platform.startswith("linux"):
+        return "it needs Linux"
     program = {"bwrap": "bwrap", "docker": "docker"}.get(name.partition(":")[0])
     if program is not None and shutil.which(program) is None:
         return f"{program} is not installed"
     report, words = start(name, "", "", seconds=10.0, megabytes=2048)
     if report is None:
-        return " ".join(words.split())[:300] or "the process ended without a word"
+        return words
     return None if report["passed"] else str(report["result"])
 
 

@@ -16,6 +16,7 @@ import time
 from types import CodeType
 from typing import Any, NoReturn
 
+from . import STARTED
 from .kernel import (
     die_with_parent,
     drop_capabilities,
@@ -50,6 +51,7 @@ def main() -> None:
     theirs.close()
     hide_from_siblings()
     protection += _refuse_calls(job)
+    os.write(report, STARTED)
     tests = _Tests(pid, ours, report, [*protection, "resource limits"])
     tests.run(_read(source).decode(), job["seconds"])
 
