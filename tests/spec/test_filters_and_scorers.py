@@ -174,8 +174,8 @@ def test_kwargs_are_the_fields_of_the_scorer(sums, saying):
 @pytest.mark.covers("ScorerConfig.type", "ScorerConfig.kwargs")
 @pytest.mark.parametrize(("verdict", "score"), [("CORRECT", 1.0), ("INCORRECT", 0.0)])
 def test_another_model_judges_and_its_words_are_kept(sums, saying, verdict, score):
-    judge = {"judge_model": "dummy", "model_args": {"text": f"I see. Verdict: {verdict}"}}
-    results = evaluate(tasks=[sums(scorer={"type": "ai_judge", "kwargs": judge})], model=saying("four"))
+    task = sums(scorer={"type": "ai_judge", "kwargs": {"judge_model": "dummy"}})
+    results = evaluate(tasks=[task], model=saying("four"), judge_args={"text": f"I see. Verdict: {verdict}"})
     assert results["facts"]["judge,none"] == score
     assert f"I see. Verdict: {verdict}" in str(list(sample_lines(results.forms[0])))
 
