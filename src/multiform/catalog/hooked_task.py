@@ -17,7 +17,7 @@ from multiform.fields import Doc, FieldSpec
 from multiform.formats.dialects.metric_classes import result_keys
 from multiform.forms import prompt
 from multiform.forms.form import ChatTemplate, RunSettings
-from multiform.forms.renderer import Hooks
+from multiform.forms.hooks import Hooks
 from multiform.forms.sample import Sample as RenderedSample
 from multiform.forms.sample import ScoredSample
 from multiform.forms.task import Task

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,16 +26,13 @@ from multiform.requests import Instance
 
 logger = logging.getLogger("multiform")
 
-#: Methods of a task that users overrode, by name. `fewshot_doc_to_text` and so on read few-shot examples.
-Hooks = Mapping[str, Callable[..., Any]]
-
 _FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target", "gold")
 
 
 class Renderer:
     """Renders the documents of a form, each field evaluated once.
 
-    `eval_docs` and `fewshot_docs` give the documents; `hooks` are called in the place of what the form says.
+    `eval_docs` and `fewshot_docs` give the documents. The form's hooks are called in the place of what it says.
     `one_input` says that every document has one prompt, whatever its question is.
     """
 
@@ -46,13 +43,12 @@ class Renderer:
         eval_docs: Callable[[], Docs],
         fewshot_docs: Callable[[], Docs],
         mirror: Path | None = None,
-        hooks: Hooks | None = None,
         one_input: bool = False,
     ) -> None:
         self.form = form
         #: How requests are built and responses scored, by output type.
         self.kind: Kind = KINDS[form.config.output_type]
-        self.hooks = hooks or {}
+        self.hooks = form.hooks
         self._overrides = {name: self.hooks[name] for name in _FIELDS if name in self.hooks}
         self._fewshot_overrides = {
             name: self.hooks[f"fewshot_{name}"] for name in _FIELDS if f"fewshot_{name}" in self.hooks

@@ -55,7 +55,7 @@ def fewshot_findings(task: Task) -> list[Finding]:
         return []
     if (fewshot.split is None and fewshot.samples is not None) or fewshot.process_docs is not config.process_docs:
         return []
-    if any(getattr(type(task), name) is not getattr(Task, name) for name in ("fewshot_docs", "eval_docs")):
+    if task.source.has_own_docs or {"fewshot_docs", "eval_docs"} & task.form.hooks.keys():
         return []  # the task's own code chooses the documents
     drawn = fewshot.split or config.training_split or config.validation_split or config.test_split
     evaluated, dataset = task.source.eval_split, task.source.dataset

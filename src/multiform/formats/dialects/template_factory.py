@@ -177,7 +177,7 @@ def wrapped(spec: str | Mapping[str, Any] | TemplateConfig, mapping: FieldMappin
         format=format,
         output_type=format.output_type,
         doc_to_text=None if question is None else bound(templates.doc_to_text),
-        doc_to_choice=None if mapping.choices is None else bound(templates.doc_to_choice),
+        doc_to_choice=None if mapping.choices is None else template.wrap_doc_to_choice(mapping.choices),
         doc_to_target=None if answer is None else templates.doc_to_target,
     )
 
