@@ -218,6 +218,9 @@ DEFECTS = {
     "an_answer_out_of_range_in_the_first_document": Defect(
         code="gold_not_a_choice", rows=one_changed(ROWS, 0, answer=4)
     ),
+    "digits_that_count_from_0_or_from_1": Defect(
+        code="answer_base_unclear", keys=MCQA, rows=changed(ROWS, lambda row: {"answer": str(row["id"] % 3 + 1)})
+    ),
     "answers_of_mixed_kinds": Defect(code="mixed_answers", rows=one_changed(ROWS, 5, answer="2")),
     "more_choices_than_labels": Defect(
         code="too_few_labels",

@@ -53,7 +53,7 @@ class Renderer:
         self._fewshot_overrides = {
             name: self.hooks[f"fewshot_{name}"] for name in _FIELDS if f"fewshot_{name}" in self.hooks
         }
-        self.reader = FieldReader(form.config)
+        self.reader = FieldReader(form.config, eval_docs)
         self.media = MediaReader(form.config, self.reader, mirror=mirror, overrides=self.hooks)
         self.examples = FewshotExamples(
             form, pool=fewshot_docs, render=self._shot, label_of=lambda doc: self._shot_fields(doc).answer
@@ -69,7 +69,7 @@ class Renderer:
         """One document, rendered. Errors name the document."""
         with locating(f"doc {doc_id}"):
             fields = self.fields(doc)
-            answer_key = self.kind.answer_key(self.form, fields)
+            answer_key = self._answer_key(fields)
             if answer_key.get("doubt") is not None:
                 self._note_doubt(doc_id, answer_key["doubt"])
             if self._options.chat_template is not chat_template:
@@ -83,8 +83,19 @@ class Renderer:
     def with_requests(self, doc_id: int, doc: Doc, instances: Sequence[Instance]) -> Sample:
         """The sample of a document whose requests are known; its prompt is not made again."""
         with locating(f"doc {doc_id}"):
-            answer_key = self.kind.answer_key(self.form, self.fields(doc))
+            answer_key = self._answer_key(self.fields(doc))
             return Sample(doc_id=doc_id, doc=doc, instances=tuple(instances), **answer_key)
+
+    def _answer_key(self, fields: DocFields) -> dict[str, Any]:
+        """What is right, as fields of a `Sample`."""
+        answer_key = {**self.kind.answer_key(self.form, fields)}
+        if not self.form.compares or fields.several_inputs:
+            return answer_key
+        right = fields.right_choices
+        if self.form.output_type == "multiple_choice":
+            shown = fields.permutation
+            right = answer_key["gold"] if shown is None else tuple(sorted(shown[i] for i in answer_key["gold"]))
+        return {**answer_key, "right_choices": right}
 
     def fields(self, doc: Doc, *, hooks: bool = True) -> DocFields:
         """The fields of a document; without `hooks`, as the configuration has them."""
