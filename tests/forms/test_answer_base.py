@@ -72,7 +72,7 @@ def test_a_template_counts_from_the_stated_base_too(format):
 
 
 def test_labels_beside_the_texts_decide():
-    rows = [{"q": "Which?", "c": {"text": ["x", "y", "z"], "label": ["0", "1", "2"]}, "a": "1"}]
+    rows: list[Any] = [{"q": "Which?", "c": {"text": ["x", "y", "z"], "label": ["0", "1", "2"]}, "a": "1"}]
     changes = {"custom_dataset": lambda **kwargs: {"test": rows}, "doc_to_choice": "{{c.text}}"}
     assert right_choices([], "mcqa", **changes) == [(1,)]
     rows[0]["c"]["label"] = ["1", "2", "3"]

@@ -80,6 +80,16 @@ DEFECTS = {
     ),
     # spaces
     "no_space_before_the_answer": Defect(code="missing_space", keys={"target_delimiter": ""}, says="Answer:Oslo"),
+    "no_space_before_the_target_of_a_loglikelihood": Defect(
+        code="missing_space",
+        keys={
+            "output_type": "loglikelihood",
+            "doc_to_choice": None,
+            "doc_to_target": "{{choices[answer]}}",
+            "metric_list": [{"metric": "acc"}],
+        },
+        says="let doc_to_target begin with the space",
+    ),
     "no_space_after_a_label": Defect(
         code="missing_space", keys={"doc_to_text": "Question:{{question}}\nAnswer:"}, says="'Question:Which city"
     ),

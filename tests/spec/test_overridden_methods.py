@@ -37,7 +37,7 @@ def contexts(task: Any, model: Any) -> list[str]:
 
 
 def test_the_documents_of_test_docs_are_evaluated(base, fields, liking):
-    class Own(base):
+    class Own(base):  # type: ignore[misc, valid-type]
         def test_docs(self):
             return iter(ROWS)
 
@@ -45,7 +45,7 @@ def test_the_documents_of_test_docs_are_evaluated(base, fields, liking):
 
 
 def test_test_docs_needs_neither_a_split_nor_a_dataset(base, fields, liking):
-    class Own(base):
+    class Own(base):  # type: ignore[misc, valid-type]
         def has_test_docs(self):
             return True
 
@@ -58,7 +58,7 @@ def test_test_docs_needs_neither_a_split_nor_a_dataset(base, fields, liking):
 
 
 def test_validation_docs_are_evaluated_where_there_are_no_test_docs(base, fields, liking):
-    class Own(base):
+    class Own(base):  # type: ignore[misc, valid-type]
         def has_test_docs(self):
             return False
 
@@ -72,7 +72,7 @@ def test_validation_docs_are_evaluated_where_there_are_no_test_docs(base, fields
 
 
 def test_few_shot_examples_come_from_training_docs(base, fields, liking):
-    class Own(base):
+    class Own(base):  # type: ignore[misc, valid-type]
         def training_docs(self):
             return [SHOT]
 
@@ -82,7 +82,7 @@ def test_few_shot_examples_come_from_training_docs(base, fields, liking):
 
 
 def test_few_shot_examples_come_from_no_split_that_the_class_says_is_not_there(base, fields, liking):
-    class Own(base):
+    class Own(base):  # type: ignore[misc, valid-type]
         def has_training_docs(self):
             return False
 
@@ -98,7 +98,7 @@ def test_few_shot_examples_come_from_no_split_that_the_class_says_is_not_there(b
 
 
 def test_download_sets_the_rows_of_all_splits(base, fields, liking):
-    class Own(base):
+    class Own(base):  # type: ignore[misc, valid-type]
         def download(self, dataset_kwargs=None, **kwargs):
             self.dataset = {"test": ROWS, "train": [SHOT]}
 
@@ -108,7 +108,7 @@ def test_download_sets_the_rows_of_all_splits(base, fields, liking):
 
 
 def test_download_may_change_what_the_base_class_loads(base, fields, liking):
-    class Own(base):
+    class Own(base):  # type: ignore[misc, valid-type]
         def download(self, dataset_kwargs=None, **kwargs):
             super().download(dataset_kwargs)
             self.dataset = {"test": self.dataset["test"].select([3]), "train": []}
@@ -117,7 +117,7 @@ def test_download_may_change_what_the_base_class_loads(base, fields, liking):
 
 
 def test_rows_of_download_are_processed_like_others(base, fields, liking):
-    class Own(base):
+    class Own(base):  # type: ignore[misc, valid-type]
         def download(self, dataset_kwargs=None, **kwargs):
             self.dataset = {"test": ROWS, "train": []}
 
@@ -130,7 +130,7 @@ def test_rows_of_download_are_processed_like_others(base, fields, liking):
 
 
 def test_documents_of_overridden_methods_may_call_those_of_the_base_class(base, fields, liking):
-    class Own(base):
+    class Own(base):  # type: ignore[misc, valid-type]
         def test_docs(self):
             return list(super().test_docs())[1:2]
 
@@ -189,7 +189,7 @@ def test_a_sampler_that_is_none_is_an_error(base, fields, liking):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_a_method_that_a_run_does_not_call_is_refused_when_the_task_is_built(base, fields, name):
-    class Own(base):
+    class Own(base):  # type: ignore[misc, valid-type]
         pass
 
     setattr(Own, name, lambda self, *args, **kwargs: None)
@@ -221,8 +221,8 @@ class Shouting(MCQTemplateConfig):
 
 def test_the_functions_of_a_template_subclass_are_called(fields, liking):
     del fields["output_type"]
-    config = TaskConfig(**fields, template=Shouting())
-    assert config.doc_to_choice(ROWS[0]) == ["(A)", "(B)"]  # type: ignore[operator, unused-ignore]
+    config: Any = TaskConfig(**fields, template=Shouting())
+    assert config.doc_to_choice(ROWS[0]) == ["(A)", "(B)"]
     model = liking("(B)")
     scores = evaluate(tasks=[Task.from_config(config)], model=model)["facts"]
     assert model.asked[0].context == "CAN FISH FLY?\nA. NO\nB. YES\nANSWER:"

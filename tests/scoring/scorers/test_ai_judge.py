@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from multiform import ConfigError, ModelError, Results, TaskConfig, evaluate
+from multiform import ConfigError, ModelError, Results, Task, TaskConfig, evaluate
 from multiform.models import Model, models, register_model
 from multiform.requests import Completion, GenerationRequest
 from multiform.results import sample_lines, to_json
@@ -256,3 +256,19 @@ def test_a_form_without_text_cannot_be_judged() -> None:
     fields = {"output_type": "multiple_choice", "doc_to_choice": ["Paris", "Rome", "Madrid"]}
     with pytest.raises(ConfigError, match="ai_judge scores generated completions"):
         run("x", kwargs={"judge_model": "dummy"}, **fields)
+
+
+def test_a_model_of_a_known_provider_needs_no_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    known = judge_model.check_judge("claude-sonnet-4-6", {})
+    assert known == judge_model.JudgeSpec.of("anthropic", {"model": "claude-sonnet-4-6"})
+    assert judge_model.check_judge("gemini-3-flash", {}).model == "gemini"
+    served = judge_model.check_judge("claude-sonnet-4-6", {"base_url": "http://localhost/v1"})
+    assert served.model == "openai-chat"
+
+
+def test_the_example_of_a_scorer_with_a_judge_builds_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    task = Task.from_config(config(kwargs={"judge_model": "claude-sonnet-4-6"}))
+    [scorer] = task.scoring.scorers
+    assert scorer.judge_model == "claude-sonnet-4-6"  # type: ignore[attr-defined]

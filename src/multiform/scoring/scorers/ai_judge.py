@@ -53,10 +53,11 @@ class AIJudge(Scorer):
     """Another model's verdict on the completion.
 
     `judge_model` is a registered model, with its `model_args`, or the name of a model that the server
-    at `base_url` runs. `rubric` is a Jinja template of the judge's prompt, with the variables `question`, `prompt`,
-    `prediction`, `reference`, `references`, `choices`, `doc` and `scale`. `question` is the field of the document
-    with the question; by default a column with a usual name. The last match of `verdict_pattern` in the judge's
-    response is a number on the `scale` or a word of `verdicts`. The response is part of the values as `judge_text`.
+    at `base_url` runs; without a `base_url`, ``claude-...`` is Anthropic's and ``gemini-...`` is Google's. `rubric` is
+    a Jinja template of the judge's prompt, with the variables `question`, `prompt`, `prediction`, `reference`,
+    `references`, `choices`, `doc` and `scale`. `question` is the field of the document with the question; by default
+    a column with a usual name. The last match of `verdict_pattern` in the judge's response is a number on the `scale`
+    or a word of `verdicts`. The response is part of the values as `judge_text`.
     """
 
     default_metric_cfg: ClassVar[Sequence[str]] = ("judge", "invalid", "truncated")

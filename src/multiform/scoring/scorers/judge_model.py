@@ -22,6 +22,8 @@ logger = logging.getLogger("multiform")
 _PAUSE = 5.0
 #: The registered model that asks a server, for a name that is not registered.
 SERVED = "openai-chat"
+#: The registered models of providers whose models are known by the beginning of their names.
+_PROVIDERS = {"claude-": "anthropic", "gemini-": "gemini"}
 #: Arguments that must not get into results files; nor may headers, any of which can be a key.
 _SECRETS = ("api_key", "auth_token")
 _WHERE = "scorer.kwargs"
@@ -55,6 +57,9 @@ def check_judge(name: str, arguments: Mapping[str, Any]) -> JudgeSpec:
     if name in models:
         return JudgeSpec.of(name, arguments)
     if not arguments.get("base_url") and not os.environ.get("OPENAI_BASE_URL"):
+        provider = next((model for start, model in _PROVIDERS.items() if name.startswith(start)), None)
+        if provider is not None:
+            return JudgeSpec.of(provider, {**arguments, "model": name})
         hint = f"{nearest(str(name), models, listed='models')}, or give the base_url of the server that runs it"
         raise ConfigError(f"unknown model '{name}'", where=f"{_WHERE}.judge_model", hint=hint)
     return JudgeSpec.of(SERVED, {**arguments, "model": name})
