@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from multiform.config.source import Position
+from multiform.config.source import Position, Source
 from multiform.errors import ConfigError, nearest, reason
 from multiform.imports import lm_eval
 from multiform.imports.finder import original_name
@@ -165,6 +165,26 @@ def resolve_functions(value: Any) -> Any:
     if isinstance(value, list):
         return [resolve_functions(item) for item in value]
     return value
+
+
+def resolve_filter_functions(filter_list: Any, source: Source | None, where: str | None) -> Any:
+    """The pipelines of filters with a function in place of each argument that is the text ``!function module.name``."""
+
+    def resolved(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: resolved(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [resolved(item) for item in value]
+        if not isinstance(value, str) or not value.startswith("!function "):
+            return value
+        file = Path("task.yaml") if source is None else source.file
+        position = Position(file, 1) if source is None else source.at("filter_list")
+        try:
+            return FunctionRef(value.removeprefix("!function ").strip(), file.parent, position).resolve()
+        except ConfigError as error:
+            raise error.moved(f"{where}: {value}") from error
+
+    return resolved(filter_list)
 
 
 class _SourceLoader(SourceFileLoader):

@@ -19,7 +19,7 @@ from multiform.engine.contests import Contest, contests
 from multiform.engine.failures import OnError
 from multiform.engine.forecast import check_clusters, detectable_differences
 from multiform.engine.hosts import Host, chosen_host
-from multiform.engine.pending import PendingSample, RequestCaching, by_form, pending_samples, written_out
+from multiform.engine.pending import PendingSample, RequestCaching, by_form, check_gold, pending_samples, written_out
 from multiform.engine.progress import Progress, chosen_progress
 from multiform.engine.run import RunOutcome, planned, run_samples
 from multiform.engine.setup import (
@@ -242,6 +242,7 @@ def _render(options: RunOptions, forms: Sequence[Task], model: Model | None, pro
     caching = _request_caching(options.cache_requests, model, progress)
     template = None if model is None else model.apply_chat_template
     pending = [sample for form in forms for sample in pending_samples(form, template, caching)]
+    check_gold(pending)
     check_clusters(pending)
     _say(_findings(forms, pending, corpus=bool(options.decontamination_corpus)))
     if options.write_out:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from multiform.errors import ConfigError, DataError, locating, running
+from multiform.errors import ConfigError, DataError, locating, running, shorten
 from multiform.fields import Doc
 from multiform.forms.form import Form
 from multiform.forms.prompt import Message
@@ -35,7 +35,20 @@ class FewshotExamples:
 
     @cached_property
     def sampler(self) -> Sampler:
-        """Draws the examples; made on first use, when the dataset is read."""
+        """Draws the examples: the sampler of the task's class, or the configured one."""
+        if "sampler" not in self.form.hooks:
+            return self.configured_sampler
+        place = self.form.config.where("class")
+        with running("sampler", kind=ConfigError, where=place, hint="read it to debug it"):
+            sampler = self.form.hooks["sampler"]()
+        if not isinstance(sampler, Sampler):
+            message = f"sampler is {shorten(sampler)}, not a multiform.Sampler"
+            raise ConfigError(message, where=place, hint="return an object of a subclass of Sampler")
+        return sampler
+
+    @cached_property
+    def configured_sampler(self) -> Sampler:
+        """The sampler that the configuration names; made on first use, when the dataset is read."""
         config = self.form.fewshot
         # Documents that are named are taken in order; everything else is up to the sampler.
         name = "first_n" if config.fewshot_indices is not None else config.sampler

@@ -108,12 +108,12 @@ def _indexes(values: Sequence[Any], value: Any) -> list[int]:
 
 
 def _over_choices(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda answer, choices, *labels: function(answer, choice_list(choices), *labels)
+    return lambda answer, choices, *labels, **base: function(answer, choice_list(choices), *labels, **base)
 
 
-def _index_among(answer: Any, choices: Any, digits: bool | None = False) -> int | list[int]:
+def _index_among(answer: Any, choices: Any, digits: bool | None = False, base: int | None = None) -> int | list[int]:
     listed = parse_literal_list(answer) if isinstance(answer, str) else None
-    return index_among(answer if listed is None else listed, choice_list(choices), digits=digits)
+    return index_among(answer if listed is None else listed, choice_list(choices), digits=digits, base=base)
 
 
 def _lead(text: str, separator: str) -> str:
