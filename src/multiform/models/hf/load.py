@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.errors import ModelError, UsageError
 from multiform.inference.device import device_of
+from multiform.inference.trial.exact import HALF
 from multiform.models.chat import ChatTemplate, template_variables
 from multiform.models.hf.content import fingerprint, foreign_code
 from multiform.models.hf.package import converted_folder
@@ -29,6 +30,7 @@ from multiform.models.hf.source import (
     model_errors,
 )
 from multiform.models.hf.weights import check_quantizer, pick_device, pick_dtype, placement, quantization_config
+from multiform.models.instruction_set import check_half_precision, limit_instruction_set
 
 logger = logging.getLogger("multiform")
 
@@ -73,6 +75,10 @@ def load(source: Source, auto_class: Any = None) -> Loaded:
         if source.peft:
             model = _with_adapter(model, tokenizer, source)
         sha = source_sha(source, folder)
+    if device_of(model).type == "cpu":
+        limit_instruction_set()  # for float32, too: oneDNN reads the limit once, and the next model may be in bfloat16
+        if quantized_by or source.weights.quantization or any(tensor.dtype in HALF for tensor in model.parameters()):
+            check_half_precision(where=source.pretrained)
     model.eval()
     return Loaded(
         model=model,
