@@ -38,7 +38,6 @@ from multiform.inference.trial.structure import (
     plain_attention_length,
     rounds_by_pass,
     scaled_after,
-    selects_tokens,
     sliding_window,
 )
 
@@ -274,8 +273,7 @@ class Planner:
     @cached_property
     def _depends_on_batch(self) -> bool:
         """Whether the results of a sequence depend on the others in its forward pass, if only by rounding."""
-        model = self.head.model
-        return selects_tokens(model.config.get_text_config()) or rounds_by_pass(model)
+        return rounds_by_pass(self.head.model)
 
     def _resumes(self, length: int) -> bool:
         """Whether the configuration lets sequences of that length resume from a state."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import shutil
+from array import array
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,20 +16,25 @@ import pytest
 import torch
 import transformers
 
+from multiform.inference.counters import Counters
 from multiform.inference.forward import Mode
 from multiform.inference.layers import has_standard_layers
-from multiform.inference.planner import Decoding
+from multiform.inference.limits import Limits
+from multiform.inference.lm_head import LMHead
+from multiform.inference.planner import Decoding, Planner
 from multiform.inference.scoring.by_batch import Grouping
 from multiform.inference.scoring.by_plan import scoring_plan
+from multiform.inference.scoring.score import score
+from multiform.inference.sequences import Pair
 from multiform.inference.trial.records import TrialRecords
-from multiform.inference.trial.scoring import PASSES, scoring_trial, state_trial
+from multiform.inference.trial.scoring import PASSES, loglikelihood_alone, scoring_trial, state_trial
 from multiform.inference.trial.sequences import trial_length, trial_pairs
-from multiform.inference.trial.structure import is_known
+from multiform.inference.trial.structure import is_known, judge_each, selects_tokens
 from multiform.models.hf.model import HFModel
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 from tests.tiny_models import llama_config, make_tokenizer
 from zoo import custom
-from zoo.models import scaled
+from zoo.models import scaled, zoo_model
 
 SHOTS = "Question: what is it?\nAnswer: yes, the cat sat on the mat. A dog is a good dog, and do dogs dig?\n\n"
 QUESTIONS = ["is 12 + 30 = 42?", "what is the capital of France?", "what sat on the mat?"]
@@ -221,6 +228,57 @@ def test_positions_scaled_by_the_longest_row_are_those_of_each_row_alone(
     assert {index: outputs[index].loglikelihood for index in outputs} == {
         index: pytest.approx(together[index].loglikelihood, abs=1e-4) for index in outputs
     }
+
+
+@pytest.mark.parametrize(
+    ("window", "shortest", "longest"), [(32, 20, 110), (64, 20, 120), (100, 100, 120), (150, 100, 300)]
+)
+def test_a_model_that_selects_tokens_gives_each_sequence_its_own_numbers(
+    window: int, shortest: int, longest: int
+) -> None:
+    # Where two tokens score almost alike, rounding decides which one is attended to: the sequences of a trial may pass.
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = transformers.DogeConfig(vocab_size=400, **sizes, intermediate_size=48, keep_window_size=window)
+    model = scaled(transformers.AutoModelForCausalLM.from_config(config))
+    for name, parameter in model.named_parameters():
+        if name.endswith(".A"):
+            torch.nn.init.normal_(parameter)
+    numbers = random.Random(5)
+    pairs = []
+    for _ in range(30):
+        context = numbers.choices(range(3, 400), k=numbers.randrange(shortest, longest))
+        ends = [numbers.choices(range(3, 400), k=4) for _ in range(3)]
+        pairs += [Pair(array("i", [*context, *end]), len(context)) for end in ends]
+    planner = Planner(LMHead(model), max_length=512)
+    outputs = dict(score(planner, pairs, Limits(16, 10**6), Counters()))
+    expected = [loglikelihood_alone(planner.head, pair) for pair in pairs]
+    assert [outputs[index].loglikelihood for index in range(len(pairs))] == pytest.approx(expected, abs=1e-4)
+    assert planner.decoding(longest) is Decoding.ALONE
+    # Within its window it selects nothing.
+    assert planner.resume(window // 2) if window > 128 else planner.grouping(window) is Grouping.ALONE
+
+
+def test_a_selection_is_one_of_tokens_if_it_grows_with_the_sequence() -> None:
+    router = torch.nn.Linear(8, 4)
+
+    def experts(states: torch.Tensor) -> torch.Tensor:
+        order = torch.argsort(states.argmax(-1))  # as experts get their tokens
+        return torch.topk(router(states[order]), 2).values
+
+    def tokens(states: torch.Tensor) -> torch.Tensor:
+        return states.T.topk(min(3, len(states)), dim=-1).values
+
+    sequences = [torch.randn(length, 8) for length in (5, 9)]
+    assert not judge_each(experts, sequences)[1]
+    assert judge_each(tokens, sequences)[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "selects"), [("doge", True), ("deepseek_v32", True), ("mixtral", False), ("llama", False)]
+)
+def test_attention_that_selects_tokens_is_known_by_its_code(name: str, selects: bool) -> None:
+    assert selects_tokens(zoo_model(name)) is selects
 
 
 def test_a_recurrent_model_decodes_with_its_own_cache(tiny: Callable[..., Path]) -> None:
