@@ -30,6 +30,7 @@ from multiform.inference.trial.records import TrialRecords
 from multiform.inference.trial.scoring import attempt, candidate_modes, scoring_trial, state_trial
 from multiform.inference.trial.sequences import SHORT, trial_length, trial_tokens
 from multiform.inference.trial.structure import (
+    POSITIONS,
     SHORTEST,
     bytes_per_token,
     is_known,
@@ -148,8 +149,13 @@ class Planner:
 
     @property
     def pass_size(self) -> int:
-        """The tokens in a forward pass."""
+        """The tokens in a forward pass.
+
+        A pass of several branches may have more tokens than the model has positions, which not every model takes.
+        """
         size = pass_tokens(device_of(self.head.model))
+        if not self.is_known:
+            size = min(size, getattr(self.head.model.config.get_text_config(), POSITIONS, None) or size)
         return size if self.head.separable else min(size, self.head.max_tokens)
 
     @cached_property

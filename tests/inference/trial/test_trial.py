@@ -259,6 +259,17 @@ def test_a_model_that_selects_tokens_gives_each_sequence_its_own_numbers(
     assert planner.resume(window // 2) if window > 128 else planner.grouping(window) is Grouping.ALONE
 
 
+def test_a_pass_has_no_more_tokens_than_a_model_has_positions() -> None:
+    # BigBird keeps a buffer of that size, and a pass of several branches would go beyond it.
+    planner = Planner(LMHead(zoo_model("big_bird")), max_length=160)
+    numbers = random.Random(5)
+    pairs = [Pair(array("i", numbers.choices(range(3, 400), k=100)), 96) for _ in range(8)]
+    outputs = dict(score(planner, pairs, Limits(16, 10**6), Counters()))
+    assert isinstance(planner.scoring(99), Mode)
+    expected = [loglikelihood_alone(planner.head, pair) for pair in pairs]
+    assert [outputs[index].loglikelihood for index in range(len(pairs))] == pytest.approx(expected, abs=1e-4)
+
+
 def test_a_selection_is_one_of_tokens_if_it_grows_with_the_sequence() -> None:
     router = torch.nn.Linear(8, 4)
 
