@@ -16,6 +16,7 @@ import pytest
 import torch
 import transformers
 
+from multiform.inference import planner as planner_module
 from multiform.inference.counters import Counters
 from multiform.inference.forward import Mode
 from multiform.inference.layers import has_standard_layers
@@ -24,10 +25,11 @@ from multiform.inference.lm_head import LMHead
 from multiform.inference.planner import Decoding, Planner
 from multiform.inference.scoring.by_batch import Grouping
 from multiform.inference.scoring.by_plan import scoring_plan
-from multiform.inference.scoring.score import score
+from multiform.inference.scoring.by_state import Resume
+from multiform.inference.scoring.score import score, scoring_cost
 from multiform.inference.sequences import Pair
 from multiform.inference.trial.records import TrialRecords
-from multiform.inference.trial.scoring import PASSES, loglikelihood_alone, scoring_trial, state_trial
+from multiform.inference.trial.scoring import PASSES, ScoringTrial, loglikelihood_alone, scoring_trial, state_trial
 from multiform.inference.trial.sequences import trial_length, trial_pairs
 from multiform.inference.trial.structure import is_known, judge_each, selects_tokens
 from multiform.models.hf.model import HFModel
@@ -148,7 +150,7 @@ def test_a_verdict_is_kept_for_the_next_run(tmp_path: Path, monkeypatch: pytest.
     assert lengths == [128]  # the short one, which every run makes
     other = HFModel(str(folder), dtype="float64")
     list(other.loglikelihood(REQUESTS))
-    assert lengths == [128, 128, 128]  # the short one again, and that of copied states
+    assert lengths == [128, 128, 24, 128]  # the short one again, and those of copied states
 
 
 def test_a_model_that_is_the_same_at_every_length_is_tried_on_short_sequences(
@@ -290,6 +292,35 @@ def test_a_selection_is_one_of_tokens_if_it_grows_with_the_sequence() -> None:
 )
 def test_attention_that_selects_tokens_is_known_by_its_code(name: str, selects: bool) -> None:
     assert selects_tokens(zoo_model(name)) is selects
+
+
+def test_a_small_run_is_not_worth_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner_module, "WORTH_TRIAL", 24)
+    planner = Planner(LMHead(zoo_model("mamba")), max_length=160)
+    numbers = random.Random(5)
+    pairs = [Pair(array("i", numbers.choices(range(3, 400), k=101)), 96) for _ in range(12)]
+    expected = [loglikelihood_alone(planner.head, pair) for pair in pairs]
+    for run in range(4):  # 1,200 tokens each; a trial of 128 tokens is worth 3,072
+        counters = Counters()
+        outputs = dict(score(planner, pairs, Limits(16, 10**6), counters))
+        assert [outputs[index].loglikelihood for index in range(len(pairs))] == pytest.approx(expected, abs=1e-4)
+        assert bool(planner.records.verdicts) is (run >= 2)
+    assert scoring_cost(planner, pairs, Limits(16, 10**6))
+
+
+def test_ways_to_resume_that_are_wrong_at_every_length_get_a_short_trial_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[int, Resume]] = []
+    allows = ScoringTrial.allows_states
+
+    def noting(trial: ScoringTrial, resume: Resume) -> bool:
+        tried.append((max(len(pair.tokens) for pair in trial.pairs), resume))
+        return allows(trial, resume)
+
+    monkeypatch.setattr(ScoringTrial, "allows_states", noting)
+    assert Planner(LMHead(zoo_model("mamba")), max_length=160).resume(150) is Resume.STEPWISE
+    # Mamba takes no positions, so that ways with positions are the same as those without.
+    assert [resume for length, resume in tried if length < 30] == [Resume.AT_ONCE, Resume.STEPWISE]
+    assert [resume for length, resume in tried if length > 30] == [Resume.STEPWISE]
 
 
 def test_a_recurrent_model_decodes_with_its_own_cache(tiny: Callable[..., Path]) -> None:

@@ -73,7 +73,7 @@ def test_a_score_is_that_of_transformers_for_the_pair_alone(kind: str, seq2seq: 
         tokenizer = model.tokenizer
         bare = context.rstrip()
         special = not bare.startswith(tokenizer.decode([model.encoder.prefix_token_id]))
-        read = tokenizer.encode(bare, add_special_tokens=special) if context else [model.encoder.prefix_token_id]
+        read = tokenizer.encode(bare, add_special_tokens=special) if context else [int(tokenizer.eos_token_id)]
         continuation = tokenizer.encode(context[len(bare) :] + text, add_special_tokens=False)
         total, greedy = by_hand(model, read[-model.max_length :], continuation)
         assert output.loglikelihood == pytest.approx(total, abs=PER_TOKEN * len(continuation)), context
