@@ -210,3 +210,15 @@ def test_a_tokenizer_without_first_and_last_token_scores_what_has_a_context(
     named = HFModel(str(folder), prefix_token_id=1)
     alone = LoglikelihoodRequest("", "The dog")
     assert list(named.loglikelihood([alone])) == list(llama.loglikelihood([alone]))
+
+
+@pytest.mark.parametrize(("dtype", "is_said"), [("auto", True), ("float32", False), ("bfloat16", False)])
+def test_the_log_says_that_a_checkpoint_in_half_precision_runs_in_float32(
+    dtype: str, is_said: bool, tiny: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    HFModel(str(tiny()), dtype="bfloat16").model.save_pretrained(tmp_path)
+    for path in tiny().glob("tokenizer*"):
+        shutil.copy(path, tmp_path)
+    with caplog.at_level("INFO", logger="multiform"):
+        HFModel(str(tmp_path), dtype=dtype, device="cpu")
+    assert ("the checkpoint is in bfloat16 and runs in float32" in caplog.text) is is_said

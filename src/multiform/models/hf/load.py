@@ -71,6 +71,13 @@ def load(source: Source, auto_class: Any = None) -> Loaded:
         if quantized_by:
             check_quantizer(quantized_by, where=source.pretrained)
         tokenizer = load_tokenizer(source, folder)
+        saved_in = getattr(config.get_text_config(), "dtype", None) or config.dtype
+        if str(source.dtype) == "auto" and dtype is torch.float32 and saved_in in HALF:
+            message = (
+                "the checkpoint is in %s and runs in float32, as on every CPU; lm-eval runs it as it is (dtype=%s)"
+            )
+            name = str(saved_in).removeprefix("torch.")
+            logger.info(message, name, name)
         model = _load_weights(source, folder, dtype, device, auto_class, quantized_by)
         if source.peft:
             model = _with_adapter(model, tokenizer, source)

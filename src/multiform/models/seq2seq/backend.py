@@ -44,6 +44,7 @@ class Seq2SeqBackend:
     counters: Counters
     records: TrialRecords = field(default_factory=TrialRecords, init=False)
     _warned: set[str] = field(default_factory=set, init=False)
+    _has_noted_limit: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         restore_attention(self.model.get_encoder())
@@ -112,6 +113,11 @@ class Seq2SeqBackend:
         if not generations:
             return iter(())
         self._warn("the model is an encoder-decoder")
+        if not self._has_noted_limit:
+            logger.info(
+                "max_gen_toks limits the completion; lm-eval adds the prompt's tokens to it for encoder-decoders"
+            )
+            self._has_noted_limit = True
         longest = max(len(generation.prompt) for generation in generations)
         verdict = self.verdict("decoding", longest, decodes_together)
         if verdict != TOGETHER:
