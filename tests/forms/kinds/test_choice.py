@@ -17,7 +17,7 @@ class Tokenless(DummyModel):
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
         for index, request in enumerate(requests):
             tokens = len(request.continuation.replace("\a", ""))
-            yield index, LLOutput(-float(tokens), tokens=tokens)
+            yield index, LLOutput(-1.0 * tokens, tokens=tokens)
 
 
 def config(choices: list[str], delimiter: str) -> TaskConfig:

@@ -101,8 +101,9 @@ def outcomes(
     number = len(sample.choices)
     lengths = [output.tokens for output in outputs[:number] if isinstance(output, LLOutput)]
     requests = [instance.request for instance in sample.instances[:number]]
-    if 0 in lengths:
-        raise _empty_choice(form, lengths.index(0) + 1, "has no token of the model's")
+    for position, output in enumerate(outputs[:number], start=1):
+        if isinstance(output, LLOutput) and output.tokens == 0 and output.loglikelihood == 0:
+            raise _empty_choice(form, position, "has no token of the model's")
     return [
         ChoiceOutcome(
             loglikelihoods=tuple(ll for ll, _ in results[:number]),
