@@ -62,18 +62,20 @@ sandbox:
 	@command -v bwrap >/dev/null || apt-get install -qq -y bubblewrap >/dev/null 2>&1 || \
 		echo "bubblewrap cannot be installed here: the tests of programs in it are skipped"
 
-# Two processes, each with the tests of whole files, which share what they set up.
-WORKERS ?= -n 2 --dist loadfile
+# Two processes, each with the tests of whole files, which share what they set up. If a process dies, pytest names the
+# test and ends; a test that hangs is stopped with its process, after the stacks of its threads are printed.
+WORKERS ?= -n 2 --dist loadfile --max-worker-restart=0
+TIMEOUT ?= --timeout=900 --timeout-method=thread -o faulthandler_timeout=890
 test: check browser sandbox
-	$(BIN)/pytest -m 'not slow' $(WORKERS) --durations=20
+	$(BIN)/pytest -m 'not slow' $(WORKERS) $(TIMEOUT) --durations=20
 
 # Counting covered lines doubles the time of many tests.
 coverage: check browser sandbox
-	$(BIN)/pytest -m 'not slow' $(WORKERS) --cov --cov-report=term:skip-covered
+	$(BIN)/pytest -m 'not slow' $(WORKERS) $(TIMEOUT) --cov --cov-report=term:skip-covered
 
 TESTS ?= tests src
 test-fast: $(BIN)/.dev
-	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not slow and not bundled and not parity and not process and not long' $(WORKERS) --durations=5 $(TESTS)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -m 'not slow and not bundled and not parity and not process and not long' $(WORKERS) $(TIMEOUT) --durations=5 $(TESTS)
 
 test-slow: $(BIN)/.dev
 	$(BIN)/pytest -m slow
