@@ -12,10 +12,15 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from multiform.models.instruction_set import limit_instruction_set
+
 ROOT = Path(__file__).parent.parent
 
 #: No test asks the hub. The library looks at this once, when it is imported.
 os.environ["HF_HUB_OFFLINE"] = "1"
+
+# Tests use torch in half precision themselves, and so does lm-eval beside them.
+limit_instruction_set()
 
 # How long an example takes depends on what else the machine does.
 settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 import subprocess
 import sys
@@ -10,7 +11,7 @@ import time
 
 import pytest
 
-from multiform.deadline import TimeLimitError, within
+from multiform.deadline import TimeLimitError, survives, within
 
 
 def endless() -> None:
@@ -66,3 +67,25 @@ def test_a_process_that_ends_while_the_timer_ticks_ends_well():
     code = "from multiform.deadline import within\nwith within(1): sum(range(10**6))\nclass Late:\n"
     code += " def __del__(self):\n  for _ in range(10**7): pass\nlate = Late()"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_child_process_tells_what_is_too_much():
+    assert survives(lambda: 1 / 0) is None  # the caller gets the error
+    assert survives(endless) == "it takes more than 1 s"
+    assert survives(lambda: pow(7, 7**9)) == "it takes more than 1 s"  # one call, which no signal handler can stop
+    assert survives(lambda: ["x" * n for n in range(10**6)]) == "it takes more than 256 MB"
+
+
+def test_a_child_process_sees_the_random_numbers_that_follow_here():
+    random.seed(7)
+    expected = random.Random(7).random()
+    assert survives(lambda: endless() if random.random() != expected else None) is None
+    assert random.random() == expected
+
+
+def test_a_child_process_can_be_started_in_any_thread():
+    verdicts = []
+    thread = threading.Thread(target=lambda: verdicts.append(survives(endless)))
+    thread.start()
+    thread.join()
+    assert verdicts == ["it takes more than 1 s"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime
 import os
+import threading
 
 import numpy as np
 import pytest
@@ -273,6 +274,37 @@ def test_a_template_may_work_on_a_long_document():
     doc = {"text": "A few words. " * 100_000, "words": ["word"] * 100_000}
     assert len(rendered("{{ text|replace('few', 'couple of')|trim }}", doc)) > 1_300_000
     assert len(rendered("{{ words|join(' ') }}", doc)) == 499_999
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ 'x'.ljust(2000000000) }}",
+        "{{ ('a' * 40 ~ 'b')|regex_replace('(a+)+$', '') }}",
+        "{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}",
+    ],
+)
+def test_a_template_is_bounded_in_any_thread(source):
+    errors = []
+
+    def work() -> None:
+        try:
+            rendered(source)
+        except ConfigError as error:
+            errors.append(str(error))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert "the template asks for too much" in errors[0]
+
+
+def test_what_exceeds_the_allowance_and_is_harmless_is_rendered_as_ever():
+    text = "A few words. " * 50_000
+    assert rendered("{{ text|replace('few', 'couple of') }}", {"text": text}) == text.replace("few", "couple of")
+    assert rendered("{{ xs|map('upper') }}", {"xs": ["a"] * 20_000}) == ["A"] * 20_000
+    with pytest.raises(DataError, match="no column 'nope'"):
+        rendered("{{ text|replace('few', 'couple of') }}{{ nope }}", {"text": text})
 
 
 def test_a_sandbox_breach_says_what_to_do_instead():

@@ -17,7 +17,7 @@ XYZ = ["x", "y", "z"]
 MANY = [f"choice {n}" for n in range(1, 31)]
 REMEDY = 'make doc_to_target an index, e.g. "{{choices.index(answer)}}"'
 HIDDEN = "where a dataset hides the answers of this split, name another one as test_split or validation_split"
-OUT_OF_RANGE = 'if it counts from 1, write doc_to_target: "{{answer - 1}}"'
+OUT_OF_RANGE = 'if it counts from 1, write doc_to_target: "{{answer - 1}}", or set answer_base: 1'
 
 RESOLVED = {
     "index": (2, XYZ, 2),

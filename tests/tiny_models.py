@@ -14,6 +14,7 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from multiform.errors import ModelError
+from multiform.inference import planner
 from multiform.models.hf.bundled import BundledModel
 from multiform.models.hf.model import HFModel
 
@@ -84,6 +85,12 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture(autouse=True)
+def every_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have models tried that have few requests, too: the tests are about what comes after."""
+    monkeypatch.setattr(planner, "WORTH_TRIAL", 0)
 
 
 @pytest.fixture(scope="session")

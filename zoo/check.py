@@ -108,11 +108,11 @@ def _check_causal(name: str, model: PreTrainedModel, judge: PreTrainedModel, rea
     pairs = [_truncated(pair) for pair in whole]
     longest = max(len(pair.tokens) - 1 for pair in pairs)
     planner = Planner(LMHead(model), max_length=POSITIONS)
+    way = planner.scoring(longest)  # tried even though there are few sequences
     outputs = dict(score(planner, pairs, Limits(8, 10**6), Counters()))
     texts = _texts(judge, prompts)
     tokenizer: Any = NumberTokenizer()
     completions = dict(generate(planner, tokenizer, _generations(prompts), Limits(4, 10**6), Counters()))
-    way = planner.scoring(longest)
     return _compared(
         Finding(
             name=name,

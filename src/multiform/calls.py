@@ -1,9 +1,9 @@
-"""User-defined functions: the arguments that they accept, and what is wrong where they cannot be called."""
+"""User-defined functions and methods: their arguments, what keeps them from being called, and what they override."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -50,3 +50,18 @@ def accepted(function: Callable[..., Any], options: Mapping[str, Any]) -> dict[s
         return dict(options)
     named = {each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)}
     return {key: value for key, value in options.items() if key in named}
+
+
+def overridden(kind: type, base: type, names: Iterable[str]) -> dict[str, type]:
+    """Those of the names that a subclass defines anew, each with the class that defines it.
+
+    >>> class Base:
+    ...     def first(self): ...
+    ...     def second(self): ...
+    >>> class Derived(Base):
+    ...     def second(self): ...
+    >>> list(overridden(Derived, Base, ["first", "second", "third"]))
+    ['second']
+    """
+    definers = {name: next((each for each in kind.__mro__ if name in each.__dict__), None) for name in names}
+    return {name: each for name, each in definers.items() if each is not None and each not in base.__mro__}

@@ -1,16 +1,28 @@
-"""Time limits for regular expressions and templates from task files, which might never end."""
+"""Limits for regular expressions and templates from task files, which might never end or fill the memory.
+
+`within` stops what runs in this process; `survives` tries it in a child process, which the system itself can end.
+"""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
+import random
 import signal
+import sys
 import threading
 import time
+import warnings
+from collections.abc import Callable
 from types import FrameType, TracebackType
 
 #: The most seconds that a pattern or template of a task computes for one document.
 MAX_SECONDS = 1.0
+#: The most memory, in bytes, that it needs for one document.
+_MAX_MEMORY = 256 * 2**20
+#: A child that waits for something is given up after so many seconds.
+_MAX_WAITING = 10
 #: How often the clock is looked at while there are limits, in seconds of computation.
 _TICK = 0.1
 
@@ -43,6 +55,77 @@ class within:  # noqa: N801  (it reads as a verb: with within(seconds))
     def __exit__(self, _: object, __: BaseException | None, ___: TracebackType | None) -> None:
         if _watch.limit is self:
             _watch.limit = None
+
+
+def survives(work: Callable[[], object]) -> str | None:
+    """Why `work` is too much, by trying it in a child process with limits of time and memory; None where it is not.
+
+    An error counts as survival: it shows when the work is done. Where no child can be started, any work is too much.
+
+    >>> survives(lambda: sum(range(10)))
+    >>> survives(lambda: "x" * 10**12)
+    'it takes more than 256 MB'
+    """
+    state = random.getstate()
+    try:
+        reading, writing = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # of threads: the child needs none of their locks
+            child = os.fork()
+    except (AttributeError, OSError):
+        return "it takes too many steps, and no process can be started to try it"
+    if child == 0:
+        _try_and_exit(work, writing, state)
+    os.close(writing)
+    os.set_blocking(reading, False)  # another process, forked meanwhile, may keep the other end open
+    verdict = b""
+    try:
+        with contextlib.suppress(ChildProcessError):  # where nobody wants to hear of children
+            os.waitpid(child, 0)
+        with contextlib.suppress(BlockingIOError):
+            verdict = os.read(reading, 1)
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        raise
+    finally:
+        os.close(reading)
+    if verdict == b"m":
+        return f"it takes more than {_MAX_MEMORY >> 20} MB"
+    return None if verdict == b"k" else f"it takes more than {MAX_SECONDS:g} s"
+
+
+def _try_and_exit(work: Callable[[], object], writing: int, state: object) -> None:
+    """What the child does: it writes ``k`` where the work ends, ``m`` where memory runs out, and nothing if killed."""
+    verdict = b""
+    try:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGPROF, signal.SIGALRM):
+            signal.signal(number, signal.SIG_DFL)
+        random.setstate(state)  # type: ignore[arg-type]  # a new process gets another state
+        _limit_memory()
+        signal.setitimer(signal.ITIMER_PROF, MAX_SECONDS)
+        signal.alarm(_MAX_WAITING)
+        verdict = b"k"
+        work()
+    except MemoryError:
+        verdict = b"m"
+    except BaseException:  # noqa: BLE001 - the caller gets it, too
+        pass
+    finally:
+        with contextlib.suppress(BaseException):
+            os.write(writing, verdict)
+        os._exit(0)
+
+
+def _limit_memory() -> None:
+    """Limit the address space to what is in use now and what the work may need; only Linux keeps to such a limit."""
+    if sys.platform == "linux":
+        import resource
+
+        with open("/proc/self/statm", encoding="ascii") as file:
+            used = int(file.read().split()[0]) * resource.getpagesize()
+        most = resource.getrlimit(resource.RLIMIT_AS)[1]
+        wanted = used + _MAX_MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (wanted if most < 0 else min(wanted, most), most))
 
 
 class _Watch:

@@ -101,11 +101,14 @@ def split_solution(text: str) -> tuple[str, str]:
     return text[: conclusion.start("said")].strip(), conclusion["result"]
 
 
-def gold_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str] = "letters") -> int | list[int]:
+def gold_index(
+    answer: Any, choices: Sequence[Any], labels: str | Sequence[str] = "letters", base: int | None = None
+) -> int | list[int]:
     """The 0-based index of the right choice, or a list of them when the answer is a list.
 
     An answer may be an index, one of a list of labels, a letter, a 1-based digit string, a choice's text or a bool.
     Roman numerals are no answers, as "I" is a letter as well; where a dataset has them, `labels` lists them.
+    With a `base` of 0 or 1, numbers and digit strings count from it.
 
     >>> gold_index(2, "xyz"), gold_index("B", ["x", "y"]), gold_index("2", ["x", "y"])
     (2, 1, 1)
@@ -113,6 +116,8 @@ def gold_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str] 
     (1, 1, 0)
     >>> gold_index(["A", "y"], ["x", "y"])
     [0, 1]
+    >>> gold_index("1", ["x", "y"], base=0), gold_index(1, ["x", "y"], base=1)
+    (1, 0)
     """
     answer = answer.tolist() if hasattr(answer, "tolist") else answer  # numpy's scalars and arrays
     if not choices:
@@ -120,26 +125,58 @@ def gold_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str] 
     if isinstance(answer, list | tuple | set):
         if not answer:
             raise DataError("the list of answers is empty", hint="check doc_to_target")
-        return sorted({_one_index(item, choices, labels) for item in answer})
-    return _one_index(answer, choices, labels)
+        return sorted({_one_index(item, choices, labels, base) for item in answer})
+    return _one_index(answer, choices, labels, base)
 
 
-def gold_text(answer: Any, choices: Sequence[Any]) -> str | list[str]:
+def gold_text(answer: Any, choices: Sequence[Any], base: int | None = None) -> str | list[str]:
     """The text of the right choice, or a list of texts when the answer is a list.
 
     >>> gold_text("B", ["x", "y"])
     'y'
     """
-    return _pick(gold_index(answer, choices), choices)
+    return _pick(gold_index(answer, choices, base=base), choices)
 
 
-def gold_label(answer: Any, choices: Sequence[Any], labels: str | Sequence[str] = "letters") -> str | list[str]:
+def gold_label(
+    answer: Any, choices: Sequence[Any], labels: str | Sequence[str] = "letters", base: int | None = None
+) -> str | list[str]:
     """The label of the right choice, or a list of labels when the answer is a list.
 
     >>> gold_label("y", ["x", "y"], "numbers")
     '2'
     """
-    return _pick(gold_index(answer, choices, labels), label_list(len(choices), labels))
+    return _pick(gold_index(answer, choices, labels, base), label_list(len(choices), labels))
+
+
+def digit_answers(answer: Any) -> list[str]:
+    """The digit strings in an answer.
+
+    >>> digit_answers("3"), digit_answers(["1", "B", 2]), digit_answers(3)
+    (['3'], ['1'], [])
+    """
+    answers = answer if isinstance(answer, list | tuple | set) else [answer]
+    return [text.strip() for text in answers if isinstance(text, str) and whole_number(text.strip()) is not None]
+
+
+def digit_base(answer: Any, choices: Sequence[Any], labels: Sequence[Any] = ()) -> int | None:
+    """Whether the digits of an answer count from 0 or from 1, where that is certain.
+
+    A label of the document says it, and so do a 0, and the number of choices; the text of a choice is no number of one.
+
+    >>> digit_base("0", "xyz"), digit_base("3", "xyz"), digit_base("1", "xyz"), digit_base("3", ["3", "4", "5"])
+    (0, 1, None, None)
+    >>> digit_base("1", "xyz", labels=["0", "1", "2"])
+    0
+    """
+    names, texts = [str(label).strip() for label in labels], [str(choice).strip() for choice in choices]
+    for text in digit_answers(answer):
+        number = int(text)
+        if text in names and number - names.index(text) in (0, 1):
+            return number - names.index(text)
+        if text not in texts and number in (0, len(choices)):
+            return 1 if number else 0
+    return None
 
 
 def whole_number(text: str) -> int | None:
@@ -151,11 +188,13 @@ def whole_number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= _MAX_DIGITS else None
 
 
-def index_among(answer: Any, names: Sequence[Any], *, digits: bool | None = False) -> int | list[int]:
+def index_among(
+    answer: Any, names: Sequence[Any], *, digits: bool | None = False, base: int | None = None
+) -> int | list[int]:
     """The index that an answer has among the names that a task without a format scores.
 
     Digits that are none of the names, or whatever they are where `digits` says so, are an index from 0; where it
-    is None, they are text and count from 1, as everywhere else.
+    is None, they are text and count from 1, as everywhere else. With a `base`, they and numbers count from it.
 
     >>> index_among("B", ["A", "B"]), index_among("(B)", ["A", "B"]), index_among(1, ["A", "B"])
     (1, 1, 1)
@@ -166,10 +205,10 @@ def index_among(answer: Any, names: Sequence[Any], *, digits: bool | None = Fals
     """
     answer = answer.tolist() if hasattr(answer, "tolist") else answer
     if isinstance(answer, list | tuple):
-        indexes = [index_among(item, names, digits=digits) for item in answer]
+        indexes = [index_among(item, names, digits=digits, base=base) for item in answer]
         return sorted({index for index in indexes if isinstance(index, int)})
     if not isinstance(answer, str):
-        return gold_index(answer, names)
+        return gold_index(answer, names, base=base)
     text = answer.strip()
     for spellings in (list(names), [str(name).strip(" ().:") for name in names]):
         for candidate in (answer, text.strip("().: ")):
@@ -177,24 +216,24 @@ def index_among(answer: Any, names: Sequence[Any], *, digits: bool | None = Fals
                 return spellings.index(candidate)
     number = whole_number(text)
     if number is not None and digits is not None and (number < len(names) or text not in names):
-        return _in_range(number, names)
-    return gold_index(answer, names)
+        return _in_range(number - (base or 0), names)
+    return gold_index(answer, names, base=base)
 
 
 def _pick(index: int | list[int], names: Sequence[Any]) -> str | list[str]:
     return [str(names[i]) for i in index] if isinstance(index, list) else str(names[index])
 
 
-def _one_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str]) -> int:
+def _one_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str], base: int | None) -> int:
     if isinstance(answer, bool):
         return _bool_index(answer, choices)
     if isinstance(answer, float) and answer.is_integer():
         answer = int(answer)
     if isinstance(answer, int):
-        return _in_range(answer, choices)
+        return _in_range(answer - (base or 0), choices)
     if not isinstance(answer, str):
         raise _unresolved(answer, choices, "it is no index, label or text")
-    readings = _readings(answer, choices, labels)
+    readings = _readings(answer, choices, labels, 1 if base is None else base)
     if len(readings) > 1:
         ways = " or ".join(f"{index} as a {way}" for index, way in readings.items())
         raise _unresolved(answer, choices, f"it is ambiguous: index {ways}")
@@ -203,7 +242,7 @@ def _one_index(answer: Any, choices: Sequence[Any], labels: str | Sequence[str])
     return next(iter(readings))
 
 
-def _readings(answer: str, choices: Sequence[Any], labels: str | Sequence[str]) -> dict[int, str]:
+def _readings(answer: str, choices: Sequence[Any], labels: str | Sequence[str], base: int) -> dict[int, str]:
     """Each index that the answer can mean, with the way in which it means it."""
     text = answer.strip()
     readings: dict[int, str] = {}
@@ -216,7 +255,7 @@ def _readings(answer: str, choices: Sequence[Any], labels: str | Sequence[str]) 
         ("label", shown),
         ("letter", label_list(len(choices))),
         ("letter", [letter.lower() for letter in label_list(len(choices))]),
-        ("1-based digit", label_list(len(choices), "numbers")),
+        (f"{base}-based digit", [str(base + index) for index in range(len(choices))]),
     ):
         if text in names[: len(choices)]:
             readings.setdefault(names.index(text), way)
@@ -237,7 +276,7 @@ def _in_range(index: int, choices: Sequence[Any]) -> int:
     if 0 <= index < len(choices):
         return index
     why = f"the index is not between 0 and {len(choices) - 1}"
-    hint = 'if it counts from 1, write doc_to_target: "{{answer - 1}}"'
+    hint = 'if it counts from 1, write doc_to_target: "{{answer - 1}}", or set answer_base: 1'
     if index < 0:
         hint = "where a dataset hides the answers of this split, name another one as test_split or validation_split"
     raise _unresolved(index, choices, why, hint=hint)

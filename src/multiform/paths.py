@@ -1,15 +1,19 @@
-"""Paths: the cache folder, whether a file exists, files that are replaced as a whole, and names that are safe."""
+"""Paths: the cache folder, files that are safe to read, files that are replaced as a whole, and names that are safe."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import io
 import os
 import re
 import secrets
 import shutil
+import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from multiform.errors import MultiformError
 from multiform.hashing import sha256
@@ -79,6 +83,39 @@ def replace_output(path: Path) -> Iterator[Path]:
         message = f"could not be written: {error.strerror or error}"
         hint = "free some space, or choose a folder that can be written"
         raise MultiformError(message, where=str(path), hint=hint) from error
+
+
+def open_file(path: Path) -> BinaryIO:
+    """Open a regular file; a pipe, a device or a socket, which may never end, is an OSError.
+
+    Files of the system that are computed when they are read, such as ``/proc/kmsg``, say that they are empty, and count
+    as such.
+    """
+    # Opening a pipe waits for somebody who writes to it, unless it is told not to wait.
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode) and status.st_size > 0:
+        return open(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(status.st_mode):
+        raise OSError(errno.EINVAL, "a pipe or device, not a file", str(path))
+    return io.BytesIO()
+
+
+def read_file(path: Path) -> bytes:
+    """The content of a regular file."""
+    with open_file(path) as file:
+        return file.read()
+
+
+def resolve(path: Path) -> Path:
+    """The path without links; a name that no file can have, or a link to itself, stays as it is, for reading to say."""
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError):
+        return path
 
 
 def sanitized(name: str) -> str:

@@ -290,3 +290,13 @@ def test_too_few_examples_are_an_error_that_names_task_and_document():
 def test_an_unknown_sampler_is_an_error_with_the_nearest_one():
     with pytest.raises(ConfigError, match="unknown sampler 'first'; did you mean 'first_n'"):
         shown(task_of(TWO, test_split="test", fewshot_config={"sampler": "first"}))
+
+
+def test_the_log_says_that_a_shot_of_another_split_is_replaced(caplog):
+    splits = {"test": docs_of(4), "train": docs_of(6)}
+    with caplog.at_level("INFO", logger="multiform"):
+        shown(task_of(splits, num_fewshot=5, test_split="test", fewshot_split="train"))
+        assert caplog.text.count("few-shot examples that equal the document are replaced") == 1
+        caplog.clear()
+        shown(task_of(splits, num_fewshot=3, test_split="test", fewshot_split="test"))
+    assert "replaced" not in caplog.text

@@ -80,6 +80,16 @@ DEFECTS = {
     ),
     # spaces
     "no_space_before_the_answer": Defect(code="missing_space", keys={"target_delimiter": ""}, says="Answer:Oslo"),
+    "no_space_before_the_target_of_a_loglikelihood": Defect(
+        code="missing_space",
+        keys={
+            "output_type": "loglikelihood",
+            "doc_to_choice": None,
+            "doc_to_target": "{{choices[answer]}}",
+            "metric_list": [{"metric": "acc"}],
+        },
+        says="let doc_to_target begin with the space",
+    ),
     "no_space_after_a_label": Defect(
         code="missing_space", keys={"doc_to_text": "Question:{{question}}\nAnswer:"}, says="'Question:Which city"
     ),
@@ -217,6 +227,9 @@ DEFECTS = {
     ),
     "an_answer_out_of_range_in_the_first_document": Defect(
         code="gold_not_a_choice", rows=one_changed(ROWS, 0, answer=4)
+    ),
+    "digits_that_count_from_0_or_from_1": Defect(
+        code="answer_base_unclear", keys=MCQA, rows=changed(ROWS, lambda row: {"answer": str(row["id"] % 3 + 1)})
     ),
     "answers_of_mixed_kinds": Defect(code="mixed_answers", rows=one_changed(ROWS, 5, answer="2")),
     "more_choices_than_labels": Defect(

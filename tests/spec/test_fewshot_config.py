@@ -267,3 +267,10 @@ def test_first_n_is_a_sampler_that_can_be_built_upon():
             return super().sample(n, exclude=exclude)[::-1]
 
     assert Reversed(["a", "b", "c"]).sample(2) == [1, 0]
+
+
+def test_samples_that_are_no_list_are_a_value_error():
+    with pytest.raises(ValueError, match=r"fewshot_config\.samples: expected"):
+        FewshotConfig(samples="nope")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"samples returned str, not a list of documents"):
+        FewshotConfig(samples=lambda: "nope").get_docs({})  # type: ignore[arg-type, return-value]

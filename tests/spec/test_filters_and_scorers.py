@@ -174,8 +174,8 @@ def test_kwargs_are_the_fields_of_the_scorer(sums, saying):
 @pytest.mark.covers("ScorerConfig.type", "ScorerConfig.kwargs")
 @pytest.mark.parametrize(("verdict", "score"), [("CORRECT", 1.0), ("INCORRECT", 0.0)])
 def test_another_model_judges_and_its_words_are_kept(sums, saying, verdict, score):
-    judge = {"judge_model": "dummy", "model_args": {"text": f"I see. Verdict: {verdict}"}}
-    results = evaluate(tasks=[sums(scorer={"type": "ai_judge", "kwargs": judge})], model=saying("four"))
+    task = sums(scorer={"type": "ai_judge", "kwargs": {"judge_model": "dummy"}})
+    results = evaluate(tasks=[task], model=saying("four"), judge_args={"text": f"I see. Verdict: {verdict}"})
     assert results["facts"]["judge,none"] == score
     assert f"I see. Verdict: {verdict}" in str(list(sample_lines(results.forms[0])))
 
@@ -217,3 +217,27 @@ def test_a_scorer_may_score_all_answers_together(writing, saying):
 def test_an_unknown_scorer_is_an_error_with_the_nearest_name(sums):
     with pytest.raises(ConfigError, match=r"facts: scorer: unknown scorer 'first_tokn'; did you mean 'first_token'"):
         sums(scorer="first_tokn")
+
+
+def test_a_function_may_be_named_by_text_in_the_arguments_of_a_filter(write, saying):
+    folder = write({
+        "t.yaml": """\
+task: t
+dataset_path: rows.jsonl
+test_split: test
+doc_to_text: q
+doc_to_target: a
+filter_list:
+  - name: last
+    filter:
+      - function: custom
+        kwargs: {filter_fn: "!function utils.last_word"}
+""",
+        "utils.py": "def last_word(resps, docs):\n    return [[text.split()[-1] for text in row] for row in resps]\n",
+        "rows.jsonl": '{"q": "Q", "a": "yes"}\n',
+    })  # fmt: skip
+    assert evaluate(tasks=str(folder / "t.yaml"), model=saying("I say yes"))["t"]["exact_match,last"] == 1.0
+    text = (folder / "t.yaml").read_text().replace("last_word", "lost_word")
+    (folder / "t.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=r"t.yaml:6: filter_list: !function utils.lost_word: no 'lost_word' in utils"):
+        evaluate(tasks=str(folder / "t.yaml"), model=saying("I say yes"))

@@ -75,6 +75,32 @@ def test_a_reduction_that_is_named_reduces_lists_for_a_function_too(choosing, li
     assert score(task, liking("yes"), "n,none") == 8.0
 
 
+@pytest.mark.parametrize(
+    ("aggregation", "value"),
+    [
+        (lambda items: sum(1 for item in items if item) / len(items), 0.5),
+        (lambda items: sum(item == 1.0 for item in items), 2.0),
+        (max, 1.0),
+        (lambda items: sum(item[0] for item in items), 2.0),
+    ],
+    ids=["truth", "equality", "max", "a_function_of_lists"],
+)
+def test_a_list_of_one_number_is_that_number_for_a_function_that_takes_numbers(choosing, liking, aggregation, value):
+    task = choosing(
+        process_results=lambda doc, results: {"n": [float(doc["answer"])]},
+        metric_list=[{"metric": "n", "aggregation": aggregation}],
+    )
+    assert score(task, liking("yes"), "n,none") == value
+
+
+def test_a_function_that_cannot_aggregate_lists_gets_the_first_of_the_repeats(choosing, liking):
+    task = choosing(
+        process_results=lambda doc, results: {"n": [float(doc["answer"]), 7.0]},
+        metric_list=[{"metric": "n", "aggregation": max}],
+    )
+    assert score(task, liking("yes"), "n,none") == 1.0
+
+
 def test_an_aggregation_method_gets_lists_as_they_are(fields, liking):
     class Own(MultipleChoiceTask):
         def process_results(self, doc, results):

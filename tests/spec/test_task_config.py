@@ -451,6 +451,23 @@ def test_any_of_several_targets_is_right(writing, saying, flag):
 
 
 @pytest.mark.covers("TaskConfig.multiple_targets")
+@pytest.mark.parametrize(
+    ("stated", "right"),
+    [({}, "1"), ({"multiple_targets": True}, "1"), ({"multiple_targets": False}, "[1, 2]")],
+    ids=["unsaid", "true", "false"],
+)
+@pytest.mark.parametrize("make", [dict, lambda fields: TaskConfig(**fields)])
+def test_a_text_that_spells_a_list_is_one_answer_where_the_task_says_so(fields, saying, stated, right, make):
+    changes = {"output_type": "generate_until", "doc_to_choice": None, "doc_to_target": "{{note}}", **stated}
+    changes["custom_dataset"] = lambda **kwargs: {"test": [{"question": "Which?", "note": "[1, 2]"}]}
+    task = Task.from_config(make({**fields, **changes}))
+    assert evaluate(tasks=[task], model=saying(right))["facts"]["exact_match,none"] == 1.0
+    other = {"1": "[1, 2]", "[1, 2]": "1"}[right]
+    assert evaluate(tasks=[task], model=saying(other))["facts"]["exact_match,none"] == 0.0
+    assert task.config.multiple_targets is bool(stated.get("multiple_targets"))
+
+
+@pytest.mark.covers("TaskConfig.multiple_targets")
 def test_several_choices_may_be_right_and_an_example_shows_the_first(choosing, prompt, liking):
     task = choosing(doc_to_target="{{[answer, 1]}}", multiple_targets=True, num_fewshot=1)
     assert prompt(task) == "Is ice cold? yes\n\nCan fish fly?"

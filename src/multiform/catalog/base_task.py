@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from multiform.calls import overridden
 from multiform.catalog.group import Group, Node
 from multiform.catalog.hook_fields import DATA, LOADING, REFUSED, STYLED, HookedDataset, calculates, hook, hook_fields
 from multiform.catalog.sample_hooks import SampleHooks
@@ -101,7 +102,7 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
         }
         if self.hf_revision is not None:
             common["dataset_kwargs"] = {"revision": self.hf_revision}
-        if any(getattr(type(self), name) is not getattr(BaseTask, name) for name in LOADING):
+        if self._own_hooks.intersection(LOADING):
             common |= {"custom_dataset": HookedDataset(task, subject), "dataset_kwargs": {}}
         styled = self._format()
         if named is None and styled is None:
@@ -124,13 +125,18 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
         choices = None if "_get_choices" in self._missing() else "choices"
         return supported_formats(table, FieldMapping("question", choices, "answer"))
 
+    @property
+    def _own_hooks(self) -> frozenset[str]:
+        """The hooks that the class defines or overrides."""
+        return frozenset(overridden(type(self), BaseTask, (*DATA, *STYLED, *LOADING, *REFUSED)))
+
     def _missing(self) -> list[str]:
         """The data-access methods that the class does not define."""
-        return [name for name in DATA if getattr(type(self), name) is getattr(BaseTask, name)]
+        return [name for name in DATA if name not in self._own_hooks]
 
     def _format(self) -> Any:
         """The format of the styler; None where the class overrides a hook that the styler implements."""
-        plain = all(getattr(type(self), name) is getattr(BaseTask, name) for name in STYLED)
+        plain = not self._own_hooks.intersection(STYLED)
         return self.TASK_STYLER.to_format() if plain and hasattr(self, "TASK_STYLER") else None
 
     def _check(self, label: str | None) -> None:
@@ -139,10 +145,9 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
         for name in ("NAME", "DATASET_PATH", "SAMPLE_SPLIT"):
             if not getattr(self, name, None):
                 raise ConfigError(f"no {name}", where=place, hint=f'write {name} = "..." in the class')
-        for name in REFUSED:
-            if getattr(type(self), name) is not getattr(BaseTask, name):
-                hint = "override _load_dataset, _create_samples or post_process_generated_completion"
-                raise ConfigError(f"a run never calls {name}, which the class overrides", where=place, hint=hint)
+        for name in self._own_hooks.intersection(REFUSED):
+            hint = "override _load_dataset, _create_samples or post_process_generated_completion"
+            raise ConfigError(f"a run never calls {name}, which the class overrides", where=place, hint=hint)
         styler = getattr(self, "TASK_STYLER", None)
         if styler is not None and not isinstance(styler, TaskStyler):
             hint = "give an object, e.g. TASK_STYLER = MCStyle()"
@@ -158,10 +163,7 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
 
     def _hooked(self) -> bool:
         """Whether the class writes its prompts and ground truth itself."""
-        needed = ("_get_instruction_text", "_get_ground_truth")
-        if all(getattr(type(self), name) is not getattr(BaseTask, name) for name in needed):
-            return True
-        return type(self)._create_samples is not BaseTask._create_samples
+        return self._own_hooks >= {"_get_instruction_text", "_get_ground_truth"} or "_create_samples" in self._own_hooks
 
     def _place(self) -> str:
         return f"{self._source().at()}: {type(self).__name__}"

@@ -82,13 +82,10 @@ class HookedPrompt:
 
     def noisy_task(self) -> BaseTask[Any]:
         """A copy of the task, with the noise of this field."""
-        from multiform.catalog.base_task import BaseTask
-
         task = copy.copy(self.task)
         if self.noise is None:
             return task
-        overridden = type(task)._get_instruction_text is not BaseTask._get_instruction_text
-        name = "_get_instruction_text" if overridden else "_get_raw_question"
+        name = "_get_instruction_text" if "_get_instruction_text" in task._own_hooks else "_get_raw_question"
         method, noise = getattr(self.task, name), self.noise
         setattr(task, name, lambda item: noise(method(item)))
         return task

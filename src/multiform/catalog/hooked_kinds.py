@@ -12,7 +12,7 @@ from multiform.errors import DataError, shorten
 from multiform.fields import Doc, FieldSpec
 from multiform.forms import prompt
 from multiform.forms.form import ChatTemplate
-from multiform.forms.renderer import Hooks
+from multiform.forms.hooks import Hooks
 from multiform.forms.sample import Sample as RenderedSample
 from multiform.forms.task import GenerateTask, LoglikelihoodTask, MultipleChoiceTask
 from multiform.scoring.filters import Pipeline

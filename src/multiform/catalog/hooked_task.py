@@ -17,7 +17,7 @@ from multiform.fields import Doc, FieldSpec
 from multiform.formats.dialects.metric_classes import result_keys
 from multiform.forms import prompt
 from multiform.forms.form import ChatTemplate, RunSettings
-from multiform.forms.renderer import Hooks
+from multiform.forms.hooks import Hooks
 from multiform.forms.sample import Sample as RenderedSample
 from multiform.forms.sample import ScoredSample
 from multiform.forms.task import Task
@@ -105,10 +105,8 @@ class HookedTask(Task):
     @cached_property
     def _numbered(self) -> Docs:
         """The evaluated rows, each repeated for every sample that the class creates from it."""
-        from multiform.catalog.base_task import BaseTask
-
         rows = self.source.evaluated()
-        if type(self.python_task)._create_samples is BaseTask._create_samples:
+        if "_create_samples" not in self.python_task._own_hooks:
             self._rows = [(row, 0) for row in range(len(rows))]
         else:
             for row, doc in enumerate(rows):

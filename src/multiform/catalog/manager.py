@@ -6,6 +6,7 @@ import fnmatch
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +29,7 @@ from multiform.formats.select import grammar_of
 from multiform.formats.variation import Variation, drawn_number, split_outside
 from multiform.forms import Form, RunSettings
 from multiform.imports import lm_eval
-from multiform.paths import is_dir, is_file
+from multiform.paths import is_dir, is_file, read_file
 
 _MAX_GROUPS = 1000
 #: The most names that a message lists.
@@ -293,8 +294,9 @@ class TaskManager:
         """The error of the file that seems to define the name, if it cannot be read."""
         defined = re.compile(rf"^task:\s*['\"]?{re.escape(name)}['\"]?\s*(#|$)", re.MULTILINE)
         for path, error in self.index.broken.items():
-            if path.stem == name or defined.search(path.read_text(encoding="utf-8", errors="replace")):
-                return error
+            with suppress(OSError):
+                if path.stem == name or defined.search(read_file(path).decode("utf-8", "replace")):
+                    return error
         return None
 
 

@@ -33,7 +33,7 @@ class TaskClass:
     def load(self) -> type[BaseTask[Any]]:
         """Import the file and return the class."""
         named = FunctionRef(f"{self.file.stem}.{self.attribute}", self.file.parent, Position(self.file, self.line))
-        foreign = "eval_framework" in self.file.read_text(encoding="utf-8")
+        foreign = "eval_framework" in read_text(self.file)
         with eval_framework.finder.during(self.file, load_module) if foreign else nullcontext():
             cls: Any = named.resolve()
         if not isinstance(cls, type) or not issubclass(cls, BaseTask):

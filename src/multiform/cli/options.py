@@ -43,6 +43,30 @@ def add_code(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--no_code", action="store_true", help="refuse tasks that bring code, instead of running it")
 
 
+def add_consent(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
+    """Add the flags of what a task may only do with the user's consent: run programs, and ask a judge."""
+    group = parser.add_argument_group("programs and judges")
+    group.add_argument(
+        "--confirm_run_unsafe_code",
+        action="store_true",
+        help="allow tasks that run code which the model writes, and metrics whose code comes from the hub",
+    )
+    group.add_argument(
+        "--sandbox",
+        metavar="NAME",
+        help="where that code runs: bwrap (bubblewrap), landlock, docker, docker:IMAGE, or none for no sandbox at all "
+        "(default: $MULTIFORM_SANDBOX, or bwrap or landlock, whichever works)",
+    )
+    group.add_argument("--judge_model", metavar="NAME", help="the model that scores where a task has a judge")
+    group.add_argument(
+        "--judge_args",
+        metavar="K=V,...",
+        action=Arguments,
+        nargs="+" if several else None,
+        help="its arguments, e.g. base_url=http://localhost:8000/v1,api_key_env=MY_KEY; or a JSON object",
+    )
+
+
 def add_prompt(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
     """Add the flags that change prompts; with `several`, flags take more than one K=V."""
     group = parser.add_argument_group("prompts")

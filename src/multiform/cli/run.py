@@ -78,11 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=values.half_width,
         help="evaluate each form until its 95 %% interval is no wider than plus or minus WIDTH",
     )
-    parser.add_argument(
-        "--confirm_run_unsafe_code",
-        action="store_true",
-        help="allow tasks that run code which the model writes, and metrics whose code comes from the hub",
-    )
+    flags.add_consent(parser, several=True)
     parser.add_argument(
         "--metadata",
         nargs="+",

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--filter_list", metavar="JSON", help="filters as in a task's filter_list, as JSON")
     parser.add_argument("--scorer", metavar="NAME", help="a scorer by name, or as JSON")
     flags.add_bootstrap(parser)
-    parser.add_argument("--confirm_run_unsafe_code", action="store_true", help="allow tasks that run the model's code")
+    flags.add_consent(parser)
     parser.add_argument("--output_path", "-o", metavar="DIR", help="write results and samples there; or a .json file")
     parser.add_argument("--json", action="store_true", help="print the results as JSON and nothing else")
     flags.add_code(parser)
@@ -65,6 +65,9 @@ def execute(options: argparse.Namespace) -> int:
         use_cache=options.cache_path,
         bootstrap_iters=options.bootstrap_iters,
         confirm_run_unsafe_code=options.confirm_run_unsafe_code,
+        sandbox=options.sandbox,
+        judge_model=options.judge_model,
+        judge_args=options.judge_args,
     )
     if options.output_path:
         for path in write_results(results, Path(options.output_path), samples=True):

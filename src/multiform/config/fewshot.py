@@ -14,6 +14,10 @@ from multiform.fields import Field, FieldSpec
 logger = logging.getLogger("multiform")
 
 
+class SamplesError(ConfigError, ValueError):
+    """`samples` are neither a list of documents nor a function that returns one."""
+
+
 @dataclass
 class FewshotConfig:
     """Configuration of few-shot examples; a field that the task has as well overrides the task's."""
@@ -37,7 +41,10 @@ class FewshotConfig:
     doc_to_rationale: str | Callable[..., Any] | None = None
 
     def __post_init__(self) -> None:
-        check_values(type(self), vars(self), lambda *path: ".".join(map(str, ("fewshot_config", *path))))
+        try:
+            check_values(type(self), vars(self), lambda *path: ".".join(map(str, ("fewshot_config", *path))))
+        except ConfigError as error:
+            raise error.as_kind(SamplesError) if "fewshot_config.samples" in str(error.where) else error from None
         for name in ("doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_rationale", "gen_prefix"):
             try:
                 Field.of(getattr(self, name))
@@ -55,7 +62,7 @@ class FewshotConfig:
             with running("fewshot_config.samples", kind=ConfigError, hint="call it to debug it"):
                 samples = self.samples()
             if not isinstance(samples, list) or not all(isinstance(doc, dict) for doc in samples):
-                raise ConfigError(
+                raise SamplesError(
                     f"fewshot_config.samples returned {type(samples).__name__}, not a list of documents",
                     hint="return a list of dicts",
                 )

@@ -17,11 +17,12 @@ from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
 
-from multiform.config.source import Position
+from multiform.config.source import Position, Source
 from multiform.errors import ConfigError, nearest, reason
 from multiform.imports import lm_eval
 from multiform.imports.finder import original_name
 from multiform.imports.libraries import with_removed_modules, with_sandboxed_code_eval
+from multiform.paths import read_file
 
 _IMPORTS_LM_EVAL = re.compile(rb"^[ \t]*(?:from|import)[ \t]+lm_eval\b", re.MULTILINE)
 
@@ -93,7 +94,7 @@ def load_module(file: Path) -> ModuleType:
     `import lm_eval` in it gives Multiform's own modules of that name, so that a task is the same whether lm-eval is
     installed or not. Where these lack a name, the file is imported again with the installed lm-eval.
     """
-    source = file.read_bytes()
+    source = read_file(file)
     stamp = hashlib.sha256(str(file).encode() + b"\0" + source).hexdigest()[:12]
     name = f"_multiform_task_{file.stem}_{stamp}"
     if name in sys.modules:
@@ -139,7 +140,7 @@ def _run(file: Path, name: str) -> ModuleType:
 
 def _sandboxed(file: Path) -> AbstractContextManager[None]:
     """Have programs of models run in the sandbox where a file says that it runs some."""
-    return with_sandboxed_code_eval() if b"code_eval" in file.read_bytes() else nullcontext()
+    return with_sandboxed_code_eval() if b"code_eval" in read_file(file) else nullcontext()
 
 
 def _not_provided(error: BaseException) -> str:
@@ -164,6 +165,26 @@ def resolve_functions(value: Any) -> Any:
     if isinstance(value, list):
         return [resolve_functions(item) for item in value]
     return value
+
+
+def resolve_filter_functions(filter_list: Any, source: Source | None, where: str | None) -> Any:
+    """The pipelines of filters with a function in place of each argument that is the text ``!function module.name``."""
+
+    def resolved(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: resolved(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [resolved(item) for item in value]
+        if not isinstance(value, str) or not value.startswith("!function "):
+            return value
+        file = Path("task.yaml") if source is None else source.file
+        position = Position(file, 1) if source is None else source.at("filter_list")
+        try:
+            return FunctionRef(value.removeprefix("!function ").strip(), file.parent, position).resolve()
+        except ConfigError as error:
+            raise error.moved(f"{where}: {value}") from error
+
+    return resolved(filter_list)
 
 
 class _SourceLoader(SourceFileLoader):

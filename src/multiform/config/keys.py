@@ -17,7 +17,17 @@ class Unstated(str):
     __slots__ = ()
 
 
+class UnstatedFlag(int):
+    """The default of a flag that is off, which can be told from the same value written in a file."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(bool(self))
+
+
 _GENERATION: Any = Unstated("generate_until")
+_OFF: Any = UnstatedFlag(False)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +68,9 @@ class TaskKeys:
     doc_to_target: str | int | float | list[Any] | Callable[..., Any] | None = None
     #: What the question is about, such as a passage: formats write it before the question.
     doc_to_context: str | None = None
+    #: The number, 0 or 1, from which `doc_to_target` counts choices; by default numbers count from 0, digits as text
+    #: from what the data show.
+    answer_base: int | None = None
     #: The reasoning that leads to the answer, shown by few-shot examples of formats that ask for it.
     doc_to_rationale: str | Callable[..., Any] | None = None
     #: The beginning of the completion, added to the prompt.
@@ -77,7 +90,8 @@ class TaskKeys:
     unsafe_code: bool = False
     use_prompt: str | None = None
     multiple_inputs: bool = False
-    multiple_targets: bool = False
+    #: False, where a task says so: a text that spells a list is one answer.
+    multiple_targets: bool = _OFF
     should_decontaminate: bool = False
     doc_to_decontamination_query: str | Callable[..., str] | None = None
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -87,6 +101,8 @@ class TaskKeys:
     lint_ignore: dict[str, str] | None = None
     #: A template's name, or a mapping with `template_type` and overrides.
     template: str | dict[str, Any] | TemplateConfig | None = None
+    #: The template as an object: the same as `template`, and what `template` resolves to.
+    template_config: TemplateConfig | None = None
     #: Noise in the question: `type`, `probability`, `seed` and `unmodifiable_words`.
     perturbation: dict[str, Any] | None = None
     perturbation_unmodifiable_words: list[str] | None = None

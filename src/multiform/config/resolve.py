@@ -59,6 +59,7 @@ def resolve(stated: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
         "recovered": None,
         "template_config": None,
         "overridden": (),
+        "multiple_targets": bool(stated["multiple_targets"]),
         "output_type": str(stated["output_type"]),
         "output_type_stated": not isinstance(stated["output_type"], Unstated),
     }
@@ -153,7 +154,7 @@ def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
     mapping = _raw_mapping(values["prompt"], recovered, values, where)
     try:
         check_raw(selected.format, mapping)
-        templates = compile_format(selected.format, mapping)
+        templates = compile_format(selected.format, mapping, _own_base(values, recovered))
     except ConfigError as error:
         raise placed(error, "formats", where) from error
     return {
@@ -166,6 +167,13 @@ def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
         **{name: getattr(templates, name) for name in _FIELDS},
         **_overridden_by(selected.format, values, foreign=recovered is not None),
     }
+
+
+def _own_base(values: Values, recovered: Recovered | None) -> int | None:
+    """The stated `answer_base`, for the task's own field; the recovered index of an answer counts from 0."""
+    own = recovered is None or recovered.mapping.answer is values["prompt"].answer
+    base: int | None = values["answer_base"]
+    return base if own else None
 
 
 def _check_variations(declared: Mapping[str, Any] | None, selected: Selected | None) -> None:
@@ -187,7 +195,7 @@ def _drawn(selection: str, values: Values, where: Where) -> Values:
 def _template(values: Values, where: Where) -> Values:
     """The values that the task's `template:` replaces."""
     try:
-        template = wrapped(values["template"], values["mapping"], values["output_type"])
+        template = wrapped(values["template"], values["mapping"], values["output_type"], values["answer_base"])
     except ConfigError as error:
         raise placed(error, "template", where) from error
     replaced = {
@@ -268,6 +276,7 @@ def _recovered(
             ranks=ranks,
             processed=values["process_docs"] is not None,
             needs_choices=format.needs_choices,
+            answer_base=values["answer_base"],
         )
     )
     if isinstance(result, Refused):
@@ -310,7 +319,8 @@ def _fewshot(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
         if format is not None and any(config.get(name) is not None for name in _FIELDS):
             mapping = _fewshot_mapping(config, values, stated, where)
         if format is not None and (mapping is not None or format.of_shots() != format):
-            templates = compile_format(format.of_shots(), mapping or values["mapping"])
+            base = _own_base(values, values["recovered"])
+            templates = compile_format(format.of_shots(), mapping or values["mapping"], base)
             config |= {name: getattr(templates, name) for name in _FIELDS}
         inherited = {
             name: values[name]

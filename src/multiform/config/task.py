@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, Self
 
 from multiform.config.check import check_keys, check_values
-from multiform.config.functions import resolve_functions
-from multiform.config.keys import TaskKeys
+from multiform.config.functions import resolve_filter_functions, resolve_functions
+from multiform.config.keys import TaskKeys, UnstatedFlag
 from multiform.config.resolve import format_key, resolve
 from multiform.config.serialize import plain
 from multiform.config.source import Source, where
 from multiform.errors import ConfigError, shorten
 from multiform.formats import FieldMapping, FormatConfig, TemplateConfig
+from multiform.formats.dialects.template_factory import template_of
 from multiform.formats.infer import Recovered
 from multiform.formats.order import ChoiceOrder
 from multiform.formats.select import without_overrides
@@ -62,8 +63,6 @@ class TaskConfig(TaskKeys):
     fewshot_draw: int = field(init=False, default=0)
     #: The mapping recovered from a task that was written as a finished prompt.
     recovered: Recovered | None = field(init=False, default=None, compare=False)
-    #: The template of `template:`.
-    template_config: TemplateConfig | None = field(init=False, default=None, compare=False)
     #: Whether the task or its format sets `output_type`; otherwise it is `generate_until` by default.
     output_type_stated: bool = field(init=False, default=True, compare=False)
     #: The settings of the task that its format overrides, for messages.
@@ -124,7 +123,7 @@ class TaskConfig(TaskKeys):
         resolved ones. `output_type` is that of the format, but for a finished prompt, whose question and choices can
         be recovered only with the output type that it was written for.
         """
-        public = [f.name for f in fields(self) if f.init and not f.name.startswith("_")]
+        public = [f.name for f in fields(self) if f.init and f.name[0] != "_" and f.name != "template_config"]
         replaced = (self.format, self.use_prompt, self.template, self.perturbation)
         as_given = ("fewshot_config",) if all(cause is None for cause in replaced) else _REPLACED_BY_FORMAT
         values = {name: self._given[name] if name in as_given else getattr(self, name) for name in public}
@@ -163,7 +162,11 @@ class TaskConfig(TaskKeys):
         for name in ("metric_list", "filter_list", "dataset_kwargs", "generation_kwargs", "metadata", "tag"):
             if values[name] is None:  # an empty value in YAML
                 values[name] = {} if name.endswith("kwargs") or name == "metadata" else []
-        check_values(type(self), values, lambda *path: where(self._source, self.task, *path))
+        flag = values["multiple_targets"]
+        checked = {**values, "multiple_targets": bool(flag) if isinstance(flag, UnstatedFlag) else flag}
+        check_values(type(self), checked, lambda *path: where(self._source, self.task, *path))
+        values |= self._stated_template()
+        values["filter_list"] = resolve_filter_functions(values["filter_list"], self._source, self.where("filter_list"))
         if not self.task.partition("@")[0] and (self.task or self._source is not None):
             raise ConfigError("the task has no name", where=self.where("task"), hint="write 'task: name'")
         if "\n" in self.task:
@@ -173,10 +176,23 @@ class TaskConfig(TaskKeys):
             if values[name] is not None and values[name] < least:
                 message = f"expected {least} or more, got {values[name]}"
                 raise ConfigError(message, where=self.where(name), hint=f"give a number of {least} or more")
+        if values["answer_base"] not in (None, 0, 1):
+            message = f"expected 0 or 1, got {values['answer_base']}"
+            raise ConfigError(
+                message, where=self.where("answer_base"), hint="say whether answers count from 0 or from 1"
+            )
         if values["repeats"] > MAX_REPEATS:
             message = f"expected {MAX_REPEATS:,} or less, got {values['repeats']:,}"
             raise ConfigError(message, where=self.where("repeats"), hint="ask each question fewer times")
         return values
+
+    def _stated_template(self) -> dict[str, Any]:
+        """The template that `template` or `template_config` states, as the value of `template`."""
+        stated, config = self.template, self.template_config
+        if stated is not None and config is not None and template_of(stated) != config:
+            message = "template and template_config are two different templates"
+            raise ConfigError(message, where=self.where("template_config"), hint="give one of the two")
+        return {"template": config if stated is None else stated, "template_config": None}
 
 
 def task_keys() -> list[str]:

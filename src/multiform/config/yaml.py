@@ -11,6 +11,7 @@ from typing import Any
 from multiform.config.parse import Parsed, parse_yaml
 from multiform.config.source import Position, Source, display
 from multiform.errors import ConfigError, nearest, shorten
+from multiform.paths import open_file, resolve
 
 #: The most bytes of a task file, the most files that it includes one inside the other, and the most includes in all.
 _MAX_BYTES = 2_000_000
@@ -34,27 +35,24 @@ class YamlFile:
 
 def read_yaml(path: Path) -> YamlFile:
     """Read a task file with its includes: later includes override earlier ones, and the file overrides all."""
-    try:
-        resolved = path.resolve()
-    except (OSError, ValueError):  # no file can have that name, which reading it says
-        resolved = path
-    return _read(resolved, (), {})
+    return _read(resolve(path), (), {})
 
 
 def read_own(path: Path) -> YamlFile:
     """Read a task file without its includes; `include` stays one of its keys."""
-    parsed = parse_yaml(read_text(path), path.resolve())
+    parsed = parse_yaml(read_text(path), resolve(path))
     return YamlFile(_mapping(parsed, path), Source(path, parsed.positions, parsed.notes))
 
 
 def read_text(path: Path) -> str:
     """The text of a file, or a ConfigError that says why it cannot be read."""
     try:
-        size = path.stat().st_size
-        if size > _MAX_BYTES:
-            message = f"the file is too large: {size:,} bytes, and {_MAX_BYTES:,} are allowed"
+        with open_file(path) as file:
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            message = f"the file is too large: more than {_MAX_BYTES:,} bytes"
             raise ConfigError(message, where=display(path), hint="keep documents in a data file, not in the task file")
-        return path.read_text(encoding="utf-8")
+        return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
     except FileNotFoundError as error:
         raise ConfigError("no such file", where=display(path), hint=_file_hint(path, "*.y*ml")) from error
     except UnicodeDecodeError as error:
@@ -112,11 +110,13 @@ def _included(name: str, place: str, path: Path, chain: tuple[Path, ...], known:
     try:
         target = (path.parent / name).resolve()
         exists = target.is_file()
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
+    except (OSError, ValueError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or ("a link to itself" if isinstance(error, RuntimeError) else error)
         raise ConfigError(f"no file {shorten(name)}: {why}", where=place, hint="check the name") from error
     if target.is_dir():
         raise ConfigError(f"'{name}' is a folder", where=place, hint="name a file in it")
+    if not exists and target.exists():
+        raise ConfigError(f"'{name}' is a pipe or device, not a file", where=place, hint="name a YAML file")
     if not exists:
         raise ConfigError(f"no file '{name}'", where=place, hint=_file_hint(target, "*"))
     chain = (*chain, path)

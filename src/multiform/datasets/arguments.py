@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import dropwhile, takewhile
@@ -11,7 +13,7 @@ from typing import Any
 from multiform.config import TaskConfig
 from multiform.config.source import display
 from multiform.datasets.splits import Dataset, sliced
-from multiform.errors import DataError, nearest, shorten
+from multiform.errors import DataError, nearest, reason, shorten
 from multiform.paths import is_dir, is_file
 
 #: Arguments that are about the hub or its cache: they do not change the rows of a local file.
@@ -21,6 +23,8 @@ _ABOUT_THE_HUB = frozenset({
 })  # fmt: skip
 #: Options of `read_rows`, by the names that the loaders of `datasets` have for them.
 _READ_OPTIONS = {"field": "field", "sep": "delimiter", "delimiter": "delimiter"}
+#: A regular expression that takes linear time: characters and classes, the last of which may be repeated.
+_SEPARATOR = re.compile(r"(\\.|\[[^][]+\]|[^\\(){}*+?[])*[+*]?", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,16 @@ class DatasetKwargs:
             options[_READ_OPTIONS[key]] = value
         return options
 
+    def check_separator(self) -> None:
+        """Refuse a separator that is a slow pattern: pandas takes one of several characters as a regular expression."""
+        for key in ("sep", "delimiter"):
+            pattern = self.options.get(key)
+            if isinstance(pattern, str) and len(pattern) > 1 and not _SEPARATOR.fullmatch(pattern):
+                message = f"the separator {shorten(pattern)} repeats parts, which may take for ever on a line"
+                raise DataError(
+                    message, where=self.where(key), hint=r"write a plain text, or one part and +, as in \s+"
+                )
+
     def _matching(self, names: Any, bases: Sequence[Path]) -> list[str]:
         paths: list[str] = []
         for name in names if isinstance(names, list) else [names]:
@@ -106,6 +120,9 @@ class DatasetKwargs:
         for base in bases:
             if is_file(base / name):
                 return [str(base / name)]
+            if os.path.exists(base / name):
+                message = f"'{name}' is a pipe, a device or a folder, not a file"
+                raise DataError(message, where=self.where("data_files"), hint="name a data file")
             if _is_pattern(name):
                 from datasets.data_files import resolve_pattern
 
@@ -113,9 +130,14 @@ class DatasetKwargs:
                     message = f"the pattern '{name}' searches the whole disk"
                     raise DataError(message, where=self.where("data_files"), hint="name the folder of the files")
                 try:
-                    return list(resolve_pattern(name, str(base)))
+                    paths = [path for path in resolve_pattern(name, str(base)) if is_file(Path(path))]
                 except FileNotFoundError:
                     continue
+                except (ValueError, OSError, re.error) as error:
+                    message = f"not a pattern of files: {reason(error)}"
+                    raise DataError(message, where=self.where("data_files"), hint="write e.g. data/*.jsonl") from error
+                if paths:
+                    return paths
         hint = f"check the name; looked for {tried(bases, name)}"
         raise DataError(f"no data file '{name}'", where=self.where("data_files"), hint=hint)
 

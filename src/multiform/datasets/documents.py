@@ -9,79 +9,147 @@ from typing import Any
 
 from multiform.config import FewshotConfig, TaskConfig
 from multiform.datasets.load import load_dataset
-from multiform.datasets.splits import Dataset
+from multiform.datasets.splits import Dataset, splits_of
 from multiform.errors import ConfigError, DataError, MultiformError, running
 from multiform.fields import Field
 
 Docs = Sequence[dict[str, Any]]
 
+#: The kinds of splits, in the order in which few-shot examples are looked for.
+_KINDS = ("training", "validation", "test")
+
 
 class DocSource:
-    """Reads the splits of a task's dataset, and processes them, when they are first needed."""
+    """Reads the splits of a task's dataset, and processes them, when they are first needed.
+
+    `hooks` are methods of the task's class: `test_docs`, `has_test_docs` and the like give the documents of a split,
+    as they are, and `process_doc` transforms each document that is read. `download` loads the dataset in the place of
+    `load_dataset`.
+    """
 
     def __init__(
         self,
         config: TaskConfig,
         mirror: Path | None,
         *,
-        transform: Callable[[Any], Any] | None = None,
+        hooks: Mapping[str, Callable[..., Any]] | None = None,
+        download: Callable[[], Dataset] | None = None,
         arguments: Mapping[str, Any] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
         self.config = config
         self.mirror = mirror
-        self.transform = transform
+        self.hooks = hooks or {}
+        self._download = download
         #: What a task's `custom_dataset` gets: its metadata, and the arguments of the model.
         known = config.metadata if metadata is None else metadata
         self.arguments = {**(arguments or {}), **config.dataset_kwargs, **known}
         self._dataset: Dataset | None = None
+        #: The splits as the task's own code gave them.
+        self._given: Any = None
         self._splits: dict[tuple[str, int, str], Docs] = {}
 
     def reusing(self, other: DocSource | None) -> DocSource:
         """This source with the loaded splits of `other`, where both have the same data."""
         if other is not None and self._reads() == other._reads():
-            self._dataset, self._splits = other._dataset, other._splits
+            self._dataset, self._given, self._splits = other._dataset, other._given, other._splits
         return self
 
     def _reads(self) -> tuple[Any, ...]:
         """Everything that determines the documents, as a key."""
         config = self.config
-        custom = None if config.custom_dataset is None else (config.custom_dataset, self.arguments)
-        return config.dataset_path, config.dataset_name, config.dataset_kwargs, custom, self.mirror
+        has_code = config.custom_dataset is not None or self.has_own_docs
+        code = (config.custom_dataset, self.arguments) if has_code else None
+        return config.dataset_path, config.dataset_name, config.dataset_kwargs, code, self.mirror
 
     @property
     def dataset(self) -> Dataset:
         if self._dataset is None:
-            self._dataset = load_dataset(self.config, self.mirror, self.arguments)
+            self._dataset = self._load() if self._download is None else self._download()
         return self._dataset
+
+    def _load(self) -> Dataset:
+        return load_dataset(self.config, self.mirror, self.arguments)
 
     def open(self) -> Dataset:
         """Open the dataset again."""
         self._splits.clear()
-        self._dataset = load_dataset(self.config, self.mirror, self.arguments)
+        self._dataset, self._given = self._load(), None
         return self._dataset
+
+    @property
+    def is_open(self) -> bool:
+        return self._dataset is not None
+
+    @property
+    def splits(self) -> Any:
+        """The splits as tasks' own code takes them: those that it gave, or a `datasets.Dataset` for each."""
+        dataset = self.dataset
+        if self._given is None:
+            self._given = Tables(dataset)
+        return self._given
+
+    def use(self, splits: Any) -> None:
+        """Read the documents from these splits, a mapping from names to rows, which the task's own code gives."""
+        place = self.config.where("class")
+        if not isinstance(splits, Mapping):
+            message = f"dataset was set to {type(splits).__name__}, not to a mapping of splits"
+            raise DataError(message, where=place, hint='set e.g. self.dataset = {"test": [...]}')
+        self._splits.clear()
+        self._given = splits
+        self._dataset = splits_of(splits, self.config.task, place)
+
+    @property
+    def has_own_docs(self) -> bool:
+        """Whether code of the task says which documents there are."""
+        names = (f"{has}{kind}_docs" for kind in _KINDS for has in ("", "has_"))
+        return self._download is not None or any(name in self.hooks for name in names)
+
+    def has(self, kind: str) -> bool:
+        """Whether there is a training, validation or test split."""
+        if f"has_{kind}_docs" in self.hooks:
+            return bool(self.hooks[f"has_{kind}_docs"]())
+        return f"{kind}_docs" in self.hooks or getattr(self.config, f"{kind}_split") is not None
+
+    def docs_of(self, kind: str) -> Docs:
+        """The training, validation or test documents."""
+        if f"{kind}_docs" not in self.hooks:
+            name = getattr(self.config, f"{kind}_split")
+            if name is None:
+                raise self._unnamed_split()
+            return self.split(name)
+        key = (f"{kind}_docs()", id(self.config.process_docs), "")
+        if key not in self._splits:
+            place, hint = self.config.where("class"), "it runs the task's own code: call it to debug it"
+            with running(f"{kind}_docs", where=place, hint=hint):
+                docs = self.hooks[f"{kind}_docs"]()
+                self._splits[key] = [doc if isinstance(doc, dict) else dict(doc) for doc in docs or ()]
+        return self._splits[key]
 
     @property
     def eval_split(self) -> str:
         """The test split, or the validation split where there is none."""
         split = self.config.test_split or self.config.validation_split
         if split is None:
-            available = ", ".join(self.dataset)
-            raise DataError(
-                "the task names no split to evaluate",
-                where=self.config.where(),
-                hint=f"set test_split or validation_split; {self.dataset.name} has: {available}",
-            )
+            raise self._unnamed_split()
         return split
+
+    def _unnamed_split(self) -> DataError:
+        hint = f"set test_split or validation_split; {self.dataset.name} has: {', '.join(self.dataset)}"
+        return DataError("the task names no split to evaluate", where=self.config.where(), hint=hint)
 
     def split(self, name: str) -> Docs:
         return self._processed(name, self.config.process_docs)
 
     def evaluated(self) -> Docs:
-        docs = self.split(self.eval_split)
+        """The test documents, or those for validation where there are none."""
+        kind = "test" if self.has("test") else "validation"
+        docs = self.docs_of(kind)
         if not docs:
-            message = f"no documents in split '{self.eval_split}' of {self.dataset.name}"
-            raise DataError(message, where=self.config.where(), hint="check the data file and process_docs")
+            own = f"{kind}_docs" in self.hooks
+            place = f"from {kind}_docs" if own else f"in split '{self.eval_split}' of {self.dataset.name}"
+            hint = f"check {'the class' if own else 'the data file and process_docs'}"
+            raise DataError(f"no documents {place}", where=self.config.where(), hint=hint)
         return docs
 
     def fewshot(self) -> Docs:
@@ -108,9 +176,9 @@ class DocSource:
             raise error.moved(place) from error
         if samples is not None:
             return list(samples)
-        for name in (self.config.training_split, self.config.validation_split, self.config.test_split):
-            if name is not None:
-                return self.split(name)
+        for kind in _KINDS:
+            if self.has(kind):
+                return self.docs_of(kind)
         raise DataError("there is no split to draw few-shot examples from", where=self.config.where("fewshot_split"))
 
     def _processed(self, name: str, process: Callable[..., Any] | None) -> Docs:
@@ -123,8 +191,30 @@ class DocSource:
                 raise error.moved(place) from error
             read = prepared(rows, self.config)
             docs = read if process is None else _process(process, read, self.config)
-            self._splits[key] = docs if self.transform is None else [self.transform(doc) for doc in docs]
+            transform = self.hooks.get("process_doc")
+            self._splits[key] = docs if transform is None else [transform(doc) for doc in docs]
         return self._splits[key]
+
+
+class Tables(Mapping[str, Any]):
+    """The splits of a dataset as `datasets.Dataset`s, which tasks' own code maps and filters."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._tables: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._tables:
+            import datasets
+
+            self._tables[name] = datasets.Dataset.from_list(list(self._dataset[name]))
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._dataset)
+
+    def __len__(self) -> int:
+        return len(self._dataset)
 
 
 def selected(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import sys
 from collections.abc import Callable
@@ -11,10 +12,13 @@ from typing import Any
 
 from multiform.config.source import display
 from multiform.errors import DataError, nearest, shorten
+from multiform.paths import open_file, read_file
 
 Rows = list[dict[str, Any]]
 
 _BOM = "\ufeff"
+#: The most rows of a Parquet file.
+_MAX_ROWS = 10_000_000
 
 
 def read_rows(path: Path, *, field: str | None = None, delimiter: str | None = None) -> Rows:
@@ -50,7 +54,7 @@ def _read_jsonl(path: Path) -> Rows:
     rows: Rows = []
     name = display(path)
     # Split at newlines only: other line separators may stand inside strings.
-    with path.open(encoding="utf-8", newline="\n") as file:
+    with io.TextIOWrapper(open_file(path), encoding="utf-8", newline="\n") as file:
         for number, line in enumerate(file, start=1):
             line = line.removeprefix(_BOM) if number == 1 else line
             if line.strip():
@@ -60,7 +64,7 @@ def _read_jsonl(path: Path) -> Rows:
 
 def _read_json(path: Path, field: str | None = None) -> Rows:
     """A list of objects; or an object on each line, which many files of this ending are."""
-    text = path.read_text(encoding="utf-8").removeprefix(_BOM)
+    text = read_file(path).decode("utf-8").removeprefix(_BOM)
     if field is not None:
         return _field_rows(_parse(text, path, None), path, field)
     if text.lstrip().startswith("{") and len(text.splitlines()) > 1 and _is_object(text.lstrip().partition("\n")[0]):
@@ -98,7 +102,7 @@ def _read_csv(path: Path, delimiter: str | None = None) -> Rows:
         hint = "write dataset_path: csv with data_files for patterns of several"
         raise DataError(message, where=display(path), hint=hint)
     csv.field_size_limit(sys.maxsize)  # a passage may well be longer than the 128 KB that csv allows
-    with path.open(encoding="utf-8-sig", newline="") as file:
+    with io.TextIOWrapper(open_file(path), encoding="utf-8-sig", newline="") as file:
         lines = csv.reader(file, delimiter=delimiter, strict=True)
         try:
             columns = next(lines, [])
@@ -124,12 +128,32 @@ def _read_parquet(path: Path) -> Rows:
     import pyarrow.parquet
 
     try:
-        rows: Rows = pyarrow.parquet.read_table(path).to_pylist()
+        with open_file(path) as file:
+            table = pyarrow.parquet.ParquetFile(file)
+            if table.metadata.num_rows > _MAX_ROWS:  # a few bytes may stand for any number of equal rows
+                message = f"{table.metadata.num_rows:,} rows, and {_MAX_ROWS:,} are allowed"
+                raise DataError(message, where=display(path), hint="keep the rows that are evaluated")
+            content = table.read()
     except (pyarrow.lib.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.strerror:
             raise
         message = f"not a Parquet file, or damaged: {_flat(error, path)}"
         raise DataError(message, where=display(path), hint="write it again") from error
+    return _table_rows(content, path)
+
+
+def _table_rows(table: Any, path: Path) -> Rows:
+    try:
+        rows: Rows = table.to_pylist()
+    except Exception as error:  # dates and time zones that Python does not know raise nearly anything
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            try:
+                column.to_pylist()
+            except Exception as cause:  # noqa: BLE001
+                message = f"the column '{name}' of type {column.type} has a value that Python cannot hold"
+                hint = f"write it as text; the reason is {_flat(cause, path)}"
+                raise DataError(message, where=display(path), hint=hint) from error
+        raise
     return rows
 
 
@@ -154,7 +178,7 @@ def _row(value: Any, place: str) -> dict[str, Any]:
 
 def _not_utf8(path: Path) -> DataError:
     """Where the first byte is that is not UTF-8."""
-    before = path.read_bytes()
+    before = read_file(path)
     try:
         before.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.config import TaskConfig
+from multiform.datasets.arguments import DatasetKwargs
 from multiform.datasets.local import dataset_title, local_dataset, mirrored_dataset
 from multiform.datasets.splits import Dataset, listing, splits_of
 from multiform.errors import DataError, running
@@ -43,7 +44,15 @@ def _custom(config: TaskConfig, mirror: Path | None, arguments: Mapping[str, Any
     return Dataset(config.task, {str(split): listing(docs, place) for split, docs in splits.items()})
 
 
+#: Loaders of `datasets` that run code of a file (pickles), or ask other systems.
+_REFUSED = ("pandas", "sql", "spark", "generator", "cache")
+
+
 def _from_hub(config: TaskConfig) -> Dataset:
+    if config.dataset_path in _REFUSED:
+        message = f"'{config.dataset_path}' is a loader of datasets that does more than to read data"
+        raise DataError(message, hint="save the rows as .jsonl, .csv or .parquet, and name that file")
+    DatasetKwargs.of(config).check_separator()
     import datasets
 
     datasets.disable_progress_bars()

@@ -18,7 +18,7 @@ from multiform.errors import DataError, nearest, reason
 from multiform.paths import is_dir, is_file, mirror_folders
 
 #: Values of `dataset_path` that name a loader of `datasets`; the files are in `dataset_kwargs`.
-_LOADERS = ("json", "csv", "parquet", "text", "arrow", "xml", "pandas", "webdataset", "imagefolder", "audiofolder")
+_LOADERS = ("json", "csv", "parquet", "text", "arrow", "xml", "webdataset", "imagefolder", "audiofolder")
 #: Those that cannot be meant as anything else, even where no files are named.
 _FILE_LOADERS = ("json", "csv", "parquet")
 #: The loader for each ending.
@@ -163,6 +163,7 @@ def _through_datasets(
     """The dataset as a loader of `datasets` gives it; an option that the loader does not have is an error."""
     import datasets
 
+    kwargs.check_separator()
     datasets.disable_progress_bars()
     config, options = kwargs.config, kwargs.options if options is None else options
     try:

@@ -16,7 +16,7 @@ from multiform.config.source import display
 from multiform.errors import DataError, UsageError, shorten
 from multiform.media import Kind, Media, pixel_hash, sha256
 from multiform.media.audio import Waveform, decode_wav, waveform_from_array
-from multiform.paths import mirror_folders
+from multiform.paths import mirror_folders, read_file
 
 #: Gives the file that a path in a document means.
 Finder: TypeAlias = Callable[[str], Path]
@@ -54,7 +54,7 @@ def _from_text(text: str, kind: Kind, find: Finder) -> Media:
         raise DataError(f"{shorten(text)} is on the network", hint="download it and give the path of the file")
     path = find(text)
     try:
-        media = _from_bytes(path.read_bytes(), kind)
+        media = _from_bytes(read_file(path), kind)
     except DataError as error:
         raise error.moved(None, what=f"{display(path)}: {error.what}") from error
     except OSError as error:

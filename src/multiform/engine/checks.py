@@ -16,6 +16,7 @@ from multiform.engine.executors.cluster import EXECUTORS
 from multiform.engine.failures import ON_ERROR
 from multiform.engine.setup import create_model
 from multiform.errors import ConfigError, UsageError, shorten
+from multiform.execution import SANDBOXES, is_sandbox
 from multiform.forms import Task
 from multiform.models import Model, models
 from multiform.models.base import no_loglikelihoods
@@ -152,6 +153,8 @@ _TYPES: Mapping[str, tuple[Callable[[Any], bool], str, str]] = {
     "max_failures": (_is_number, "a whole number of documents or a share below 1", "0.05"),
     "on_error": (lambda value: value in ON_ERROR, f"one of {', '.join(ON_ERROR)}", "'skip'"),
     "device": _TEXT,
+    "sandbox": (is_sandbox, f"one of {', '.join(SANDBOXES)}, or docker:IMAGE", "'bwrap'"),
+    "judge_model": _TEXT,
     "system_instruction": _TEXT,
     "output_path": (_is_path, "the name of a folder or of a .json file", "'results'"),
     "apply_chat_template": (lambda value: _is_switch(value) or _is_text(value), "True, False or a name", "True"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from multiform.errors import DataError
 from multiform.forms import ChatTemplate, Sample, Task
 from multiform.requests import Instance, Output
 
@@ -47,6 +48,27 @@ def pending_samples(
             sample = task.renderer.with_requests(doc_id, doc, cached.get(doc_id, []))
         pending.append(PendingSample(task, sample, len({instance.request for instance in sample.instances})))
     return pending
+
+
+def check_gold(pending: Sequence[PendingSample]) -> None:
+    """Refuse a run in which two forms of a task disagree about the right choice of a document."""
+    first_entries: dict[tuple[str, int], PendingSample] = {}
+    for entry in pending:
+        sample, right = entry.sample, entry.sample.right_choices
+        if right is None:
+            continue
+        first = first_entries.setdefault((entry.task.config.base_name, sample.doc_id), entry)
+        if first.sample.right_choices != right and first.sample.doc == sample.doc:
+            readings = [f"{_choice_words(each.sample)} in '{each.task.name}'" for each in (first, entry)]
+            message = f"two forms disagree about what is right: {' and '.join(readings)}"
+            hint = "set answer_base: 0 or 1 if its answers are digits, or make doc_to_target an index"
+            place = entry.task.config.where("doc_to_target")
+            raise DataError(message, where=f"{place}: doc {sample.doc_id}", hint=hint)
+
+
+def _choice_words(sample: Sample) -> str:
+    indexes = sample.right_choices or ()
+    return f"choice {' and '.join(str(index + 1) for index in indexes)}" if indexes else "none of the choices"
 
 
 def by_form(pending: Sequence[PendingSample]) -> dict[str, list[PendingSample]]:

@@ -19,12 +19,15 @@ from multiform.engine.progress import Progress
 from multiform.engine.store import Store
 from multiform.engine.variants import idle_axes, with_draws, with_orders
 from multiform.errors import ConfigError, UsageError, nearest, reason, shorten
+from multiform.execution import chosen_sandbox
 from multiform.forms import GenerateTask, RunSettings, Task
 from multiform.models import Model, models
 from multiform.models.arguments import check_arguments
 from multiform.models.foreign import as_model
 from multiform.paths import mirror_path
 from multiform.scoring.metrics.callables import HubMetric
+from multiform.scoring.scorers.ai_judge import AIJudge
+from multiform.scoring.scorers.judge_model import JudgeChoice
 
 DEFAULT_MODEL = "bundled"
 #: Seeds of python, numpy, torch and the few-shot sampler.
@@ -148,21 +151,31 @@ def create_model(model: str, arguments: Mapping[str, Any]) -> Model:
         raise UsageError(reason(error), where="--model_args", hint=f"see what model '{model}' takes") from error
 
 
-def check_consent(forms: Sequence[Task], confirmed: bool) -> None:
-    """Refuse tasks that execute generated code or code from the hub, unless the user has agreed to that."""
+def check_consent(forms: Sequence[Task], confirmed: bool, judge: JudgeChoice | None = None) -> None:
+    """Refuse tasks that run generated code or code from the hub, or choose a judge, unless the user agreed to that."""
     unsafe = [form for form in forms if form.config.unsafe_code]
     if unsafe and not confirmed:
         raise UsageError(
             "the task runs code that the model writes",
             where=unsafe[0].config.where("unsafe_code"),
-            hint="add --confirm_run_unsafe_code if that is what you want, best in a container",
+            hint="add --confirm_run_unsafe_code if that is what you want",
         )
+    if unsafe:
+        chosen_sandbox()  # so that a missing one is not noticed after the model has run
     for form in forms:
         for metric in form.scorer.metrics:
             if isinstance(metric.fn, HubMetric):
                 if not confirmed:
                     raise metric.fn.refused().moved(form.config.where("metric_list"))
                 metric.fn.load()
+    judged = [(form, scorer) for form in forms for scorer in form.scorer.scorers if isinstance(scorer, AIJudge)]
+    if judge and not judged:
+        logger.warning("--judge_model and --judge_args change nothing: no task of this run has a judge")
+    for form, scorer in judged:
+        try:
+            scorer.judge  # noqa: B018  (refuses what only the user may choose)
+        except ConfigError as error:
+            raise error.at(form.config.where("scorer") or form.name) from error
 
 
 def check_output_types(forms: Sequence[Task]) -> None:

@@ -19,7 +19,7 @@ from multiform.engine.contests import Contest, contests
 from multiform.engine.failures import OnError
 from multiform.engine.forecast import check_clusters, detectable_differences
 from multiform.engine.hosts import Host, chosen_host
-from multiform.engine.pending import PendingSample, RequestCaching, by_form, pending_samples, written_out
+from multiform.engine.pending import PendingSample, RequestCaching, by_form, check_gold, pending_samples, written_out
 from multiform.engine.progress import Progress, chosen_progress
 from multiform.engine.run import RunOutcome, planned, run_samples
 from multiform.engine.setup import (
@@ -36,6 +36,7 @@ from multiform.engine.store import chosen_store
 from multiform.evaluation.ending import Evaluation, ended, how_to_go_on, interrupts_say, journal_of, recorded
 from multiform.evaluation.options import RunOptions
 from multiform.evaluation.outcome import FinishedRun
+from multiform.execution import using_sandbox
 from multiform.forms import Task
 from multiform.forms.request_cache import delete_requests
 from multiform.lint import Finding, corpus_findings, lint_tasks, model_findings, reference_findings, summary, unsilenced
@@ -44,6 +45,7 @@ from multiform.requests import ChatText
 from multiform.results import Results
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.scoring.decontamination import contaminated
+from multiform.scoring.scorers.judge_model import judging_by
 
 logger = logging.getLogger("multiform")
 
@@ -78,6 +80,9 @@ def evaluate(
     predict_only: bool = False,
     write_out: bool = False,
     confirm_run_unsafe_code: bool = False,
+    sandbox: str | None = None,
+    judge_model: str | None = None,
+    judge_args: str | Mapping[str, Any] | None = None,
     decontamination_corpus: Sequence[str | Path] = (),
     metadata: str | Mapping[str, Any] | None = None,
     use_cache: bool | str | Path | None = None,
@@ -108,6 +113,9 @@ def evaluate(
     dataset_mirror: folders in which datasets are looked up before the hub (default: $MULTIFORM_DATASET_MIRROR)
     keep_description: keeps sentences about choices in descriptions, under formats that show no choices
     seeds: those of python, numpy, torch and the few-shot sampler
+    sandbox: where programs that the model writes run: "bwrap", "landlock", "docker", "docker:IMAGE" or "none"; by
+        default $MULTIFORM_SANDBOX, or the best one that works here
+    judge_model, judge_args: the model that scores where a task has a judge, and its arguments, such as base_url
     metadata: is added to that of every task
     use_cache: stores responses in this file (True: in the user's cache; False: nowhere); by default, those of
         built-in models in the user's cache
@@ -142,8 +150,13 @@ def run_evaluation(options: RunOptions, host: Host | None = None) -> Evaluation:
 
     The model lives on the `host`, which other runs may share; by default, on one for this run alone.
     """
-    started = time.monotonic()
     options.check()
+    with using_sandbox(options.sandbox), judging_by(options.judge):
+        return _evaluation(options, host)
+
+
+def _evaluation(options: RunOptions, host: Host | None) -> Evaluation:
+    started = time.monotonic()
     set_seeds(options.seeds)
     forms, groups, stopping = _tasks(options)
     store = chosen_store(options.use_cache)
@@ -215,7 +228,7 @@ def _tasks(options: RunOptions) -> tuple[list[Task], list[Group], list[Contest]]
         groups=groups,
     )
     check_samples(forms, options.samples)
-    check_consent(forms, options.confirm_run_unsafe_code)
+    check_consent(forms, options.confirm_run_unsafe_code, options.judge)
     check_output_types(forms)
     stopping = [] if options.stopping is None else contests(forms, groups)
     if options.stopping is not None:
@@ -229,6 +242,7 @@ def _render(options: RunOptions, forms: Sequence[Task], model: Model | None, pro
     caching = _request_caching(options.cache_requests, model, progress)
     template = None if model is None else model.apply_chat_template
     pending = [sample for form in forms for sample in pending_samples(form, template, caching)]
+    check_gold(pending)
     check_clusters(pending)
     _say(_findings(forms, pending, corpus=bool(options.decontamination_corpus)))
     if options.write_out:

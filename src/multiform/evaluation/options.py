@@ -21,17 +21,18 @@ from multiform.errors import UsageError, shorten
 from multiform.forms import RunSettings
 from multiform.models import models
 from multiform.results.export import prepare_output
+from multiform.scoring.scorers.judge_model import JudgeChoice
 
 #: Options whose type is checked elsewhere: where tasks and models are loaded, and where texts are parsed.
 _CHECKED_ELSEWHERE = (
     "tasks", "model", "model_args", "gen_kwargs", "include_path", "dataset_mirror", "perturbation",
-    "decontamination_corpus", "metadata", "cache_requests", "progress", "resources",
+    "decontamination_corpus", "metadata", "cache_requests", "progress", "resources", "judge_args",
 )  # fmt: skip
 #: Options that scores depend on and that no other key of a results file has, with their defaults.
 _DESCRIBED: Mapping[str, Any] = {
     **dict.fromkeys(("apply_chat_template", "keep_description", "predict_only", "confirm_run_unsafe_code"), False),
     **dict.fromkeys(("fewshot_as_multiturn", "choice_order", "system_instruction", "perturbation", "metadata")),
-    **dict.fromkeys(("include_path", "dataset_mirror", "budget", "until_ci")),
+    **dict.fromkeys(("include_path", "dataset_mirror", "budget", "until_ci", "sandbox")),
     "fewshot_draws": 1,
     "decontamination_corpus": (),
     "on_error": "stop",
@@ -67,6 +68,9 @@ class RunOptions:
     predict_only: bool
     write_out: bool
     confirm_run_unsafe_code: bool
+    sandbox: str | None
+    judge_model: str | None
+    judge_args: str | Mapping[str, Any] | None
     decontamination_corpus: Sequence[str | Path]
     metadata: str | Mapping[str, Any] | None
     use_cache: bool | str | Path | None
@@ -91,6 +95,7 @@ class RunOptions:
             message = "without scores nothing says where to stop"
             raise UsageError(message, where="predict_only", hint="leave it out, or leave budget and until_ci out")
         self.cluster  # noqa: B018  (refuses what is wrong about it)
+        self.judge  # noqa: B018
         if self.cache_requests not in (False, True, "true", "refresh", "delete"):
             message = f"expected one of three, got {shorten(self.cache_requests)}"
             raise UsageError(message, where="cache_requests", hint="give true, refresh or delete")
@@ -159,6 +164,11 @@ class RunOptions:
                 raise UsageError("there are no workers without Ray", where=f"--{name}", hint="add --executor ray")
         return None
 
+    @cached_property
+    def judge(self) -> JudgeChoice:
+        """The judge that the user chose for tasks that have one."""
+        return JudgeChoice.of(self.judge_model, self.judge_args)
+
     @property
     def policy(self) -> ErrorPolicy:
         """What the run does about documents whose requests failed."""
@@ -182,7 +192,7 @@ class RunOptions:
             value = getattr(self, name)
             if value != default and value not in ("", (), [], {}):
                 options[name] = value
-        return {name: _plain(value) for name, value in options.items()}
+        return {name: _plain(value) for name, value in {**options, **self.judge.described()}.items()}
 
     @property
     def mirror(self) -> str | Path | Sequence[str | Path] | None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from multiform.catalog import Group, TaskManager
 from multiform.config import TaskConfig
+from multiform.engine.checks import check_settings
 from multiform.engine.failures import FailedDoc
 from multiform.engine.pending import pending_samples
 from multiform.engine.run import RunOutcome
@@ -18,6 +19,7 @@ from multiform.engine.setup import check_consent
 from multiform.engine.store import Store, chosen_store
 from multiform.errors import MultiformError, UsageError, locating, nearest
 from multiform.evaluation.outcome import form_comparisons, form_result
+from multiform.execution import using_sandbox
 from multiform.forms import RunSettings, Sample, ScoredSample, Task
 from multiform.paths import mirror_path
 from multiform.results import FormResult, Results
@@ -27,6 +29,7 @@ from multiform.results.provenance import package_version
 from multiform.results.recorded import RecordedDoc, RecordedRun, newest_run
 from multiform.results.results import group_results
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
+from multiform.scoring.scorers.judge_model import JudgeChoice, judging_by
 
 logger = logging.getLogger("multiform")
 
@@ -55,6 +58,9 @@ def rescore(
     use_cache: str | Path | None = None,
     bootstrap_iters: int = DEFAULT_ITERATIONS,
     confirm_run_unsafe_code: bool = False,
+    sandbox: str | None = None,
+    judge_model: str | None = None,
+    judge_args: str | Mapping[str, Any] | None = None,
 ) -> Results:
     """Score the responses of a run again, without a model.
 
@@ -62,21 +68,23 @@ def rescore(
     it; where it has none, those of the store (`use_cache` names another than the user's), for prompts that are rendered
     again. `tasks` are those to score, by default all of the run; a task file that was changed since, or one of the same
     name in `include_path`, is scored as it is now, as long as its requests are the same. `metric_list`,
-    `filter_list` and `scorer` replace those of every task; metrics that a format brings along stay.
+    `filter_list` and `scorer` replace those of every task; metrics that a format brings along stay. `sandbox`,
+    `judge_model` and `judge_args` are those of `evaluate`.
     """
     recorded = newest_run(Path(run))
+    check_settings(sandbox=sandbox, judge_model=judge_model)
+    judge = JudgeChoice.of(judge_model, judge_args)
     replaced = {"metric_list": metric_list, "filter_list": filter_list, "scorer": scorer}
     changes = {key: value for key, value in replaced.items() if value is not None}
-    configs, groups = _configs(recorded, tasks, TaskManager(include_path))
     named = dataset_mirror or os.environ.get("MULTIFORM_DATASET_MIRROR")
     mirror = mirror_path(named)
-    forms = [
-        Task.from_config(config.changed(**changes), dataset_mirror=mirror).under(_settings(recorded, config.form_name))
-        for config in configs
-    ]
-    check_consent(forms, confirm_run_unsafe_code)
-    store = chosen_store(use_cache)
-    results = [_form(form, recorded, store, bootstrap_iters) for form in forms]
+    with using_sandbox(sandbox), judging_by(judge):
+        configs, groups = _configs(recorded, tasks, TaskManager(include_path))
+        changed = [(config.changed(**changes), _settings(recorded, config.form_name)) for config in configs]
+        forms = [Task.from_config(config, dataset_mirror=mirror).under(settings) for config, settings in changed]
+        check_consent(forms, confirm_run_unsafe_code, judge)
+        store = chosen_store(use_cache)
+        results = [_form(form, recorded, store, bootstrap_iters) for form in forms]
     by_name = {result.form: result for result in results}
     of_groups = [result for group in groups for result in group_results(group, by_name)]
     settings = recorded.results.get("config", {})
@@ -85,10 +93,16 @@ def rescore(
         forms=results,
         groups=of_groups,
         comparisons=form_comparisons(results, of_groups),
-        run=dict(settings),
+        run=_run(recorded, judge),
         provenance=_provenance(recorded),
         status=recorded.results.get("status", "complete"),
     )
+
+
+def _run(recorded: RecordedRun, judge: JudgeChoice) -> dict[str, Any]:
+    """What the recorded run says about itself, with the judge of now."""
+    run = dict(recorded.results.get("config", {}))
+    return {**run, "arguments": {**(run.get("arguments") or {}), **judge.described()}} if judge else run
 
 
 def _configs(

@@ -1,11 +1,13 @@
 """Running programs that a model has written.
 
-program    starts each in a process of its own, and says whether it passed
-child      what that process does: give up every right that it can, then run the program
+sandbox    which sandbox they run in, and the command that starts it
+program    runs one program with its tests, and says whether it passed
+guest      what happens inside of the sandbox
 code_eval  the metric pass@k over programs and their tests
 """
 
 from multiform.execution.code_eval import CodeEval
 from multiform.execution.program import Outcome, run_program
+from multiform.execution.sandbox import SANDBOXES, chosen_sandbox, is_sandbox, using_sandbox
 
-__all__ = ["CodeEval", "Outcome", "run_program"]
+__all__ = ["SANDBOXES", "CodeEval", "Outcome", "chosen_sandbox", "is_sandbox", "run_program", "using_sandbox"]

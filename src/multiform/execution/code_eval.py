@@ -9,10 +9,11 @@ from math import comb
 from typing import Any
 
 from multiform.execution.program import Outcome, run_program
+from multiform.execution.sandbox import chosen_sandbox
 
 
 class CodeEval:
-    """The metric `code_eval` of the library evaluate: the same arguments and results, but programs have no rights."""
+    """The metric `code_eval` of the library evaluate: the same arguments and results, but in a sandbox."""
 
     def compute(
         self,
@@ -29,11 +30,13 @@ class CodeEval:
         >>> CodeEval().compute(references=tests, predictions=programs, k=[1, 2])[0]
         {'pass@1': 0.5, 'pass@2': 1.0}
         """
+        sandbox = chosen_sandbox()  # here, as threads do not know what was chosen
         places = [(problem, number) for problem, written in enumerate(predictions) for number in range(len(written))]
 
         def outcome(place: tuple[int, int]) -> Outcome:
             problem, number = place
-            return run_program(f"{predictions[problem][number]}\n{references[problem]}", seconds=timeout)
+            program, tests = predictions[problem][number], references[problem]
+            return run_program(program, tests, seconds=timeout, sandbox=sandbox)
 
         results: dict[int, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
         with ThreadPoolExecutor(max_workers=num_workers) as pool:

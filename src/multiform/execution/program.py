@@ -1,4 +1,4 @@
-"""One program in a process of its own, with limits on time, memory, files and processes, and without a network."""
+"""One program of a model: run in a sandbox, called by its tests from another process."""
 
 from __future__ import annotations
 
@@ -8,82 +8,120 @@ import logging
 import os
 import signal
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
+from typing import Any
 
-from multiform.errors import UsageError
+from multiform.errors import ModelError
+from multiform.execution.guest import STARTED
+from multiform.execution.sandbox import (
+    ENVIRONMENT,
+    GUEST,
+    chosen_sandbox,
+    command,
+    container_name,
+    readable_paths,
+)
 
 logger = logging.getLogger("multiform")
 
-_CHILD = Path(__file__).with_name("child.py")
-#: Seconds for starting the process and ending it, beside those of the program.
+#: Seconds for starting the processes and ending them, beside those of the program.
 _STARTING = 30.0
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Whether a program ran to its end, and why not; `protection` lists what kept it from the machine."""
+    """Whether a program passed its tests, and why not; `protection` lists what kept it from the machine."""
 
     passed: bool
     result: str
     protection: tuple[str, ...] = ()
 
 
-def run_program(source: str, *, seconds: float = 3.0, megabytes: int = 2048) -> Outcome:
-    """Run an untrusted Python program.
+def run_program(
+    source: str, checks: str = "", *, seconds: float = 3.0, megabytes: int = 2048, sandbox: str | None = None
+) -> Outcome:
+    """Run an untrusted Python program, then its tests, which call what it defines.
 
-    It gets an empty folder, no environment, nothing on its standard streams, and no network.
+    The tests run in another process than the program, which cannot forge their verdict. Without tests, a program
+    passes that runs to its end, by its own word. It gets an empty folder, no environment and no network.
 
-    >>> run_program("assert 1 + 1 == 2").passed, run_program("assert 1 + 1 == 3").result
-    (True, 'AssertionError: ')
+    >>> run_program("def f(x): return 2 * x", "assert f(2) == 4").result
+    'passed'
+    >>> run_program("def f(x): return x", "assert f(2) == 4").result
+    'AssertionError: '
     """
-    if os.name != "posix":
-        hint = "run it on Linux, best in a container"
-        raise UsageError("programs of models are only run where their rights can be limited", hint=hint)
-    read_end, write_end = os.pipe()
-    try:
-        with tempfile.TemporaryDirectory(prefix="program-", ignore_cleanup_errors=True) as folder:
-            status = _run(source, seconds, megabytes, write_end, folder)
-    finally:
-        os.close(write_end)
-        with os.fdopen(read_end, "rb") as pipe:
-            first, _, report = pipe.read(10_000).decode("utf-8", "replace").partition("\n")
-    protection = tuple(json.loads(first)) if first.startswith("[") else ()
-    _say_once(protection)
-    if status in (-signal.SIGALRM, -signal.SIGXCPU, None):
-        return Outcome(False, "timed out", protection)
-    return Outcome(report == "passed", report or f"it ended the process (status {status})", protection)
+    sandbox = sandbox or chosen_sandbox()
+    report, words = start(sandbox, source, checks, seconds=seconds, megabytes=megabytes)
+    if report is None:
+        message = f"the sandbox {sandbox} could not be started for a program: {words}"
+        raise ModelError(message, hint="check the memory and the processes of the machine, and run it again")
+    protection = (sandbox, *report["protection"])
+    if report["protection"]:
+        _say_once(protection)
+    return Outcome(report["passed"] is True, str(report["result"]), protection)
 
 
-def _run(source: str, seconds: float, megabytes: int, pipe: int, folder: str) -> int | None:
-    """The exit status of the process; None where it had to be killed."""
-    command = [sys.executable, "-I", "-B", str(_CHILD), str(seconds), str(megabytes), str(pipe)]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd=folder,
-        env={"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HOME": folder, "LANG": "C.UTF-8"},
-        pass_fds=(pipe,),
-        start_new_session=True,
-    )
+def start(
+    sandbox: str, source: str, checks: str, *, seconds: float, megabytes: int
+) -> tuple[dict[str, Any] | None, str]:
+    """The report of the tests' process; None where it could not be started, with what was said instead."""
+    container = container_name()
+    with tempfile.TemporaryDirectory(prefix="program-", ignore_cleanup_errors=True) as folder:
+        job = {
+            "sandbox": sandbox,
+            "program": source.encode("utf-8", "replace").decode(),  # no source has halves of surrogate pairs
+            "seconds": seconds,
+            "megabytes": megabytes,
+            "folder": folder,
+            "readable": [*readable_paths(), str(GUEST)],
+        }
+        process = subprocess.Popen(
+            command(sandbox, container),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env=dict(os.environ) if sandbox.startswith("docker") else {**ENVIRONMENT, "HOME": folder},
+            start_new_session=True,
+        )
+        try:
+            output, words = process.communicate(_parts(json.dumps(job), checks), timeout=seconds + _STARTING)
+            late = False
+        except subprocess.TimeoutExpired as error:
+            output, words, late = error.stdout or b"", b"it took too long", True
+            if sandbox.startswith("docker"):
+                subprocess.run(["docker", "kill", container], capture_output=True, check=False)
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            process.communicate()
+    started, _, report = output.partition(b"\n")
+    if started + b"\n" != STARTED:
+        return None, _summary(words.decode("utf-8", "replace"))
     try:
-        process.communicate(source.encode("utf-8", "replace"), timeout=seconds + _STARTING)
-        return process.returncode
-    except subprocess.TimeoutExpired:
-        return None
-    finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        return json.loads(report), ""
+    except ValueError:
+        result = "timed out" if late else "the process of its tests ended"
+        return {"passed": False, "result": result, "protection": []}, ""
+
+
+def _summary(words: str) -> str:
+    """What a process said on one line; the last line of a traceback."""
+    lines = words.strip().splitlines() or ["it ended without a word"]
+    return " ".join((lines[-1] if "Traceback" in words else " ".join(lines)).split())[:300]
+
+
+def _parts(*texts: str) -> bytes:
+    """The texts, each after its length."""
+    encoded = [text.encode("utf-8", "replace") for text in texts]
+    return b"".join(len(data).to_bytes(8, "big") + data for data in encoded)
 
 
 @cache
 def _say_once(protection: tuple[str, ...]) -> None:
-    logger.info("programs of the model run in processes of their own: %s", ", ".join(protection) or "none started")
-    if protection and "network namespace" not in protection:
-        logger.warning("no network namespace can be made here: only Python keeps programs from the network")
+    logger.info("programs of the model run in a sandbox: %s", ", ".join(protection))
+    if protection[0] == "none":
+        logger.warning("--sandbox none: programs of the model run with your rights on your files and your network")

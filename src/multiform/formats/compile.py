@@ -71,8 +71,8 @@ class FormatTemplates:
     doc_to_target: FieldSpec
 
 
-def compile_format(format: FormatConfig, mapping: FieldMapping) -> FormatTemplates:
-    """The three templates of a format over a mapping.
+def compile_format(format: FormatConfig, mapping: FieldMapping, answer_base: int | None = None) -> FormatTemplates:
+    """The three templates of a format over a mapping; numbers of choices count from `answer_base` where it is given.
 
     >>> from multiform.formats.builtin import MCQAFormat
     >>> mapping = FieldMapping("question", "choices", "answer")
@@ -97,7 +97,7 @@ def compile_format(format: FormatConfig, mapping: FieldMapping) -> FormatTemplat
     return FormatTemplates(
         doc_to_text=writer.bind(writer.text()),
         doc_to_choice=writer.choice(),
-        doc_to_target=writer.target(),
+        doc_to_target=writer.target(answer_base),
     )
 
 
@@ -224,17 +224,18 @@ class _Writer:
             return self.bind(f"{{{{ {self._labels()} }}}}")
         return self.mapping.choices
 
-    def target(self) -> FieldSpec:
+    def target(self, answer_base: int | None) -> FieldSpec:
         format = self.format
         if not self.choices:
             return self.mapping.answer
+        base = "" if answer_base is None else f", base={answer_base}"
         labels = f", {_label_argument(format)}" if format.choice_labels is not None else ""
         if format.scored in ("labels", "texts"):
-            filter_call = f"gold_index({self.choices}{labels})"
+            filter_call = f"gold_index({self.choices}{labels}{base})"
         elif format.scored == "generation" and format.choice_labels is not None and _answers_with_label(format):
-            filter_call = f"gold_label({self.choices}{labels})"
+            filter_call = f"gold_label({self.choices}{labels}{base})"
         else:
-            filter_call = f"gold_text({self.choices})"
+            filter_call = f"gold_text({self.choices}{base})"
         return self.bind(f"{{{{ {_operand(self.answer)}|{filter_call} }}}}")
 
     def bind(self, source: str) -> FieldSpec:

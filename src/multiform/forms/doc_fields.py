@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
 from typing import Any, Generic, TypeVar
 
 from multiform.config import TaskConfig
@@ -14,7 +15,7 @@ from multiform.formats.infer import problem
 from multiform.formats.order import moved
 from multiform.forms.form import FieldSet
 from multiform.jinja import choice_list, has_markup, parse_literal_list
-from multiform.labels import gold_index, label_list, whole_number
+from multiform.labels import digit_answers, digit_base, gold_index, label_list, whole_number
 
 T = TypeVar("T")
 
@@ -31,10 +32,15 @@ Overrides = Mapping[str, Callable[[Doc], Any]]
 class FieldReader:
     """Reads the fields of a task's documents; each field is compiled when it is first read."""
 
-    def __init__(self, config: TaskConfig) -> None:
+    def __init__(self, config: TaskConfig, docs: Callable[[], Iterable[Doc]] = tuple) -> None:
         self.config = config
+        #: All documents, from which it is decided once whether digits count choices from 0 or from 1.
+        self._docs = docs
         self._compiled: dict[int, Field] = {}
         self._checked = 0
+        #: Whether some answers are numbers, so that their kinds are mixed, which is a finding of its own.
+        self._has_numbers = False
+        self._first_digits: str | None = None
 
     def read(self, spec: FieldSpec, doc: Doc, key: str) -> Any:
         """The value of a field; `key` is what the task file calls it."""
@@ -74,13 +80,57 @@ class FieldReader:
         if self._is_literal(spec, doc):
             return spec
         value = self.read(spec, doc, "doc_to_target")
-        if not isinstance(value, str) or self.config.format is not None:
+        if self.config.format is not None:
             return value
+        # The index of a template without a format counts from 0 already.
+        base = 0 if self.config.template_config is not None else self.config.answer_base or 0
+        if not isinstance(value, str):
+            return _counted(value, base) if self.config.doc_to_choice is not None else value
         index = whole_number(value.strip()) if self.config.doc_to_choice is not None else None
+        index = None if index is None or index < base else index - base
         if isinstance(spec, str) and spec not in doc:
-            listed = parse_literal_list(value)
-            return index if index is not None else value if listed is None else listed
+            # A text that spells a list is one answer where the task says that there is one.
+            listed = None if self.config.given("multiple_targets") is False else parse_literal_list(value)
+            return index if index is not None else value if listed is None else _counted(listed, base)
         return index if index is not None and value not in choices() else value
+
+    def base_of(self, answer: Any) -> int | None:
+        """The number from which an answer counts choices under a format.
+
+        The task says it, or the data do: all documents are read once, when the first answer of digits is. None where
+        numbers count from 0, and digits from 1.
+        """
+        config = self.config
+        if config.recovered is not None and config.recovered.mapping.answer is not config.prompt.answer:
+            return None  # it is an index already
+        if config.answer_base is not None or not digit_answers(answer):
+            return config.answer_base
+        return 0 if self.digit_base == 0 else None
+
+    @property
+    def unclear_digits(self) -> str | None:
+        """The first answer of digits, where these count from 1 because no document shows what they count from."""
+        decided = self.__dict__.get("digit_base", 1) is not None
+        return None if decided or self._has_numbers else self._first_digits
+
+    @cached_property
+    def digit_base(self) -> int | None:
+        """Whether digits as answers count from 0 or from 1, as far as a document shows it; None where none does."""
+        mapping = self.config.mapping
+        labels = _label_field(mapping.choices)
+        for doc_id, doc in enumerate(self._docs() if mapping.choices is not None else ()):
+            try:
+                answer = self.read(mapping.answer, doc, "doc_to_target")
+                choices = self.choices(mapping.choices, doc) if digit_answers(answer) else []
+            except MultiformError:  # it is an error of the document, when that is rendered
+                continue
+            self._has_numbers |= isinstance(answer, int)
+            if choices:
+                self._first_digits = self._first_digits or f"doc {doc_id}: {shorten(answer)}"
+                base = digit_base(answer, choices, _read_labels(labels, doc))
+                if base is not None:
+                    return base
+        return None
 
     def _is_literal(self, spec: FieldSpec, doc: Doc) -> bool:
         """Whether a word that is no column can only be meant as itself: a choice, or an answer that nothing reads."""
@@ -150,6 +200,27 @@ class FieldReader:
         if isinstance(error, MissingColumnError) and self.config.dataset_path:
             message = f"{message} in {self.config.dataset_path}"
         return error.moved(self.config.where(*key), what=message)
+
+
+def _counted(value: Any, base: int) -> Any:
+    """An answer whose numbers count from `base`, as one whose numbers count from 0."""
+    if isinstance(value, list | tuple):
+        return [_counted(item, base) for item in value] if base else value
+    return value - base if base and isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _label_field(choices: FieldSpec) -> Field | None:
+    """The field of the labels beside the texts of choices, as in ``{"text": [...], "label": [...]}``."""
+    expression = Field.of(choices).expression() or ""
+    return Field.of(f"{{{{ {expression.removesuffix('.text')}.label }}}}") if expression.endswith(".text") else None
+
+
+def _read_labels(field: Field | None, doc: Doc) -> list[Any]:
+    try:
+        labels = None if field is None else field.read(doc)
+    except MultiformError:  # there are none
+        return []
+    return list(labels) if isinstance(labels, list | tuple) else []
 
 
 class _once(Generic[T]):  # noqa: N801  (it reads as a decorator)
@@ -252,14 +323,36 @@ class DocFields:
 
     def _target_under(self, compiled: CompiledFormat, permutation: tuple[int, ...] | None) -> Any:
         """The answer as the format wants it, among choices that are permuted."""
-        answer, choices = self.reader.read(compiled.mapping.answer, self.doc, "doc_to_target"), self.raw_choices
+        gold, choices = self._raw_gold, self.raw_choices
         try:
             if permutation is None or choices is None:
-                return compiled.target(answer, choices)
-            gold = gold_index(answer, choices, compiled.format.choice_labels or "letters")
+                return compiled.target(gold, choices)
             return compiled.target(moved(gold, permutation), self.shown_choices)
         except MultiformError as error:
             raise self.reader.blamed(error, self.doc, "doc_to_target") from error
+
+    @_once
+    def _raw_gold(self) -> Any:
+        """The index of the right choice, or several, in the order of the document; the answer where there are none."""
+        compiled = self._fields.format
+        assert compiled is not None
+        answer, choices = self.reader.read(compiled.mapping.answer, self.doc, "doc_to_target"), self.raw_choices
+        if choices is None:
+            return answer
+        base = self.reader.base_of(answer)
+        try:
+            return gold_index(answer, choices, compiled.format.choice_labels or "letters", base)
+        except MultiformError as error:
+            raise self.reader.blamed(error, self.doc, "doc_to_target") from error
+
+    @property
+    def right_choices(self) -> tuple[int, ...] | None:
+        """The indexes of the right choices in the order of the document, under a format; None where it cannot tell."""
+        if self._fields.format is None or self.raw_choices is None or "doc_to_target" in self._overrides:
+            return None
+        if self._fields.doc_to_target is None:
+            return None
+        return tuple(self._raw_gold) if isinstance(self._raw_gold, list) else (self._raw_gold,)
 
     @property
     def has_target(self) -> bool:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from multiform.errors import ConfigError, DataError, locating, running
+from multiform.errors import ConfigError, DataError, locating, running, shorten
 from multiform.fields import Doc
 from multiform.forms.form import Form
 from multiform.forms.prompt import Message
 from multiform.forms.samplers import Sampler, check_sampler, checked_draw, samplers
+
+logger = logging.getLogger("multiform")
 
 
 class FewshotExamples:
@@ -32,10 +35,24 @@ class FewshotExamples:
         self._render = render
         self._label_of = label_of
         self._rendered: dict[int, list[Message]] = {}
+        self._has_noted_replacement = False
 
     @cached_property
     def sampler(self) -> Sampler:
-        """Draws the examples; made on first use, when the dataset is read."""
+        """Draws the examples: the sampler of the task's class, or the configured one."""
+        if "sampler" not in self.form.hooks:
+            return self.configured_sampler
+        place = self.form.config.where("class")
+        with running("sampler", kind=ConfigError, where=place, hint="read it to debug it"):
+            sampler = self.form.hooks["sampler"]()
+        if not isinstance(sampler, Sampler):
+            message = f"sampler is {shorten(sampler)}, not a multiform.Sampler"
+            raise ConfigError(message, where=place, hint="return an object of a subclass of Sampler")
+        return sampler
+
+    @cached_property
+    def configured_sampler(self) -> Sampler:
+        """The sampler that the configuration names; made on first use, when the dataset is read."""
         config = self.form.fewshot
         # Documents that are named are taken in order; everything else is up to the sampler.
         name = "first_n" if config.fewshot_indices is not None else config.sampler
@@ -67,11 +84,22 @@ class FewshotExamples:
             with self._running_sampler:
                 drawn = checked_draw(self.sampler.sample(number, exclude=excluded), number, self.sampler)
                 replacements = self.sampler.replace(drawn, doc, seed=seed)
-                return drawn if replacements is drawn else checked_draw(replacements, number, self.sampler)
+                if replacements == drawn:
+                    return drawn
+                if excluded is None:
+                    self._note_replacement()
+                return checked_draw(replacements, number, self.sampler)
         except DataError as error:
             is_requested = self.form.settings.num_fewshot is not None
             place = f"--num_fewshot: {self.form.name}" if is_requested else config.where("num_fewshot")
             raise error.or_at(place) from error
+
+    def _note_replacement(self) -> None:
+        """Log once that prompts are not those of lm-eval, which leaves a document out of its own split only."""
+        if not self._has_noted_replacement:
+            message = "%s: few-shot examples that equal the document are replaced; lm-eval keeps those of another split"
+            logger.info(message, self.form.name)
+            self._has_noted_replacement = True
 
     def shot(self, index: int) -> list[Message]:
         """The turns of the example that has this index."""

@@ -1,4 +1,4 @@
-"""Form: one task under one format with the settings of a run. It is the unit that is run, cached and reported."""
+"""Form: one task under one format, with the settings of a run: the unit that is run, cached and reported."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from multiform.config import FewshotConfig, TaskConfig
 from multiform.config.serialize import plain
 from multiform.formats.compile import CompiledFormat
 from multiform.formats.order import ChoiceOrder
+from multiform.forms.hooks import Hooks
 from multiform.forms.samplers import DEFAULT_SEED
 from multiform.hashing import short_hash
 from multiform.scoring.build import Scoring, build_scoring
@@ -96,7 +97,7 @@ def count_words(text: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """A task's configuration, resolved under its format, with the settings of a run. Immutable.
+    """A task's configuration under its format, with the settings of a run and the hooks of its class. Immutable.
 
     >>> config = TaskConfig(task="t", doc_to_text="q", doc_to_choice="options", doc_to_target="key", formats="mcqa")
     >>> form = Form(config, RunSettings(num_fewshot=3))
@@ -106,11 +107,8 @@ class Form:
 
     config: TaskConfig
     settings: RunSettings = field(default_factory=RunSettings)
-    #: Whether code of the task computes its scores from the responses, instead of the metrics.
-    scores_itself: bool = False
-    #: How long a text is, for perplexity per word and per byte.
-    count_words: Callable[[str], int] = count_words
-    count_bytes: Callable[[str], int] = count_bytes
+    #: The methods that the class of the task overrides.
+    hooks: Hooks = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -156,6 +154,22 @@ class Form:
     def bypassed(self) -> bool:
         """Whether nothing is computed, as with `predict_only`."""
         return self.settings.metric == "bypass"
+
+    @property
+    def scores_itself(self) -> bool:
+        """Whether code of the task computes its scores from the responses, instead of the metrics."""
+        has_code = "process_results" in self.hooks or self.config.process_results is not None
+        return has_code and self.settings.metric is None
+
+    @property
+    def count_words(self) -> Callable[[str], int]:
+        """Counts the words of a text, for perplexity per word."""
+        return self.hooks.get("count_words", count_words)
+
+    @property
+    def count_bytes(self) -> Callable[[str], int]:
+        """Counts the bytes of a text, for perplexity per byte."""
+        return self.hooks.get("count_bytes", count_bytes)
 
     @property
     def compares(self) -> bool:
@@ -215,6 +229,7 @@ class Form:
                 "system_instruction": settings.system_instruction,
                 "chat": chat_template if settings.apply_chat_template else None,
                 "multiturn": settings.multiturn,
+                **({"one_target": True} if self.config.given("multiple_targets") is False else {}),
                 **({} if self.config.choice_order is None else {"choice_order": self.config.choice_order.name}),
             }
         )

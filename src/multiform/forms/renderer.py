@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -26,16 +26,13 @@ from multiform.requests import Instance
 
 logger = logging.getLogger("multiform")
 
-#: Methods of a task that users overrode, by name. `fewshot_doc_to_text` and so on read few-shot examples.
-Hooks = Mapping[str, Callable[..., Any]]
-
 _FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target", "gold")
 
 
 class Renderer:
     """Renders the documents of a form, each field evaluated once.
 
-    `eval_docs` and `fewshot_docs` give the documents; `hooks` are called in the place of what the form says.
+    `eval_docs` and `fewshot_docs` give the documents. The form's hooks are called in the place of what it says.
     `one_input` says that every document has one prompt, whatever its question is.
     """
 
@@ -46,18 +43,17 @@ class Renderer:
         eval_docs: Callable[[], Docs],
         fewshot_docs: Callable[[], Docs],
         mirror: Path | None = None,
-        hooks: Hooks | None = None,
         one_input: bool = False,
     ) -> None:
         self.form = form
         #: How requests are built and responses scored, by output type.
         self.kind: Kind = KINDS[form.config.output_type]
-        self.hooks = hooks or {}
+        self.hooks = form.hooks
         self._overrides = {name: self.hooks[name] for name in _FIELDS if name in self.hooks}
         self._fewshot_overrides = {
             name: self.hooks[f"fewshot_{name}"] for name in _FIELDS if f"fewshot_{name}" in self.hooks
         }
-        self.reader = FieldReader(form.config)
+        self.reader = FieldReader(form.config, eval_docs)
         self.media = MediaReader(form.config, self.reader, mirror=mirror, overrides=self.hooks)
         self.examples = FewshotExamples(
             form, pool=fewshot_docs, render=self._shot, label_of=lambda doc: self._shot_fields(doc).answer
@@ -73,7 +69,7 @@ class Renderer:
         """One document, rendered. Errors name the document."""
         with locating(f"doc {doc_id}"):
             fields = self.fields(doc)
-            answer_key = self.kind.answer_key(self.form, fields)
+            answer_key = self._answer_key(fields)
             if answer_key.get("doubt") is not None:
                 self._note_doubt(doc_id, answer_key["doubt"])
             if self._options.chat_template is not chat_template:
@@ -87,8 +83,19 @@ class Renderer:
     def with_requests(self, doc_id: int, doc: Doc, instances: Sequence[Instance]) -> Sample:
         """The sample of a document whose requests are known; its prompt is not made again."""
         with locating(f"doc {doc_id}"):
-            answer_key = self.kind.answer_key(self.form, self.fields(doc))
+            answer_key = self._answer_key(self.fields(doc))
             return Sample(doc_id=doc_id, doc=doc, instances=tuple(instances), **answer_key)
+
+    def _answer_key(self, fields: DocFields) -> dict[str, Any]:
+        """What is right, as fields of a `Sample`."""
+        answer_key = {**self.kind.answer_key(self.form, fields)}
+        if not self.form.compares or fields.several_inputs:
+            return answer_key
+        right = fields.right_choices
+        if self.form.output_type == "multiple_choice":
+            shown = fields.permutation
+            right = answer_key["gold"] if shown is None else tuple(sorted(shown[i] for i in answer_key["gold"]))
+        return {**answer_key, "right_choices": right}
 
     def fields(self, doc: Doc, *, hooks: bool = True) -> DocFields:
         """The fields of a document; without `hooks`, as the configuration has them."""

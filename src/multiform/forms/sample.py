@@ -30,6 +30,8 @@ class Sample:
     choices: tuple[str, ...] = ()
     #: The indexes of the right choices; none where the answer is not among them.
     gold: tuple[int, ...] = ()
+    #: The indexes of the right choices in the order of the document, whatever is scored; None where nobody compares.
+    right_choices: tuple[int, ...] | None = None
     #: Why the document counts as wrong whatever the model picks: its answer is none of the choices.
     doubt: DataError | None = None
     #: What the choices say, and the labels that the prompt gives them, where a format has both.

@@ -13,7 +13,6 @@ from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, MultiformError, UsageError, locating, running, shorten
 from multiform.forms.form import Form
 from multiform.forms.kinds import KINDS, Kind
-from multiform.forms.renderer import Hooks
 from multiform.forms.sample import Responses, Sample, ScoredSample, Step
 from multiform.requests import Completion, LLOutput, Output
 from multiform.scoring.aggregations import Aggregation, aggregated, mean, plain_aggregation
@@ -34,12 +33,11 @@ class FormScorer:
     """Scores the samples of a form and aggregates the scores.
 
     A task's own `process_results` comes first; where it returns None, the metrics of the scorers are computed.
-    `hooks` are methods of a task that users overrode.
     """
 
-    def __init__(self, form: Form, hooks: Hooks | None = None) -> None:
+    def __init__(self, form: Form) -> None:
         self.form = form
-        self.hooks = hooks or {}
+        self.hooks = form.hooks
         self.scorers = form.scoring.scorers
         #: The scorers of documents for which `process_results` returns None, by name; built when there is one.
         self._fallback: dict[str, Scorer] | None = None

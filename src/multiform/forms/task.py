@@ -21,9 +21,10 @@ from multiform.forms import form as lengths
 from multiform.forms.contexts import context_text, is_chat
 from multiform.forms.examples import check_fewshot
 from multiform.forms.form import ChatTemplate, Form, RunSettings
+from multiform.forms.hooks import FIELD_HOOKS, Hooks, collect_hooks
 from multiform.forms.kinds import choice
 from multiform.forms.prompt import PromptOptions
-from multiform.forms.renderer import Hooks, Renderer
+from multiform.forms.renderer import Renderer
 from multiform.forms.request_cache import RequestCache, requests_folder
 from multiform.forms.sample import Context, Sample
 from multiform.forms.samplers import Sampler
@@ -33,9 +34,6 @@ from multiform.requests import Instance
 from multiform.scoring.build import Scoring
 
 _CLASSES: dict[str, type[Task]] = {}
-#: The methods that are called where a subclass overrides them.
-_HOOKS = ("doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_image", "doc_to_audio", "fewshot_context",
-          "construct_requests", "process_results", "aggregation")  # fmt: skip
 
 
 class Task(TaskScores):
@@ -83,23 +81,16 @@ class Task(TaskScores):
 
     def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
         """Compile the form, and rebuild everything that is derived from it."""
-        hooks = self._hooks()
         self.config = config
         self.OUTPUT_TYPE = config.output_type
-        self.form = Form(
-            config,
-            settings,
-            scores_itself=settings.metric is None
-            and ("process_results" in hooks or config.process_results is not None),
-            count_words=self.count_words,
-            count_bytes=self.count_bytes,
-        )
+        self.form = Form(config, settings, self._hooks())
         check_fewshot(self.form)
-        self._check_choice_order(hooks)
+        self._check_choice_order()
         self.source = DocSource(
             config,
             self.dataset_mirror,
-            transform=self.process_doc if self._overrides("process_doc") else None,
+            hooks=self.form.hooks,
+            download=self._downloaded if "download" in self.form.hooks else None,
             arguments=settings.model_args,
             metadata=self.form.metadata,
         ).reusing(self.__dict__.get("source"))
@@ -108,10 +99,9 @@ class Task(TaskScores):
             eval_docs=lambda: self.eval_docs,
             fewshot_docs=self.fewshot_docs,
             mirror=self.dataset_mirror,
-            hooks=hooks,
             one_input=self._one_input,
         )
-        self.scorer = FormScorer(self.form, hooks)
+        self.scorer = FormScorer(self.form)
 
     def under(self, settings: RunSettings) -> Self:
         """The same task with the settings of a run; this one stays as it is."""
@@ -126,29 +116,30 @@ class Task(TaskScores):
 
     def _check_perturbation(self) -> None:
         """Refuse a perturbation of prompts that code of the class makes."""
-        if self._overrides("doc_to_text") or self._overrides("fewshot_context"):
+        if {"doc_to_text", "fewshot_context"} & self.form.hooks.keys():
             message = f"{type(self).__name__} makes its prompts itself, so that no perturbation can change them"
             raise ConfigError(message, where=self.name, hint="run it without a perturbation")
 
-    def _check_choice_order(self, hooks: Hooks) -> None:
+    def _check_choice_order(self) -> None:
         """Refuse another order of the choices where code of the task makes or reads prompts with them."""
         if self.config.choice_order is None:
             return
-        code = [name for name in (*_HOOKS[:3], "fewshot_context", "construct_requests") if name in hooks]
+        code = [name for name in (*FIELD_HOOKS, "fewshot_context", "construct_requests") if name in self.form.hooks]
         if self.form.scores_itself and self.config.output_type != "multiple_choice":
             code.append("process_results")
         if code:
             message = f"the order of choices cannot change under code of the task ({code[0]})"
             raise ConfigError(message, where=self.name, hint="leave the order out, or run the task without the code")
 
-    def _overrides(self, name: str) -> bool:
-        """Whether a subclass has a method of its own for one of this class."""
-        return getattr(type(self), name) is not getattr(Task, name)
+    @classmethod
+    def _base(cls) -> type[Task]:
+        """The class whose methods are the defaults that subclasses override."""
+        return Task
 
     def _hooks(self) -> Hooks:
         """The methods that a subclass overrides; for few-shot examples, they get the field of `fewshot_config`."""
-        hooks = {name: getattr(self, name) for name in _HOOKS if self._overrides(name)}
-        for name in _HOOKS[:3]:
+        hooks = collect_hooks(self, self._base(), where=self.config.where("class"))
+        for name in FIELD_HOOKS:
             if name in hooks:
                 hooks[f"fewshot_{name}"] = lambda doc, name=name: getattr(self, name)(
                     doc, getattr(self.form.fewshot, name)
@@ -250,7 +241,7 @@ class Task(TaskScores):
     @property
     def sampler(self) -> Sampler:
         """Draws the few-shot examples; made on first use, when the dataset is read."""
-        return self.renderer.examples.sampler
+        return self.renderer.examples.configured_sampler
 
     def fewshot_context(
         self,

@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from multiform.calls import accepted
 from multiform.datasets.documents import Docs, DocSource, selected
-from multiform.errors import ConfigError, DataError
+from multiform.datasets.splits import Dataset
+from multiform.errors import ConfigError, DataError, running
 from multiform.fields import Doc
 from multiform.forms.task_settings import TaskSettings
 
 
 class TaskDocs(TaskSettings):
-    """The documents of a task, as its `source` reads them. Users override what comes from elsewhere."""
+    """The documents of a task, as its `source` reads them.
+
+    A subclass overrides what comes from elsewhere: `download` sets `dataset`, `test_docs` and the like give the
+    documents of a split, which are then taken as they are.
+    """
 
     source: DocSource
 
@@ -21,6 +27,26 @@ class TaskDocs(TaskSettings):
         if dataset_kwargs and not dataset_kwargs.items() <= self.config.dataset_kwargs.items():
             self.set_config("dataset_kwargs", dict(dataset_kwargs), update=True)
         self.source.open()
+
+    @property
+    def dataset(self) -> Any:
+        """The splits, each as a `datasets.Dataset`, or as a subclass's `download` sets them."""
+        return self.source.splits
+
+    @dataset.setter
+    def dataset(self, splits: Mapping[str, Any]) -> None:
+        self.source.use(splits)
+
+    def _downloaded(self) -> Dataset:
+        """The dataset that the `download` of a subclass opens, or sets as `dataset`."""
+        download, place = self.form.hooks["download"], self.config.where("class")
+        hint = "it runs the task's own code: install what that imports, and allow what it downloads"
+        with running("download", where=place, hint=hint):
+            download(**accepted(download, {"dataset_kwargs": dict(self.config.dataset_kwargs)}))
+        if not self.source.is_open:
+            hint = 'set e.g. self.dataset = {"test": [...]}, or call super().download()'
+            raise DataError("download set no dataset", where=place, hint=hint)
+        return self.source.dataset
 
     def has_training_docs(self) -> bool:
         return self.config.training_split is not None
@@ -69,11 +95,6 @@ class TaskDocs(TaskSettings):
     def _process_doc(self, doc: Doc) -> Doc:
         """`process_doc` under its older name, for code that maps it over a split of `dataset`."""
         return self.process_doc(doc)
-
-    @property
-    def dataset(self) -> Mapping[str, Any]:
-        """The splits as they were loaded, before `process_docs` and `process_doc`."""
-        return self.source.dataset
 
     def _split(self, key: str) -> Docs:
         name = getattr(self.config, key)

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from multiform.inference.device import device_of
-from multiform.inference.plain import accepted
+from multiform.inference.plain import accepted, parameters
 
 #: Logits that are in memory at once: 128 MiB in float32; on a CPU, as much as the allocator reuses.
 ELEMENTS = 2**25
@@ -67,9 +67,18 @@ class LMHead:
 
         Inputs that the model does not take are left out, as some architectures lack even the common ones.
         """
-        part = self.model.base_model if self.separable else self.model
+        part = self._part
         output = part(**accepted(part.forward, **inputs))
         return output.last_hidden_state if self.separable else output.logits, output
+
+    def takes(self, name: str) -> bool:
+        """Whether `run` passes an input of that name on to the model."""
+        return name in parameters(self._part.forward)
+
+    @property
+    def _part(self) -> PreTrainedModel:
+        """The part of the model that is run: without its last projection, where that is separable."""
+        return self.model.base_model if self.separable else self.model
 
     def logits(self, states: Tensor) -> Iterator[tuple[int, Tensor]]:
         """Float32 logits of lines from `hidden_states`, in pieces, each with the number of its first line."""

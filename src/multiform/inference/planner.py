@@ -6,6 +6,7 @@ Everything that is faster than the model's plain forward pass is verified by a t
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -27,9 +28,10 @@ from multiform.inference.state import ModelState
 from multiform.inference.trial.decoding import decoding_trial
 from multiform.inference.trial.exact import in_float32
 from multiform.inference.trial.records import TrialRecords
-from multiform.inference.trial.scoring import attempt, candidate_modes, scoring_trial, state_trial
-from multiform.inference.trial.sequences import SHORT, trial_length, trial_tokens
+from multiform.inference.trial.scoring import ScoringTrial, attempt, candidate_modes, scoring_trial, state_trial
+from multiform.inference.trial.sequences import SHORT, SHORTEST_TRIAL, trial_length, trial_tokens
 from multiform.inference.trial.structure import (
+    POSITIONS,
     SHORTEST,
     bytes_per_token,
     is_known,
@@ -38,7 +40,6 @@ from multiform.inference.trial.structure import (
     plain_attention_length,
     rounds_by_pass,
     scaled_after,
-    selects_tokens,
     sliding_window,
 )
 
@@ -46,6 +47,9 @@ logger = logging.getLogger("multiform")
 
 #: The verdict of a trial in which no mode gave the model's own results.
 NONE = "none"
+#: The length of a trial, times this, is the number of tokens from which on it is worth its time: it computes about a
+#: quarter of them, of which nothing is saved in the worst case.
+WORTH_TRIAL = 24
 OTHER_RESULTS = "it gives other results with a prefix tree"
 
 
@@ -89,6 +93,8 @@ class Planner:
         self.prefix_budget = budget
         self.max_length = max_length
         self.records = TrialRecords()
+        #: Tokens that were computed alone, as a trial was not worth its time.
+        self.computed_alone = 0
         self._warned: set[str] = set()
 
     def keep_verdicts(self, identity: str) -> None:
@@ -149,8 +155,13 @@ class Planner:
 
     @property
     def pass_size(self) -> int:
-        """The tokens in a forward pass."""
+        """The tokens in a forward pass.
+
+        A pass of several branches may have more tokens than the model has positions, which not every model takes.
+        """
         size = pass_tokens(device_of(self.head.model))
+        if not self.is_known:
+            size = min(size, getattr(self.head.model.config.get_text_config(), POSITIONS, None) or size)
         return size if self.head.separable else min(size, self.head.max_tokens)
 
     @cached_property
@@ -171,6 +182,16 @@ class Planner:
         if self.prefix_budget not in (0, "0"):
             self._warn(self._reason(longest))
         return self.grouping(longest)
+
+    def is_worth_trial(self, longest: int, work: int) -> bool:
+        """Whether sequences of up to `longest` tokens, `work` tokens in all, are worth the trial that they need.
+
+        A small run takes less time if each sequence is computed alone, which needs no trial.
+        """
+        length = trial_length(longest, self.max_length - 1)
+        if self.is_known or any(question.endswith(f" of {length}") for question in self.records.verdicts):
+            return True
+        return self.computed_alone + work > WORTH_TRIAL * length
 
     def scoring_mode(self, longest: int) -> Mode | None:
         """The mode for scoring sequences of up to that many tokens by plan; None where none fits.
@@ -268,14 +289,25 @@ class Planner:
         if not self._resumes(length):
             return NONE
         with self._exact():
-            trial = state_trial(self.head, length)
-            return next((resume.name for resume in Resume if trial and trial.allows_states(resume)), NONE)
+            resumes = self._allowed_resumes(Resume, SHORTEST_TRIAL) if length > SHORTEST_TRIAL else iter(Resume)
+            # Most ways are wrong at every length, so that they need no long trial.
+            return next((resume.name for resume in self._allowed_resumes(resumes, length)), NONE)
+
+    def _allowed_resumes(self, resumes: Iterable[Resume], length: int) -> Iterator[Resume]:
+        """Those of the ways in which sequences of that length can resume from a state, tried one by one."""
+        trial: ScoringTrial | None = None
+        for resume in resumes:
+            if resume.is_positioned and not self.head.takes("position_ids"):
+                continue  # the same as without
+            if trial is None and (trial := state_trial(self.head, length)) is None:
+                return
+            if trial.allows_states(resume):
+                yield resume
 
     @cached_property
     def _depends_on_batch(self) -> bool:
         """Whether the results of a sequence depend on the others in its forward pass, if only by rounding."""
-        model = self.head.model
-        return selects_tokens(model.config.get_text_config()) or rounds_by_pass(model)
+        return rounds_by_pass(self.head.model)
 
     def _resumes(self, length: int) -> bool:
         """Whether the configuration lets sequences of that length resume from a state."""

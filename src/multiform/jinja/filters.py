@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from threading import current_thread, main_thread
 from typing import Any
 
 from multiform.errors import DataError, shorten
-from multiform.jinja.limits import TooMuchError, check_size
+from multiform.jinja.limits import spend
 from multiform.labels import gold_index, gold_label, gold_text, index_among, join_words, label_list
-
-#: The most characters that a pattern is applied to: Python looks at the clock after 4,096 starts of a search, each of
-#: which may take as long as the text.
-_MAX_SEARCHED = 200_000
 
 
 def _findall(text: str, pattern: str) -> list[str]:
     """All matches of a regular expression."""
-    _check_searched("findall", text)
+    _spend_search(text)
     return [match[0] for match in re.finditer(pattern, text)]
-
-
-def _check_searched(name: str, text: str) -> None:
-    if len(text) > _MAX_SEARCHED:
-        raise TooMuchError(f"{name} gets {len(text):,} characters, and {_MAX_SEARCHED:,} are allowed")
 
 
 def _boxed(text: str) -> str:
@@ -43,17 +36,22 @@ def _boxed(text: str) -> str:
     raise DataError(f"a brace is not closed in {shorten(text[start:])}", hint="check the solution")
 
 
-def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
-    length = len(text)
-    _check_searched("regex_replace", text)
+def _spend_search(text: str) -> None:
+    """Count what a search may cost.
 
+    Python looks at the clock after 4,096 starts of a search, each of which may take as long as the text, and only in
+    the main thread: elsewhere, a child process has to.
+    """
+    spend(20 * len(text) if current_thread() is main_thread() or not hasattr(os, "fork") else 10**9)
+
+
+def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
     def expanded(match: re.Match[str]) -> str:
-        nonlocal length
         replacement = match.expand(repl)
-        length += len(replacement)
-        check_size(length)
+        spend(len(replacement))
         return replacement
 
+    _spend_search(text)
     return re.sub(pattern, expanded, text, count=count)
 
 
@@ -110,12 +108,12 @@ def _indexes(values: Sequence[Any], value: Any) -> list[int]:
 
 
 def _over_choices(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda answer, choices, *labels: function(answer, choice_list(choices), *labels)
+    return lambda answer, choices, *labels, **base: function(answer, choice_list(choices), *labels, **base)
 
 
-def _index_among(answer: Any, choices: Any, digits: bool | None = False) -> int | list[int]:
+def _index_among(answer: Any, choices: Any, digits: bool | None = False, base: int | None = None) -> int | list[int]:
     listed = parse_literal_list(answer) if isinstance(answer, str) else None
-    return index_among(answer if listed is None else listed, choice_list(choices), digits=digits)
+    return index_among(answer if listed is None else listed, choice_list(choices), digits=digits, base=base)
 
 
 def _lead(text: str, separator: str) -> str:

@@ -1,286 +1,258 @@
-"""What a template may cost: the size of the values that it builds, and the work of building them.
+"""What a rendering may cost, in one rule for everything that a template can do.
 
-Every operation that can make a value grow looks at the size of its result before it computes it, or is bounded by the
-sizes of its operands. The work of a rendering is counted, so that loops and recursion come to an end.
+Each operation is charged, before it runs, the most that it could cost by the sizes of what it works on. A rendering
+within the allowance is harmless and is not looked at any further. The charge is an upper bound that never needs to be
+exact: a rendering that exceeds the allowance is tried in a child process with limits of time and memory, and refused
+only where the child does not survive.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from typing import Any
+from decimal import Decimal
+from types import TracebackType
+from typing import Any, TypeVar
 
-from jinja2 import Undefined
 from jinja2.exceptions import SecurityError
+from jinja2.runtime import Context, LoopContext
 from jinja2.utils import Namespace
 
-#: The most characters of a text; an item of a list or mapping counts as much as 32 of them, beside what it holds.
-MAX_SIZE = 10_000_000
-_ITEM = 32
-#: The most steps of one rendering: calls, rounds of loops, and blocks of 64 characters that are built.
-MAX_STEPS = 300_000
-#: The most binary digits of a whole number; Python writes none of more than 4,300 decimal digits.
-MAX_BITS = 14_000
+from multiform.deadline import MAX_SECONDS, survives, within
 
+T = TypeVar("T")
+
+#: The units of one rendering: a character that is copied, or a comparison. They take less than a second and 400 MB.
+_ALLOWANCE = 4_000_000
+#: The units of a call or a round of a loop, and of an item of a list or mapping.
+STEP = 32
+#: The most characters of a rendered text.
+_MAX_TEXT = 10_000_000
+#: The most binary digits of a number; Python writes none of more than 4,300 decimal digits.
+_MAX_BITS = 14_000
+
+#: Methods and filters of several operands whose cost is the sum of their sizes; that of all others may be the product.
+_LINEAR = frozenset((
+    "answer_key_to_index", "attr", "choice_list", "count", "d", "default", "dict", "endswith", "find", "first", "get",
+    "gold_index", "gold_label", "gold_text", "groupby", "index", "index_among", "items", "last", "lead", "list", "map",
+    "namespace", "partition", "reject", "rejectattr", "removeprefix", "removesuffix", "select", "selectattr", "sort",
+    "split", "startswith", "string", "unique",
+))  # fmt: skip
 _SMALL = frozenset((bool, float, type(None)))
-_COLLECTIONS = (list, tuple, set, frozenset)
-_PERCENT = re.compile(r"%(?:\([^)]*\))?[-#0 +]*(\*|\d+)?(?:\.(\*|\d+)?)?[hlL]?.?", re.DOTALL)
+_COLLECTIONS: Any = (list, tuple, set, frozenset, type({}.keys()), type({}.values()), type({}.items()))
+_SIZED: Any = (*_COLLECTIONS, dict)
+_SINGLE = frozenset((str, int, *_SMALL))
+_NUMBERS = (int, float, Decimal)
 _DIGITS = re.compile(r"\d+")
 
 
 class TooMuchError(SecurityError):
-    """A template builds more than a prompt can need."""
+    """A template asks for more than a prompt can need."""
 
 
-class Budget:
-    """The steps that are left for a rendering."""
+class _AllowanceError(TooMuchError):
+    """A rendering has spent its allowance."""
+
+
+class _Meter:
+    """The units that are left for a rendering."""
 
     __slots__ = ("left",)
 
     def __init__(self) -> None:
-        self.left = MAX_STEPS
-
-    def spend(self, steps: int) -> None:
-        self.left -= steps
-        if self.left < 0:
-            raise TooMuchError(f"it takes more than {MAX_STEPS:,} steps")
+        self.left = _ALLOWANCE
 
 
-#: The budget of the rendering that is going on.
-budget: ContextVar[Budget] = ContextVar("budget")
+#: The meter of the rendering that is going on; without one, nothing is counted.
+_meter: ContextVar[_Meter | None] = ContextVar("meter", default=None)
 
 
-def spend(steps: int) -> None:
-    """Take steps from the budget; constants are computed when a template is compiled, which has a budget as well."""
-    budget.get(_nothing).spend(steps)
+class metering:  # noqa: N801  (it reads as a verb: with metering())
+    """A block whose operations are charged, with a limit of time."""
+
+    __slots__ = ("_before", "_limit")
+
+    def __enter__(self) -> _Meter:
+        meter = _Meter()
+        self._before = _meter.set(meter)
+        self._limit = within(MAX_SECONDS)
+        self._limit.__enter__()
+        return meter
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: TracebackType | None) -> None:
+        self._limit.__exit__(kind, error, traceback)
+        _meter.reset(self._before)
 
 
-class _Nothing(Budget):
-    """The budget outside of any rendering, where nothing is counted."""
-
-    def spend(self, steps: int) -> None:
+def render_bounded(rendering: Callable[[], T]) -> T:
+    """The result of a rendering, which costs a bounded amount of time and memory; a TooMuchError otherwise."""
+    try:
+        with metering() as meter:
+            result = rendering()
+        if meter.left >= 0:
+            return _check_length(result)
+    except _AllowanceError:
         pass
+    problem = survives(rendering)
+    if problem is not None:
+        raise TooMuchError(problem)
+    return _check_length(rendering())  # what the child did, which is known to be harmless
 
 
-_nothing = _Nothing()
+def _check_length(result: T) -> T:
+    if isinstance(result, str) and len(result) > _MAX_TEXT:
+        raise TooMuchError(f"it builds a text of {len(result):,} characters, and {_MAX_TEXT:,} are allowed")
+    return result
 
 
-def check_size(size: int) -> None:
-    """Refuse to build a value of this size."""
-    if size > MAX_SIZE:
-        raise TooMuchError(f"it builds a text or list of size {size:,}, and {MAX_SIZE:,} are allowed")
+def spend(units: int) -> None:
+    """Take units from the allowance of the rendering that is going on."""
+    meter = _meter.get()
+    if meter is not None:
+        meter.left -= units
+        if meter.left < 0:
+            raise _AllowanceError("it takes too many steps")
 
 
 def size_of(value: Any) -> int:
-    """The size of a value, at least 1; counting stops above the limit.
+    """The size of a value: characters, the number itself, or all that a collection holds; it stops at the allowance.
 
-    >>> size_of("abc"), size_of(["abc", "d"])
-    (3, 68)
+    >>> with metering():
+    ...     size_of("abc"), size_of(7), size_of(["abc", "d"])
+    (3, 7, 68)
     """
-    if isinstance(value, str | bytes):
-        return len(value) or 1
-    total = 0
-    waiting = [value]
-    while waiting:
+    kind = type(value)
+    if kind is str:
+        length: int = len(value)
+        return length
+    if kind is int:
+        return int(min(abs(value), _ALLOWANCE + 1))
+    if kind in _SMALL or _meter.get() is None:
+        return 1
+    total, waiting = 0, [value]
+    while waiting and total <= _ALLOWANCE:
         item = waiting.pop()
         if isinstance(item, str | bytes):
             total += len(item)
         elif isinstance(item, int):
-            total += item.bit_length() // 3
+            total += min(abs(item), _ALLOWANCE + 1)
+        elif isinstance(item, Decimal):
+            total += STEP + abs(item.adjusted())
         elif isinstance(item, _COLLECTIONS):
-            total += _ITEM * len(item)
-            waiting += item if total <= MAX_SIZE else ()
-        elif isinstance(item, dict):
-            total += _ITEM * len(item)
-            waiting += [*item.keys(), *item.values()] if total <= MAX_SIZE else ()
+            total += STEP * len(item)
+            waiting += item if total <= _ALLOWANCE else ()
+        elif isinstance(item, Context):  # of the template, which a filter may get
+            total += 1
+        elif isinstance(item, Mapping):
+            total += STEP * len(item)
+            waiting += [*item.keys(), *item.values()] if total <= _ALLOWANCE else ()
         elif isinstance(item, Namespace):
-            attributes = object.__getattribute__(item, "_Namespace__attrs")
-            total += _ITEM * len(attributes)
-            waiting += attributes.values()
-        if total > MAX_SIZE:
-            return total
-    return total or 1
+            waiting.append(object.__getattribute__(item, "_Namespace__attrs"))
+            total += STEP
+        elif isinstance(item, Sequence) or hasattr(type(item), "shape"):  # a range, an array
+            total += STEP * int(getattr(item, "size", 0) or len(item))
+        else:
+            total += 1
+    return total
 
 
-def checked(value: Any) -> Any:
-    """The value, whose size is within the limit and paid for; items of an iterator are checked one by one."""
-    kind = type(value)
-    if kind is str:
-        check_size(len(value))
-        spend(1 + len(value) // 64)
-        return value
-    if kind in _SMALL or isinstance(value, Undefined):
-        spend(1)
-        return value
-    if isinstance(value, Iterator):
-        return _each_checked(value)
-    if isinstance(value, int) and value.bit_length() > MAX_BITS:
+def charge(name: str, values: Sequence[Any]) -> None:
+    """Charge an operation on values: the product of the two largest sizes, or the sum where that is known to do.
+
+    To put n items into a mapping may take n² comparisons, where a stranger has chosen the items.
+    """
+    largest = second = 1
+    total = compared = 0
+    for value in values:
+        size = size_of(value)
+        total += size
+        if size > largest:
+            largest, second = size, largest
+        elif size > second:
+            second = size
+        if type(value) not in _SINGLE and isinstance(value, _SIZED):
+            compared += len(value) ** 2 >> 4
+    spend(STEP + compared + (total if name in _LINEAR else largest * second))
+
+
+def charge_call(
+    name: str, values: Sequence[Any], named: Mapping[str, Any], owner: Any = None
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Charge a call of a method or filter, and give its arguments; items of iterators are charged as they are drawn."""
+    operands = [owner, *values, *named.values()]
+    charge(name, operands)
+    if name in ("format", "strftime", "strftime_now"):
+        charge_format(next((value for value in operands if isinstance(value, str)), ""), operands)
+    elif name == "tojson" and len(operands) > 2:  # the indent is repeated for each level of a value
+        spend(100 * max(map(size_of, operands)) * max(map(size_of, operands[2:])))
+    if _meter.get() is None or not any(map(_is_iterator, operands)):
+        return values, named
+    largest = 1 if name in _LINEAR else max(map(size_of, operands))
+    return (
+        [_each_charged(value, largest) if _is_iterator(value) else value for value in values],
+        {key: _each_charged(value, largest) if _is_iterator(value) else value for key, value in named.items()},
+    )
+
+
+def charge_format(text: str | bytes, values: Any) -> None:
+    """Charge writing values into a format string: each of its fields may be any of the values, or as wide as it says.
+
+    >>> charge_format("%80s", ("x",))
+    """
+    spend(len(text) * (largest_number(text) + size_of(values)))
+
+
+def largest_number(text: str | bytes) -> int:
+    """The largest number that a text spells out.
+
+    >>> largest_number("{:>80.3f}")
+    80
+    """
+    digits = _DIGITS.findall(text.decode("latin-1") if isinstance(text, bytes) else text)
+    return max((int(number[:12]) for number in digits), default=0)
+
+
+def charge_operator(operator: str, left: Any, right: Any) -> None:
+    """Charge an operator; of numbers, the digits count, and their product."""
+    if isinstance(left, _NUMBERS) and isinstance(right, _NUMBERS):
+        bits = _bits(left), _bits(right)
+        if operator == "**" and isinstance(left, int) and isinstance(right, int):
+            bits = (bits[0] * min(abs(right), _ALLOWANCE),) * 2
+        spend(STEP + (bits[0] * bits[1] >> 9))
+    elif operator == "%" and isinstance(left, str | bytes):
+        charge_format(left, right)
+    else:
+        charge("list" if operator == "+" else operator, (left, right))
+
+
+def check_number(value: Any) -> Any:
+    """The value, unless it is a number that Python refuses to write."""
+    if type(value) is int and value.bit_length() > _MAX_BITS:
         raise TooMuchError(f"it computes a number of {value.bit_length():,} binary digits")
-    size = size_of(value)
-    check_size(size)
-    spend(1 + size // 64)
     return value
 
 
-def _each_checked(items: Iterator[Any]) -> Iterator[Any]:
-    paying = budget.get(_nothing)  # the iterator may be read when the rendering is over
-    for item in items:
-        paying.spend(1 + size_of(item) // 64)
-        yield item
-
-
-def check_percent(text: str | bytes, values: Any) -> None:
-    """Refuse ``text % values`` where it would be too long."""
-    shown = text.decode("latin-1") if isinstance(text, bytes) else text
-    fields = [match.groups() for match in _PERCENT.finditer(shown)]
-    written = sum(int(number) for field in fields for number in field if number and number != "*")
-    arguments = list(values.values()) if isinstance(values, dict) else values if isinstance(values, tuple) else [values]
-    if any("*" in field for field in fields):  # the widths are among the values
-        written += sum(abs(value) for value in arguments if isinstance(value, int))
-    largest = max(map(size_of, arguments), default=0)
-    repeated = len(fields) * largest if isinstance(values, dict) else sum(map(size_of, arguments))
-    check_size(len(text) + written + repeated)
-
-
-def check_spec(spec: str) -> None:
-    """Refuse a format specification, as in ``{:>80}`` or of a date, with a width that is too large."""
-    for number in _DIGITS.findall(spec):
-        check_size(int(number) if len(number) < 12 else 10**12)
-
-
-def check_product(left: Any, right: Any) -> None:
-    """Refuse ``left * right`` where it would be too large."""
-    if isinstance(left, int) and isinstance(right, int):
-        _check_bits(left.bit_length() + right.bit_length())
-        return
-    sized, number = (left, right) if hasattr(left, "__len__") else (right, left)
-    if hasattr(sized, "__len__") and isinstance(number, int):
-        check_size(size_of(sized) * max(number, 0))
-
-
-def check_power(base: Any, exponent: Any) -> None:
-    """Refuse ``base ** exponent`` where it would be too large."""
-    if isinstance(base, int) and isinstance(exponent, int):
-        _check_bits(base.bit_length() * exponent)
-
-
-def _check_bits(bits: int) -> None:
-    if bits > MAX_BITS:
-        raise TooMuchError(f"it computes a number of {bits:,} binary digits")
-
-
-def _padded(text: Any, width: Any = 0, *_: Any) -> int:
-    return len(text) + (width if isinstance(width, int) else 0)
-
-
-def _expanded(text: str | bytes, tabsize: Any = 8) -> int:
-    tabs = text.count(b"\t") if isinstance(text, bytes) else text.count("\t")
-    return len(text) + tabs * (tabsize if isinstance(tabsize, int) else 0)
-
-
-def _replaced(text: Any, old: Any, new: Any, count: Any = -1, *_: Any) -> int:
-    places = text.count(old) if isinstance(old, str | bytes) else 0  # of an int there is none to replace
-    places = min(places, count) if isinstance(count, int) and count >= 0 else places
-    return len(text) + places * size_of(new)
-
-
-def _joined(separator: Any, items: Any = (), *_: Any) -> int:
-    number = len(items) if hasattr(items, "__len__") else 0
-    return size_of(items) + number * len(separator)
-
-
-def _translated(text: Any, table: Any = None, *_: Any) -> int:
-    longest = max(map(size_of, table.values()), default=1) if isinstance(table, Mapping) else 1
-    return len(text) * longest
-
-
-def _to_bytes(number: int, length: Any = 1, *_: Any, **__: Any) -> int:
-    return length if isinstance(length, int) else 0
-
-
-#: The length of what a method returns, computed from what it is called on and with.
-_LENGTHS: dict[str, Callable[..., int]] = {
-    **dict.fromkeys(("center", "ljust", "rjust", "zfill"), _padded),
-    "expandtabs": _expanded,
-    "replace": _replaced,
-    "join": _joined,
-    "translate": _translated,
-    "to_bytes": _to_bytes,
-}
-
-
-def check_method(instance: Any, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Refuse a call of a method whose result would be too long."""
-    spend(size_of(instance) // 64)
-    if name == "strftime":
-        check_spec(str(args[0] if args else kwargs.get("format", "")))
-    length = _LENGTHS.get(name) if isinstance(instance, str | bytes | int) else None
-    if length is not None:
-        try:
-            check_size(length(instance, *args, **kwargs))
-        except TypeError:  # wrong arguments, which the call itself reports
-            return
-
-
-def check_filter(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
-    """Refuse a filter whose result would be too long; `args` begin with the value that it is applied to."""
-    length = _FILTERED.get(name)
-    if length is not None and args:
-        try:
-            check_size(length(*args, **kwargs))
-        except TypeError:
-            return
-
-
-def _indented(text: Any, width: Any = 4, *_: Any, **__: Any) -> int:
-    per_line = len(width) if isinstance(width, str) else int(width)
-    return len(str(text)) + (str(text).count("\n") + 1) * per_line
-
-
-def _wrapped(text: Any, width: Any = 79, break_long_words: Any = True, wrapstring: Any = None, *_: Any) -> int:
-    return len(str(text)) * (1 + len(wrapstring or "\n") // max(1, int(width)))
-
-
-def _batched(items: Any, linecount: Any, fill_with: Any = None) -> int:
-    return int(linecount) if fill_with is not None else 0
-
-
-def _listed(items: Any, separator: Any = "", *_: Any, **__: Any) -> int:
-    return _joined(str(separator), items)
-
-
-def _json(value: Any, indent: Any = None) -> int:
-    return size_of(value) * (1 + (int(indent) if indent else 0))
-
-
-def _percent(text: Any, *args: Any, **kwargs: Any) -> int:
-    check_percent(str(text), kwargs or args)
-    return 0
-
-
-def _replaced_as_text(text: Any, old: Any, new: Any, count: Any = None, *_: Any) -> int:
-    return _replaced(str(text), str(old), str(new), -1 if count is None else count)
-
-
-_FILTERED: dict[str, Callable[..., int]] = {
-    "batch": _batched,
-    "center": lambda text, width=80: _padded(str(text), width),
-    "format": _percent,
-    "indent": _indented,
-    "join": _listed,
-    "replace": _replaced_as_text,
-    "tojson": _json,
-    "wordwrap": _wrapped,
-}
-
-
 def bounded_text(chunks: Iterable[str]) -> str:
-    """The parts as one text, as long as that is not too long."""
+    """The parts as one text, each charged before it is put into it."""
     texts: list[str] = []
-    length = 0
     for part in chunks:
-        length += len(part)
-        check_size(length)
+        spend(len(part))
         texts.append(part)
     return "".join(texts)
+
+
+def _bits(number: Any) -> int:
+    if isinstance(number, Decimal):
+        return 128 + 4 * abs(number.adjusted())
+    return number.bit_length() if isinstance(number, int) else 64
+
+
+def _is_iterator(value: Any) -> bool:
+    return type(value) not in _SINGLE and hasattr(type(value), "__next__") and not isinstance(value, LoopContext)
+
+
+def _each_charged(items: Iterator[Any], times: int) -> Iterator[Any]:
+    for index, item in enumerate(items):
+        spend(STEP + size_of(item) * times + (index >> 3))
+        yield item

@@ -1,4 +1,4 @@
-"""The sandbox that templates run in: plain data alone, nothing that changes or reaches anything, and limits.
+"""The sandbox that templates run in: plain data alone, nothing that changes or reaches anything, all of it metered.
 
 Values that are no plain data, such as an image, can be passed through a template but not looked into.
 """
@@ -12,7 +12,7 @@ from decimal import Decimal
 from functools import wraps
 from typing import Any
 
-from jinja2 import StrictUndefined, Undefined, nodes, pass_eval_context
+from jinja2 import StrictUndefined, Template, Undefined, nodes, pass_eval_context
 from jinja2.environment import Environment
 from jinja2.nodes import EvalContext
 from jinja2.runtime import BlockReference, Context, LoopContext, Macro, markup_join, str_join
@@ -22,9 +22,20 @@ from jinja2.visitor import NodeTransformer
 from markupsafe import Markup
 
 from multiform.errors import DataError
-from multiform.jinja import limits
 from multiform.jinja.filters import FILTERS
-from multiform.jinja.limits import bounded_text, checked, spend
+from multiform.jinja.limits import (
+    STEP,
+    TooMuchError,
+    bounded_text,
+    charge,
+    charge_call,
+    charge_operator,
+    check_number,
+    largest_number,
+    metering,
+    size_of,
+    spend,
+)
 
 #: Plain data. Of a subclass only what the plain type has can be used: a text or number of another library may write
 #: itself to a file.
@@ -35,23 +46,21 @@ _EXACTLY_PLAIN = frozenset(_PLAIN)  # what nearly all values are, and quickly fo
 #: What Jinja itself gives to a template.
 _RUNTIME = (Undefined, LoopContext, Namespace, Macro, BlockReference)
 _METHODS = (types.BuiltinMethodType, types.MethodType)
+#: The most keys of a mapping that a template spells out.
+_MAX_KEYS = 5000
 _BUILDERS = (dict, str, bytes, int, float)  # classes whose class methods make plain data
 
 
-class Sandbox(ImmutableSandboxedEnvironment):
-    """An environment whose templates read plain data and build no more than a prompt can need."""
+class Metered(ImmutableSandboxedEnvironment):
+    """An environment in which every operation of a template is charged to the rendering that is going on."""
 
-    intercepted_binops = frozenset(("+", "*", "**", "%"))
+    intercepted_binops = frozenset(("+", "-", "*", "/", "//", "**", "%"))
     concat = staticmethod(bounded_text)
 
-    def __init__(self, undefined: type[Undefined] = StrictUndefined, extensions: Sequence[str] = ()) -> None:
-        super().__init__(undefined=undefined, keep_trailing_newline=True, finalize=_written, extensions=extensions)
-        for name in ("lipsum", "cycler", "joiner"):  # of no use in a prompt, and a way to burn time
-            del self.globals[name]
-        self._functions = tuple(self.globals.values())
-        self.filters.update(FILTERS)
-        self.filters = {name: _limited(name, function) for name, function in self.filters.items()}
-        self.filters |= {"_joined": _concatenated, "_sized": checked, "_counted": _counted}
+    def meter_filters(self) -> None:
+        """Have all filters charged, and those that the guards need."""
+        self.filters = {name: _charge_filter(name, function) for name, function in self.filters.items()}
+        self.filters |= {"_joined": _concatenated, "_sized": _charge_value, "_counted": _charge_rounds}
 
     def _generate(
         self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
@@ -61,13 +70,34 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return super()._generate(guarded, name, filename, defer_init)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        if operator == "*":
-            limits.check_product(left, right)
-        elif operator == "**":
-            limits.check_power(left, right)
-        elif operator == "%" and isinstance(left, str | bytes):
-            limits.check_percent(left, right)
-        return checked(super().call_binop(context, operator, left, right))
+        charge_operator(operator, left, right)
+        return check_number(super().call_binop(context, operator, left, right))
+
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
+        if isinstance(__obj, _RUNTIME):
+            spend(STEP)
+            return super().call(__context, __obj, *args, **kwargs)
+        # In loops and blocks, Jinja hands its own variables on with the arguments.
+        passed = {key: kwargs.pop(key) for key in ("_loop_vars", "_block_vars") if key in kwargs}
+        name, owner = getattr(__obj, "__name__", ""), getattr(__obj, "__self__", None)
+        values, named = charge_call(name, args, kwargs, owner)
+        return check_number(super().call(__context, __obj, *values, **named, **passed))
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        wrapped = super().wrap_str_format(value)
+        return None if wrapped is None else _Formatting(self, value.__self__, value.__name__)
+
+
+class Sandbox(Metered):
+    """An environment whose templates read plain data and build no more than a prompt can need."""
+
+    def __init__(self) -> None:
+        super().__init__(undefined=StrictUndefined, keep_trailing_newline=True, finalize=_written)
+        for name in ("lipsum", "cycler", "joiner"):  # of no use in a prompt, and a way to burn time
+            del self.globals[name]
+        self._functions = tuple(self.globals.values())
+        self.filters.update(FILTERS)
+        self.meter_filters()
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         if type(obj) in _EXACTLY_PLAIN or _has_plain(obj, attribute):
@@ -99,19 +129,21 @@ class Sandbox(ImmutableSandboxedEnvironment):
             or (isinstance(owner, type) and owner in _BUILDERS)
         )
 
-    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805
-        if isinstance(__obj, _METHODS):
-            if __obj.__name__ == "join" and args and not hasattr(args[0], "__len__"):
-                args = (list(checked(iter(args[0]))), *args[1:])  # its length is known before the text is built
-            # In loops and blocks, Jinja hands its own variables on with the arguments.
-            named = {key: value for key, value in kwargs.items() if key not in ("_loop_vars", "_block_vars")}
-            limits.check_method(__obj.__self__, __obj.__name__, args, named)
-        spend(sum(limits.size_of(argument) for argument in args) // 64)
-        return checked(super().call(__context, __obj, *args, **kwargs))
 
-    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
-        wrapped = super().wrap_str_format(value)
-        return None if wrapped is None else _Formatting(self, value.__self__, value.__name__)
+def meter(template: Template, source: str) -> None:
+    """Have a template of another library render `source` with every operation charged, in its own environment."""
+    environment: Any = template.environment
+    environment.__class__ = type("Metered", (Metered, type(environment)), {})
+    environment.finalize = _charge_text
+    environment.meter_filters()
+    with metering():
+        compiled = environment.from_string(source)
+    template.root_render_func, template.blocks = compiled.root_render_func, compiled.blocks
+
+
+def is_metered(template: Template) -> bool:
+    """Whether a rendering of the template is charged."""
+    return isinstance(template.environment, Metered)
 
 
 class _Formatting:
@@ -130,17 +162,20 @@ class _Formatting:
 
 
 class _Formatter(SandboxedFormatter):
-    """Writes the fields of a format string, none of them wider than allowed."""
+    """Writes the fields of a format string, each of them charged."""
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        self._finalize: Callable[[Any], Any] = environment.finalize or _charge_text
 
     def format_field(self, value: Any, format_spec: str) -> str:
-        limits.check_spec(format_spec)
-        checked(_written(value))
-        text: str = checked(super().format_field(value, format_spec))
+        spend(STEP + largest_number(format_spec) + size_of(self._finalize(value)))
+        text: str = super().format_field(value, format_spec)
         return text
 
 
 class _Guards(NodeTransformer):
-    """Puts the checks into a template that Jinja has no hooks for: loops, ``~``, and new lists and mappings."""
+    """Puts the checks into a template that Jinja has no hooks for: loops, ``~``, slices, new lists and mappings."""
 
     def visit_For(self, node: nodes.For) -> nodes.For:  # noqa: N802
         self.generic_visit(node)
@@ -152,10 +187,16 @@ class _Guards(NodeTransformer):
         return _filtered(nodes.List(node.nodes, lineno=node.lineno), "_joined")
 
     def visit_List(self, node: nodes.List | nodes.Dict) -> nodes.Filter:  # noqa: N802
+        if isinstance(node, nodes.Dict) and len(node.items) > _MAX_KEYS:  # keys may have been chosen to collide
+            raise TooMuchError(f"a mapping of {len(node.items):,} keys, and {_MAX_KEYS:,} are allowed")
         self.generic_visit(node)
         return _filtered(node, "_sized")
 
     visit_Dict = visit_List  # noqa: N815
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Expr:  # noqa: N802
+        self.generic_visit(node)
+        return _filtered(node, "_sized") if isinstance(node.arg, nodes.Slice) else node
 
     def visit_Tuple(self, node: nodes.Tuple) -> nodes.Expr:  # noqa: N802
         self.generic_visit(node)
@@ -168,47 +209,54 @@ def _filtered(node: nodes.Node, name: str) -> nodes.Filter:
 
 @pass_eval_context
 def _concatenated(context: EvalContext, values: Sequence[Any]) -> str:
-    for value in values:
-        checked(_written(value))
-    limits.check_size(sum(map(limits.size_of, values)))
+    if context.environment.finalize is not None:
+        values = [context.environment.finalize(value) for value in values]
+    spend(STEP + size_of(values))
     return markup_join(values) if context.autoescape else str_join(values)
 
 
-def _counted(items: Any) -> Any:
-    """What a loop goes through, paid for at once where its length is known."""
+def _charge_value(value: Any) -> Any:
+    """A new list, mapping or part of a text."""
+    charge("list", (value,))
+    return value
+
+
+def _charge_rounds(items: Any) -> Any:
+    """What a loop goes through, each round charged."""
     if isinstance(items, Undefined):
         return items
     if hasattr(items, "__len__"):
-        spend(len(items))
+        spend(STEP * len(items))
         return items
     if not isinstance(items, Iterable):
         raise TypeError(f"a {type(items).__name__} is not a list")
-    return checked(iter(items))
+    return charge_call("list", [iter(items)], {})[0][0]
 
 
-def _limited(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter that refuses to build too much."""
-
+def _charge_filter(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def apply(*args: Any, **kwargs: Any) -> Any:
-        values = args[1:] if args and isinstance(args[0], Context | EvalContext | Environment) else args
-        for value in (*values, *kwargs.values()):
-            if not isinstance(value, types.GeneratorType):
-                checked(value)
-        limits.check_filter(name, values, kwargs)
-        return checked(function(*args, **kwargs))
+        values, named = charge_call(name, args, kwargs)
+        return check_number(function(*values, **named))
 
     return apply
 
 
+def _charge_text(value: Any) -> Any:
+    """A value that becomes text, charged unless it is text already."""
+    if type(value) is not str:
+        spend(STEP + size_of(value))
+    return value
+
+
 def _written(value: Any) -> Any:
     """A value that becomes text; anything but plain data, numbers and arrays of other libraries is refused."""
-    if type(value) in _EXACTLY_PLAIN:
-        return checked(value)
-    if isinstance(value, (*_PLAIN, *_RUNTIME, Mapping, Sequence, types.GeneratorType)) or _is_array(value):
-        return checked(value) if not isinstance(value, types.GeneratorType) else value
-    if isinstance(value, (_Formatting, *_METHODS)):
-        return value
+    if (
+        type(value) in _EXACTLY_PLAIN
+        or isinstance(value, (*_PLAIN, *_RUNTIME, Mapping, Sequence, types.GeneratorType, _Formatting, *_METHODS))
+        or _is_array(value)
+    ):
+        return _charge_text(value)
     message = f"a template cannot write a {type(value).__name__}, which is no text, number or list"
     raise DataError(
         message, hint="name columns of text here, and those of images and sounds in doc_to_image, doc_to_audio"

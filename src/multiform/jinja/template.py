@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from jinja2 import ChainableUndefined, StrictUndefined, TemplateSyntaxError, Undefined, UndefinedError, meta, nodes
+from jinja2 import StrictUndefined, TemplateSyntaxError, Undefined, UndefinedError, meta, nodes
 from jinja2.exceptions import SecurityError, TemplateError
 
-from multiform.deadline import MAX_SECONDS, TimeLimitError, within
+from multiform.deadline import TimeLimitError
 from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, nearest, reason, shorten
-from multiform.jinja.limits import Budget, TooMuchError, budget
+from multiform.jinja.limits import TooMuchError, metering, render_bounded
 from multiform.jinja.sandbox import Sandbox
 
 Doc = Mapping[str, Any]
@@ -59,10 +59,8 @@ def compile_template(source: str) -> Compiled:
 
 def render(compiled: Compiled, doc: Doc) -> Any:
     """Render with a document; a missing column, a sandbox breach or a type error is a DataError."""
-    counted = budget.set(Budget())
     try:
-        with within(MAX_SECONDS):
-            return compiled.render(doc)
+        return render_bounded(lambda: compiled.render(doc))
     except UndefinedError as error:
         raise _missing_name(compiled, doc, error) from error
     except (TooMuchError, TimeLimitError, MemoryError) as error:
@@ -80,27 +78,6 @@ def render(compiled: Compiled, doc: Doc) -> Any:
     except Exception as error:  # any error that user data causes inside a template
         message = f"the template failed: {reason(error)}"
         raise DataError(message, hint=_source_hint(compiled)) from error
-    finally:
-        budget.reset(counted)
-
-
-def too_much(source: str, variables: Mapping[str, Any]) -> str | None:
-    """Why a template that is rendered elsewhere is beyond the limits; None where it is not.
-
-    Other errors show when it is rendered.
-    """
-    counted = budget.set(Budget())
-    try:
-        with within(MAX_SECONDS):
-            environment = Sandbox(undefined=ChainableUndefined, extensions=["jinja2.ext.loopcontrols"])
-            environment.from_string(source).render(variables)
-    except (TooMuchError, TimeLimitError, MemoryError, RecursionError) as error:
-        return str(error) or type(error).__name__
-    except Exception:  # noqa: BLE001 - such as functions that this sandbox does not have
-        return None
-    finally:
-        budget.reset(counted)
-    return None
 
 
 def literal_text(source: str) -> list[str]:
@@ -132,9 +109,8 @@ def lex(source: str) -> Iterator[tuple[str, str]]:
 @contextmanager
 def _compiling(source: str) -> Iterator[None]:
     """A block in which a source is parsed: its errors become a ConfigError that shows them."""
-    counted = budget.set(Budget())
     try:
-        with within(MAX_SECONDS):
+        with metering():
             yield
     except TemplateSyntaxError as error:
         message = f"template syntax error: {error.message} (line {error.lineno} of {shorten(source, 60)})"
@@ -142,8 +118,6 @@ def _compiling(source: str) -> Iterator[None]:
     except (Exception, TimeLimitError) as error:  # too deep for the parser or Python, a number of 5000 digits
         message = f"the template cannot be compiled: {reason(error, 100)} ({shorten(source, 60)})"
         raise ConfigError(message, hint="make it shorter and less deeply nested") from error
-    finally:
-        budget.reset(counted)
 
 
 def _single_expression(source: str, tree: nodes.Template) -> str | None:
@@ -164,6 +138,7 @@ def _value_of(expression: str) -> Callable[[Doc], Any]:
 
     def value(doc: Doc) -> Any:
         result = compiled(doc)
+        result = list(result) if isinstance(result, Iterator) else result  # its items are part of the rendering
         if isinstance(result, StrictUndefined):
             result._fail_with_undefined_error()
         return "" if isinstance(result, Undefined) else result  # "{{ x if y }}" without else is empty, as in Jinja

@@ -27,6 +27,7 @@ Code = Literal[
     "duplicate_choices",
     "choices_refer",
     "gold_not_a_choice",
+    "answer_base_unclear",
     "mixed_answers",
     "too_few_labels",
     "length_gives_answer_away",
@@ -142,7 +143,12 @@ CODES: dict[Code, Explanation] = {
     "gold_not_a_choice": Explanation(
         "The answer of a document is none of its choices: an index out of range, or another text.",
         "Whatever the model picks counts as wrong.",
-        "Check doc_to_target: indexes count from 0, digits as text from 1.",
+        "Check doc_to_target: indexes count from 0, digits as text from 1, unless answer_base says otherwise.",
+    ),
+    "answer_base_unclear": Explanation(
+        "Answers are digits as text, and no document shows whether they count choices from 0 or from 1.",
+        "They count from 1 under formats and from 0 without one; if that is wrong, other choices count as right.",
+        "Set answer_base: 0 or 1 in the task.",
     ),
     "mixed_answers": Explanation(
         "One column has answers of several kinds, such as 1 and '1'.",

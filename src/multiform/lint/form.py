@@ -15,7 +15,7 @@ from multiform.lint.prompts import render
 from multiform.lint.references import reference_findings
 from multiform.lint.shots import pool_hits, shot_findings
 from multiform.lint.spaces import space_hits
-from multiform.lint.tasks import task_findings
+from multiform.lint.tasks import answer_base_findings, task_findings
 from multiform.lint.tokens import Tokenizer, token_findings, token_hits
 
 
@@ -47,7 +47,7 @@ def lint_form(task: Task, docs: Iterable[tuple[int, Doc]], tokenizer: Tokenizer 
     rows = list(docs)
     prompts = render(task, rows, template if chat else None)
     name, base = task.name, task.config.base_name
-    findings = task_findings(task, rows)
+    findings = [*task_findings(task, rows), *answer_base_findings(prompts.task)]
     findings += counted(gold_hits(prompts), prompts.total, task=base, form=name)
     findings += choice_findings(prompts)
     findings += reference_findings(task, prompts.samples)

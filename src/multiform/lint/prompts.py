@@ -95,6 +95,16 @@ class Prompts:
         shown = [_shows(sample) for sample in self.samples]
         return bool(shown) and sum(shown) > len(shown) / 2
 
+    @property
+    def delimiter_key(self) -> str:
+        """The key that decides what stands between a prompt and the answer that is scored after it.
+
+        Without a format, the target of a log-likelihood task follows the prompt directly, as in lm-eval.
+        """
+        config = self.task.config
+        direct = config.output_type == "loglikelihood" and config.format is None
+        return "doc_to_target" if direct else "target_delimiter"
+
     def positions(self, sample: Sample) -> int:
         """The number of choices that a model can pick from: of ranked labels, only those that the prompt shows."""
         if sample.texts or not are_labels(sample.choices):

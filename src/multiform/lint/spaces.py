@@ -106,14 +106,15 @@ def _joint_fault(message: Message, following: Message) -> Code | None:
 
 def _request_hits(prompts: Prompts) -> Iterator[Hit]:
     """Faults where the answer begins, and at the end of what is scored or completed."""
-    config = prompts.task.config
+    config, delimiter = prompts.task.config, prompts.delimiter_key
+    change = "let doc_to_target begin with the space" if delimiter == "doc_to_target" else f"change {delimiter}"
     for sample in prompts.samples:
         for instance in sample.instances:
             request = instance.request
             if isinstance(request, LoglikelihoodRequest):
-                for code, key, example in _border_faults(request.context, request.continuation, chat=prompts.chat):
+                for code, key, example in _border_faults(request.context, request.continuation, prompts):
                     message = "an answer ends in a space" if code == "trailing_space" else None
-                    hint = f"change {key}" if key == "target_delimiter" else "remove it, or change target_delimiter"
+                    hint = change if code == "missing_space" else f"remove it, or change {delimiter}"
                     yield _hit(code, config.where(key), sample.doc_id, example, hint, message)
             elif isinstance(request, GenerationRequest) and _ends_in_space(request.context, sample.gen_prefix, prompts):
                 place = config.where("gen_prefix" if sample.gen_prefix else "doc_to_text")
@@ -121,18 +122,19 @@ def _request_hits(prompts: Prompts) -> Iterator[Hit]:
                 yield _hit("trailing_space", place, sample.doc_id, example, "remove it", message)
 
 
-def _border_faults(context: str, continuation: str, *, chat: bool) -> Iterator[tuple[Code, str, str]]:
+def _border_faults(context: str, continuation: str, prompts: Prompts) -> Iterator[tuple[Code, str, str]]:
     """Each fault between a prompt and what is scored after it: its code, the key to change, and the place."""
+    answers = "doc_to_target" if prompts.delimiter_key == "doc_to_target" else "doc_to_choice"
     around = context[-20:] + continuation[:20]
     spaces = len(continuation) - len(continuation.lstrip(" \t"))
     if spaces and context[-1:] in (" ", "\t"):
         yield "doubled_space", "doc_to_text", around
     elif spaces > 1:
-        yield "doubled_space", "doc_to_choice", around
-    if context and continuation and not chat and _wants_space(context[-1], continuation[0]):
-        yield "missing_space", "target_delimiter", around
+        yield "doubled_space", answers, around
+    if context and continuation and not prompts.chat and _wants_space(context[-1], continuation[0]):
+        yield "missing_space", prompts.delimiter_key, around
     if continuation.strip() and continuation[-1] in " \t":
-        yield "trailing_space", "doc_to_choice", continuation[-30:]
+        yield "trailing_space", answers, continuation[-30:]
 
 
 def _ends_in_space(context: str, gen_prefix: str, prompts: Prompts) -> bool:

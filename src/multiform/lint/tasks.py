@@ -26,7 +26,7 @@ def lint_tasks(tasks: Iterable[tuple[Task, Iterable[tuple[int, Doc]]]]) -> list[
         fields = _fields(task)
         alike = repr((fields.task, fields.context, fields.question, fields.choices, fields.answer))
         task_issues = fewshot_findings(task) if alike in checked else task_findings(task, docs)
-        findings += unsilenced(task.config, task_issues)
+        findings += unsilenced(task.config, [*task_issues, *answer_base_findings(task)])
         checked.add(alike)
     return list({(finding.task, finding.code, finding.what): finding for finding in findings}.values())
 
@@ -77,7 +77,7 @@ def fewshot_findings(task: Task) -> list[Finding]:
         return []
     if (fewshot.split is None and fewshot.samples is not None) or fewshot.process_docs is not config.process_docs:
         return []
-    if any(getattr(type(task), name) is not getattr(Task, name) for name in ("fewshot_docs", "eval_docs")):
+    if task.source.has_own_docs or {"fewshot_docs", "eval_docs"} & task.form.hooks.keys():
         return []  # the task's own code chooses the documents
     drawn = fewshot.split or config.training_split or config.validation_split or config.test_split
     evaluated, dataset = task.source.eval_split, task.source.dataset
@@ -94,6 +94,23 @@ def fewshot_findings(task: Task) -> list[Finding]:
             hint=f"set fewshot_split to another one: {', '.join(other_splits)}"
             if other_splits
             else "add a split of examples",
+        )
+    ]
+
+
+def answer_base_findings(task: Task) -> list[Finding]:
+    """Whether the documents that a task has rendered have digits as answers that may count from 0 or from 1."""
+    config, digits = task.config, task.renderer.reader.unclear_digits
+    if digits is None:
+        return []
+    return [
+        Finding(
+            code="answer_base_unclear",
+            task=config.base_name,
+            where=config.where("doc_to_target"),
+            what="answers are digits, and no document shows whether they count from 0 or from 1; they count from 1",
+            example=digits,
+            hint="set answer_base: 0 or 1 in the task",
         )
     ]
 

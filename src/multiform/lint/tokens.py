@@ -139,7 +139,7 @@ def _border_hits(prompts: Prompts, samples: Sequence[Sample], tokenizer: Tokeniz
             yield Hit(
                 doc_id=sample.doc_id,
                 code="token_across_border",
-                where=prompts.task.config.where("target_delimiter"),
+                where=prompts.task.config.where(prompts.delimiter_key),
                 what="a token spans the border of prompt and answer",
                 hint="let the answer begin with a space, and the prompt end without one",
                 example=f"{joint[0]} + {joint[1]}",

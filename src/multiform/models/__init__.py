@@ -7,6 +7,7 @@ content     hashes of the files of a model
 tokenizer   text to token ids, and back to contexts and continuations
 chat        chat templates
 local       what models that run on this machine share
+instruction_set  half precision on CPUs that trap AMX
 hf/         models of transformers: loading, and the bundled model
 seq2seq/    encoder-decoder models of transformers
 multimodal/ image-text and audio-text models of transformers

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import jinja2
 
+from multiform.deadline import TimeLimitError, survives
 from multiform.errors import ModelError, UsageError, nearest
-from multiform.jinja import too_much
+from multiform.jinja import TooMuchError, is_metered, meter, render_bounded
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -60,34 +63,71 @@ class ChatTemplate:
             "continue_final_message": not add_generation_prompt,
         }
         chat = [dict(message) for message in messages]
-        check_chat_template(self.text or "", chat, self.variables, self.model)
         try:
-            return str(self.apply(chat, **options))
+            return apply_bounded(lambda: self.apply(chat, **options), self.text or "", self.model)
         except jinja2.TemplateError as error:
             # Templates of models that were trained without a system role refuse one.
             others = [message for message in chat if message["role"] != "system"]
             if len(others) == len(chat):
                 raise ModelError(f"the chat template fails: {error}", where=self.model) from error
             logger.warning("%s: the chat template fails (%s); left out the system message", self.model, error)
-            return str(self.apply(others, **options))
+            return apply_bounded(lambda: self.apply(others, **options), self.text or "", self.model)
 
 
-def check_chat_template(
-    text: str, messages: Sequence[Mapping[str, Any]], variables: Mapping[str, Any], model: str
-) -> None:
-    """Refuse a template that would fill the memory or take for ever: anybody can have written the one of a model."""
-    roles = tuple(str(message.get("role")) for message in messages)
-    problem = _chat_problem(text, roles, json.dumps(dict(variables), sort_keys=True, default=str))
-    if problem is not None:
+#: When the rendering that is going on began: a template that is tried and then rendered sees one time.
+_now: ContextVar[datetime] = ContextVar("now")
+
+
+def apply_bounded(apply: Callable[[], Any], text: str, model: str) -> str:
+    """The prompt that `apply` renders with transformers; a ModelError where that takes too much time or memory.
+
+    Anybody can have written the chat template of a model.
+    """
+    now = _now.set(datetime.now())
+    try:
+        if _meter_template(text):
+            return render_bounded(lambda: str(apply()))
+        problem = survives(apply)
+        if problem is not None:
+            raise TooMuchError(problem)
+        return str(apply())
+    except (TooMuchError, TimeLimitError, MemoryError, RecursionError) as error:
         hint = "run without --apply_chat_template, or with another model"
-        raise ModelError(f"the chat template asks for too much: {problem}", where=model, hint=hint)
+        message = f"the chat template asks for too much: {str(error) or type(error).__name__}"
+        raise ModelError(message, where=model, hint=hint) from error
+    finally:
+        _now.reset(now)
 
 
 @lru_cache(maxsize=64)
-def _chat_problem(text: str, roles: tuple[str, ...], variables: str) -> str | None:
-    """What is too much about a template, tried once for each order of roles with words in place of the messages."""
-    messages = [{"role": role, "content": "some words"} for role in roles]
-    return too_much(text, {**json.loads(variables), "messages": messages, "add_generation_prompt": True})
+def _meter_template(text: str) -> bool:
+    """Have transformers use a metered template, which it compiles once and keeps; False where a version cannot."""
+    from transformers.utils import chat_template_utils as utils
+
+    compile_plain = getattr(utils, "_cached_compile_jinja_template", None)
+    if compile_plain is None:
+        return False
+
+    def compile_metered(source: str) -> jinja2.Template:
+        return _install_meter(compile_plain(""), source)  # constants are evaluated when a template is compiled
+
+    utils._cached_compile_jinja_template = compile_metered
+    try:
+        template = utils._compile_jinja_template(text)
+    finally:
+        utils._cached_compile_jinja_template = compile_plain
+    if not is_metered(template):  # somebody else has had it compiled before
+        _install_meter(template, text)
+    return utils._compile_jinja_template(text) is template
+
+
+def _install_meter(template: jinja2.Template, source: str) -> jinja2.Template:
+    def strftime_now(format: str) -> str:
+        return _now.get().strftime(format)
+
+    meter(template, source)
+    template.environment.globals["strftime_now"] = strftime_now
+    return template
 
 
 def template_variables(variables: Mapping[str, Any] | None, enable_thinking: bool | None) -> dict[str, Any]:
@@ -117,13 +157,14 @@ def apply_tokenizer_template(
     if not tokenizer.chat_template:
         what = "the tokenizer has no chat template"
         raise ModelError(what, where=tokenizer.name_or_path, hint="run without --apply_chat_template")
+    chat = [dict(message) for message in messages]
+    options = {
+        "tokenize": False,
+        "add_generation_prompt": add_generation_prompt,
+        "continue_final_message": not add_generation_prompt,
+    }
+    template = select_template(tokenizer.chat_template, None) or ""
     try:
-        text = tokenizer.apply_chat_template(
-            [dict(message) for message in messages],
-            tokenize=False,
-            add_generation_prompt=add_generation_prompt,
-            continue_final_message=not add_generation_prompt,
-        )
+        return apply_bounded(lambda: tokenizer.apply_chat_template(chat, **options), template, tokenizer.name_or_path)
     except jinja2.TemplateError as error:
         raise ModelError(f"the chat template fails: {error}", where=tokenizer.name_or_path) from error
-    return str(text)

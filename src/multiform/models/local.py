@@ -66,7 +66,7 @@ class LocalModel(Model):
         )
         if chat_template is not None:
             self.chat.check_name()
-        prefix = first_token(tokenizer, prefix_token_id, where=self.name)
+        prefix = first_token(tokenizer, prefix_token_id)
         self.encoder = Encoder(tokenizer=tokenizer, prefix_token_id=prefix, add_bos_token=add_bos_token)
         self.think_end = think_end(tokenizer, think_end_token)
         self.counters = Counters()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 from multiform.inference.plan import Tokens
 from multiform.inference.sequences import Pair
+from multiform.models.tokenizer import prefix_tokens
 from multiform.requests import FailedRequest, LLOutput, Response
 
 Failed = TypeVar("Failed", bound=FailedRequest)
@@ -47,7 +47,7 @@ def score_rolling(
             yield owner, LLOutput(sums[owner], tokens=len(texts[owner]))
 
 
-def rolling_windows(tokens: Tokens, prefix: int, max_length: int) -> Iterator[Pair]:
+def rolling_windows(tokens: Tokens, prefix: int | None, max_length: int) -> Iterator[Pair]:
     """Pairs that score each token of a text once, the first after the prefix token.
 
     Windows are as long as the model's context; the last one begins earlier, to have as much context as fits.
@@ -56,7 +56,7 @@ def rolling_windows(tokens: Tokens, prefix: int, max_length: int) -> Iterator[Pa
     >>> [(p.context, p.continuation) for p in rolling_windows(array("i", [1, 2, 3, 4, 5]), 0, 3)]
     [([0], [1, 2, 3]), ([2, 3], [4, 5])]
     """
-    yield from (Pair(array("i", [prefix]) + tokens[:max_length], 1) for _ in tokens[:1])
+    yield from (Pair(prefix_tokens(prefix) + tokens[:max_length], 1) for _ in tokens[:1])
     for start in range(max_length, len(tokens), max_length):
         end = min(start + max_length, len(tokens))
         first = end - max_length - 1

@@ -31,24 +31,26 @@ CHUNK = 1024
 class Encoder:
     """A tokenizer with its settings for the first token.
 
-    `prefix_token_id` takes the place of an empty context. `add_bos_token` says whether the tokenizer
+    `prefix_token_id` takes the place of an empty context; None where the tokenizer has no token for that, and then only
+    texts with a context can be scored. `add_bos_token` says whether the tokenizer
     adds its special tokens; None leaves that to the tokenizer. Text that already begins with the
     first token gets no second one.
     """
 
     tokenizer: PreTrainedTokenizerBase
-    prefix_token_id: int
+    prefix_token_id: int | None
     add_bos_token: bool | None = None
 
     def encode(self, texts: Iterable[str]) -> dict[str, Tokens]:
         """The tokens of each text, with special tokens according to the settings."""
-        return self._encode(texts, str(self.tokenizer.decode([self.prefix_token_id])))
+        first = "" if self.prefix_token_id is None else str(self.tokenizer.decode([self.prefix_token_id]))
+        return self._encode(texts, first)
 
     def prompts(self, texts: Iterable[str], *, truncation: bool = False) -> dict[str, Tokens]:
         """The tokens of each text as a prompt for generation."""
         bos = self.tokenizer.bos_token
         encoded = self._encode(texts, bos if isinstance(bos, str) else "", truncation=truncation)
-        return {text: tokens or array("i", [self.prefix_token_id]) for text, tokens in encoded.items()}
+        return {text: tokens or prefix_tokens(self.prefix_token_id) for text, tokens in encoded.items()}
 
     def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
         """The tokenized pair of each (context, continuation).
@@ -97,17 +99,22 @@ class TokenizedOnce(Generic[K, T]):
 def load_encoder(name: str, prefix_token_id: int | None, add_bos_token: bool | None) -> Encoder:
     """The encoder of a tokenizer from a folder or the hub, without its model."""
     tokenizer = _load_tokenizer(name)
-    prefix = first_token(tokenizer, prefix_token_id, where=name)
+    prefix = first_token(tokenizer, prefix_token_id)
     return Encoder(tokenizer=tokenizer, prefix_token_id=prefix, add_bos_token=add_bos_token)
 
 
-def first_token(tokenizer: PreTrainedTokenizerBase, prefix_token_id: int | None, *, where: str) -> int:
+def first_token(tokenizer: PreTrainedTokenizerBase, prefix_token_id: int | None) -> int | None:
     """The token that takes the place of an empty context: the argument, or the tokenizer's first or last token."""
-    for token in (prefix_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id):
-        if token is not None:
-            return int(token)
-    message = "the tokenizer has no token for the beginning or the end of a text"
-    raise ModelError(message, where=where, hint="name one with prefix_token_id")
+    tokens = (prefix_token_id, tokenizer.bos_token_id, tokenizer.eos_token_id)
+    return next((int(token) for token in tokens if token is not None), None)
+
+
+def prefix_tokens(prefix: int | None) -> Tokens:
+    """What takes the place of an empty context; a ModelError where the tokenizer has no token for that."""
+    if prefix is None:
+        message = "a text has no context, and the tokenizer has no token for the beginning or the end of a text"
+        raise ModelError(message, hint="name one with prefix_token_id")
+    return array("i", [prefix])
 
 
 def _load_tokenizer(name: str) -> PreTrainedTokenizerBase:
@@ -154,7 +161,7 @@ def move_whitespace(context: str, continuation: str) -> tuple[str, str]:
     return stripped, context[len(stripped) :] + continuation
 
 
-def split(context: Tokens, tokens: Tokens, prefix: int) -> Pair:
+def split(context: Tokens, tokens: Tokens, prefix: int | None) -> Pair:
     """The pair of a whole text's tokens, split where its context's tokens end.
 
     A token may span the boundary: "do" and "g" are the one token "dog". Where that leaves nothing to
@@ -175,17 +182,17 @@ def split(context: Tokens, tokens: Tokens, prefix: int) -> Pair:
         start = next((index for index, (a, b) in enumerate(pairs) if a != b), len(tokens) - 1)
     if start > 0:
         return Pair(tokens, start)
-    return Pair(array("i", [prefix]) + tokens, 1)
+    return Pair(prefix_tokens(prefix) + tokens, 1)
 
 
-def after_prefix(continuation: Tokens, prefix: int) -> Pair:
+def after_prefix(continuation: Tokens, prefix: int | None) -> Pair:
     """The pair of a continuation without context, which follows the prefix token.
 
     A continuation that begins with the prefix token does not get a second one.
     """
     if len(continuation) > 1 and continuation[0] == prefix:
         return Pair(continuation, 1)
-    return Pair(array("i", [prefix]) + continuation, 1)
+    return Pair(prefix_tokens(prefix) + continuation, 1)
 
 
 def fit(pair: Pair, max_length: int, text: str) -> Pair:

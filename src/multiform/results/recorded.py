@@ -13,7 +13,7 @@ from types import NoneType
 from typing import Any, TypeVar
 
 from multiform.errors import DataError, UsageError, nearest, reason, shorten
-from multiform.paths import sanitized
+from multiform.paths import open_file, read_file, sanitized
 from multiform.requests import (
     Completion,
     GenerationRequest,
@@ -83,7 +83,7 @@ class RecordedRun:
         return None if file is None else self._samples(form, file, read)
 
     def _samples(self, form: str, file: Path, read: Callable[[Mapping[str, Any]], T]) -> Iterator[T]:
-        with file.open("rb") as lines:
+        with open_file(file) as lines:
             for number, text in enumerate(lines, start=1):
                 try:
                     line = json.loads(text)
@@ -151,11 +151,9 @@ def newest_run(path: Path) -> RecordedRun:
 
 def read_json(file: Path) -> Any:
     """The value in a JSON file; an error of any of the kinds in `MALFORMED` where it cannot be read."""
-    if not file.is_file():  # reading a pipe would never end
-        raise ValueError("it is no regular file")
     if file.stat().st_size > _LARGEST:
         raise ValueError("it is too large")
-    return json.loads(file.read_text(encoding="utf-8"))
+    return json.loads(read_file(file))
 
 
 def recorded_run(file: Path) -> RecordedRun:

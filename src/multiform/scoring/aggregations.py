@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
+from numbers import Real
 from typing import Any, Literal
 
 from multiform.calls import mismatch, name_of
@@ -38,7 +40,11 @@ def register_aggregation(name: str) -> Callable[[Callable[[Sequence[Any]], float
 
 
 def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation:
-    """The aggregation of a plain function of all values; its attribute `aggregation`, where it has one."""
+    """The aggregation of a plain function of all values; its attribute `aggregation`, where it has one.
+
+    It gets lists as they are, but a list of one number as that number if it can. Where it cannot aggregate lists of
+    several numbers, which are the values of repeats, it gets the first of each.
+    """
     known: Aggregation | None = getattr(function, "aggregation", None)
     if known is not None:
         return known
@@ -49,11 +55,33 @@ def plain_aggregation(function: Callable[[Sequence[Any]], float]) -> Aggregation
         raise ConfigError(message, hint=f"write it as def {name}(values)")
 
     def aggregate(items: Sequence[Any], iterations: int) -> Estimate:
+        firsts = _first_numbers(items)
+        if firsts is not None and all(len(item) == 1 for item in items):
+            with suppress(Exception):  # a function that takes lists
+                return Estimate(value=float(function(firsts)), n=len(items))
+        try:
+            value = call(items)
+        except DataError:
+            if firsts is None:
+                raise
+            value = call(firsts)
+        return Estimate(value=value, n=len(items))
+
+    def call(values: Sequence[Any]) -> float:
         with running(f"aggregation '{name}'", hint="call it with some values"):
-            value = function(items)
-        return Estimate(value=_as_number(value, f"aggregation '{name}' returned"), n=len(items))
+            return _as_number(function(values), f"aggregation '{name}' returned")
 
     return aggregate
+
+
+def _first_numbers(items: Sequence[Any]) -> list[Any] | None:
+    """The first number of each document's list; None where the values are no lists of numbers.
+
+    >>> _first_numbers([[0.0], [1.0, 2.0]]), _first_numbers([0.0, 1.0]), _first_numbers([["a"]])
+    ([0.0, 1.0], None, None)
+    """
+    listed = all(isinstance(item, list) and item and all(isinstance(x, Real) for x in item) for item in items)
+    return [item[0] for item in items] if items and listed else None
 
 
 #: What an aggregation takes for each document: a number, a pair such as (gold, prediction), or anything.

@@ -13,6 +13,7 @@ import pytest
 from multiform.catalog.index import build_index, reader
 from multiform.catalog.index.stamps import ABSENT, UNSURE, settled, stamp_of
 from multiform.config.outline import NOTHING
+from multiform.paths import open_file
 
 NAMES = {f"t{number:02}" for number in range(60)}
 LATER = time.time_ns() - 10**11
@@ -176,13 +177,13 @@ def test_whatever_is_wrong_with_a_file_is_said_in_full_and_kept(tasks, text, mes
 def test_a_file_that_may_not_be_read_is_tried_again(tasks, name, monkeypatch):
     file = tasks.write(name, "tag: x\ntask: mine\n", LATER)
 
-    def refused(path, *args, read=Path.read_text, **kwargs):
+    def refused(path, read=open_file):
         if path == file:
             raise PermissionError(13, "Permission denied", str(path))
-        return read(path, *args, **kwargs)
+        return read(path)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_text", refused)
+        patch.setattr("multiform.config.yaml.open_file", refused)
         patch.setattr(reader, "_outline", lambda _: NOTHING)
         assert f"{name}: cannot be read: Permission denied" in str(*{str(e) for e in tasks.index().broken.values()})
     assert not tasks.index().broken

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from multiform import MultiformError, UsageError, compat
+from multiform import MultiformError, TaskConfig, UsageError, compat
 from multiform.compat.lm_eval.api.metrics import bootstrap_stderr, mean, mean_stderr, median
 from multiform.compat.lm_eval.api.registry import get_filter, get_model, get_scorer, register_scorer
 from multiform.compat.lm_eval.api.samplers import SAMPLER_REGISTRY, ContextSampler, FirstNSampler, get_sampler
@@ -174,6 +174,12 @@ def test_a_task_says_whether_it_has_several_prompts_or_answers(config):
     assert ConfigurableTask(config=listed).multiple_target == 3
     several = ConfigurableTask(config={**config, "doc_to_text": "answer", "doc_to_target": "question"})
     assert several.multiple_input == 3
+
+
+def test_a_task_takes_its_configuration_alone(config):
+    for task in (ConfigurableTask(config), ConfigurableTask(TaskConfig(**config))):
+        assert task.config.doc_to_text == config["doc_to_text"]
+        assert task.doc_to_text(task.eval_docs[0]) == ConfigurableTask(config=config).doc_to_text(task.eval_docs[0])
 
 
 def test_an_override_of_build_qa_turn_is_refused(config):

@@ -140,7 +140,7 @@ def test_unitxt_gets_the_keys_of_its_file_and_its_own_rows(tasks, unitxt):
 
 def test_without_its_package_a_task_is_an_error_that_names_it(tasks):
     (config,) = TaskManager(tasks / "unitxt").load("20_newsgroups")
-    with pytest.raises(ConfigError, match=r"unitxt.*Unitxt\(\) failed: .*pip install unitxt"):
+    with pytest.raises(DataError, match=r"unitxt.*download failed: .*pip install unitxt"):
         Task.from_config(config)
 
 

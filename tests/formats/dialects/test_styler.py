@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from multiform import (
+    BaseTask,
     BPBStyle,
     ClozeStyle,
     ConfigError,
@@ -14,6 +15,7 @@ from multiform import (
     MCCompletionStyle,
     MCStyle,
     MultiformError,
+    evaluate,
 )
 from multiform.formats.dialects.choice_helpers import (
     answer_key_to_index,
@@ -203,3 +205,43 @@ def test_a_styler_must_have_its_methods():
 
     with pytest.raises(TypeError, match="abstract"):
         Half()  # type: ignore[abstract]
+
+
+class Short(MCStyle):
+    """A styler with a constructor of its own, as its documentation has it: without further arguments."""
+
+    def __init__(self, question_prefix: str = "Q: ", cue_text: str = "A:") -> None:
+        super().__init__(question_prefix, cue_text)
+
+
+def test_a_subclass_with_its_own_constructor_has_the_words_of_a_language():
+    styler = Short.for_language("DEU")
+    assert (styler.question_prefix, styler.get_cue_text()) == ("Frage: ", "Antwort:")
+    assert Short.for_language("ZHO").get_possible_completions(["x", "y"]) == ["A", "B"]
+    assert Short.for_language("RUS", cue_text="?").get_cue_text() == "?"
+
+
+def test_the_texts_of_a_styler_are_plain_text():
+    class Facts(BaseTask[str]):
+        NAME = "styled_facts"
+        DATASET_PATH = "facts"
+        SAMPLE_SPLIT = "test"
+        TASK_STYLER = MCStyle(question_prefix="{{q}}: ", cue_text="{{answer_idx}}")
+
+        def _load_dataset(self, subject):
+            self.dataset = {"test": [{"q": "Why?", "answer_idx": 1}]}
+
+        def _get_raw_question(self, item):
+            return item["q"]
+
+        def _get_choices(self, item):
+            return ["x", "y"]
+
+        def _get_correct_index(self, item):
+            return item["answer_idx"]
+
+    [form] = evaluate(tasks=[Facts], model="dummy").forms
+    prompt = form.samples[0].sample.prompt
+    styler = Facts.TASK_STYLER
+    assert prompt == "{{q}}: Why?\nA. x\nB. y\n{{answer_idx}}"
+    assert prompt == styler.get_instruction_text("Why?", ["x", "y"]) + styler.get_cue_text()

@@ -352,3 +352,31 @@ def test_a_multiple_choice_template_may_leave_its_choices_out():
     format = HiddenMCQ().to_format()
     assert format is not None
     assert format.shows_choices is False
+
+
+def test_the_wrappers_take_the_names_of_their_documentation():
+    doc = {"question": "2 + 2?", "choices": ["3", "4"]}
+    template = MCQTemplateConfig()
+    text = template.wrap_doc_to_text(original_doc_to_text="{{question}}", original_doc_to_choice="{{choices}}")
+    assert text(doc) == "2 + 2?\nA. 3\nB. 4\nAnswer:"
+    assert template.wrap_doc_to_choice(original_doc_to_choice="choices")(doc) == ["A", "B"]
+
+
+@pytest.mark.parametrize("choices", ["three and four", 4, None])
+def test_choices_that_are_no_list_have_all_labels(choices):
+    doc = {"question": "2 + 2?", "choices": choices, "answer": 0}
+    assert MCQTemplateConfig().wrap_doc_to_choice("{{choices}}")(doc) == ["A", "B", "C", "D"]
+    config: Any = TaskConfig(task="t", doc_to_text="question", doc_to_choice="choices", template="mcq")
+    assert config.doc_to_choice(doc) == ["A", "B", "C", "D"]
+
+
+def test_a_template_may_be_given_as_template_config():
+    template = MCQTemplateConfig(suffix="Reply:")
+    fields: dict[str, Any] = {"task": "t", "doc_to_text": "question", "doc_to_choice": "choices"}
+    config: Any = TaskConfig(**fields, template_config=template)
+    assert config.doc_to_text({"question": "Why?", "choices": ["x", "y"]}) == "Why?\nA. x\nB. y\nReply:"
+    assert config.template_config == template
+    assert config.to_dict() == TaskConfig(**fields, template=template).to_dict()
+    assert config.changed(num_fewshot=1).template_config == template
+    with pytest.raises(ConfigError, match="template and template_config are two different templates"):
+        TaskConfig(**fields, template="mcq", template_config=template)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
+import random
 import shutil
+from array import array
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,20 +16,27 @@ import pytest
 import torch
 import transformers
 
+from multiform.inference import planner as planner_module
+from multiform.inference.counters import Counters
 from multiform.inference.forward import Mode
 from multiform.inference.layers import has_standard_layers
-from multiform.inference.planner import Decoding
+from multiform.inference.limits import Limits
+from multiform.inference.lm_head import LMHead
+from multiform.inference.planner import Decoding, Planner
 from multiform.inference.scoring.by_batch import Grouping
 from multiform.inference.scoring.by_plan import scoring_plan
+from multiform.inference.scoring.by_state import Resume
+from multiform.inference.scoring.score import score, scoring_cost
+from multiform.inference.sequences import Pair
 from multiform.inference.trial.records import TrialRecords
-from multiform.inference.trial.scoring import PASSES, scoring_trial, state_trial
+from multiform.inference.trial.scoring import PASSES, ScoringTrial, loglikelihood_alone, scoring_trial, state_trial
 from multiform.inference.trial.sequences import trial_length, trial_pairs
-from multiform.inference.trial.structure import is_known
+from multiform.inference.trial.structure import is_known, judge_each, selects_tokens
 from multiform.models.hf.model import HFModel
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 from tests.tiny_models import llama_config, make_tokenizer
 from zoo import custom
-from zoo.models import scaled
+from zoo.models import scaled, zoo_model
 
 SHOTS = "Question: what is it?\nAnswer: yes, the cat sat on the mat. A dog is a good dog, and do dogs dig?\n\n"
 QUESTIONS = ["is 12 + 30 = 42?", "what is the capital of France?", "what sat on the mat?"]
@@ -141,7 +150,7 @@ def test_a_verdict_is_kept_for_the_next_run(tmp_path: Path, monkeypatch: pytest.
     assert lengths == [128]  # the short one, which every run makes
     other = HFModel(str(folder), dtype="float64")
     list(other.loglikelihood(REQUESTS))
-    assert lengths == [128, 128, 128]  # the short one again, and that of copied states
+    assert lengths == [128, 128, 24, 128]  # the short one again, and those of copied states
 
 
 def test_a_model_that_is_the_same_at_every_length_is_tried_on_short_sequences(
@@ -221,6 +230,97 @@ def test_positions_scaled_by_the_longest_row_are_those_of_each_row_alone(
     assert {index: outputs[index].loglikelihood for index in outputs} == {
         index: pytest.approx(together[index].loglikelihood, abs=1e-4) for index in outputs
     }
+
+
+@pytest.mark.parametrize(
+    ("window", "shortest", "longest"), [(32, 20, 110), (64, 20, 120), (100, 100, 120), (150, 100, 300)]
+)
+def test_a_model_that_selects_tokens_gives_each_sequence_its_own_numbers(
+    window: int, shortest: int, longest: int
+) -> None:
+    # Where two tokens score almost alike, rounding decides which one is attended to: the sequences of a trial may pass.
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = transformers.DogeConfig(vocab_size=400, **sizes, intermediate_size=48, keep_window_size=window)
+    model = scaled(transformers.AutoModelForCausalLM.from_config(config))
+    for name, parameter in model.named_parameters():
+        if name.endswith(".A"):
+            torch.nn.init.normal_(parameter)
+    numbers = random.Random(5)
+    pairs = []
+    for _ in range(30):
+        context = numbers.choices(range(3, 400), k=numbers.randrange(shortest, longest))
+        ends = [numbers.choices(range(3, 400), k=4) for _ in range(3)]
+        pairs += [Pair(array("i", [*context, *end]), len(context)) for end in ends]
+    planner = Planner(LMHead(model), max_length=512)
+    outputs = dict(score(planner, pairs, Limits(16, 10**6), Counters()))
+    expected = [loglikelihood_alone(planner.head, pair) for pair in pairs]
+    assert [outputs[index].loglikelihood for index in range(len(pairs))] == pytest.approx(expected, abs=1e-4)
+    assert planner.decoding(longest) is Decoding.ALONE
+    # Within its window it selects nothing.
+    assert planner.resume(window // 2) if window > 128 else planner.grouping(window) is Grouping.ALONE
+
+
+def test_a_pass_has_no_more_tokens_than_a_model_has_positions() -> None:
+    # BigBird keeps a buffer of that size, and a pass of several branches would go beyond it.
+    planner = Planner(LMHead(zoo_model("big_bird")), max_length=160)
+    numbers = random.Random(5)
+    pairs = [Pair(array("i", numbers.choices(range(3, 400), k=100)), 96) for _ in range(8)]
+    outputs = dict(score(planner, pairs, Limits(16, 10**6), Counters()))
+    assert isinstance(planner.scoring(99), Mode)
+    expected = [loglikelihood_alone(planner.head, pair) for pair in pairs]
+    assert [outputs[index].loglikelihood for index in range(len(pairs))] == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_selection_is_one_of_tokens_if_it_grows_with_the_sequence() -> None:
+    router = torch.nn.Linear(8, 4)
+
+    def experts(states: torch.Tensor) -> torch.Tensor:
+        order = torch.argsort(states.argmax(-1))  # as experts get their tokens
+        return torch.topk(router(states[order]), 2).values
+
+    def tokens(states: torch.Tensor) -> torch.Tensor:
+        return states.T.topk(min(3, len(states)), dim=-1).values
+
+    sequences = [torch.randn(length, 8) for length in (5, 9)]
+    assert not judge_each(experts, sequences)[1]
+    assert judge_each(tokens, sequences)[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "selects"), [("doge", True), ("deepseek_v32", True), ("mixtral", False), ("llama", False)]
+)
+def test_attention_that_selects_tokens_is_known_by_its_code(name: str, selects: bool) -> None:
+    assert selects_tokens(zoo_model(name)) is selects
+
+
+def test_a_small_run_is_not_worth_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner_module, "WORTH_TRIAL", 24)
+    planner = Planner(LMHead(zoo_model("mamba")), max_length=160)
+    numbers = random.Random(5)
+    pairs = [Pair(array("i", numbers.choices(range(3, 400), k=101)), 96) for _ in range(12)]
+    expected = [loglikelihood_alone(planner.head, pair) for pair in pairs]
+    for run in range(4):  # 1,200 tokens each; a trial of 128 tokens is worth 3,072
+        counters = Counters()
+        outputs = dict(score(planner, pairs, Limits(16, 10**6), counters))
+        assert [outputs[index].loglikelihood for index in range(len(pairs))] == pytest.approx(expected, abs=1e-4)
+        assert bool(planner.records.verdicts) is (run >= 2)
+    assert scoring_cost(planner, pairs, Limits(16, 10**6))
+
+
+def test_ways_to_resume_that_are_wrong_at_every_length_get_a_short_trial_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[int, Resume]] = []
+    allows = ScoringTrial.allows_states
+
+    def noting(trial: ScoringTrial, resume: Resume) -> bool:
+        tried.append((max(len(pair.tokens) for pair in trial.pairs), resume))
+        return allows(trial, resume)
+
+    monkeypatch.setattr(ScoringTrial, "allows_states", noting)
+    assert Planner(LMHead(zoo_model("mamba")), max_length=160).resume(150) is Resume.STEPWISE
+    # Mamba takes no positions, so that ways with positions are the same as those without.
+    assert [resume for length, resume in tried if length < 30] == [Resume.AT_ONCE, Resume.STEPWISE]
+    assert [resume for length, resume in tried if length > 30] == [Resume.STEPWISE]
 
 
 def test_a_recurrent_model_decodes_with_its_own_cache(tiny: Callable[..., Path]) -> None:

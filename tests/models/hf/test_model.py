@@ -15,6 +15,7 @@ import torch
 from multiform.errors import ModelError, UsageError
 from multiform.models import models
 from multiform.models.hf.model import HFModel
+from multiform.requests import GenerationRequest, LoglikelihoodRequest, RollingRequest
 
 CHAT = (
     "{% for message in messages %}{% if message['role'] == 'system' %}{{ raise_exception('no system') }}"
@@ -185,3 +186,39 @@ def test_the_name_of_the_chat_template_is_that_of_lm_eval(llama: HFModel) -> Non
 def chatting(folder: Path) -> HFModel:
     (folder / "chat_template.jinja").write_text(CHAT)
     return HFModel(str(folder))
+
+
+def test_a_tokenizer_without_first_and_last_token_scores_what_has_a_context(
+    tiny: Callable[..., Path], llama: HFModel, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(tiny(), tmp_path / "model")
+    path = folder / "tokenizer_config.json"
+    config = json.loads(path.read_text())
+    assert config.pop("eos_token")
+    path.write_text(json.dumps(config))
+    model = HFModel(str(folder))
+    assert (model.tokenizer.bos_token_id, model.tokenizer.eos_token_id) == (None, None)
+    request = LoglikelihoodRequest("The dog", " sat on the mat")
+    assert list(model.loglikelihood([request])) == list(llama.loglikelihood([request]))
+    for run in (
+        lambda: model.loglikelihood([LoglikelihoodRequest("", "The dog")]),
+        lambda: model.loglikelihood_rolling([RollingRequest("The dog")]),
+        lambda: model.generate([GenerationRequest.of("", {"max_gen_toks": 2})]),
+    ):
+        with pytest.raises(ModelError, match=r"a text has no context.*name one with prefix_token_id"):
+            list(run())
+    named = HFModel(str(folder), prefix_token_id=1)
+    alone = LoglikelihoodRequest("", "The dog")
+    assert list(named.loglikelihood([alone])) == list(llama.loglikelihood([alone]))
+
+
+@pytest.mark.parametrize(("dtype", "is_said"), [("auto", True), ("float32", False), ("bfloat16", False)])
+def test_the_log_says_that_a_checkpoint_in_half_precision_runs_in_float32(
+    dtype: str, is_said: bool, tiny: Callable[..., Path], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    HFModel(str(tiny()), dtype="bfloat16").model.save_pretrained(tmp_path)
+    for path in tiny().glob("tokenizer*"):
+        shutil.copy(path, tmp_path)
+    with caplog.at_level("INFO", logger="multiform"):
+        HFModel(str(tmp_path), dtype=dtype, device="cpu")
+    assert ("the checkpoint is in bfloat16 and runs in float32" in caplog.text) is is_said

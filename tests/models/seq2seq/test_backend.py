@@ -16,6 +16,7 @@ from multiform.inference.sequences import Pair
 from multiform.models.hf.backend import CausalBackend
 from multiform.models.hf.model import HFModel
 from multiform.models.seq2seq.scoring import decoder_tokens
+from multiform.models.tokenizer import prefix_tokens
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
 
 pytestmark = pytest.mark.long
@@ -73,7 +74,8 @@ def test_a_score_is_that_of_transformers_for_the_pair_alone(kind: str, seq2seq: 
         tokenizer = model.tokenizer
         bare = context.rstrip()
         special = not bare.startswith(tokenizer.decode([model.encoder.prefix_token_id]))
-        read = tokenizer.encode(bare, add_special_tokens=special) if context else [model.encoder.prefix_token_id]
+        prefix = prefix_tokens(model.encoder.prefix_token_id).tolist()
+        read = tokenizer.encode(bare, add_special_tokens=special) if context else prefix
         continuation = tokenizer.encode(context[len(bare) :] + text, add_special_tokens=False)
         total, greedy = by_hand(model, read[-model.max_length :], continuation)
         assert output.loglikelihood == pytest.approx(total, abs=PER_TOKEN * len(continuation)), context
@@ -124,6 +126,16 @@ def test_requests_of_several_lengths_keep_their_own(seq2seq: Callable[..., Path]
     asked = [GenerationRequest.of(QUESTION, {"until": [], "max_gen_toks": number}) for number in (3, 9, 5)]
     outputs = dict(model.generate(asked))
     assert [outputs[i].text for i in range(3)] == [written_alone(model, QUESTION, number) for number in (3, 9, 5)]
+
+
+def test_the_log_says_once_that_the_limit_of_tokens_is_not_lm_evals(
+    seq2seq: Callable[..., Path], caplog: pytest.LogCaptureFixture
+) -> None:
+    model = HFModel(str(seq2seq("t5")))
+    with caplog.at_level("INFO", logger="multiform"):
+        completions(model)
+        completions(model)
+    assert caplog.text.count("max_gen_toks limits the completion; lm-eval adds the prompt's tokens to it") == 1
 
 
 def test_a_context_is_read_once_for_all_its_continuations(seq2seq: Callable[..., Path]) -> None:

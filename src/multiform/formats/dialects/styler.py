@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import Self
 
+from multiform.calls import accepted, overridden
 from multiform.errors import UsageError
 from multiform.formats.base import FormatConfig, variant
 from multiform.formats.compile import FieldMapping, bound, compile_format
@@ -16,6 +17,7 @@ from multiform.formats.dialects.metric_classes import metric_specs
 from multiform.formats.fewshot_answer import written_answer
 from multiform.formats.language import LITERALS, Language, language_of
 from multiform.formats.names import overlaid, unsaid
+from multiform.jinja import has_markup
 from multiform.labels import label_list
 
 #: Stands for the cue in a prompt that is cut off before it.
@@ -92,10 +94,16 @@ class TaskStyler(ABC):
             return cls(**kwargs)
         words = {"question_prefix": literals.question, "cue_text": literals.answer}
         spelled = cls._spelled(literals.labels, literals.space)
-        arguments = {**words, **spelled, **kwargs}
+        arguments = {**spelled, **words, **kwargs}
         if "format" in spelled and kwargs.get("format"):
             arguments["format"] = {**spelled["format"], **kwargs["format"]}
-        return cls(**arguments)
+        # A subclass may have a constructor with fewer arguments.
+        unknown = [key for key in spelled if key not in kwargs and key not in accepted(cls, spelled)]
+        styler = cls(**{key: value for key, value in arguments.items() if key not in unknown})
+        for key in unknown:
+            own = getattr(styler, key, None)
+            setattr(styler, key, {**spelled[key], **(own or {})} if key == "format" else spelled[key])
+        return styler
 
     @classmethod
     def _spelled(cls, labels: Any, space: str) -> dict[str, Any]:
@@ -131,11 +139,11 @@ class FormatStyler(TaskStyler):
 
     def _said(self) -> dict[str, Any]:
         measured = metric_specs(self.metrics, where=f"{type(self).__name__}.metrics")
-        common = {"question_prefix": self.question_prefix, "answer_prompt": self._cue_text, "metric_list": measured}
-        return {**common, **self.own_fields()}
+        texts = {"question_prefix": literal(self.question_prefix), "answer_prompt": literal(self._cue_text)}
+        return {**texts, "metric_list": measured, **self.own_fields()}
 
     def to_format(self) -> FormatConfig | None:
-        definers = (_definer(type(self), name) for name in self._METHODS)
+        definers = overridden(type(self), FormatStyler, self._METHODS).values()
         return self.as_format() if all(kind.__module__.startswith("multiform.") for kind in definers) else None
 
     @classmethod
@@ -191,6 +199,10 @@ class FormatStyler(TaskStyler):
         return f"{type(self).__name__}({', '.join(f'{key}={value!r}' for key, value in shown.items())})"
 
 
-def _definer(cls: type, name: str) -> type:
-    """The class that a method comes from."""
-    return next(kind for kind in cls.__mro__ if name in kind.__dict__)
+def literal(text: str) -> str:
+    """The template that gives a text as it is, also where that looks like Jinja.
+
+    >>> literal("Answer:"), literal("{{x}}")
+    ('Answer:', "{{ '{{x}}' }}")
+    """
+    return f"{{{{ {text!r} }}}}" if has_markup(text) else text

@@ -9,21 +9,35 @@ from typing import Any, ClassVar
 
 from typing_extensions import Self
 
-from multiform.errors import ConfigError, shorten
-from multiform.fields import Doc, FieldSpec, process_field
+from multiform.calls import overridden
+from multiform.errors import ConfigError, DataError, shorten
+from multiform.fields import Doc, Field, FieldSpec, process_field
 from multiform.formats.base import FormatConfig, variant
-from multiform.formats.compile import FieldMapping, bound, compile_format
+from multiform.formats.compile import BoundTemplate, FieldMapping, bound, compile_format
 from multiform.formats.names import overlaid, unsaid
-from multiform.jinja import has_markup
+from multiform.jinja import choice_list, has_markup
 from multiform.labels import LABEL_KINDS, label_list
 from multiform.registry import Registry
 
 #: Templates by the first part of their `template_type`.
 templates: Registry[type[TemplateConfig]] = Registry("template")
+#: The methods that turn the fields of a task into functions: a subclass that overrides one has no equivalent format.
+_WRAPPERS = ("wrap_doc_to_text", "wrap_doc_to_choice")
 #: Lists of four labels that are continued where a document has more choices.
 _ENDLESS = {"letters": ["A", "B", "C", "D"], "numbers": ["1", "2", "3", "4"]}
 #: Letters in brackets, continued to Z.
 _BRACKETED = tuple(f"({letter})" for letter in label_list(26))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelTemplate(BoundTemplate):
+    """The template of a document's labels, which gives all `labels` where its `choices` are no list."""
+
+    choices: Field = field(kw_only=True)
+    labels: tuple[str, ...] = field(kw_only=True)
+
+    def __call__(self, doc: Doc) -> Any:
+        return BoundTemplate.__call__(self, doc) if _is_choice_list(self.choices.read(doc)) else list(self.labels)
 
 
 @dataclass
@@ -58,12 +72,14 @@ class TemplateConfig(ABC):
         """The equivalent format, or None where a method of this class writes what no format can."""
         return None
 
-    def wrap_doc_to_text(self, doc_to_text: FieldSpec, doc_to_choice: FieldSpec = None) -> Callable[[Doc], str]:
+    def wrap_doc_to_text(
+        self, original_doc_to_text: FieldSpec, original_doc_to_choice: FieldSpec = None
+    ) -> Callable[[Doc], str]:
         """A function from a document to its prompt, given the fields of the question and the choices."""
 
         def wrapped(doc: Doc) -> str:
-            shown = process_field(doc, doc_to_choice) if self._should_show_choices() else None
-            return self.format_prompt(process_field(doc, doc_to_text, ""), shown)
+            shown = process_field(doc, original_doc_to_choice) if self._should_show_choices() else None
+            return self.format_prompt(process_field(doc, original_doc_to_text, ""), shown)
 
         return wrapped
 
@@ -71,13 +87,18 @@ class TemplateConfig(ABC):
         """Whether `format_prompt` gets the choices; override it to leave them out of prompts."""
         return True
 
-    def wrap_doc_to_choice(self, doc_to_choice: FieldSpec) -> Callable[[Doc], list[str]]:
-        """A function from a document to what is scored: the labels, or the choices where there are no labels."""
+    def wrap_doc_to_choice(self, original_doc_to_choice: FieldSpec) -> Callable[[Doc], list[str]]:
+        """A function from a document to what is scored: the labels, or the choices where there are no labels.
+
+        Where a document's choices are no list, all labels are scored.
+        """
 
         def wrapped(doc: Doc) -> list[str]:
-            choices = process_field(doc, doc_to_choice, [])
+            choices = process_field(doc, original_doc_to_choice, [])
             labels = getattr(self, "choice_labels", None)
-            return label_list(len(choices), label_spec(labels)) if labels else [str(choice) for choice in choices]
+            if not labels:
+                return [str(choice) for choice in choices]
+            return label_list(len(choices), label_spec(labels)) if isinstance(choices, list | tuple) else list(labels)
 
         return wrapped
 
@@ -107,8 +128,9 @@ class FormatTemplate(TemplateConfig):
         return overlaid(self.own_fields(), self.format, name=f"template '{self.template_type}'")
 
     def to_format(self) -> FormatConfig | None:
-        """The equivalent format; None where a subclass has a `format_prompt` of its own."""
-        return None if _writes_itself(type(self)) else self._shown(self._should_show_choices())
+        """The equivalent format; None where a subclass writes the prompts or choices itself."""
+        has_code = _writes_itself(type(self)) or overridden(type(self), FormatTemplate, _WRAPPERS)
+        return None if has_code else self._shown(self._should_show_choices())
 
     def _shown(self, choices: bool) -> FormatConfig:
         """The format with or without choices in its prompts."""
@@ -130,19 +152,26 @@ class FormatTemplate(TemplateConfig):
         doc = {"question": question, "choices": list(choices or ())}
         return str(self._prompt("question", "choices" if choices else None)(doc))
 
-    def wrap_doc_to_text(self, doc_to_text: FieldSpec, doc_to_choice: FieldSpec = None) -> Callable[[Doc], str]:
+    def wrap_doc_to_text(
+        self, original_doc_to_text: FieldSpec, original_doc_to_choice: FieldSpec = None
+    ) -> Callable[[Doc], str]:
         if _writes_itself(type(self)):
-            return super().wrap_doc_to_text(doc_to_text, doc_to_choice)
-        return self._prompt(doc_to_text, doc_to_choice)
+            return super().wrap_doc_to_text(original_doc_to_text, original_doc_to_choice)
+        return self._prompt(original_doc_to_text, original_doc_to_choice)
 
     def _prompt(self, doc_to_text: FieldSpec, doc_to_choice: FieldSpec) -> Callable[[Doc], str]:
         format = self._shown(doc_to_choice is not None and self._should_show_choices())
         return bound(compile_format(format, _mapping(doc_to_text, doc_to_choice)).doc_to_text)
 
-    def wrap_doc_to_choice(self, doc_to_choice: FieldSpec) -> Callable[[Doc], list[str]]:
-        if isinstance(doc_to_choice, str) and has_markup(doc_to_choice):
-            doc_to_choice = doc_to_choice.strip()  # white space around an expression does not make it text
-        return bound(compile_format(self.as_format(), _mapping("question", doc_to_choice)).doc_to_choice)
+    def wrap_doc_to_choice(self, original_doc_to_choice: FieldSpec) -> Callable[[Doc], list[str]]:
+        choices = original_doc_to_choice
+        if isinstance(choices, str) and has_markup(choices):
+            choices = choices.strip()  # white space around an expression does not make it text
+        template = bound(compile_format(self.as_format(), _mapping("question", choices)).doc_to_choice)
+        labels = getattr(self, "choice_labels", None)
+        if not labels or choices is None:
+            return template
+        return LabelTemplate(template.source, template.fields, choices=Field.of(choices), labels=tuple(labels))
 
     def to_dict(self) -> dict[str, Any]:
         values = {template_field.name: getattr(self, template_field.name) for template_field in fields(self)}
@@ -180,6 +209,14 @@ def label_words(labels: Any) -> Any:
 
 def _mapping(question: FieldSpec, choices: FieldSpec) -> FieldMapping:
     return FieldMapping("" if question is None else question, [] if choices is None else choices, 0)
+
+
+def _is_choice_list(value: Any) -> bool:
+    """Whether a value is a list of choices, or stands for one."""
+    try:
+        return isinstance(choice_list(value), list | tuple)
+    except DataError:
+        return False
 
 
 def _check(name: str, kind: Any, value: Any) -> None:

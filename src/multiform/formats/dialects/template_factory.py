@@ -155,13 +155,18 @@ class Wrapped:
     doc_to_target: Any
 
 
-def wrapped(spec: str | Mapping[str, Any] | TemplateConfig, mapping: FieldMapping, output_type: OutputType) -> Wrapped:
+def wrapped(
+    spec: str | Mapping[str, Any] | TemplateConfig,
+    mapping: FieldMapping,
+    output_type: OutputType,
+    answer_base: int | None = None,
+) -> Wrapped:
     """The fields of a mapping under a template; `spec` is the value of `template:`."""
     template = template_of(spec)
     format = template.to_format()
     label = spec if isinstance(spec, str) else _label(spec, template)
     if format is None:
-        return _by_code(template, label, mapping, output_type)
+        return _by_code(template, label, mapping, output_type, answer_base)
     if format.needs_choices and mapping.choices is None:
         message = f"template '{label}' needs choices but the task has no doc_to_choice"
         raise ConfigError(message, hint="set doc_to_choice to the column that holds them")
@@ -173,21 +178,23 @@ def wrapped(spec: str | Mapping[str, Any] | TemplateConfig, mapping: FieldMappin
         "answer" if answer is None else answer,
         mapping.context,
     )
-    templates = compile_format(format, complete)
+    templates = compile_format(format, complete, answer_base)
     return Wrapped(
         template=template,
         label=label,
         format=format,
         output_type=format.output_type,
         doc_to_text=None if question is None else bound(templates.doc_to_text),
-        doc_to_choice=None if mapping.choices is None else bound(templates.doc_to_choice),
+        doc_to_choice=None if mapping.choices is None else template.wrap_doc_to_choice(mapping.choices),
         doc_to_target=None if answer is None else templates.doc_to_target,
     )
 
 
-def _by_code(template: TemplateConfig, label: str, mapping: FieldMapping, output_type: OutputType) -> Wrapped:
+def _by_code(
+    template: TemplateConfig, label: str, mapping: FieldMapping, output_type: OutputType, answer_base: int | None
+) -> Wrapped:
     """The fields under a template without an equivalent format, whose own methods write the prompt."""
-    choices = mapping.choices
+    choices, answer = mapping.choices, mapping.answer
     ranked = choices is not None and output_type == "generate_until"
     return Wrapped(
         template=template,
@@ -196,13 +203,13 @@ def _by_code(template: TemplateConfig, label: str, mapping: FieldMapping, output
         output_type="multiple_choice" if ranked else output_type,
         doc_to_text=None if mapping.question is None else template.wrap_doc_to_text(mapping.question, choices),
         doc_to_choice=None if choices is None else template.wrap_doc_to_choice(choices),
-        doc_to_target=mapping.answer if choices is None or mapping.answer is None else _gold(mapping.answer, choices),
+        doc_to_target=answer if choices is None or answer is None else _gold(answer, choices, answer_base),
     )
 
 
-def _gold(answer: FieldSpec, choices: FieldSpec) -> Callable[[Doc], Any]:
+def _gold(answer: FieldSpec, choices: FieldSpec, base: int | None) -> Callable[[Doc], Any]:
     """A function from a document to the index of the gold choice."""
-    return lambda doc: gold_index(process_field(doc, answer), process_field(doc, choices, []))
+    return lambda doc: gold_index(process_field(doc, answer), process_field(doc, choices, []), base=base)
 
 
 def _label(spec: Mapping[str, Any] | TemplateConfig, template: TemplateConfig) -> str:

@@ -244,12 +244,13 @@ class PromptAnswer:
     target: FieldSpec
     choices: FieldSpec
     digits: bool | None
+    base: int | None = None
 
     def __call__(self, doc: Doc) -> int | list[int]:
         value = Field.of(self.target).read(doc)
         listed = parse_literal_list(value) if isinstance(value, str) else None
         names = label_list(_MOST) if self.choices is None else choice_list(Field.of(self.choices).read(doc))
-        return index_among(value if listed is None else listed, names, digits=self.digits)
+        return index_among(value if listed is None else listed, names, digits=self.digits, base=self.base)
 
     def __str__(self) -> str:
         return f"the index of {_name(self.target)}" + (f" among {_name(self.choices)}" if self.choices else "")

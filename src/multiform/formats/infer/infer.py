@@ -40,6 +40,8 @@ class Prompt:
     processed: bool = False
     #: Whether choices are needed, so that they are looked for in prompts that are written by code.
     needs_choices: bool = False
+    #: The number from which the target counts choices, where the task says it.
+    answer_base: int | None = None
 
 
 def infer(prompt: Prompt) -> Recovered | Refused:
@@ -91,7 +93,7 @@ def _bare(prompt: Prompt) -> Recovered | Refused:
 def _raw(prompt: Prompt) -> Recovered:
     answer = prompt.target
     if prompt.ranks and isinstance(answer, str) and has_markup(answer):
-        answer = _index(answer, prompt.choices, digits=True)
+        answer = _index(answer, prompt.choices, digits=True, base=prompt.answer_base)
     return Recovered(mapping=FieldMapping(prompt.text, prompt.choices, answer), how="raw")
 
 
@@ -105,7 +107,7 @@ def _from_documents(prompt: Prompt) -> Recovered | Refused:
     question = PromptQuestion(prompt.text, prompt.choices)
     choices = PromptChoices(prompt.text, prompt.choices)
     digits = has_markup(str(prompt.target)) if prompt.ranks else None
-    answer = PromptAnswer(prompt.target, prompt.choices, digits)
+    answer = PromptAnswer(prompt.target, prompt.choices, digits, prompt.answer_base)
     return Recovered(mapping=FieldMapping(question, choices, answer), how="documents")
 
 
@@ -180,23 +182,24 @@ def _answer(prompt: Prompt, options: Options | None, labels: list[str] | None) -
     if isinstance(target, int | float) or target is None or names is None:
         return target
     if not prompt.ranks:
-        return _index(target, names, digits=None) if options else target
+        return _index(target, names, digits=None, base=prompt.answer_base) if options else target
     digits = isinstance(target, str) and has_markup(target)
-    return _index(target, names, digits=digits) if digits or labels or options else target
+    return _index(target, names, digits=digits, base=prompt.answer_base) if digits or labels or options else target
 
 
 _DIGITS = {True: ", digits=true", False: "", None: ", digits=none"}
 
 
-def _index(target: FieldSpec, names: FieldSpec, *, digits: bool | None) -> FieldSpec:
+def _index(target: FieldSpec, names: FieldSpec, *, digits: bool | None, base: int | None) -> FieldSpec:
     """The field of the index of the target among the choices that the task scores."""
     among = (
         repr(names) if isinstance(names, list) and not any(map(_is_template, names)) else Field.of(names).expression()
     )
     expression = Field.of(target.strip() if isinstance(target, str) else target).expression()
     if among is None or expression is None:
-        return PromptAnswer(target, names, digits)
-    return f"{{{{ ({expression})|index_among({among}{_DIGITS[digits]}) }}}}"
+        return PromptAnswer(target, names, digits, base)
+    counted = "" if base is None else f", base={base}"
+    return f"{{{{ ({expression})|index_among({among}{_DIGITS[digits]}{counted}) }}}}"
 
 
 def _is_template(item: Any) -> bool:

@@ -64,9 +64,19 @@ def requests(form: Form, fields: DocFields, context: Context, *, chat: bool) -> 
         pairs = [(text, delimiter + continuation(form, fields)) for text in context]
     else:
         pairs = [(context, delimiter + choice) for choice in fields.choices or ()]
+    for number, (_, text) in enumerate(pairs, start=1):
+        if not text:
+            raise _empty_choice(form, number, "is empty")
     if _wants_mutual_info(form, fields):
         pairs += [("", continuation) for _, continuation in pairs]
     return [LoglikelihoodRequest.of(context, text, media_of(context)) for context, text in pairs]
+
+
+def _empty_choice(form: Form, number: int, what: str) -> DataError:
+    """The error about a choice without tokens: its log-likelihood would be 0, which no other choice reaches."""
+    hint = "drop the document in process_docs, or give every choice a text"
+    message = f"the text of choice {number} {what}, so that its log-likelihood would be 0 and it would always win"
+    return DataError(message, where=form.config.where("doc_to_choice"), hint=hint)
 
 
 def _wants_mutual_info(form: Form, fields: DocFields) -> bool:
@@ -91,6 +101,9 @@ def outcomes(
     number = len(sample.choices)
     lengths = [output.tokens for output in outputs[:number] if isinstance(output, LLOutput)]
     requests = [instance.request for instance in sample.instances[:number]]
+    for position, output in enumerate(outputs[:number], start=1):
+        if isinstance(output, LLOutput) and output.tokens == 0 and output.loglikelihood == 0:
+            raise _empty_choice(form, position, "has no token of the model's")
     return [
         ChoiceOutcome(
             loglikelihoods=tuple(ll for ll, _ in results[:number]),

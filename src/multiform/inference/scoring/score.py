@@ -9,7 +9,7 @@ from multiform.inference.forward import Forward, Mode
 from multiform.inference.limits import Limits
 from multiform.inference.plan import Cost
 from multiform.inference.planner import Planner
-from multiform.inference.scoring.by_batch import score_by_batch
+from multiform.inference.scoring.by_batch import Grouping, rows_of, score_by_batch
 from multiform.inference.scoring.by_plan import score_by_plan, scoring_plan
 from multiform.inference.scoring.by_state import Resume, score_by_state, state_plan
 from multiform.inference.sequences import Pair
@@ -21,6 +21,10 @@ def score(planner: Planner, pairs: Sequence[Pair], limits: Limits, counters: Cou
 
     The log-likelihood of an empty continuation is 0. The limits are for batches; plans have their own.
     """
+    if not planner.is_worth_trial(_longest(pairs), work := _work(planner, pairs)):
+        planner.computed_alone += work
+        yield from score_by_batch(planner.head, pairs, limits, counters, Grouping.ALONE)
+        return
     for part in _parts(planner, pairs):
         for position, output in _score_part(planner, [pairs[index] for index in part], limits, counters):
             yield part[position], output
@@ -28,6 +32,8 @@ def score(planner: Planner, pairs: Sequence[Pair], limits: Limits, counters: Cou
 
 def scoring_cost(planner: Planner, pairs: Sequence[Pair], limits: Limits) -> Cost | None:
     """The cost of scoring; None where not all pairs can share prefixes."""
+    if not planner.is_worth_trial(_longest(pairs), _work(planner, pairs)):
+        return None
     way = planner.scoring(_longest(pairs))
     nonempty = [pair for pair in pairs if pair.start < len(pair.tokens)]
     if isinstance(way, Mode):
@@ -60,6 +66,11 @@ def _score_part(
     if isinstance(way, Resume):
         return score_by_state(planner.head, pairs, limits, counters, way, max_kept=planner.state_budget)
     return score_by_batch(planner.head, pairs, limits, counters, way)
+
+
+def _work(planner: Planner, pairs: Sequence[Pair]) -> int:
+    """The tokens of the sequences, each computed alone; not counted for models that need no trial of that length."""
+    return 0 if planner.is_known else sum(len(row.tokens) for row in rows_of(pairs))
 
 
 def _longest(pairs: Sequence[Pair]) -> int:

@@ -21,6 +21,7 @@ from multiform.inference.lm_head import LMHead
 from multiform.inference.plain import plain_logits, reset_positions
 from multiform.inference.trial.scoring import attempt, tolerance
 from multiform.inference.trial.sequences import trial_prompts, trial_tokens
+from multiform.inference.trial.structure import judge_each
 
 #: Tokens that each sequence of a trial gets.
 STEPS = 4
@@ -28,13 +29,17 @@ STEPS = 4
 
 @dataclass(frozen=True, slots=True)
 class DecodingTrial:
-    """Prompts, the tokens that follow each, and the logits (step, vocabulary) that the model itself gives there."""
+    """Prompts, the tokens that follow each, and the logits (step, vocabulary) that the model itself gives there.
+
+    Where `selects_tokens` is true, logits that agree prove nothing, as in a `ScoringTrial`.
+    """
 
     head: LMHead
     prompts: list[list[int]]
     shared: int
     tokens: list[list[int]]
     expected: list[Tensor]
+    selects_tokens: bool
 
     def allows_shared_prefixes(self, forward: Forward, size: int) -> bool:
         """Whether sequences that share the cache of a common prefix get their own logits."""
@@ -47,6 +52,8 @@ class DecodingTrial:
 
     def allows_copied_states(self) -> bool:
         """Whether `generate` gives the same logits after a copy of the state that sequences have in common."""
+        if self.selects_tokens:
+            return False
         shared = PrefixState(self.head.model, Counters())
         prefixes = [prompt[: self.shared] for prompt in self.prompts[:2]]
         lines = attempt(
@@ -65,7 +72,7 @@ class DecodingTrial:
         )
 
     def _agrees(self, batch: DecodeBatch, prefixes: Sequence[int]) -> bool:
-        logits = attempt(lambda: self._decoded(batch, prefixes))
+        logits = None if self.selects_tokens else attempt(lambda: self._decoded(batch, prefixes))
         if logits is None:
             return False
         pairs = zip(logits, self.expected, strict=True)
@@ -103,10 +110,12 @@ def decoding_trial(head: LMHead, length: int, *, by_generate: bool) -> DecodingT
     tokens = trial_tokens(head.model.config.get_text_config())
     prompts, shared = trial_prompts(max(8, length - STEPS), tokens)
     judge = _generated if by_generate else _forced
-    judged = attempt(lambda: [judge(head.model, prompt) for prompt in prompts])
-    if judged is None:
+    outcome = attempt(lambda: judge_each(lambda prompt: judge(head.model, prompt), prompts))
+    if outcome is None:
         return None
-    return DecodingTrial(head, prompts, shared, [row for row, _ in judged], [logits for _, logits in judged])
+    judged, selects_tokens = outcome
+    expected = [logits for _, logits in judged]
+    return DecodingTrial(head, prompts, shared, [row for row, _ in judged], expected, selects_tokens)
 
 
 @torch.inference_mode()

@@ -24,6 +24,7 @@ from multiform.inference.scoring.by_state import Resume, score_by_state
 from multiform.inference.scoring.loglikelihood import token_logprobs
 from multiform.inference.sequences import Pair
 from multiform.inference.trial.sequences import state_pairs, trial_pairs, trial_tokens
+from multiform.inference.trial.structure import judge_each
 from multiform.requests import LLOutput, Response
 
 #: What a model raises that does not accept the inputs of a plan or of a batch.
@@ -50,11 +51,16 @@ def attempt(run: Callable[[], Result]) -> Result | None:
 
 @dataclass(frozen=True, slots=True)
 class ScoringTrial:
-    """Pairs and the log-likelihoods that the model itself gives each of them alone."""
+    """Pairs and the log-likelihoods that the model itself gives each of them alone.
+
+    `selects_tokens` says that it selects tokens in sequences of these lengths. Numbers that agree prove nothing then:
+    the rounding of a batch changes the selection in other sequences.
+    """
 
     head: LMHead
     pairs: list[Pair]
     expected: list[float]
+    selects_tokens: bool
 
     def allows_mode(self, mode: Mode, pass_size: int) -> bool:
         """Whether scoring by plan in that mode gives the model's own numbers."""
@@ -74,7 +80,7 @@ class ScoringTrial:
         return self._agrees(score_by_state(self.head, self.pairs, limits, Counters(), resume, least=1))
 
     def _agrees(self, responses: Iterable[Response[LLOutput]]) -> bool:
-        outputs = attempt(lambda: dict(responses))
+        outputs = None if self.selects_tokens else attempt(lambda: dict(responses))
         return outputs is not None and all(
             self._is_close(outputs[index], expected) for index, expected in enumerate(self.expected)
         )
@@ -97,8 +103,8 @@ def state_trial(head: LMHead, length: int) -> ScoringTrial | None:
 
 
 def _judged(head: LMHead, pairs: list[Pair]) -> ScoringTrial | None:
-    expected = attempt(lambda: [loglikelihood_alone(head, pair) for pair in pairs])
-    return None if expected is None else ScoringTrial(head, pairs, expected)
+    judged = attempt(lambda: judge_each(lambda pair: loglikelihood_alone(head, pair), pairs))
+    return None if judged is None else ScoringTrial(head, pairs, *judged)
 
 
 def loglikelihood_alone(head: LMHead, pair: Pair) -> float:

@@ -11,6 +11,8 @@ from multiform.inference.sequences import Pair
 
 #: The inputs of the longest sequence, for a model that is the same at every length: enough for attention in two parts.
 SHORT = 128
+#: The inputs of a trial that only rules out what is wrong at every length: it costs next to nothing.
+SHORTEST_TRIAL = 24
 #: Tokens of a sequence after the shared prefix, and those of them that are scored.
 SUFFIX = 16
 SCORED = 8
@@ -62,8 +64,8 @@ def trial_pairs(length: int, tokens: Sequence[int]) -> list[Pair]:
 def state_pairs(length: int, tokens: Sequence[int]) -> list[Pair]:
     """Sequences of up to `length` inputs for a trial of copied states, scored at their ends, and a short one.
 
-    Two branches of one length leave a common trunk, so that their states are computed in one batch, and from each of
-    them come sequences of several lengths, so that copies of both go on in one batch.
+    Two branches of one length leave a common trunk, so that their states are computed in one batch, and sequences of
+    several lengths come from them, so that copies of both, and two of the first, go on in one batch.
     """
     numbers = random.Random(length)
     lowest, *middle, highest = tokens
@@ -74,9 +76,8 @@ def state_pairs(length: int, tokens: Sequence[int]) -> list[Pair]:
     suffix_length = max(3, min(SUFFIX, length // 4))
     trunk = words(length // 2)
     branches = [[*trunk, first, *words(length - suffix_length - len(trunk))] for first in (lowest, highest)]
-    sequences = [
-        [*branch, *words(count)] for branch in branches for count in (suffix_length, suffix_length // 2 + 1, 2)
-    ]
+    suffixes = ((0, suffix_length), (0, 2), (1, suffix_length // 2 + 1))
+    sequences = [[*branches[number], *words(count)] for number, count in suffixes]
     short = words(FEW)
     return [
         Pair(array("i", sequence), max(1, len(sequence) - min(SCORED, suffix_length)))

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import FunctionType
+from typing import Any, TypeVar
 
-from torch import nn
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
 from transformers import DynamicCache, PreTrainedModel
 
 from multiform.inference.decode.batch import has_plain_cache
@@ -46,8 +50,15 @@ KNOWN = {
     "StableLmModel",
     "Starcoder2Model",
 }
+#: Functions that select the largest entries.
+SELECTIONS = frozenset({"topk", "kthvalue", "sort", "argsort"})
+#: Parameters of attention layers and their parts.
+SEEN_BY_ATTENTION = frozenset({"attention_mask", "past_key_values", "position_embeddings", "position_ids"})
 #: Packages whose modules leave attention as it is.
 LIBRARIES = ("torch", "transformers", "peft", "bitsandbytes")
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def is_library_class(part: nn.Module) -> bool:
@@ -78,6 +89,8 @@ def obstacle(model: PreTrainedModel) -> str:
         if "chunked_attention" in (getattr(config, "layer_types", None) or ()):
             return plain_attention_length(config)[1]
         return "it keeps no keys and values for each token"
+    if selects_tokens(model):
+        return "its attention selects tokens"
     if model.config._attn_implementation not in ATTENTION:
         return f"its attention is '{model.config._attn_implementation}'"
     accepted = parameters(model.base_model.forward)
@@ -86,9 +99,50 @@ def obstacle(model: PreTrainedModel) -> str:
     return ""
 
 
-def selects_tokens(config: Any) -> bool:
-    """Whether each token attends to a selection of tokens: the rounding of a batch changes it where two score alike."""
-    return any(getattr(config, name, None) for name in ("index_topk", "indexer_budget"))
+def selects_tokens(model: PreTrainedModel) -> bool:
+    """Whether the code of an attention layer selects tokens, which rounding decides where two of them score alike.
+
+    Routers of experts select as well, but neither the attention mask nor the cache concerns them.
+    """
+    kinds = {type(part) for part in model.base_model.modules() if not type(part).__module__.startswith("torch.")}
+    return any(not SEEN_BY_ATTENTION.isdisjoint(parameters(kind.forward)) and _selects(kind) for kind in kinds)
+
+
+def _selects(kind: type) -> bool:
+    """Whether a method of a class calls a function that selects the largest entries."""
+    methods = [inspect.unwrap(value) for base in kind.__mro__ for value in vars(base).values() if callable(value)]
+    return any(
+        not SELECTIONS.isdisjoint(method.__code__.co_names) for method in methods if isinstance(method, FunctionType)
+    )
+
+
+class SelectionSizes(TorchFunctionMode):
+    """Notes from how many entries each selection of the largest ones is made, in the forward passes within."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes: set[int] = set()
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        options = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name in SELECTIONS and args and isinstance(args[0], Tensor) and args[0].is_floating_point():
+            position = 2 if name in ("topk", "kthvalue") else 1
+            dim = options.get("dim", args[position] if len(args) > position else -1)
+            self.sizes.add(args[0].shape[dim])
+        return func(*args, **options)
+
+
+def judge_each(judge: Callable[[Item], Result], items: Iterable[Item]) -> tuple[list[Result], bool]:
+    """The result of each sequence, and whether tokens are selected: from more entries in a longer sequence."""
+    results, sizes = [], []
+    for item in items:
+        with SelectionSizes() as selections:
+            results.append(judge(item))
+        sizes.append(selections.sizes)
+    return results, any(each != sizes[0] for each in sizes)
 
 
 def rounds_by_pass(model: PreTrainedModel) -> bool:

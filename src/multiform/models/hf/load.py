@@ -16,6 +16,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.errors import ModelError, UsageError
 from multiform.inference.device import device_of
+from multiform.inference.trial.exact import HALF
 from multiform.models.chat import ChatTemplate, template_variables
 from multiform.models.content import fingerprint, foreign_code
 from multiform.models.hf.package import converted_folder
@@ -29,6 +30,7 @@ from multiform.models.hf.source import (
     model_errors,
 )
 from multiform.models.hf.weights import check_quantizer, pick_device, pick_dtype, placement, quantization_config
+from multiform.models.instruction_set import check_half_precision, limit_instruction_set
 
 logger = logging.getLogger("multiform")
 
@@ -69,10 +71,21 @@ def load(source: Source, auto_class: Any = None) -> Loaded:
         if quantized_by:
             check_quantizer(quantized_by, where=source.pretrained)
         tokenizer = load_tokenizer(source, folder)
+        saved_in = getattr(config.get_text_config(), "dtype", None) or config.dtype
+        if str(source.dtype) == "auto" and dtype is torch.float32 and saved_in in HALF:
+            message = (
+                "the checkpoint is in %s and runs in float32, as on every CPU; lm-eval runs it as it is (dtype=%s)"
+            )
+            name = str(saved_in).removeprefix("torch.")
+            logger.info(message, name, name)
         model = _load_weights(source, folder, dtype, device, auto_class, quantized_by)
         if source.peft:
             model = _with_adapter(model, tokenizer, source)
         sha = source_sha(source, folder)
+    if device_of(model).type == "cpu":
+        limit_instruction_set()  # for float32, too: oneDNN reads the limit once, and the next model may be in bfloat16
+        if quantized_by or source.weights.quantization or any(tensor.dtype in HALF for tensor in model.parameters()):
+            check_half_precision(where=source.pretrained)
     model.eval()
     return Loaded(
         model=model,

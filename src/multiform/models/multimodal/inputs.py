@@ -12,6 +12,7 @@ from torch import Tensor
 
 from multiform.errors import ModelError
 from multiform.media import MARKS, Kind, Media, MediaText
+from multiform.models.chat import apply_bounded, select_template
 from multiform.models.tokenizer import Encoder
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def placeholder_text(processor: Any, config: Any, kind: Kind, *, name: str, toke
         for field in (f"{kind}_token_id", f"{kind}_token_index"):
             if getattr(config, field, None) is not None:
                 token = processor.tokenizer.decode([getattr(config, field)])
-    from_template = _template_placeholder(processor, kind)
+    from_template = _template_placeholder(processor, kind, name)
     if from_template and (token is None or str(token) in from_template):
         return from_template
     if token is None:
@@ -144,13 +145,15 @@ def placeholder_text(processor: Any, config: Any, kind: Kind, *, name: str, toke
     return str(token)
 
 
-def _template_placeholder(processor: Any, kind: Kind) -> str:
+def _template_placeholder(processor: Any, kind: Kind, name: str) -> str:
     """The special tokens that the chat template writes for an image or an audio clip."""
     if not getattr(processor, "chat_template", None):
         return ""
     parts = [{"type": "text", "text": _BEFORE}, {"type": kind}, {"type": "text", "text": _AFTER}]
     try:
-        text = str(processor.apply_chat_template([{"role": "user", "content": parts}], tokenize=False))
+        template = select_template(processor.chat_template, None) or ""
+        chat = [{"role": "user", "content": parts}]
+        text = apply_bounded(lambda: processor.apply_chat_template(chat, tokenize=False), template, name)
     except (jinja2.TemplateError, TypeError, ValueError, KeyError):
         return ""
     between = text.partition(_BEFORE)[2].partition(_AFTER)[0] if _AFTER in text else ""

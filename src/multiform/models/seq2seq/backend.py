@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -18,9 +17,16 @@ from multiform.inference.sequences import Generation, Pair
 from multiform.inference.trial.records import TrialRecords
 from multiform.inference.trial.sequences import trial_length
 from multiform.models.seq2seq.generation import generate
-from multiform.models.seq2seq.scoring import score
+from multiform.models.seq2seq.scoring import restore_attention, score
 from multiform.models.seq2seq.trial import ALONE, PLAIN, TOGETHER, UNCACHED, decodes_together, scores_together
-from multiform.models.tokenizer import Encoder, after_prefix, check_length, encode_texts, move_whitespace
+from multiform.models.tokenizer import (
+    Encoder,
+    after_prefix,
+    check_length,
+    encode_texts,
+    move_whitespace,
+    prefix_tokens,
+)
 from multiform.requests import Completion, LLOutput, Response
 
 logger = logging.getLogger("multiform")
@@ -38,6 +44,10 @@ class Seq2SeqBackend:
     counters: Counters
     records: TrialRecords = field(default_factory=TrialRecords, init=False)
     _warned: set[str] = field(default_factory=set, init=False)
+    _has_noted_limit: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        restore_attention(self.model.get_encoder())
 
     def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
         """The pair of each (context, continuation), which are tokenized separately.
@@ -55,7 +65,7 @@ class Seq2SeqBackend:
             if not original:
                 yield after_prefix(continuations[continuation], prefix)
                 continue
-            encoder_tokens = contexts[context] or array("i", [prefix])
+            encoder_tokens = contexts[context] or prefix_tokens(prefix)
             yield Pair(encoder_tokens + continuations[continuation], len(encoder_tokens))
 
     def fit(self, pair: Pair, text: str) -> Pair:
@@ -81,7 +91,7 @@ class Seq2SeqBackend:
     def prompts(self, texts: Iterable[str], *, truncation: bool) -> dict[str, Tokens]:
         """The tokens of each text with the tokenizer's default special tokens, whatever `add_bos_token` says."""
         encoded = encode_texts(self.encoder.tokenizer, dict.fromkeys(texts), special=None, truncation=truncation)
-        return {text: tokens or array("i", [self.encoder.prefix_token_id]) for text, tokens in encoded.items()}
+        return {text: tokens or prefix_tokens(self.encoder.prefix_token_id) for text, tokens in encoded.items()}
 
     def max_prompt_length(self, max_gen_toks: int) -> int:
         """The encoder's context length, of which the completion takes nothing.
@@ -103,6 +113,11 @@ class Seq2SeqBackend:
         if not generations:
             return iter(())
         self._warn("the model is an encoder-decoder")
+        if not self._has_noted_limit:
+            logger.info(
+                "max_gen_toks limits the completion; lm-eval adds the prompt's tokens to it for encoder-decoders"
+            )
+            self._has_noted_limit = True
         longest = max(len(generation.prompt) for generation in generations)
         verdict = self.verdict("decoding", longest, decodes_together)
         if verdict != TOGETHER:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
@@ -97,6 +97,34 @@ def decoder_tokens(model: PreTrainedModel, continuation: Sequence[int]) -> list[
     starts = [getattr(each, "decoder_start_token_id", None) for each in (model.config, model.generation_config)]
     start_token = next(token for token in (*starts, config.bos_token_id, config.pad_token_id, 0) if token is not None)
     return [start_token, *continuation[:-1]]
+
+
+def restore_attention(encoder: nn.Module) -> None:
+    """Let an encoder that switches its attention for a short text, and keeps it, switch back for a longer one.
+
+    BigBird-Pegasus does so: without this, the numbers of a text would depend on those that were computed before it.
+    """
+    usual = getattr(encoder, "attention_type", None)
+    if usual is None or not hasattr(encoder, "set_attention_type"):
+        return
+    longest_switched = 0
+
+    def before(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if module.attention_type != usual and _width(args, kwargs) > longest_switched:
+            module.set_attention_type(usual)  # type: ignore[operator]
+
+    def after(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], output: Any) -> None:
+        nonlocal longest_switched
+        if module.attention_type != usual:
+            longest_switched = max(longest_switched, _width(args, kwargs))
+
+    encoder.register_forward_pre_hook(before, with_kwargs=True)
+    encoder.register_forward_hook(after, with_kwargs=True)
+
+
+def _width(args: tuple[Any, ...], kwargs: dict[str, Any]) -> int:
+    ids: Tensor = args[0] if args else kwargs["input_ids"]
+    return ids.shape[1]
 
 
 class EncodedContexts:

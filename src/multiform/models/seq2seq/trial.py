@@ -14,7 +14,7 @@ from multiform.inference.decode.processors import greedy_config
 from multiform.inference.device import device_of
 from multiform.inference.trial.exact import in_float32
 from multiform.inference.trial.scoring import attempt, tolerance
-from multiform.inference.trial.sequences import trial_tokens
+from multiform.inference.trial.sequences import FEW, trial_tokens
 from multiform.models.seq2seq.scoring import EncodedContexts, Row, decoder_tokens, plain_logits, right_padded
 
 #: Verdicts: sequences go into one batch, each is computed alone, or each alone and without a cache; and each alone,
@@ -31,7 +31,7 @@ def scores_together(model: PreTrainedModel, length: int) -> str:
 
 
 def _scoring_verdict(model: PreTrainedModel, length: int) -> str:
-    continuations = [_tokens(model, size, seed=size) for size in (8, 3, 5)]
+    continuations = [_tokens(model, size, seed=size) for size in (8, 3, 5, 6)]
     rows = [
         Row(tuple(context), tuple(decoder_tokens(model, continuation)))
         for context, continuation in zip(_contexts(model, length), continuations, strict=True)
@@ -41,7 +41,7 @@ def _scoring_verdict(model: PreTrainedModel, length: int) -> str:
     expected = attempt(lambda: [plain_logits(model, row, Counters())[0] for row in rows])
     if expected is None:
         return PLAIN
-    for verdict, batches in ((TOGETHER, [rows[:3], rows[3:]]), (ALONE, [[row] for row in rows])):
+    for verdict, batches in ((TOGETHER, [rows[:4], rows[4:]]), (ALONE, [[row] for row in rows])):
         logits = attempt(lambda batches=batches: _logits(model, batches))  # type: ignore[misc]
         if logits is not None and all(
             _is_close(model, actual[: len(each)], each) for actual, each in zip(logits, expected, strict=True)
@@ -85,7 +85,8 @@ def _generated(model: PreTrainedModel, contexts: Sequence[Sequence[int]]) -> lis
 
 
 def _contexts(model: PreTrainedModel, length: int) -> list[list[int]]:
-    return [_tokens(model, max(1, size), seed=size) for size in (length, length // 2, length // 3)]
+    """Contexts of several lengths; the last is too short for attention that needs many tokens."""
+    return [_tokens(model, max(1, size), seed=size) for size in (length, length // 2, length // 3, min(FEW, length))]
 
 
 def _tokens(model: PreTrainedModel, count: int, *, seed: int) -> list[int]:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from multiform.errors import ModelError
+from multiform.errors import ModelError, UsageError
 from multiform.models.servers.exchange import (
     MAX_RESPONSE_BYTES,
     FailedAttemptError,
@@ -26,7 +26,7 @@ from multiform.models.servers.exchange import (
 )
 from multiform.models.servers.http_client import ENCODINGS, HTTPClient
 from multiform.models.servers.schedule import Job, Schedule
-from multiform.models.servers.secrets import Redactor, shown_url, url_secrets
+from multiform.models.servers.secrets import Redactor, proxy_secrets, shown_url, url_secrets
 from multiform.requests import FailedRequest
 from multiform.stopping import stop_requested
 from multiform.terminal import visible
@@ -91,7 +91,7 @@ class Client:
         self._observe = observe
         self._headers = {"Content-Type": "application/json", "Accept-Encoding": ENCODINGS, **(headers or {})}
         self._hints = {**_HINTS, 401: key_hint}
-        self._redact = Redactor([*url_secrets(url), *secrets])
+        self._redact = Redactor([*url_secrets(url), *proxy_secrets(), *secrets])
         self._random = random.Random()  # for jitter: the shared generator belongs to the tasks
         self._is_there = False
         self._has_responded = False
@@ -317,7 +317,11 @@ class Client:
         return httpx.create_ssl_context() if self.url.scheme == "https" else False
 
     def _http(self, certificates: ssl.SSLContext | bool) -> HTTPClient:
-        return HTTPClient(headers=self._headers, timeout=self.timeout, verify=certificates)
+        try:
+            return HTTPClient(headers=self._headers, timeout=self.timeout, verify=certificates)
+        except (httpx.InvalidURL, ValueError) as error:  # its proxies are checked: what is left are the exceptions
+            message = "it has an entry that is no host"
+            raise UsageError(message, where="$NO_PROXY", hint="write e.g. localhost,.example.org") from error
 
 
 def _reported(reports: SimpleQueue[_Report | None], schedule: Schedule, workers: int) -> Iterator[_Report]:

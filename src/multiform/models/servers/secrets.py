@@ -1,12 +1,17 @@
-"""Secrets of a server's address and headers: checked before they are sent, and shown nowhere."""
+"""Secrets of a server's address, its headers and its proxies: checked before they are sent, and shown nowhere."""
 
 from __future__ import annotations
 
 import base64
+import html
+import importlib.util
 import json
 import logging
+import os
+import re
 import urllib.parse
-from collections.abc import Iterable
+import urllib.request
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import httpx
@@ -18,6 +23,8 @@ HIDDEN = "***"
 _SHOWN_PARAMETERS = ("api-version", "version", "alt")
 #: A shorter text is no secret that could be told apart from other text.
 _SHORTEST_SECRET = 4
+_SHORTEST_BASE64 = 5
+_PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 
 
 def header_value(value: object, name: str) -> str:
@@ -74,27 +81,77 @@ def header_secrets(values: Iterable[str]) -> list[str]:
     return [part for value in values for part in (value, *(value.split()[1:]))]
 
 
+def proxy_secrets() -> list[str]:
+    """What must not be shown of the proxies that the environment names; a UsageError where one cannot be used.
+
+    httpx reads them for every connection, and its errors show the user.
+    """
+    secrets: list[str] = []
+    for scheme in ("http", "https", "all"):
+        address = urllib.request.getproxies().get(scheme)
+        if address:
+            url = _proxy(address if "://" in address else f"http://{address}", _proxy_variable(scheme))
+            secrets += [
+                *url_secrets(url),
+                url.userinfo.decode(),
+                f"{url.username}:{url.password}" if url.password else "",
+            ]
+    return secrets
+
+
+def _proxy(address: str, variable: str) -> httpx.URL:
+    """The URL of a proxy, checked; messages name the variable and not the user or password."""
+    try:
+        url = httpx.URL(address)
+    except httpx.InvalidURL as error:
+        hint = "write e.g. http://proxy.example.org:3128, with the port as a number"
+        raise UsageError("it is no URL of a proxy", where=variable, hint=hint) from error
+    if url.scheme not in _PROXY_SCHEMES:
+        message = f"'{url.scheme}' is no protocol of a proxy"
+        raise UsageError(message, where=variable, hint=f"use one of {', '.join(_PROXY_SCHEMES)}")
+    if not url.host or not 0 < (url.port or 1) < 2**16:
+        message = "the proxy has no host" if not url.host else f"{url.port} is no port"
+        raise UsageError(message, where=variable, hint="write e.g. http://proxy.example.org:3128")
+    if url.scheme.startswith("socks") and not _has_socks():
+        message = "a SOCKS proxy needs the package socksio, which is not installed"
+        raise UsageError(message, where=variable, hint="pip install 'httpx[socks]', or unset the variable")
+    return url
+
+
+def _has_socks() -> bool:
+    return importlib.util.find_spec("socksio") is not None
+
+
+def _proxy_variable(scheme: str) -> str:
+    """The variable of the environment that names the proxy for a scheme."""
+    names = (f"{scheme}_proxy", f"{scheme.upper()}_PROXY")
+    return next((f"${name}" for name in names if os.environ.get(name)), "the system's proxy")
+
+
 class Redactor:
     """Hides secrets in texts of others, such as the messages of a server that repeat a key.
 
     >>> Redactor(["sk-secret"])("no such key: sk-secret")
     'no such key: ***'
+    >>> Redactor(["sk-secret"])("Basic " + base64.b64encode(b"user:sk-secret").decode())
+    'Basic dXNlcjp***'
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
-        written: dict[str, None] = {}
+        patterns: dict[str, None] = {}
         for secret in secrets:
             if len(secret) >= _SHORTEST_SECRET:
-                written |= dict.fromkeys((secret, urllib.parse.quote(secret, safe=""), json.dumps(secret)[1:-1]))
-        self._secrets = sorted(written, key=len, reverse=True)
+                patterns |= dict.fromkeys(map(re.escape, _spellings(secret)))
+                patterns |= dict.fromkeys(_base64_patterns(secret.encode("utf-8", "surrogateescape")))
+        self._number = len(patterns)
+        longest_first = sorted(patterns, key=len, reverse=True)
+        self._pattern = re.compile("|".join(longest_first)) if patterns else None
 
     def __repr__(self) -> str:
-        return f"<Redactor of {len(self._secrets)} secrets>"
+        return f"<Redactor of {self._number} spellings of secrets>"
 
     def __call__(self, text: str) -> str:
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN)
-        return text
+        return text if self._pattern is None else self._pattern.sub(HIDDEN, text)
 
     def plain(self, value: Any) -> Any:
         """The same for the texts of lists and mappings, as they come from JSON.
@@ -109,6 +166,26 @@ class Redactor:
         if isinstance(value, dict):
             return {self.plain(key): self.plain(item) for key, item in value.items()}
         return value
+
+
+def _spellings(secret: str) -> Iterator[str]:
+    """The ways in which a text may repeat a secret: as it is, in a URL, in JSON, in HTML and in hexadecimal."""
+    quoted = urllib.parse.quote(secret, safe="")
+    yield from (secret, quoted, re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), quoted))
+    yield from (urllib.parse.quote(secret), urllib.parse.quote_plus(secret))
+    yield from (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], html.escape(secret))
+    encoded = secret.encode("utf-8", "surrogateescape").hex()
+    yield from (encoded, encoded.upper())
+
+
+def _base64_patterns(secret: bytes) -> Iterator[str]:
+    """Patterns of the secret in base64, also as a part of a longer text: it may begin at three places of a group."""
+    for before in range(3):
+        encoded = base64.b64encode(bytes(before) + secret).decode()
+        whole = encoded[(0, 2, 3)[before] : (before + len(secret)) * 8 // 6]  # without letters that others share
+        if len(whole) >= _SHORTEST_BASE64:
+            for spelling in {whole, whole.replace("+", "-").replace("/", "_")}:
+                yield re.escape(spelling) + r"[\w+/-]?={0,2}"
 
 
 class _ShownUrls(logging.Filter):

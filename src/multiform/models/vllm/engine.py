@@ -12,6 +12,7 @@ from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
 from multiform.errors import ModelError, UsageError
 from multiform.models.hf.source import first_line
+from multiform.models.instruction_set import check_half_precision
 from multiform.models.vllm.queries import FORCED_ARGUMENT, MAX_LABELS, Abilities, EngineOutput, Query
 from multiform.stopping import stop_requested
 
@@ -80,8 +81,11 @@ class Engine:
 def start(arguments: Mapping[str, Any], *, force: bool, where: str) -> Engine:
     """Start vLLM with the arguments of its engine; `force` says that it may score by forced tokens."""
     import vllm
+    from vllm.platforms import current_platform
 
     options = with_defaults(arguments)
+    if current_platform.is_cpu() and str(options["dtype"]).removeprefix("torch.") != "float32":
+        check_half_precision(where=where)
     version = vllm.__version__
     forcing: Forcing = "none"
     try:

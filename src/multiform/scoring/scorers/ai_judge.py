@@ -15,7 +15,7 @@ from multiform.requests import GenerationRequest
 from multiform.scoring.metrics import register_metric
 from multiform.scoring.outcome import Outcome, TextOutcome
 from multiform.scoring.scorers.base import Scorer, compiled, register_scorer
-from multiform.scoring.scorers.judge_model import ask, check_judge
+from multiform.scoring.scorers.judge_model import JudgeSpec, ask, check_wish, choose_judge
 from multiform.scoring.scorers.verdicts import DEFAULT_PATTERN, VERDICTS, Scale, read_verdict, words
 
 _TASK = """\
@@ -52,17 +52,20 @@ def judge(outcome: Outcome) -> float:
 class AIJudge(Scorer):
     """Another model's verdict on the completion.
 
-    `judge_model` is a registered model, with its `model_args`, or the name of a model that the server
-    at `base_url` runs. `rubric` is a Jinja template of the judge's prompt, with the variables `question`, `prompt`,
-    `prediction`, `reference`, `references`, `choices`, `doc` and `scale`. `question` is the field of the document
-    with the question; by default a column with a usual name. The last match of `verdict_pattern` in the judge's
-    response is a number on the `scale` or a word of `verdicts`. The response is part of the values as `judge_text`.
+    `judge_model` is a registered model, a model of a known provider, or one of the server that the user names. Where
+    it is and how it is loaded is up to the user: a task's `model_args` and `base_url` only say what it would like, and
+    are refused unless the user chooses a judge (`--judge_model`, `--judge_args`).
+
+    `rubric` is a Jinja template of the judge's prompt, with the variables `question`, `prompt`, `prediction`,
+    `reference`, `references`, `choices`, `doc` and `scale`. `question` is the field of the document with the question;
+    by default a column with a usual name. The last match of `verdict_pattern` in the judge's response is a number on
+    the `scale` or a word of `verdicts`. The response is part of the values as `judge_text`.
     """
 
     default_metric_cfg: ClassVar[Sequence[str]] = ("judge", "invalid", "truncated")
     deferred: ClassVar[bool] = True
 
-    judge_model: str
+    judge_model: str | None = None
     model_args: str | Mapping[str, Any] | None = None
     base_url: str | None = None
     rubric: str | None = None
@@ -73,10 +76,10 @@ class AIJudge(Scorer):
     gen_kwargs: str | Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        arguments = parse_arguments(self.model_args, where="scorer.kwargs.model_args")
+        self._wish = parse_arguments(self.model_args, where="scorer.kwargs.model_args")
         if self.base_url is not None:
-            arguments["base_url"] = self.base_url
-        self._judge = check_judge(self.judge_model, arguments)
+            self._wish["base_url"] = self.base_url
+        check_wish(self._wish)
         self._scale = Scale.of(self.scale)
         self._pattern = compiled(self.verdict_pattern, "verdict_pattern")
         self._words = words(VERDICTS if self.verdicts is None else self.verdicts)
@@ -89,12 +92,17 @@ class AIJudge(Scorer):
         except MultiformError as error:
             raise error.at("scorer.kwargs") from error
 
+    @property
+    def judge(self) -> JudgeSpec:
+        """The model that judges in this run; a ConfigError where the task asks for what only the user may choose."""
+        return choose_judge(self.judge_model, self._wish)
+
     def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
         requests_by_doc = [
             [self._request(outcome, doc, index) for outcome in repeats]
             for index, (repeats, doc) in enumerate(zip(outcomes, docs, strict=True))
         ]
-        responses = ask(self._judge, [request for requests in requests_by_doc for request in requests])
+        responses = ask(self.judge, [request for requests in requests_by_doc for request in requests])
         return [
             self._values(repeats, [responses[request] for request in requests])
             for repeats, requests in zip(outcomes, requests_by_doc, strict=True)

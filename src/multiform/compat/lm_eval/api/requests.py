@@ -8,15 +8,14 @@ from typing import Any, TypeVar
 
 from multiform.compat.lm_eval.api import translate
 from multiform.compat.lm_eval.api.documents import TaskDocs
+from multiform.compat.lm_eval.api.samplers import bridged
 from multiform.errors import DataError, running
 from multiform.fields import Doc
 from multiform.forms import ChatTemplate
-from multiform.forms.renderer import Hooks
+from multiform.forms.hooks import FIELD_HOOKS, Hooks
 from multiform.requests import Instance as Ours
 
 T = TypeVar("T")
-
-_FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target")
 
 
 class TaskRequests(TaskDocs):
@@ -24,12 +23,13 @@ class TaskRequests(TaskDocs):
 
     def _hooks(self) -> Hooks:
         hooks = {**super()._hooks()}
-        for name in _FIELDS:  # an override knows no other template for few-shot examples
+        for name in FIELD_HOOKS:  # an override knows no other template for few-shot examples
             if name in hooks:
                 hooks[f"fewshot_{name}"] = hooks[name]
-        hooks.pop("construct_requests", None)
-        if self._asks_itself:
+        if "construct_requests" in hooks:
             hooks["construct_requests"] = self._constructed
+        if "sampler" in hooks:
+            hooks["sampler"] = lambda own=hooks["sampler"]: bridged(own())
         return hooks
 
     def construct_requests(self, doc: dict[str, Any], ctx: Any, **kwargs: Any) -> Any:
@@ -75,10 +75,6 @@ class TaskRequests(TaskDocs):
             return translate.requests(instances, doc_id, self.config.repeats, self.renderer.media.read)
         except DataError as error:
             raise error.or_at(self._place) from error
-
-    @property
-    def _asks_itself(self) -> bool:
-        return type(self).construct_requests is not TaskRequests.construct_requests
 
     @property
     def _place(self) -> str | None:

@@ -100,12 +100,24 @@ def get_sampler(name: str) -> type[ContextSampler]:
 def _as_ours(kind: type[ContextSampler]) -> type[Sampler]:
     """A sampler of a script as one of Multiform's, which gives the numbers of documents."""
 
-    class Bridged(Sampler):
+    class Registered(Bridged):
         def __init__(self, pool: Sequence[Any], *, seed: int | None = None, **kwargs: Any) -> None:
-            super().__init__(pool, seed=seed)
-            self.inner = kind(list(pool), rnd=seed)
+            super().__init__(kind(list(pool), rnd=seed), pool, seed=seed)
 
-        def sample(self, n: int, *, exclude: Any | None = None) -> list[int]:
-            return [self.pool.index(doc) for doc in self.inner.sample(n, eval_doc=exclude)]
+    return Registered
 
-    return Bridged
+
+class Bridged(Sampler):
+    """Draws the numbers of the documents that a sampler of a script draws."""
+
+    def __init__(self, inner: ContextSampler, pool: Sequence[Any], *, seed: int | None = None) -> None:
+        super().__init__(pool, seed=seed)
+        self.inner = inner
+
+    def sample(self, n: int, *, exclude: Any | None = None) -> list[int]:
+        return [self.pool.index(doc) for doc in self.inner.sample(n, eval_doc=exclude)]
+
+
+def bridged(sampler: Any) -> Any:
+    """The sampler that a task's class gives, as one of Multiform's."""
+    return Bridged(sampler, sampler.fewshot_docs()) if isinstance(sampler, ContextSampler) else sampler

@@ -9,7 +9,7 @@ from multiform.compat.lm_eval.api.requests import TaskRequests
 from multiform.errors import DataError
 from multiform.fields import Doc
 from multiform.forms import Sample
-from multiform.forms.renderer import Hooks
+from multiform.forms.hooks import Hooks
 from multiform.requests import Completion, LLOutput, Output, RollingRequest
 from multiform.scoring.filters import Pipeline
 from multiform.statistics.estimates import Estimate
@@ -19,12 +19,8 @@ class TaskScores(TaskRequests):
     """Calls `process_results`, `aggregation` and `higher_is_better` where a class has its own."""
 
     def _hooks(self) -> Hooks:
-        hooks = {**super()._hooks()}
-        if type(self).process_results is TaskScores.process_results:
-            hooks.pop("process_results", None)
-        if self._asks_itself:
-            hooks["filtered"] = self._filtered
-        return hooks
+        hooks = super()._hooks()
+        return {**hooks, "filtered": self._filtered} if "construct_requests" in hooks else hooks
 
     def _filtered(self, pipeline: Pipeline, sample: Sample, outputs: Sequence[Output]) -> list[Any]:
         """What the responses of each instance come to; a task's own instances may be of several kinds."""
@@ -53,7 +49,7 @@ class TaskScores(TaskRequests):
         try:
             return super().estimates(scored, bootstrap_iters)
         except DataError as error:
-            if not self._overrides("aggregation"):
+            if "aggregation" not in self.form.hooks:
                 raise
             hint = "the task's own code does that: install what it imports and allow what it downloads, or predict_only"
             raise DataError(error.what, where=self.config.where("aggregation"), hint=hint) from error

@@ -17,7 +17,7 @@ from multiform.errors import ConfigError, running
 from multiform.fields import Doc
 from multiform.forms import RunSettings
 from multiform.forms import Task as OurTask
-from multiform.forms.renderer import Hooks
+from multiform.forms.hooks import Hooks
 
 ALL_OUTPUT_TYPES = ["loglikelihood", "multiple_choice", "loglikelihood_rolling", "generate_until"]
 
@@ -37,20 +37,23 @@ class Task(TaskScores):
 
     def __init__(
         self,
-        data_dir: str | None = None,
+        data_dir: str | Mapping[str, Any] | OurConfig | None = None,
         cache_dir: str | None = None,
         download_mode: Any = None,
         config: Mapping[str, Any] | OurConfig | None = None,
     ) -> None:
-        if getattr(type(self), "build_qa_turn", None) not in (None, ConfigurableTask.build_qa_turn):
-            message = f"{type(self).__name__} overrides build_qa_turn, by which our prompts are not made"
-            raise ConfigError(message, where="build_qa_turn", hint="override fewshot_context instead")
+        if isinstance(data_dir, Mapping | OurConfig):  # lm-eval 0.5 takes the configuration alone
+            data_dir, config = None, data_dir
         task_config = _with_items(config) if isinstance(config, OurConfig) else self._configuration(config or {})
         if self.VERSION is not None and "version" not in task_config.metadata:
             task_config = task_config.changed(metadata={**task_config.metadata, "version": self.VERSION})
         super().__init__(task_config, dataset_mirror=current().mirror)
         self.DATASET_PATH, self.DATASET_NAME = task_config.dataset_path, task_config.dataset_name
         self.VERSION = task_config.metadata.get("version")  # type: ignore[misc]
+
+    @classmethod
+    def _base(cls) -> type[OurTask]:
+        return Task
 
     def _configure(self, config: OurConfig, settings: RunSettings) -> None:
         super()._configure(config, settings)

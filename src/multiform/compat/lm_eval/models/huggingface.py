@@ -16,6 +16,7 @@ from multiform.models.hf.load import Loaded, check_backend
 from multiform.models.hf.load import load as load_files
 from multiform.models.hf.model import HFModel
 from multiform.models.hf.source import Source
+from multiform.models.tokenizer import prefix_tokens
 
 #: Methods by which subclasses of lm-eval's HFLM change what it does inside; ours does not work by them.
 _INSIDE = (
@@ -101,7 +102,7 @@ class HFLM(ModelLM):
 
     @property
     def prefix_token_id(self) -> int:
-        return self._hf.encoder.prefix_token_id
+        return prefix_tokens(self._hf.encoder.prefix_token_id)[0]
 
     def tok_encode(self, string: str, add_special_tokens: bool | None = None, **kwargs: Any) -> list[int]:
         """The tokens of a text; with the tokenizer's special ones unless that is said."""

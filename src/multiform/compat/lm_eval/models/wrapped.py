@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar, TypeVar
 
+from multiform.calls import overridden
 from multiform.compat.lm_eval.api.instance import Instance
 from multiform.compat.lm_eval.api.model import LM
 from multiform.errors import ModelError
@@ -30,9 +31,7 @@ class ModelLM(LM):
 
     def as_multiform_model(self) -> Model | None:
         """The wrapped model; None where a subclass answers by its own code."""
-        methods = (*_QUESTIONS, "apply_chat_template")
-        overridden = any(getattr(type(self), name) is not getattr(ModelLM, name) for name in methods)
-        return None if overridden else self.wrapped
+        return None if overridden(type(self), ModelLM, (*_QUESTIONS, "apply_chat_template")) else self.wrapped
 
     def loglikelihood(self, requests: list[Instance], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
         converted = [LoglikelihoodRequest.of(*request.args[:2]) for request in requests]

@@ -1,0 +1,169 @@
+"""Half precision on CPUs that advertise AMX, which some virtual machines trap: the process dies without a message.
+
+Only trying tells. So half precision is tried once in a child process, and the verdict is kept in the user's cache. If
+the child dies, oneDNN is limited to the instructions below AMX by an environment variable, which it reads when it is
+first used.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import hashlib
+import logging
+import os
+import platform
+import signal
+import subprocess
+import sys
+import warnings
+from functools import cache
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, TypeAlias, cast, get_args
+
+from multiform.errors import ModelError
+from multiform.paths import cache_root
+
+logger = logging.getLogger("multiform")
+
+#: How half precision runs: as it is, only without AMX, or not at all.
+Verdict: TypeAlias = Literal["runs", "limited", "crashes"]
+
+VARIABLE, WITHOUT_AMX = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16"
+_CPUINFO = Path("/proc/cpuinfo")
+#: Seconds after which a trial counts as failed; it takes as long as torch takes to start.
+_TIMEOUT = 120
+#: What is tried: a linear layer, a batch of products and attention, in both types.
+_TRIAL = """
+import torch
+torch.set_num_threads(1)
+for dtype in (torch.bfloat16, torch.float16):
+    values = torch.ones(1, 4, 64, 64, dtype=dtype)
+    torch.nn.Linear(64, 64, dtype=dtype)(values)
+    torch.nn.functional.scaled_dot_product_attention(values, values, values)
+    values[0] @ values[0]
+"""
+#: Signals that come from elsewhere, as when memory runs out, and say nothing about the CPU.
+_FROM_ELSEWHERE = (-signal.SIGKILL, -signal.SIGTERM, -signal.SIGINT)
+_WITHOUT_CORE_FILE = "import resource; resource.setrlimit(resource.RLIMIT_CORE, (0, 0))\n"
+
+
+@cache
+def limit_instruction_set() -> Verdict:
+    """Limit oneDNN to what this CPU really executes, by trying half precision where the CPU advertises AMX."""
+    cpu = _cpu_with_amx()
+    if cpu is None or find_spec("torch") is None:
+        return "runs"
+    verdict = _kept_verdict(cpu) or _tried_verdict(cpu)
+    if verdict == "limited":
+        os.environ[VARIABLE] = WITHOUT_AMX
+    return verdict
+
+
+def check_half_precision(*, where: str) -> None:
+    """Raise a ModelError where half precision would end this process."""
+    verdict = limit_instruction_set()
+    if verdict == "crashes":
+        message = "half precision crashes on this CPU, with AMX and without"
+        raise ModelError(message, where=where, hint="give dtype=float32")
+    if verdict != "limited":
+        return
+    if not _survives_in_fork():
+        raise ModelError(
+            "half precision crashes here: the CPU advertises AMX and traps it, and torch has already been used with it",
+            where=where,
+            hint=f"set {VARIABLE}={WITHOUT_AMX} before Python starts, or give dtype=float32",
+        )
+    logger.warning(
+        "this CPU advertises AMX, but half precision crashes with it: it runs without, by %s=%s", VARIABLE, WITHOUT_AMX
+    )
+
+
+def _cpu_with_amx() -> str | None:
+    """The name and flags of this machine's CPU; None for one without AMX, and outside of Linux."""
+    try:
+        lines = [line.split(":", 1) for line in _CPUINFO.read_text().split("\n\n")[0].splitlines() if ":" in line]
+    except OSError:
+        return None
+    values = {name.strip(): value.strip() for name, value in lines}
+    flags = values.get("flags", "")
+    return f"{values.get('model name')} {flags}" if any(flag.startswith("amx_") for flag in flags.split()) else None
+
+
+def _tried_verdict(cpu: str) -> Verdict:
+    """The verdict of a trial, which is kept; a trial that says nothing about the CPU is logged and not kept."""
+    logger.info("this CPU advertises AMX: half precision is tried once in another process")
+    status, error = _run_trial({})
+    if status == 0:
+        return _keep(cpu, "runs")
+    if status > 0 or status in _FROM_ELSEWHERE:
+        reason = error or f"the trial ended with status {status}"
+        logger.warning("half precision cannot be tried on this CPU, which advertises AMX: %s", reason)
+        return "runs"
+    limited = {VARIABLE: WITHOUT_AMX}
+    if _run_trial(limited)[0] != 0:
+        return _keep(cpu, "crashes")
+    _keep(cpu, "runs", limited)
+    return _keep(cpu, "limited")
+
+
+def _run_trial(variables: dict[str, str]) -> tuple[int, str]:
+    """The exit status of a trial in a new process, negative if it dies, and the last line of its errors."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **variables}
+    command = [sys.executable, "-c", _WITHOUT_CORE_FILE + _TRIAL]
+    try:
+        ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=_TIMEOUT, check=False)
+    except subprocess.TimeoutExpired:
+        return -signal.SIGALRM, "it takes too long"
+    except OSError as error:
+        return 1, str(error)
+    return ended.returncode, (ended.stderr.strip().splitlines() or [""])[-1]
+
+
+def _survives_in_fork() -> bool:
+    """Whether half precision runs in a copy of this process.
+
+    It does not if oneDNN was used before it was limited, for it reads its variable once.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # threads do not live on in a fork; this one uses none
+        child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1] == 0
+    try:
+        faulthandler.disable()  # that this copy may die is expected
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(_TIMEOUT)
+        exec(_WITHOUT_CORE_FILE + _TRIAL, {})
+        os._exit(0)
+    finally:  # whatever happens, this copy must not go on with the program
+        os._exit(1)
+
+
+def _kept_verdict(cpu: str) -> Verdict | None:
+    try:
+        text = _record(cpu).read_text()
+    except OSError:
+        return None
+    return cast(Verdict, text) if text in get_args(Verdict) else None
+
+
+def _keep(cpu: str, verdict: Verdict, variables: dict[str, str] | None = None) -> Verdict:
+    """Keep a verdict for later processes; where the cache cannot be written to, they try again."""
+    path = _record(cpu, variables)
+    part = path.with_suffix(f".{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part.write_text(verdict)
+        part.replace(path)
+    except OSError as error:
+        logger.debug("the verdict on half precision is not kept: %s", error)
+    return verdict
+
+
+def _record(cpu: str, variables: dict[str, str] | None = None) -> Path:
+    """The file of a verdict, by all that it may depend on: the machine, torch, and the instructions allowed already."""
+    allowed = {**os.environ, **(variables or {})}.get(VARIABLE, "")
+    key = [cpu, platform.node(), platform.release(), metadata.version("torch"), allowed, _TRIAL]
+    return cache_root() / "half-precision" / hashlib.sha256("\n".join(key).encode()).hexdigest()[:24]
