@@ -302,6 +302,14 @@ def test_all_formats_can_run_beside_variations_of_one():
     assert [config.form_name for config in TaskManager(design=Design(seed=4)).load("quiz@all+mcqa~8")] != names
 
 
+def test_a_number_of_variations_has_the_format_itself_as_reference():
+    names = [config.form_name for config in TaskManager().load("quiz@mcqa~3")]
+    assert names[0] == "quiz@mcqa"
+    assert len(names) == 4
+    fixed = [config.form_name for config in TaskManager().load("quiz@mcqa[labels=roman]~2")]
+    assert fixed[0] == "quiz@mcqa[labels=roman]"
+
+
 def test_variations_of_a_group_are_those_of_all_its_members(tmp_path):
     (tmp_path / "pair.yaml").write_text("group: pair\ntask: [quiz, quiz_problems]\n", encoding="utf-8")
     node = TaskManager(tmp_path).tree("pair@cot~2")[1]

@@ -52,13 +52,13 @@ def drawn_rows(chart: dict[str, Any], column: str) -> list[dict[str, Any]]:
 def test_of_many_differences_the_largest_are_drawn_and_the_chart_says_so(tmp_path: Path) -> None:
     results = evaluate(model="dummy", tasks="quiz@mcqa~16", limit=20, progress=False, use_cache=False)
     (comparison,) = results.comparisons
-    assert len(comparison.differences) == 120
+    assert len(comparison.differences) == 136
     chart = results.chart.differences().to_dict(validate=False)
-    assert chart["title"] == "the 60 largest of 120 differences"
+    assert chart["title"] == "the 60 largest of 136 differences"
     drawn = [row["difference"] for row in drawn_rows(chart, "difference")]
     every = sorted((abs(pair.estimate.value) for pair in comparison.differences), reverse=True)
     assert sorted(map(abs, drawn), reverse=True) == every[:60]
-    assert "60 largest of 120" in save_chart(results, "differences", tmp_path / "d.svg").read_text()
+    assert "60 largest of 136" in save_chart(results, "differences", tmp_path / "d.svg").read_text()
 
 
 def test_pictures_are_written_as_their_names_say(results: Results, tmp_path: Path) -> None:

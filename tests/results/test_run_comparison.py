@@ -149,7 +149,7 @@ def test_two_runs_are_compared_over_their_wordings(tmp_path: Path, capsys: pytes
     first.save(tmp_path / "a")
     second.save(tmp_path / "b")
     assert main(["compare", str(tmp_path / "a"), str(tmp_path / "b")]) == 0
-    assert "quiz@mcqa: over 5 wordings B − A is" in capsys.readouterr().out
+    assert "quiz@mcqa: over 6 wordings B − A is" in capsys.readouterr().out
 
 
 def test_a_score_that_should_fall_fails_where_it_rises(tmp_path: Path) -> None:

@@ -110,13 +110,17 @@ class TaskManager:
         return [target for name in names for target in self._targets(name)]
 
     def labels(self, target: Target) -> list[str | None]:
-        """The selected formats of a target; a list of None where none is selected."""
+        """The selected formats of a target; a list of None where none is selected.
+
+        ``mcqa~16`` is `mcqa` itself, as the reference, and 16 variations of it.
+        """
         labels: list[str | None] = []
         for label in target.selection:
             base, number = drawn_number(label) or (label, None)
             named = self._supported(target) if base == "all" else [base]
             for name in named:
-                labels += [self._canonical(target, name)] if number is None else self._drawn(target, name, number)
+                labels.append(self._canonical(target, name))
+                labels += [] if number is None else self._drawn(target, name, number)
         return list(dict.fromkeys(labels)) or [None]
 
     def _canonical(self, target: Target, label: str) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from multiform.cli import (
+    advise,
     compare,
     convert,
     formats,
@@ -43,6 +44,7 @@ examples:
   multiform report results                             a page of a run's scores and samples
   multiform view results                               all runs of a folder, live, in the browser
   multiform compare results/base results/tuned         what changed between two runs
+  multiform advise pilot --half_width 0.02             how many documents and wordings an interval needs
   multiform show quiz@cot --num_fewshot 2              the exact prompt that a model gets
   multiform ls formats                                 the formats, with their descriptions
   multiform validate my_task.yaml                      what is wrong with a task, and where
@@ -60,6 +62,7 @@ _COMMANDS = {
     "report": report,
     "view": view,
     "compare": compare,
+    "advise": advise,
     "plot": plot,
     "score": score,
     "show": show,

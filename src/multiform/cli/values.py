@@ -85,6 +85,15 @@ def gain(text: str) -> float:
     return number
 
 
+def wanted_half_width(text: str) -> float:
+    """Parse ``--half_width``: half the width of a wanted interval."""
+    number = _number(text)
+    if not 0 < number < math.inf:
+        message = f"expected a number above 0, got {shorten(text)}"
+        raise UsageError(message, where="--half_width", hint="give e.g. --half_width 0.02 for ± 0.02")
+    return number
+
+
 def max_failures(text: str) -> float:
     """Parse ``--max_failures``: a whole number of documents, or a share below 1."""
     number = _number(text)

@@ -17,6 +17,8 @@ from multiform.engine.rounds import Ask, EndedError, RoundLog, Rounds
 from multiform.engine.run import RunOutcome
 from multiform.engine.stops import TaskStops
 from multiform.errors import UsageError
+from multiform.forms import Task
+from multiform.scoring.aggregations import item_kind
 
 _DEFAULT_POLICY = ErrorPolicy()
 
@@ -59,6 +61,17 @@ def check_budget(contests: Sequence[Contest], budget: Budget) -> None:
                 message = f"lower is better in the first metric of '{task.name}' ({metric})"
                 hint = "leave the form out, and name others instead of @all"
                 raise UsageError(message, where="--budget or --until_ci", hint=hint)
+            _check_means(task)
+
+
+def _check_means(task: Task) -> None:
+    """Refuse a first metric that is no mean over documents, such as BLEU or perplexity."""
+    first = next(iter(task.scorer.metrics), None)
+    if first is not None and item_kind(first.aggregation) == "pair":
+        message = f"the first metric of '{task.name}' ({first.name}) is no mean over documents"
+        raise UsageError(
+            message, where="--budget or --until_ci", hint="leave the form out, or name a metric like acc first"
+        )
 
 
 def run_budgeted(

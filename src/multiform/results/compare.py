@@ -14,6 +14,7 @@ from multiform.forms import ScoredSample
 from multiform.requests import LLOutput
 from multiform.results.form_comparison import FormatPopulation, FormComparison, Scoring
 from multiform.results.results import FormResult, GroupResult
+from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.agreement import MISSING, agreement, fleiss_kappa, rightness
 from multiform.statistics.calibration import Calibration, calibration
 from multiform.statistics.estimates import Estimate
@@ -24,9 +25,6 @@ from multiform.statistics.scores import DocumentScores, document_scores, pooled
 from multiform.statistics.spread import spread_of
 from multiform.statistics.variance import form_variance
 from multiform.statistics.wordings import MIN_WORDINGS, axis_effects, wording_population
-
-#: Metrics that say whether a document is right: forms with different ones of them can be compared.
-_RIGHT_OR_WRONG = ("acc", "acc_norm", "acc_bytes", "acc_tokens", "acc_mutual_info", "acc_norm_full", "exact_match")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +54,7 @@ class _Scored:
             return None
         if not np.isclose(np.mean(values), score.value, rtol=1e-9, atol=1e-12):
             return None
-        return "accuracy" if self.metric in _RIGHT_OR_WRONG else self.metric
+        return "accuracy" if self.metric in RIGHT_OR_WRONG else self.metric
 
     def on(self, documents: Sequence[int]) -> list[ScoredSample]:
         return [self.samples[doc_id] for doc_id in documents]
@@ -111,7 +109,7 @@ def group_table(group: GroupResult, forms: Sequence[FormResult], key: str) -> Do
 
 def can_be_compared(metric: str, other: str) -> bool:
     """Whether two metrics are comparable: they are the same, or both are right or wrong."""
-    return metric == other or {metric, other} <= set(_RIGHT_OR_WRONG)
+    return metric == other or {metric, other} <= set(RIGHT_OR_WRONG)
 
 
 def document_values(form: FormResult) -> dict[int, Any]:

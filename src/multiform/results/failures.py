@@ -37,7 +37,16 @@ def result_notes(results: Results) -> list[str]:
         if number := sum(form.truncated_contexts for form in entry.forms):
             note = f"the prompts of {number} of {sum(form.n for form in entry.forms)} documents lose their beginning"
             notes.append(f"{entry.name}: {note}, as they do not fit into the model's context")
-    return [*notes, *_ending_notes(results), *_tie_notes(results), *_version_notes(results)]
+    return [*notes, *_limit_notes(results), *_ending_notes(results), *_tie_notes(results), *_version_notes(results)]
+
+
+def _limit_notes(results: Results) -> Iterator[str]:
+    """That `--limit` takes the first rows, which are no random sample where a file is sorted."""
+    partial = [form for form in results.forms if form.n < form.total_docs]
+    if results.run.get("limit") is not None and not results.run.get("budget") and partial:
+        numbers = dict.fromkeys(f"{form.n:,} of {form.total_docs:,}" for form in partial)
+        listed = next(iter(numbers)) if len(numbers) == 1 else "some"
+        yield f"limit: the first {listed} documents, no random sample if they are sorted (--until_ci draws one)"
 
 
 def _ending_notes(results: Results) -> Iterator[str]:

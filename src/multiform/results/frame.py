@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 COLUMNS = (
     *("name", "kind", "task", "format", "metric", "filter", "value", "stderr", "low", "high"),
-    *("n", "num_fewshot", "higher_is_better"),
+    *("n", "num_fewshot", "higher_is_better", "chance", "above_chance"),
 )
 
 
@@ -41,8 +41,15 @@ def _frame(rows: list[dict[str, Any]], columns: Iterable[str]) -> DataFrame:
 
 def frame_rows(results: Results) -> Iterator[dict[str, Any]]:
     """A row for each metric and filter of each form and group."""
+    chances = {
+        name: (chance, comparison.above_chance(index))
+        for comparison in results.comparisons
+        for index, (name, chance) in enumerate(zip(comparison.forms, comparison.chances, strict=False))
+    }
     for entry in results.entries:
-        yield from _rows(entry)
+        for number, row in enumerate(_rows(entry)):
+            chance, above = chances.get(entry.name, (None, None)) if number == 0 else (None, None)
+            yield {**row, "chance": chance, "above_chance": above}
 
 
 def _rows(entry: FormResult | GroupResult) -> Iterator[dict[str, Any]]:

@@ -20,6 +20,8 @@ MetricFn = Callable[..., Any]
 
 metrics: Registry[Metric] = Registry("metric")
 
+#: Metrics that say whether a document is right: forms with different ones of them can be compared.
+RIGHT_OR_WRONG = ("acc", "acc_norm", "acc_bytes", "acc_tokens", "acc_mutual_info", "acc_norm_full", "exact_match")
 #: Keys of a `metric_list` entry that are not arguments of the metric.
 _OWN_KEYS = ("metric", "aggregation", "reduction", "higher_is_better", "kwargs", "hf_evaluate")
 _ALL_TYPES = frozenset(("multiple_choice", "generate_until", "loglikelihood", "loglikelihood_rolling"))
