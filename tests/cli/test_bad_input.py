@@ -135,7 +135,7 @@ KEYS = [
         "name_of_two_lines", 'task: "a\\nb" # here\n', "task: the name 'a\\nb' has more than one line", without="task"
     ),
     task("unknown_key", "doc_to_txt: a # here\n", "doc_to_txt: unknown key", "did you mean 'doc_to_text'?"),
-    task("unknown_key_lists_known_ones", "zzz: a # here\n", "zzz: unknown key", "the keys are: custom_dataset"),
+    task("unknown_key_lists_known_ones", "zzz: a # here\n", "zzz: unknown key", "the keys are: answer_base"),
     task("private_key", "_source: 5 # here\n", "_source: unknown key", "remove it"),
     task(
         "unknown_key_of_an_included_file",
