@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from multiform.errors import DataError
-from multiform.statistics.design import Components, Design, cheapest_design
+from multiform.statistics.design import Components, RunDesign, cheapest_design
 from multiform.statistics.means import form_means
 from multiform.statistics.scores import document_scores
 from multiform.statistics.wordings import wording_population
@@ -27,7 +27,7 @@ def test_no_cheaper_design_is_narrow_enough():
     design = advise(PILOT, 0.03, documents=1000)
     assert PILOT.half_width(design) <= 0.03
     others = (
-        Design(documents=d, wordings=w) for d, w in product(range(2, 1001, 7), (1, 2, 3, 4, 6, 8, 12, 16, 24, 32))
+        RunDesign(documents=d, wordings=w) for d, w in product(range(2, 1001, 7), (1, 2, 3, 4, 6, 8, 12, 16, 24, 32))
     )
     assert all(PILOT.half_width(other) > 0.03 for other in others if other.evaluations < design.evaluations)
 

@@ -58,7 +58,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _advice(results: Results, half_width: float) -> Iterator[dict[str, Any]]:
-    from multiform.statistics.design import Design, cheapest_design
+    from multiform.statistics.design import RunDesign, cheapest_design
 
     totals = {form.task: form.total_docs for form in results.forms}
     for group in results.groups:
@@ -68,7 +68,7 @@ def _advice(results: Results, half_width: float) -> Iterator[dict[str, Any]]:
             components = entry.population.components
             available = totals.get(comparison.name, comparison.n)
             design = cheapest_design(components, half_width, documents=available)
-            now = Design(documents=comparison.n, wordings=entry.population.wordings)
+            now = RunDesign(documents=comparison.n, wordings=entry.population.wordings)
             yield {
                 "task": comparison.name,
                 "format": entry.label,
@@ -77,7 +77,7 @@ def _advice(results: Results, half_width: float) -> Iterator[dict[str, Any]]:
                 "now": {**asdict(now), "half_width": components.half_width(now)},
                 "available": available,
                 "advice": None if design is None else {**asdict(design), "evaluations": design.evaluations},
-                "best_possible": components.half_width(Design(documents=available, wordings=128)),
+                "best_possible": components.half_width(RunDesign(documents=available, wordings=128)),
             }
 
 

@@ -33,7 +33,7 @@ class Components:
     rest: float
     shots: float = 0.0
 
-    def variance(self, design: Design) -> float:
+    def variance(self, design: RunDesign) -> float:
         """The variance of the mean over a design."""
         documents, wordings, draws = design.documents, design.wordings, design.draws
         return (
@@ -43,13 +43,13 @@ class Components:
             + self.rest / (documents * wordings * draws * design.repeats)
         )
 
-    def half_width(self, design: Design, level: float = LEVEL) -> float:
+    def half_width(self, design: RunDesign, level: float = LEVEL) -> float:
         """Half the interval of the mean over a design."""
         return NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(self.variance(design))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Design:
+class RunDesign:
     """How many documents, wordings, draws of few-shot examples and repeats are evaluated."""
 
     documents: int
@@ -64,7 +64,7 @@ class Design:
 
 def cheapest_design(
     components: Components, half_width: float, *, documents: int, shots: bool = False, repeats: bool = False
-) -> Design | None:
+) -> RunDesign | None:
     """The design with the fewest evaluations whose interval is no wider than ± `half_width`; None where none is.
 
     There are `documents` at the most. `shots` and `repeats` say whether examples can be drawn anew and whether repeated
@@ -72,7 +72,7 @@ def cheapest_design(
 
     >>> pilot = Components(document=0.16, wording=0.0009, rest=0.06)
     >>> cheapest_design(pilot, 0.03, documents=2000)
-    Design(documents=1376, wordings=8, draws=1, repeats=1)
+    RunDesign(documents=1376, wordings=8, draws=1, repeats=1)
     >>> cheapest_design(pilot, 0.01, documents=500) is None
     True
     """
@@ -85,7 +85,7 @@ def cheapest_design(
 
 def _designs(
     components: Components, variance: float, documents: int, draws: tuple[int, ...], repeats: tuple[int, ...]
-) -> Iterator[Design]:
+) -> Iterator[RunDesign]:
     """For each number of wordings, draws and repeats, the fewest documents that are enough."""
     for wordings in _WORDINGS:
         left = variance - components.wording / wordings
@@ -96,4 +96,4 @@ def _designs(
                 single = components.document + components.shots / draw + components.rest / (wordings * draw * repeat)
                 needed = max(2, math.ceil(single / left))
                 if needed <= documents:
-                    yield Design(documents=needed, wordings=wordings, draws=draw, repeats=repeat)
+                    yield RunDesign(documents=needed, wordings=wordings, draws=draw, repeats=repeat)
