@@ -20,6 +20,8 @@ SHARED = ROOT.parent / "shared"
 #: What every file says of its benchmark.
 FACTS = {"title", "kind", "language", "licence", "paper", "rows", "reported", "seen", "version"}
 DOCS = 25
+#: A row of a copy whose publishers removed the answers.
+NO_ANSWERS = '"text": [""]'
 #: What rows that repeat an example are bound to have.
 OF_EXAMPLES = {"duplicate_rows", "shots_from_evaluated_split", "skewed_gold", "unpinned_revision"}
 
@@ -62,7 +64,8 @@ def labels(name: str) -> list[str]:
 def has_rows(config: TaskConfig, mirrors: Path) -> bool:
     split = config.test_split or config.validation_split
     place = Path(str(config.dataset_path)) / (config.dataset_name or "default") / f"{split}.jsonl"
-    return any((folder / place).is_file() for folder in mirror_folders(mirrors))
+    files = [folder / place for folder in mirror_folders(mirrors) if (folder / place).is_file()]
+    return any(NO_ANSWERS not in file.read_text(encoding="utf-8").partition("\n")[0] for file in files)
 
 
 def with_example(config: TaskConfig, folder: Path) -> TaskConfig:
