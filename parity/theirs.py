@@ -20,6 +20,8 @@ from parity.requests import Built, Setting
 DEFAULT_SEED = 1234
 #: Datasets that lm-eval reads from another repository than the mirror, with the same columns.
 COPIES = {"Rakuten/JGLUE": "shunk031/JGLUE"}
+#: The configurations that the hub opens where lm-eval names none of several.
+DEFAULTS = {"nilc-nlp/assin": "full"}
 
 
 @contextlib.contextmanager
@@ -30,6 +32,7 @@ def reading_from(mirror: Path) -> Iterator[None]:
     real = datasets.load_dataset
 
     def load(path: str, name: str | None = None, **kwargs: Any) -> Any:
+        name = name or DEFAULTS.get(path)
         place = COPIES.get(path, path)
         roots = [folder / place for folder in mirror_folders(mirror) if (folder / place).is_dir()]
         only = {each for root in roots for each in root.iterdir() if each.is_dir()} if name is None else ()
