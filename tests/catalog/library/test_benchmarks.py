@@ -20,6 +20,7 @@ SHARED = ROOT.parent / "shared"
 #: What every file says of its benchmark.
 FACTS = {"title", "kind", "language", "licence", "paper", "rows", "reported", "seen", "version"}
 DOCS = 25
+SUITES = ("multilingual", "open-llm-leaderboard-2", "quick", "reasoning", "smol")
 #: A row of a copy whose publishers removed the answers.
 NO_ANSWERS = '"text": [""]'
 #: What rows that repeat an example are bound to have.
@@ -34,7 +35,7 @@ def manager() -> TaskManager:
 def names() -> list[str]:
     """The benchmarks, a family by its group."""
     entries = manager().index.entries.values()
-    return sorted(entry.name for entry in entries if entry.family is None and "bundled" not in entry.tags)
+    return sorted(entry.name for entry in entries if entry.family is None and not {"bundled", "suite"} & {*entry.tags})
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +77,8 @@ def with_example(config: TaskConfig, folder: Path) -> TaskConfig:
     return config.changed(dataset_path=str(path), dataset_name=None, dataset_kwargs={})
 
 
-def test_there_are_seventy_benchmarks():
-    assert len(names()) >= 70
+def test_there_are_many_benchmarks():
+    assert len(names()) >= 125
 
 
 @pytest.mark.parametrize("name", names())
@@ -110,4 +111,12 @@ def test_it_renders_under_every_format_and_lint_finds_nothing(name: str, mirrors
 
 def test_families_are_one_file_each():
     files = {entry.file for entry in manager().index.entries.values() if entry.folder == LIBRARY}
-    assert len(files) == len({*names(), "quiz", "quiz_problems"})
+    assert len(files) == len({*names(), *SUITES, "quiz", "quiz_problems"})
+
+
+@pytest.mark.parametrize("name", SUITES)
+def test_suites_name_benchmarks_and_forms_that_exist(name: str):
+    [node] = manager().nodes(name)
+    assert isinstance(node, Group)
+    assert len(node.members) >= 5
+    assert {config.format_label for config in node.tasks()} - {None} != set()
