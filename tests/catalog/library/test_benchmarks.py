@@ -78,7 +78,7 @@ def with_example(config: TaskConfig, folder: Path) -> TaskConfig:
 
 
 def test_there_are_many_benchmarks():
-    assert len(names()) >= 125
+    assert len(names()) >= 140
 
 
 @pytest.mark.parametrize("name", names())
