@@ -18,6 +18,10 @@ from multiform.paths import mirror_folders
 from parity.requests import Built, Setting
 
 DEFAULT_SEED = 1234
+#: Datasets that lm-eval reads from another repository than the mirror, with the same columns.
+COPIES = {"Rakuten/JGLUE": "shunk031/JGLUE"}
+#: The configurations that the hub opens where lm-eval names none of several.
+DEFAULTS = {"nilc-nlp/assin": "full"}
 
 
 @contextlib.contextmanager
@@ -28,7 +32,9 @@ def reading_from(mirror: Path) -> Iterator[None]:
     real = datasets.load_dataset
 
     def load(path: str, name: str | None = None, **kwargs: Any) -> Any:
-        roots = [folder / path for folder in mirror_folders(mirror) if (folder / path).is_dir()]
+        name = name or DEFAULTS.get(path)
+        place = COPIES.get(path, path)
+        roots = [folder / place for folder in mirror_folders(mirror) if (folder / place).is_dir()]
         only = {each for root in roots for each in root.iterdir() if each.is_dir()} if name is None else ()
         folders = list(only) if len(only) == 1 else [root / (name or "default") for root in roots]
         found = tuple(folder for folder in folders if folder.is_dir())

@@ -416,6 +416,12 @@ def test_filters_read_lists_labels_and_boxes():
     assert process_field(doc, "{{labels|indexes(1)}}") == [1, 2]
     assert process_field(doc, "{{solution|boxed}}") == r"\frac{1}{2}"
     assert process_field(doc, "{{text|findall('[0-9]')}}") == ["1", "2"]
+    assert [process_field({"word": word}, "{{word|mend_encoding}}") for word in ("aÃ±o", "año", "“a”")] == [
+        "año",
+        "año",
+        "“a”",
+    ]
+    assert process_field({"text": "A &amp; B"}, "{{text|unescape}}") == "A & B"
     for template in ("{{text|literal}}", "{{text|boxed}}"):
         with pytest.raises(DataError):
             process_field(doc, template)

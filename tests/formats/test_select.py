@@ -314,6 +314,10 @@ def test_a_mapping_without_choices_supports_the_formats_that_need_none():
     assert supported(None, NO_CHOICES) == ["cot", "bpb"]
 
 
+def test_a_mapping_that_asks_nothing_supports_no_format():
+    assert supported({"text": {"type": "prompt"}}, FieldMapping("", None, "text")) == []
+
+
 def test_the_tasks_own_formats_come_last():
     assert supported(TABLE, FULL) == [*BUILT_IN, "short", "blank"]
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +57,11 @@ def mirrored_dataset(config: TaskConfig, mirror: Path) -> Dataset | None:
     there, too, or below ``DIR/<dataset_path>``, as in the repository that is mirrored.
     """
     kwargs = DatasetKwargs.of(config)
-    found = [dataset for folder in mirror_folders(mirror) if (dataset := _in_mirror(config, kwargs, folder))]
+    whole = kwargs if kwargs.data_files or kwargs.data_dir else replace(kwargs, split=None)
+    found = [dataset for folder in mirror_folders(mirror) if (dataset := _in_mirror(config, whole, folder))]
     if not found:
         return None
-    return found[0] if kwargs.data_files or kwargs.data_dir or kwargs.split else merged(found)
+    return found[0] if whole is kwargs else kwargs.selected(merged(found))
 
 
 def _in_mirror(config: TaskConfig, kwargs: DatasetKwargs, mirror: Path) -> Dataset | None:

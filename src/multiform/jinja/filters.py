@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import html
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -107,6 +108,14 @@ def _indexes(values: Sequence[Any], value: Any) -> list[int]:
     return [index for index, item in enumerate(values) if item == value]
 
 
+def _mend_encoding(text: str) -> str:
+    """UTF-8 that was read as Latin-1 ("Ã±") read again as UTF-8 ("ñ"); other texts as they are."""
+    try:
+        return text.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return text
+
+
 def _over_choices(function: Callable[..., Any]) -> Callable[..., Any]:
     return lambda answer, choices, *labels, **base: function(answer, choice_list(choices), *labels, **base)
 
@@ -129,6 +138,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "findall": _findall,
     "boxed": _boxed,
     "indexes": _indexes,
+    "mend_encoding": _mend_encoding,
+    "unescape": html.unescape,
     "gold_index": _over_choices(gold_index),
     "gold_label": _over_choices(gold_label),
     "gold_text": _over_choices(gold_text),
