@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,10 @@ def reading_from(mirror: Path) -> Iterator[None]:
     real = datasets.load_dataset
 
     def load(path: str, name: str | None = None, **kwargs: Any) -> Any:
+        of_hub = re.match(
+            "hf://datasets/([^/]+/[^/]+)/", str(next(iter(dict(kwargs.get("data_files") or {}).values()), ""))
+        )
+        path = of_hub[1] if of_hub else path
         roots = [folder / path for folder in mirror_folders(mirror) if (folder / path).is_dir()]
         only = {each for root in roots for each in root.iterdir() if each.is_dir()} if name is None else ()
         folders = list(only) if len(only) == 1 else [root / (name or "default") for root in roots]
