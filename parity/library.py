@@ -71,7 +71,8 @@ def has_rows(config: TaskConfig, mirror: Path = MIRROR) -> bool:
 def compare_pair(pair: Pair, docs: int, mirror: Path = MIRROR) -> Compared:
     """The comparison without examples and with three; a setting whose examples are in no mirror is left out."""
     with standins.installed(), libraries.with_removed_modules():
-        reference = theirs.load_tasks([pair.lm_eval], mirror, [_folder(pair.lm_eval)])[pair.lm_eval]
+        folder, subset = _folder(pair.lm_eval), pair.config.dataset_name
+        reference = theirs.load_tasks([pair.lm_eval], mirror, [folder], subset)[pair.lm_eval]
     parts = []
     for setting in SETTINGS:
         task = Task.from_config(pair.config, dataset_mirror=mirror)
