@@ -24,6 +24,8 @@ from parity.requests import Setting
 
 ROOT = Path(__file__).parent.parent
 SETTINGS = (Setting(0, chat=False), Setting(3, chat=False))
+#: Why a task has no examples in the mirrors, which hold the first rows of a split.
+_TOO_FEW_ROWS = ("no split", "documents to draw from")
 MIRROR = Path(f"{ROOT.parent / 'shared' / 'rows'}:{ROOT.parent / 'shared' / 'data'}")
 
 
@@ -47,8 +49,9 @@ def pairs(globs: Sequence[str] = ("*",), *, every: bool = False) -> Iterator[Pai
         [node] = manager.tree(f"{name}@lm-eval")
         configs = list(node.tasks()) if isinstance(node, Group) else [node]
         configs = [config for config in configs if has_rows(config)] or configs
-        for config in configs if every or len(configs) < 3 else (configs[0], configs[-1]):
-            yield Pair(config, str(config.metadata.get("lm_eval", config.base_name)))
+        named = [(config, config.metadata.get("lm_eval", config.base_name)) for config in configs]
+        shared = [Pair(config, name) for config, name in named if name is not None]
+        yield from shared if every or len(shared) < 3 else (shared[0], shared[-1])
 
 
 def _has_form(manager: TaskManager, name: str) -> bool:
@@ -68,12 +71,13 @@ def has_rows(config: TaskConfig, mirror: Path = MIRROR) -> bool:
 def compare_pair(pair: Pair, docs: int, mirror: Path = MIRROR) -> Compared:
     """The comparison without examples and with three; a setting whose examples are in no mirror is left out."""
     with standins.installed(), libraries.with_removed_modules():
-        reference = theirs.load_tasks([pair.lm_eval], mirror, [_folder(pair.lm_eval)])[pair.lm_eval]
+        folder, subset = _folder(pair.lm_eval), pair.config.dataset_name
+        reference = theirs.load_tasks([pair.lm_eval], mirror, [folder], subset)[pair.lm_eval]
     parts = []
     for setting in SETTINGS:
         task = Task.from_config(pair.config, dataset_mirror=mirror)
         got = ours.requests_of(task, setting, docs, None)
-        if got.error and setting.shots and "no split" in got.error:
+        if got.error and setting.shots and any(reason in got.error for reason in _TOO_FEW_ROWS):
             continue
         parts.append(compared(pair.config.base_name, setting, theirs.built(reference, setting, docs, None), got))
     return together(parts)

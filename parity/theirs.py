@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,21 +25,35 @@ COPIES = {"Rakuten/JGLUE": "shunk031/JGLUE"}
 DEFAULTS = {"nilc-nlp/assin": "full"}
 
 
+#: lm-eval reads a copy of it that has the questions without a defect.
+_REDUX = "edinburgh-dawg/mmlu-redux-2.0"
+
+
+def _is_ok(row: dict[str, Any]) -> bool:
+    return bool(row["error_type"] == "ok")
+
+
 @contextlib.contextmanager
-def reading_from(mirror: Path) -> Iterator[None]:
-    """Has `datasets.load_dataset` answer from the mirror, as the hub would."""
+def reading_from(mirror: Path, subset: str | None = None) -> Iterator[None]:
+    """Has `datasets.load_dataset` answer from the mirror, as the hub would; with `subset` for one that it lacks."""
     import datasets
 
     real = datasets.load_dataset
 
     def load(path: str, name: str | None = None, **kwargs: Any) -> Any:
-        name = name or DEFAULTS.get(path)
-        place = COPIES.get(path, path)
+        files = str(kwargs.get("data_files") or "")
+        path = of_hub[1] if (of_hub := re.search("hf://datasets/([^/]+/[^/]+)/", files)) else path
+        path = _REDUX if path == "fxmarty/mmlu-redux-2.0-ok" else path
+        name, place = name or DEFAULTS.get(path), COPIES.get(path, path)
         roots = [folder / place for folder in mirror_folders(mirror) if (folder / place).is_dir()]
         only = {each for root in roots for each in root.iterdir() if each.is_dir()} if name is None else ()
         folders = list(only) if len(only) == 1 else [root / (name or "default") for root in roots]
+        if subset is not None and not any(folder.is_dir() for folder in folders):
+            folders = [root / subset for root in roots]
         found = tuple(folder for folder in folders if folder.is_dir())
-        return _splits(found) if found else real(path, name, **kwargs)
+        if not found:
+            return real(path, name, **kwargs)
+        return _splits(found).filter(_is_ok) if path == _REDUX else _splits(found)
 
     with mock.patch("datasets.load_dataset", load), mock.patch.dict(os.environ, {"HF_HUB_OFFLINE": "1"}):
         yield
@@ -78,11 +93,11 @@ def load_task(name: str, mirror: Path) -> Any:
         return leaves(get_task_dict([name], _manager()))[name]
 
 
-def load_tasks(names: list[str], mirror: Path, folders: list[Path]) -> dict[str, Any]:
-    """lm-eval's task objects by name, out of these folders alone."""
+def load_tasks(names: list[str], mirror: Path, folders: list[Path], subset: str | None = None) -> dict[str, Any]:
+    """lm-eval's task objects by name, out of these folders alone; see `reading_from`."""
     from lm_eval.tasks import TaskManager, get_task_dict
 
-    with reading_from(mirror):
+    with reading_from(mirror, subset):
         manager = TaskManager(include_path=[str(folder) for folder in folders], include_defaults=False)
         return leaves(get_task_dict(names, manager))
 

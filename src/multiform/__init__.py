@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.imports.finder import provide_from
+from multiform.imports.lazy import lazy_names
 
 if TYPE_CHECKING:
     from multiform import compat
@@ -263,15 +264,11 @@ _HOMES = (
 )
 
 
+_look_up = lazy_names(__name__, __all__, _HOMES)
+
+
 def __getattr__(name: str) -> Any:
-    if name == "compat":
-        return import_module("multiform.compat")
-    if name in __all__:
-        for home in map(import_module, _HOMES):
-            if name in vars(home):
-                globals()[name] = vars(home)[name]
-                return globals()[name]
-    raise AttributeError(f"module 'multiform' has no attribute '{name}'")
+    return import_module("multiform.compat") if name == "compat" else _look_up(name)
 
 
 def __dir__() -> list[str]:

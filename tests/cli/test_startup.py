@@ -46,6 +46,12 @@ def test_help_reads_neither_tasks_nor_templates() -> None:
     assert loaded("--help") & {"jinja2", "yaml", "multiform.config", "multiform.forms"} == set()
 
 
+def test_listing_tasks_with_a_cached_index_reads_no_configuration() -> None:
+    loaded("ls", "tasks")
+    heavier = {"jinja2", "yaml", "multiform.config.task", "multiform.forms", "multiform.catalog.manager"}
+    assert loaded("ls", "tasks") & heavier == set()
+
+
 def test_help_takes_a_quarter_of_a_second_at_most() -> None:
     times = []
     for _ in range(3):

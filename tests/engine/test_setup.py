@@ -43,3 +43,20 @@ def test_code_of_a_task_sees_the_seed(tmp_path):
 
     assert order(3) == order(3)
     assert order(3) != order(4)
+
+
+def test_the_known_errors_of_a_prompt_are_said_once_and_listed_in_the_results(tmp_path, caplog):
+    from multiform import evaluate
+
+    rows = "".join(f'{{"q": "{i}", "c": ["a", "b"], "a": 0}}\n' for i in range(4))
+    (tmp_path / "rows.jsonl").write_text(rows)
+    (tmp_path / "t.yaml").write_text(
+        "group: t\ntask: t_<subset>\nsubsets: [x, y]\ndataset_path: rows.jsonl\ntest_split: test\n"
+        "doc_to_text: q\ndoc_to_choice: c\ndoc_to_target: a\nformats:\n  mcqa:\n"
+        "  theirs: {type: prompt, output_type: multiple_choice, known_errors: [It cuts a letter.]}\n"
+    )
+    results = evaluate(model="dummy", tasks=[f"{tmp_path / 't.yaml'}@mcqa+theirs"], include_path=tmp_path)
+    assert caplog.text.count("@theirs keeps an error on purpose: It cuts a letter.") == 1
+    listed = {result.form: result.config.get("known_errors") for result in results.forms}
+    errors = ["It cuts a letter."]
+    assert listed == {"t_x@mcqa": None, "t_y@mcqa": None, "t_x@theirs": errors, "t_y@theirs": errors}

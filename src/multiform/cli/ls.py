@@ -64,11 +64,11 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _indexed(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from multiform.catalog import TaskManager
-    from multiform.catalog.index import warn_of
+    from multiform.catalog.folders import task_folders
+    from multiform.catalog.index import build_index, warn_of
     from multiform.config.source import display
 
-    index = TaskManager(options.include_path).index
+    index = build_index(task_folders(options.include_path))
     warn_of(sorted({str(error) for error in index.broken.values()}))
     if options.kind == "tags":
         return [{"name": tag, "about": ", ".join(tasks), "tasks": tasks} for tag, tasks in index.tags().items()]

@@ -1,11 +1,19 @@
-"""Configurations of tasks and groups: typed, validated, with errors that name the file and line."""
+"""Configurations of tasks and groups: typed, validated, with errors that name the file and line.
 
-from multiform.config.fewshot import FewshotConfig
-from multiform.config.group import GroupConfig
-from multiform.config.scoring import FilterPipeline, FilterStep, MetricConfig, ScorerConfig
-from multiform.config.source import Source
-from multiform.config.task import TaskConfig
-from multiform.config.yaml import YamlFile, read_yaml
+A name is imported when it is first used: listing tasks needs none.
+"""
+
+from typing import TYPE_CHECKING
+
+from multiform.imports.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from multiform.config.fewshot import FewshotConfig
+    from multiform.config.group import GroupConfig
+    from multiform.config.scoring import FilterPipeline, FilterStep, MetricConfig, ScorerConfig
+    from multiform.config.source import Source
+    from multiform.config.task import TaskConfig
+    from multiform.config.yaml import YamlFile, read_yaml
 
 __all__ = [
     "FewshotConfig",
@@ -19,3 +27,14 @@ __all__ = [
     "YamlFile",
     "read_yaml",
 ]
+
+_HOMES = (
+    "multiform.config.fewshot",
+    "multiform.config.group",
+    "multiform.config.scoring",
+    "multiform.config.source",
+    "multiform.config.task",
+    "multiform.config.yaml",
+)
+
+__getattr__ = lazy_names(__name__, __all__, _HOMES)

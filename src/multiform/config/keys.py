@@ -97,6 +97,8 @@ class TaskKeys:
     metadata: dict[str, Any] = field(default_factory=dict)
     #: A row with the columns of the dataset, made up for the task's page and for tests without the dataset.
     example: dict[str, Any] | None = None
+    #: What is known to be wrong with the prompts and kept on purpose, such as an error of another harness.
+    known_errors: list[str] | None = None
     #: Codes of lint that are not reported of this task, each with the reason.
     lint_ignore: dict[str, str] | None = None
     #: A template's name, or a mapping with `template_type` and overrides.

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from multiform.catalog import BaseTask, Design, Group, Node, TaskManager, distinct, same_task
+from multiform.catalog import BaseTask, Design, Group, Node, TaskManager
+from multiform.catalog.distinct import distinct, same_task
 from multiform.config import TaskConfig
 from multiform.config.resolve import overridden_until
 from multiform.engine.lazy_model import lazy_model

@@ -22,7 +22,7 @@ TASK_KEYS = frozenset({
     "doc_to_image", "output_type", "dataset_path", "dataset_name", "dataset_kwargs", "training_split",
     "validation_split", "test_split", "fewshot_split", "rename_columns", "drop_docs", "process_docs", "num_fewshot",
     "fewshot_config", "filter_list", "process_results", "multiple_inputs", "repeats", "unsafe_code",
-    "should_decontaminate", "doc_to_decontamination_query",
+    "should_decontaminate", "doc_to_decontamination_query", "known_errors",
 })  # fmt: skip
 #: Keys that are a format's otherwise, and that a finished prompt takes from its entry.
 _PROMPT_KEYS = TASK_KEYS | {

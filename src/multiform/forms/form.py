@@ -23,7 +23,7 @@ ChatTemplate: TypeAlias = Callable[..., str]
 #: Keys that change neither a prompt nor a score; the resolved format counts instead of the way it was written.
 _NOT_IDENTITY = (
     *("task", "task_alias", "tag", "metadata", "formats", "variations", "template", "keep_description", "lint_ignore"),
-    "example",
+    *("example", "known_errors"),
 )
 #: Fields of a format that count only where they are set: without a variation, prompts do not depend on them.
 _SELDOM = {"instruction_at": "examples", "variations": None}

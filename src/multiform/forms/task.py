@@ -180,9 +180,12 @@ class Task(TaskScores):
 
     @property
     def notes(self) -> list[MultiformError]:
-        """Warnings about the task's files."""
-        source = self.config._source
-        return [*(source.notes if source is not None else ()), *self.scoring.notes, *self.scorer.check()]
+        """Warnings about the task's files, and its known errors."""
+        source, place = self.config._source, self.config.where("known_errors")
+        form = f"@{self.config.format_label}" if self.config.format_label else "the task"
+        errors = self.config.known_errors or ()
+        known = [MultiformError(f"{form} keeps an error on purpose: {error}", where=place) for error in errors]
+        return [*(source.notes if source is not None else ()), *known, *self.scoring.notes, *self.scorer.check()]
 
     @staticmethod
     def count_bytes(text: str) -> int:

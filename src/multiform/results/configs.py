@@ -22,7 +22,7 @@ _ORDER = (
 )
 #: Keys that are left out where they are empty or false, as lm-eval does.
 _ONLY_SET = ("tag", "dataset_kwargs", "generation_kwargs", "metric_list", "filter_list",
-             "multiple_inputs", "multiple_targets", "keep_description", "lint_ignore")  # fmt: skip
+             "multiple_inputs", "multiple_targets", "keep_description", "lint_ignore", "known_errors")  # fmt: skip
 
 #: Arguments of `datasets.load_dataset` that hold keys.
 _SECRETS = ("token", "use_auth_token", "storage_options")

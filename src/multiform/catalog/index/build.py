@@ -11,7 +11,6 @@ from pathlib import Path
 
 from multiform.catalog.index.cache import FolderIndex, load, save
 from multiform.catalog.index.entry import Entry, Index, Record, entry_of, error_of
-from multiform.catalog.index.reader import joined, read_files
 from multiform.catalog.index.stamps import scan, settled, stamp_of
 from multiform.errors import ConfigError
 
@@ -49,6 +48,8 @@ def read_folder(folder: Path) -> dict[str, Record]:
     started = time.time_ns()
     files = scan(root)
     if len(files) < _WORTH_CACHING:
+        from multiform.catalog.index.reader import read_files
+
         return read_files(root, files).files
     cached = load(root)
     changed = {file for file, stamp in cached.included.items() if stamp_of(os.path.join(root, file)) != stamp}
@@ -59,6 +60,8 @@ def read_folder(folder: Path) -> dict[str, Record]:
     }
     if len(valid) == len(files) == len(cached.files):
         return valid
+    from multiform.catalog.index.reader import joined, read_files  # only now, as the cached index is mostly up to date
+
     new = read_files(root, {file: stamp for file, stamp in files.items() if file not in valid})
     unchanged = {file: stamp for file, stamp in cached.included.items() if file not in changed}
     index = joined([FolderIndex(valid, unchanged), new])

@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from multiform.catalog.index.stamps import Stamp
-from multiform.catalog.python_tasks import TaskClass
 from multiform.errors import ConfigError
+
+if TYPE_CHECKING:
+    from multiform.catalog.python_tasks import TaskClass
 
 Kind = Literal["task", "group"]
 #: The keys of a task's metadata that are listed with it.
@@ -44,6 +46,8 @@ class Entry:
     @property
     def task_class(self) -> TaskClass | None:
         """The class of a Python task, not yet imported; None for a task in YAML."""
+        from multiform.catalog.python_tasks import TaskClass
+
         return None if self.attribute is None else TaskClass(self.name, self.attribute, self.path, self.line)
 
 

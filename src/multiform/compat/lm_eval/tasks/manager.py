@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 from multiform.catalog import Group as OurGroup
-from multiform.catalog import Node, distinct, node_name
+from multiform.catalog import Node, node_name
 from multiform.catalog import TaskManager as OurManager
+from multiform.catalog.distinct import distinct
 from multiform.compat.kinds import also
 from multiform.compat.lm_eval.api.building import current
 from multiform.compat.lm_eval.api.group import ConfigurableGroup, Group, child_name
