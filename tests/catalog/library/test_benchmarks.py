@@ -56,7 +56,7 @@ def labels(name: str) -> list[str]:
     [target] = manager().targets(f"{name}@all")
     table = read_yaml(manager().index.entries[name].path).data["formats"]
     listed = list(table) if isinstance(table, dict) and "type" not in table else []
-    return list(dict.fromkeys([*map(str, manager().labels(target)), *listed]))
+    return list(dict.fromkeys([*filter(None, manager().labels(target)), *listed]))
 
 
 def has_rows(config: TaskConfig, mirrors: Path) -> bool:

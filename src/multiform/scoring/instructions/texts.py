@@ -1,0 +1,102 @@
+"""Sentences, words, languages, syllables and emoji of a text."""
+
+from __future__ import annotations
+
+import re
+import string
+import unicodedata
+
+from multiform.errors import UsageError
+
+PUNCTUATION = string.punctuation
+_NO_PUNCTUATION = str.maketrans("", "", PUNCTUATION)
+#: Where a sentence may end: a mark, with closing quotes and brackets, before white space.
+_END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s+|$)")
+_ABBREVIATION = re.compile(
+    r"(?:\b(?:mr|mrs|ms|dr|prof|st|sr|jr|vs|etc|e\.g|i\.e|cf|fig|no|vol|inc|ltd|co|gen|col|rev|hon|approx|ph\.d)|"
+    r"(?:^|[\s.(])[a-z])\.$",
+    re.IGNORECASE,
+)
+
+
+def split_sentences(text: str) -> list[str]:
+    """The sentences of a text: they end at a mark, unless it ends an abbreviation or a small letter follows it.
+
+    >>> split_sentences('Dr. Who left at 3.30 p.m. sharp. "Really?" he said. Yes!')
+    ['Dr. Who left at 3.30 p.m. sharp.', '"Really?" he said.', 'Yes!']
+    """
+    sentences, start = [], 0
+    for match in _END.finditer(text):
+        following = text[match.end() :].lstrip()
+        abbreviated = match[0] == "." and _ABBREVIATION.search(text[start : match.end()])
+        if (abbreviated and following) or following[:1].islower():
+            continue
+        sentences.append(text[start : match.end()].strip())
+        start = match.end()
+    return [sentence for sentence in (*sentences, text[start:].strip()) if sentence]
+
+
+def count_words(text: str) -> int:
+    """The number of runs of letters, digits and underscores."""
+    return len(re.findall(r"\w+", text))
+
+
+def plain_words(text: str) -> list[str]:
+    """The words between white space, without any punctuation."""
+    return text.translate(_NO_PUNCTUATION).split()
+
+
+def trimmed_words(text: str) -> list[str]:
+    """The words between white space, without punctuation around them; those that are nothing else are left out."""
+    return [word for word in (piece.strip(PUNCTUATION) for piece in text.split()) if word]
+
+
+def tokens(text: str) -> list[str]:
+    """Words and marks, each by itself; words keep their hyphens and points inside, and lose the endings "'s" and "n't".
+
+    >>> tokens("It's the U.S.-made well-known thing.")
+    ['It', "'s", 'the', 'U.S.-made', 'well-known', 'thing', '.']
+    """
+    return re.findall(r"'(?:s|re|ve|ll|d|m)\b|n't\b|\w+?(?=n't\b)|\w+(?:[-.]+\w+)*|[^\w\s]", text)
+
+
+def detect_language(text: str) -> str | None:
+    """The code of the language that a text is in; None where it has no letters to tell it by."""
+    try:
+        import langdetect
+    except ImportError as error:
+        message = "rules about the language of a response need langdetect"
+        raise UsageError(message, hint="pip install 'multiform[metrics]'") from error
+    langdetect.DetectorFactory.seed = 0
+    try:
+        return str(langdetect.detect(text))
+    except langdetect.LangDetectException:
+        return None
+
+
+def is_english(text: str) -> bool:
+    """Whether a text is in English, or in no language."""
+    return detect_language(text) in ("en", None)
+
+
+def count_syllables(word: str) -> int:
+    """The syllables of an English word, by its groups of vowels.
+
+    >>> [count_syllables(word) for word in ("table", "make", "idea", "syllable", "jumped", "wanted")]
+    [2, 1, 3, 3, 1, 2]
+    """
+    letters = re.sub(r"[^a-z]", "", word.lower())
+    groups = len(re.findall(r"[aeiouy]+", letters)) + len(re.findall(r"[iu]a|eo|io(?!n|us)|ea$", letters))
+    silent = bool(re.search(r"[^aeiouyl]e$|[aeiou]le$|[^aeiouytd]ed$|[^aeiouysxzcg]es$", letters))
+    return max(1, groups - silent)
+
+
+def is_emoji(character: str) -> bool:
+    """Whether a character is an emoji, or part of one."""
+    code = ord(character)
+    return 0x1F000 <= code <= 0x1FAFF or 0x2600 <= code <= 0x27BF or code in (0xFE0F, 0x200D, 0x2B50, 0x2B55, 0x203C)
+
+
+def without_accents(text: str) -> str:
+    """The letters of a text in ASCII."""
+    return unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii")
