@@ -131,6 +131,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "findall": _findall,
     "boxed": _boxed,
     "indexes": _indexes,
+    "values": lambda mapping: list(mapping.values()),
     "gold_index": _over_choices(gold_index),
     "gold_label": _over_choices(gold_label),
     "gold_text": _over_choices(gold_text),

@@ -13,14 +13,14 @@ _NO_PUNCTUATION = str.maketrans("", "", PUNCTUATION)
 #: Where a sentence may end: a mark, with closing quotes and brackets, before white space.
 _END = re.compile(r"[.!?…]+[\"'”’)\]]*(?=\s+|$)")
 _ABBREVIATION = re.compile(
-    r"(?:\b(?:mr|mrs|ms|dr|prof|st|sr|jr|vs|etc|e\.g|i\.e|cf|fig|no|vol|inc|ltd|co|gen|col|rev|hon|approx|ph\.d)|"
-    r"(?:^|[\s.(])[a-z])\.$",
-    re.IGNORECASE,
+    r"(?:\b(?i:mr|mrs|ms|dr|prof|st|sr|jr|vs|e\.g|i\.e|cf|fig|vol|inc|ltd|gen|col|rev|hon|approx|ph\.d)|"
+    r"\.[a-z]|(?:^|[\s(])[A-Z])\.$"
 )
 
 
 def split_sentences(text: str) -> list[str]:
-    """The sentences of a text: they end at a mark, unless it ends an abbreviation or a small letter follows it.
+    """The sentences of a text: they end at a mark, unless it ends an abbreviation, or a small letter follows
+    a quote or an ellipsis.
 
     >>> split_sentences('Dr. Who left at 3.30 p.m. sharp. "Really?" he said. Yes!')
     ['Dr. Who left at 3.30 p.m. sharp.', '"Really?" he said.', 'Yes!']
@@ -29,7 +29,8 @@ def split_sentences(text: str) -> list[str]:
     for match in _END.finditer(text):
         following = text[match.end() :].lstrip()
         abbreviated = match[0] == "." and _ABBREVIATION.search(text[start : match.end()])
-        if (abbreviated and following) or following[:1].islower():
+        goes_on = following[:1].islower() and match[0][-1] not in ".!?"
+        if (abbreviated and following) or goes_on:
             continue
         sentences.append(text[start : match.end()].strip())
         start = match.end()
