@@ -82,7 +82,7 @@ def test_the_file_says_what_the_benchmark_is(name: str):
     for config in members(name):
         assert FACTS - config.metadata.keys() == set()
         assert "<" not in str({**config.metadata, "path": config.dataset_path, "name": config.dataset_name})
-        assert config.dataset_kwargs.get("revision")
+        assert config.dataset_kwargs.get("revision") or config.custom_dataset
         assert config.metadata["seen"] or config.example
 
 
