@@ -6,6 +6,7 @@ import re
 import string
 from collections import Counter
 from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
 
 from multiform.deadline import MAX_SECONDS, within
 from multiform.errors import UsageError
@@ -117,6 +118,15 @@ def contained(outcome: TextOutcome, *, any_of: bool = False) -> float:
     prediction = str(outcome.prediction or "").lower()
     found = [reference.lower() in prediction for reference in outcome.references]
     return float(any(found)) if any_of else sum(found) / len(found)
+
+
+@register_metric("similarity", output_type="generate_until")
+def similarity(outcome: TextOutcome, *, same_start: int = 0) -> float:
+    """The ratio of matching characters, as difflib computes it; 0 where the first `same_start` characters differ."""
+    prediction = str(outcome.prediction or "")
+    fitting = [text for text in outcome.references if text[:same_start] == prediction[:same_start]]
+    rests = [(text[same_start:], prediction[same_start:]) for text in fitting]
+    return max((SequenceMatcher(None, *rest).ratio() for rest in rests), default=0.0)
 
 
 @register_metric("invalid", output_type="generate_until", higher_is_better=False)
