@@ -120,6 +120,29 @@ def contained(outcome: TextOutcome, *, any_of: bool = False) -> float:
     return float(any(found)) if any_of else sum(found) / len(found)
 
 
+@register_metric("relaxed_match", output_type="generate_until")
+def relaxed_match(outcome: TextOutcome, *, tolerance: float = 0.05) -> float:
+    """Whether the prediction is a number within a share of a reference, or the same text in any case.
+
+    Percent signs and commas in numbers are ignored.
+    """
+    prediction = str(outcome.prediction or "")
+    predicted = _as_number(prediction)
+    for reference in outcome.references:
+        expected = _as_number(reference)
+        if predicted is not None and expected is not None:
+            if abs(predicted - expected) <= tolerance * abs(expected):
+                return 1.0
+        elif prediction.strip(" .").casefold() == reference.strip(" .").casefold():
+            return 1.0
+    return 0.0
+
+
+def _as_number(text: str) -> float | None:
+    bare = text.strip(" .$%").replace(",", "")
+    return float(bare) if re.fullmatch(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", bare) else None
+
+
 @register_metric("similarity", output_type="generate_until")
 def similarity(outcome: TextOutcome, *, same_start: int = 0) -> float:
     """The ratio of matching characters, as difflib computes it; 0 where the first `same_start` characters differ."""
