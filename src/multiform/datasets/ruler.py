@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,30 +27,32 @@ from multiform.errors import ConfigError, DataError, nearest
 logger = logging.getLogger("multiform")
 
 _NOISE = "The grass is green. The sky is blue. The sun is yellow. Here we go. There and back again."
-_ADJECTIVES = (
-    "able acid agile alert amber ample angry aware basic bitter black blind blue blunt bold brave brief bright broad brown "
-    "calm cheap clean clear clever cold cosy crisp curly dark deep dense dry dull eager early easy empty equal exact faint "
-    "fair false fancy fast fierce final firm flat fond fresh full fuzzy gentle giant glad gold grand gray great green grim "
-    "happy hard harsh heavy hollow honest huge humble icy idle jolly keen kind large late lazy lean light little lively "
-    "lone long loose loud loyal lucky mellow merry mild misty modest narrow neat noble odd old open orange pale plain "
-    "polite proud pure quick quiet rapid rare ready red rich ripe rough round royal rusty sharp shiny short shy silent "
-    "silver simple slim slow small smart smooth soft solid sour spare steep still stout strict strong sunny sweet swift "
-    "tall tame tender thick thin tidy tiny tough vast vivid warm weak wet white whole wide wild wise young"
-).split()
-_NOUNS = (
-    "acorn anchor apple apron arrow badge bakery balloon banjo barn basket beach beaver bell bench berry bird blanket boat "
-    "book bottle branch bread brick bridge broom brush bucket butter button cabin cactus camel candle canoe canyon carpet "
-    "castle cave chair cherry circle clock cloud coat coffee comet copper cotton crane crayon creek crown curtain desert "
-    "desk dish dolphin donkey door dragon drum eagle engine falcon farm feather fence fiddle field flag flame flower flute "
-    "forest fountain fox garden gate glacier glove goat grape guitar hammer harbor hat hawk hill honey horse hotel island "
-    "jacket jar jungle kettle kite ladder lake lamp lantern lemon library lion lobster magnet map marble market meadow "
-    "melon mirror monkey moon mountain museum needle nest notebook oak ocean olive onion otter owl paddle palace panda "
-    "paper parrot peach pencil pepper piano pillow pine planet pocket pond potato pumpkin puzzle quilt rabbit radio raft "
-    "rainbow ribbon river road robin rocket rope rose saddle sailor salmon sandal scarf school shadow sheep shell ship "
-    "shovel spider spoon squirrel stable star statue stone storm street sugar swan table teapot temple tiger ticket toast "
-    "tower tractor train tree trumpet tulip tunnel turtle umbrella valley velvet village violin wagon wall walnut whale "
-    "wheat wheel window winter wolf yarn zebra"
-).split()
+_ADJECTIVES = """
+    able acid agile alert amber ample angry aware basic bitter black blind blue blunt bold brave brief bright
+    broad brown calm cheap clean clear clever cold cosy crisp curly dark deep dense dry dull eager early easy
+    empty equal exact faint fair false fancy fast fierce final firm flat fond fresh full fuzzy gentle giant glad
+    gold grand gray great green grim happy hard harsh heavy hollow honest huge humble icy idle jolly keen kind
+    large late lazy lean light little lively lone long loose loud loyal lucky mellow merry mild misty modest
+    narrow neat noble odd old open orange pale plain polite proud pure quick quiet rapid rare ready red rich
+    ripe rough round royal rusty sharp shiny short shy silent silver simple slim slow small smart smooth soft
+    solid sour spare steep still stout strict strong sunny sweet swift tall tame tender thick thin tidy tiny
+    tough vast vivid warm weak wet white whole wide wild wise young
+""".split()  # noqa: SIM905 - a list of words is easier to read so
+_NOUNS = """
+    acorn anchor apple apron arrow badge bakery balloon banjo barn basket beach beaver bell bench berry bird
+    blanket boat book bottle branch bread brick bridge broom brush bucket butter button cabin cactus camel
+    candle canoe canyon carpet castle cave chair cherry circle clock cloud coat coffee comet copper cotton crane
+    crayon creek crown curtain desert desk dish dolphin donkey door dragon drum eagle engine falcon farm feather
+    fence fiddle field flag flame flower flute forest fountain fox garden gate glacier glove goat grape guitar
+    hammer harbor hat hawk hill honey horse hotel island jacket jar jungle kettle kite ladder lake lamp lantern
+    lemon library lion lobster magnet map marble market meadow melon mirror monkey moon mountain museum needle
+    nest notebook oak ocean olive onion otter owl paddle palace panda paper parrot peach pencil pepper piano
+    pillow pine planet pocket pond potato pumpkin puzzle quilt rabbit radio raft rainbow ribbon river road robin
+    rocket rope rose saddle sailor salmon sandal scarf school shadow sheep shell ship shovel spider spoon
+    squirrel stable star statue stone storm street sugar swan table teapot temple tiger ticket toast tower
+    tractor train tree trumpet tulip tunnel turtle umbrella valley velvet village violin wagon wall walnut whale
+    wheat wheel window winter wolf yarn zebra
+""".split()  # noqa: SIM905 - a list of words is easier to read so
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +118,9 @@ generate.takes_mirror = True  # type: ignore[attr-defined]
 def counter(tokenizer: str | None) -> Callable[[str], int]:
     """A function that counts tokens; without a tokenizer, an estimate that is rather too high."""
     if tokenizer is None:
-        logger.warning("RULER: no tokenizer is known, so that lengths are estimated; add tokenizer=NAME to the metadata")
+        logger.warning(
+            "RULER: no tokenizer is known, so that lengths are estimated; add tokenizer=NAME to the metadata"
+        )
         return lambda text: len(re.findall(r"[^\W\d_]{1,6}|\d|[^\w\s]|_", text))
     from multiform.models.tokenizer import load_tokenizer
 
@@ -123,9 +128,7 @@ def counter(tokenizer: str | None) -> Callable[[str], int]:
     return lambda text: len(loaded.encode(text, add_special_tokens=False))
 
 
-def _maker(
-    task: str, length: int, haystack: str | None, mirror: Path | None
-) -> Callable[[random.Random, int], Sample]:
+def _maker(task: str, length: int, haystack: str | None, mirror: Path | None) -> Callable[[random.Random, int], Sample]:
     """The function that writes a sample of a task from a number of units of its haystack."""
     if task in NEEDLES:
         essay = _essay(haystack, mirror) if NEEDLES[task].haystack == "essay" else ()
@@ -134,7 +137,9 @@ def _maker(
         questions, passages = _squad(mirror) if task == "qa_1" else _hotpot(mirror)
         return lambda rng, size: _qa_sample(rng, size, questions, passages)
     if task == "cwe":
-        return lambda rng, size: _cwe_sample(rng, size, often=30 if length >= 4096 else 6, seldom=3 if length >= 4096 else 1)
+        return lambda rng, size: _cwe_sample(
+            rng, size, often=30 if length >= 4096 else 6, seldom=3 if length >= 4096 else 1
+        )
     return {"vt": _vt_sample, "fwe": _fwe_sample}[task]
 
 
@@ -231,7 +236,7 @@ def _vt_sample(rng: random.Random, size: int) -> Sample:
         names = ["".join(rng.choices(string.ascii_uppercase, k=5)) for _ in range(5)]
     value = rng.randint(10_000, 99_998)
     chain = [f"VAR {names[0]} = {value}"]
-    chain += [f"VAR {after} = VAR {before} " for before, after in zip(names, names[1:], strict=False)]
+    chain += [f"VAR {after} = VAR {before} " for before, after in pairwise(names)]
     lines = [_NOISE] * size
     places = sorted(rng.randint(0, len(lines)) for _ in chain)
     for shift, (place, line) in enumerate(zip(places, chain, strict=True)):
@@ -254,7 +259,9 @@ def _cwe_sample(rng: random.Random, size: int, often: int, seldom: int) -> Sampl
     """A numbered list in which ten words are far more frequent than the others, after an example of the same kind."""
     pool = _words()[: max(350, size + 60)]
     words = rng.sample(pool, size + 10 + 40)
-    example, _ = _listed(rng, words[:10], words[10 : 10 + (30 if often == 30 else 10)], *((10, 3) if often == 30 else (3, 1)))
+    example, _ = _listed(
+        rng, words[:10], words[10 : 10 + (30 if often == 30 else 10)], *((10, 3) if often == 30 else (3, 1))
+    )
     context, _ = _listed(rng, words[40:50], words[50:], often, seldom)
     question = "Question: What are the 10 most common words in the list?"
     opening = "Below is a numbered list of words, of which some are far more common than others. Remember those."
@@ -336,7 +343,7 @@ def _essay(haystack: str | None, mirror: Path | None) -> list[str]:
         try:
             text = " ".join(row["text"] for row in _rows_of("baber/paul_graham_essays", None, "train", mirror))
         except DataError as error:
-            hint = "or name a text file of your own: --metadata '{\"haystack\": \"FILE\"}'"
+            hint = 'or name a text file of your own: --metadata \'{"haystack": "FILE"}\''
             raise DataError(f"RULER hides needles in essays, and {error.what}", hint=f"{error.hint}, {hint}") from error
     sentences = re.split(r"(?<=[.!?])\s+", " ".join(text.split()))
     if not any(sentences):

@@ -23,25 +23,27 @@ from multiform.scoring.instructions.texts import (
     without_accents,
 )
 
-_PRONOUNS = frozenset(
-    "i me we us you he him she her it they them my mine our ours your yours his hers its their theirs myself ourselves "
-    "yourself yourselves himself herself itself themselves this that these those who whom whose which what whoever "
-    "whomever whatever whichever anybody anyone anything everybody everyone everything nobody nothing somebody someone "
-    "something each either neither both all some any none".split()
-)
-_STOP_WORDS = frozenset(
-    "i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers herself it "
-    "its itself they them their theirs themselves what which who whom this that these those am is are was were be been "
-    "being have has had having do does did doing a an the and but if or because as until while of at by for with about "
-    "against between into through during before after above below to from up down in out on off over under again "
-    "further then once here there when where why how all any both each few more most other some such no nor not only "
-    "own same so than too very s t can will just don should now".split()
-)
+_PRONOUNS_LIST = """
+    i me we us you he him she her it they them my mine our ours your yours his hers its their theirs myself
+    ourselves yourself yourselves himself herself itself themselves this that these those who whom whose which
+    what whoever whomever whatever whichever anybody anyone anything everybody everyone everything nobody
+    nothing somebody someone something each either neither both all some any none
+"""
+_STOP_WORDS_LIST = """
+    i me my myself we our ours ourselves you your yours yourself yourselves he him his himself she her hers
+    herself it its itself they them their theirs themselves what which who whom this that these those am is are
+    was were be been being have has had having do does did doing a an the and but if or because as until while
+    of at by for with about against between into through during before after above below to from up down in out
+    on off over under again further then once here there when where why how all any both each few more most
+    other some such no nor not only own same so than too very s t can will just don should now
+"""
+_PRONOUNS = frozenset(_PRONOUNS_LIST.split())
+_STOP_WORDS = frozenset(_STOP_WORDS_LIST.split())
 #: The capitals of Europe north of 45 degrees, from north to south.
 _CAPITALS = (
-    "Reykjavik, Helsinki, Oslo, Tallinn, Stockholm, Riga, Moscow, Copenhagen, Vilnius, Minsk, Dublin, Berlin, Amsterdam, "
-    "Warsaw, London, Brussels, Prague, Luxembourg, Paris, Vienna, Bratislava, Budapest, Vaduz, Chisinau, Bern, "
-    "Ljubljana, Zagreb"
+    "Reykjavik, Helsinki, Oslo, Tallinn, Stockholm, Riga, Moscow, Copenhagen, Vilnius, Minsk, Dublin, Berlin, "
+    "Amsterdam, Warsaw, London, Brussels, Prague, Luxembourg, Paris, Vienna, Bratislava, Budapest, Vaduz, "
+    "Chisinau, Bern, Ljubljana, Zagreb"
 )
 
 
@@ -90,9 +92,7 @@ def has_every_mark(text: str) -> bool:
 
 
 @register_rule("count:keywords_multiple")
-def has_keywords_so_often(
-    text: str, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str
-) -> bool:
+def has_keywords_so_often(text: str, keyword1: str, keyword2: str, keyword3: str, keyword4: str, keyword5: str) -> bool:
     keywords = (keyword1, keyword2, keyword3, keyword4, keyword5)
     return [text.lower().count(keyword.lower()) for keyword in keywords] == [1, 2, 3, 5, 7]
 
@@ -206,7 +206,9 @@ def starts_with_verb(text: str) -> bool:
         return "VB" in nltk.pos_tag(tokens(text)[:12])[0][1]
     except (ImportError, LookupError) as error:
         message = "the rule words:start_verb needs nltk with its tagger"
-        hint = "pip install nltk, and python -m nltk.downloader averaged_perceptron_tagger_eng; then score the run again"
+        hint = (
+            "pip install nltk, and python -m nltk.downloader averaged_perceptron_tagger_eng; then score the run again"
+        )
         raise UsageError(message, hint=hint) from error
 
 
@@ -348,7 +350,9 @@ def has_sentences_then_bullets(text: str) -> bool:
 
 @register_rule("format:title_case")
 def is_title_case(text: str) -> bool:
-    return not any(token[0].islower() and (token[1:].islower() or token[1:].isupper() or len(token) == 1) for token in tokens(text))
+    return not any(
+        token[0].islower() and (token[1:].islower() or token[1:].isupper() or len(token) == 1) for token in tokens(text)
+    )
 
 
 @register_rule("format:output_template")

@@ -27,7 +27,7 @@ _MAX_TESTS = 2**28
 _WORKERS = 2
 
 #: Runs `code` on each test: a text on standard input with the expected output, or the arguments of a function.
-_TESTED = '''
+_TESTED = """
 import builtins, io, json, sys
 from decimal import Decimal, InvalidOperation
 
@@ -39,7 +39,8 @@ def _number(word):
 
 def _same(got, expected):
     got, expected = ([line.split() for line in text.strip().splitlines()] for text in (got, expected))
-    return got == expected or [list(map(_number, line)) for line in got] == [list(map(_number, line)) for line in expected]
+    numbers = ([list(map(_number, line)) for line in lines] for lines in (got, expected))
+    return got == expected or next(numbers) == next(numbers)
 
 def _printed(code, text):
     names, plain_open = {"__name__": "__main__"}, builtins.open
@@ -59,7 +60,7 @@ def _plain(value):
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
 
 def _run(source, tests, name):
-    preface = "from typing import *\\nfrom collections import *\\nfrom itertools import *\\nimport math, heapq, bisect\\n"
+    preface = "from typing import *; from collections import *; from itertools import *; import math, heapq, bisect\\n"
     code = compile(preface + source, "<code>", "exec")
     names = {"__name__": "code"}
     if name:
@@ -71,7 +72,7 @@ def _run(source, tests, name):
             assert _plain(function(*arguments)) == _plain(json.loads(test["output"])), f"test {number}"
         else:
             assert _same(_printed(code, test["input"]), test["output"]), f"test {number}"
-'''
+"""
 
 
 @register_metric("passed", output_type="generate_until", reduction="mean")

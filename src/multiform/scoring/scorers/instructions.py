@@ -36,9 +36,9 @@ for _name, _aggregation in _METRICS.items():
 class Instructions(Scorer):
     """Whether a completion follows the rules of its document.
 
-    `rules` is the field with the names of the rules, `arguments` that with a mapping of arguments for each, and `prompt`
-    that with the prompt; the first two may be JSON text. Loose scores accept a response that follows a rule without
-    its first or last line, or without asterisks.
+    `rules` is the field with the names of the rules, `arguments` that with a mapping of arguments for each, and
+    `prompt` that with the prompt; the first two may be JSON text. Loose scores accept a response that follows
+    a rule without its first or last line, or without asterisks.
     """
 
     default_metric_cfg: ClassVar[Sequence[str]] = (*_METRICS, "truncated")
