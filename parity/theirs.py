@@ -142,7 +142,10 @@ def built(task: Any, setting: Setting, limit: int, chat: Any) -> Built:
     docs: dict[int, list[Any]] = {}
     asked: dict[int, Any] = {}
     for instance in task.instances:
-        docs.setdefault(instance.doc_id, []).append([instance.request_type, *instance.args, instance.repeats])
+        texts = [
+            arg for arg in instance.args if not (isinstance(arg, dict) and "visual" in arg)
+        ]  # images are not compared
+        docs.setdefault(instance.doc_id, []).append([instance.request_type, *texts, instance.repeats])
         asked[instance.doc_id] = instance.doc
     order = list(docs)
     leaked = [order[i] for i, shots_of in enumerate(drawn[: len(order)]) if asked[order[i]] in shots_of]

@@ -217,7 +217,7 @@ class TaskManager:
         if target.task_class is not None:
             return _instance(target.task_class).supported_formats()
         file = _read(target.path)
-        if target.member is not None or not _is_group(file):
+        if target.member is not None or not _is_group(file) or "subsets" in file.data:
             return _supported_by(file.data, file.source)
         node = self.node(target, None)
         assert isinstance(node, Group)

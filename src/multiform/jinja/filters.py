@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import html
+import json
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -103,6 +104,16 @@ def _literal(text: Any) -> Any:
         raise DataError(f"not a list or mapping as text: {shorten(text)}", hint=hint) from error
 
 
+def _from_json(text: Any) -> Any:
+    """The value that a column holds as JSON; other values as they are."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not JSON: {shorten(text)}", hint="use the filter on columns with JSON only") from error
+
+
 def _indexes(values: Sequence[Any], value: Any) -> list[int]:
     """Where a list has the value, such as the 1 of right answers in a list of labels."""
     return [index for index, item in enumerate(values) if item == value]
@@ -140,6 +151,8 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "indexes": _indexes,
     "mend_encoding": _mend_encoding,
     "unescape": html.unescape,
+    "from_json": _from_json,
+    "values": lambda mapping: list(mapping.values()),
     "gold_index": _over_choices(gold_index),
     "gold_label": _over_choices(gold_label),
     "gold_text": _over_choices(gold_text),

@@ -98,7 +98,7 @@ class TokenizedOnce(Generic[K, T]):
 
 def load_encoder(name: str, prefix_token_id: int | None, add_bos_token: bool | None) -> Encoder:
     """The encoder of a tokenizer from a folder or the hub, without its model."""
-    tokenizer = _load_tokenizer(name)
+    tokenizer = load_tokenizer(name)
     prefix = first_token(tokenizer, prefix_token_id)
     return Encoder(tokenizer=tokenizer, prefix_token_id=prefix, add_bos_token=add_bos_token)
 
@@ -117,7 +117,8 @@ def prefix_tokens(prefix: int | None) -> Tokens:
     return array("i", [prefix])
 
 
-def _load_tokenizer(name: str) -> PreTrainedTokenizerBase:
+def load_tokenizer(name: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a folder or of a name on the hub."""
     from transformers import AutoTokenizer
 
     from multiform.models import hf  # noqa: F401 - says which package is missing

@@ -172,6 +172,16 @@ def bits_per_byte(items: Sequence[tuple[float, float]], iterations: int) -> Esti
     return ratio_estimate(items, scale=-1 / math.log(2))
 
 
+@aggregations.register("ratio")
+def ratio(items: Sequence[tuple[float, float]], iterations: int) -> Estimate:
+    """The sum of the first numbers of pairs over the sum of the second.
+
+    >>> ratio([(1, 2), (2, 2)], 0).value
+    0.75
+    """
+    return ratio_estimate(items)
+
+
 @aggregations.register("brier_score")
 def brier_score(items: Sequence[Any], iterations: int) -> Estimate:
     """The mean of squared errors, or of those of pairs of the gold index and the probabilities.
@@ -252,7 +262,7 @@ _ITEM_KINDS: dict[Aggregation, ItemKind] = {
         map(
             aggregations.get,
             (
-                *("weighted_perplexity", "bits_per_byte", "brier_score", "f1", "matthews_corrcoef"),
+                *("weighted_perplexity", "bits_per_byte", "ratio", "brier_score", "f1", "matthews_corrcoef"),
                 *("bleu", "chrf", "chrf++", "ter"),
             ),
         ),

@@ -166,6 +166,9 @@ def _scorer_class(config: TaskConfig) -> type[Scorer]:
     if not isinstance(kind, type) or not issubclass(kind, Scorer):
         message = f"scorer '{name}' is {name_of(kind)}, which is no subclass of Scorer"
         raise ConfigError(message, where=config.where(*path), hint="register a class: class Mine(Scorer)")
+    if getattr(kind, "runs_code", False) and not config.unsafe_code:
+        message = f"scorer '{name}' runs what the model writes, and the task does not say so"
+        raise ConfigError(message, where=config.where(*path), hint="add unsafe_code: true")
     for method, arguments in (("score", 1), ("score_instances", 2)):
         problem = mismatch(getattr(kind, method), *[None] * (1 + arguments))
         if problem is not None:

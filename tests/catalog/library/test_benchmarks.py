@@ -59,7 +59,7 @@ def labels(name: str) -> list[str]:
     [target] = manager().targets(f"{name}@all")
     table = read_yaml(manager().index.entries[name].path).data["formats"]
     listed = list(table) if isinstance(table, dict) and "type" not in table else []
-    return list(dict.fromkeys([*(label for label in manager().labels(target) if label), *listed]))
+    return list(dict.fromkeys([*filter(None, manager().labels(target)), *listed]))
 
 
 def has_rows(config: TaskConfig, mirrors: Path) -> bool:
@@ -86,7 +86,7 @@ def test_the_file_says_what_the_benchmark_is(name: str):
     for config in members(name):
         assert FACTS - config.metadata.keys() == set()
         assert "<" not in str({**config.metadata, "path": config.dataset_path, "name": config.dataset_name})
-        assert config.dataset_kwargs.get("revision")
+        assert config.dataset_kwargs.get("revision") or config.custom_dataset
         assert config.metadata["seen"] or config.example
 
 

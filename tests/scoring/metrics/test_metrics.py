@@ -291,3 +291,29 @@ def test_a_constant_added_to_every_choice_changes_nothing(outcome, shift):
 @given(st.text(), st.text())
 def test_exact_match_is_equality(prediction, reference):
     assert value("exact_match", text(prediction, reference)) == float(prediction == reference)
+
+
+@pytest.mark.parametrize(
+    ("metric", "prediction", "references", "expected"),
+    [
+        ({"metric": "token_em"}, "The  Eiffel Tower!", ("eiffel tower",), 1.0),
+        ({"metric": "token_em"}, "a tower", ("eiffel tower",), 0.0),
+        ({"metric": "token_f1"}, "the tall tower", ("eiffel tower", "tall tree"), 0.5),
+        ({"metric": "token_f1"}, "", ("tower",), 0.0),
+        ({"metric": "token_f1", "separator": "; "}, "Ann; Bob", ("Bob; Ann",), 1.0),
+        ({"metric": "token_f1", "separator": "; "}, "Ann", ("Bob; Ann",), 0.5),
+        ({"metric": "token_f1", "separator": "; "}, "10 yards", ("12 yards",), 0.0),
+        ({"metric": "token_f1", "separator": "; "}, "12.0", ("12",), 1.0),
+        ({"metric": "contained"}, "One and THREE", ("one", "two", "three", "four"), 0.5),
+        ({"metric": "contained", "any_of": True}, "It is two.", ("one", "two"), 1.0),
+        ({"metric": "relaxed_match"}, "1,040", ("1000",), 1.0),
+        ({"metric": "relaxed_match"}, "1060", ("1000",), 0.0),
+        ({"metric": "relaxed_match"}, "yes.", ("Yes",), 1.0),
+        ({"metric": "similarity"}, "abcd", ("abcx",), 0.75),
+        ({"metric": "similarity", "same_start": 2}, "XYabcd", ("XYabcx",), 0.75),
+        ({"metric": "similarity", "same_start": 2}, "XZabcd", ("XYabcd",), 0.0),
+    ],
+)
+def test_texts_that_are_nearly_equal(metric, prediction, references, expected):
+    outcome = TextOutcome(prediction=prediction, references=references)
+    assert build_metric(metric)(outcome) == pytest.approx(expected)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import string
+from collections import Counter
 from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
 
 from multiform.deadline import MAX_SECONDS, within
 from multiform.errors import UsageError
@@ -39,6 +41,115 @@ def exact_match(
         return 0.0
     with within(MAX_SECONDS):
         return float(clean(outcome.prediction) in {clean(reference) for reference in outcome.references})
+
+
+def _words(text: str) -> list[str]:
+    """The words of an answer as SQuAD compares them: in lower case, without punctuation and articles."""
+    return re.sub(r"\b(?:a|an|the)\b", " ", text.lower().translate(_PUNCTUATION)).split()
+
+
+@register_metric("token_em", output_type="generate_until")
+def token_match(outcome: TextOutcome) -> float:
+    """Whether the prediction has the same words as a reference, but for case, punctuation and articles."""
+    predicted = _words(outcome.prediction or "")
+    return float(any(predicted == _words(reference) for reference in outcome.references))
+
+
+@register_metric("token_f1", output_type="generate_until")
+def token_f1(outcome: TextOutcome, *, separator: str | None = None) -> float:
+    """The F1 score of the prediction's words and those of the nearest reference, as SQuAD computes it.
+
+    With a `separator`, answers are lists of spans, as in DROP: each span is matched with at most one other, and spans
+    whose numbers differ do not match.
+    """
+    prediction = outcome.prediction or ""
+    if separator is None:
+        return max(_overlap(_words(prediction), _words(reference)) for reference in outcome.references)
+    predicted = _spans(prediction, separator)
+    return max(_aligned(predicted, _spans(reference, separator)) for reference in outcome.references)
+
+
+def _overlap(predicted: Sequence[str], reference: Sequence[str]) -> float:
+    if not predicted or not reference:
+        return float(predicted == reference)
+    same = sum((Counter(predicted) & Counter(reference)).values())
+    return 2 * same / (len(predicted) + len(reference))
+
+
+def _spans(text: str, separator: str) -> list[list[str]]:
+    """The words of each span, numbers in one spelling; at most 12 spans."""
+    pieces = text.split(separator)[:12]
+    return [[_number(word) for word in _span_words(piece)] for piece in pieces]
+
+
+def _span_words(span: str) -> list[str]:
+    words = (word if _is_number(word) else word.translate(_PUNCTUATION) for word in re.split(r"[\s-]+", span.lower()))
+    return [word for word in words if word and word not in ("a", "an", "the")]
+
+
+def _is_number(word: str) -> bool:
+    return bool(re.fullmatch(r"[-+]?(?:\d+\.?\d*|\.\d+)", word))
+
+
+def _number(word: str) -> str:
+    return str(float(word)) if _is_number(word) else word
+
+
+def _aligned(predicted: Sequence[Sequence[str]], reference: Sequence[Sequence[str]]) -> float:
+    """The best total of span scores, each span used once, over the number of spans in the longer list."""
+    totals = {0: 0.0}  # by the set of matched spans of the reference, as bits
+    for span in predicted:
+        for used, total in list(totals.items()):
+            for index, other in enumerate(reference):
+                bits = used | 1 << index
+                if bits != used:
+                    totals[bits] = max(totals.get(bits, 0.0), total + _span_score(span, other))
+    return max(totals.values()) / max(len(predicted), len(reference))
+
+
+def _span_score(predicted: Sequence[str], reference: Sequence[str]) -> float:
+    numbers = {word for word in reference if _is_number(word)}
+    return _overlap(list(predicted), list(reference)) if not numbers or numbers & set(predicted) else 0.0
+
+
+@register_metric("contained", output_type="generate_until")
+def contained(outcome: TextOutcome, *, any_of: bool = False) -> float:
+    """The share of references that occur in the prediction, in any case; with `any_of`, whether one of them does."""
+    prediction = str(outcome.prediction or "").lower()
+    found = [reference.lower() in prediction for reference in outcome.references]
+    return float(any(found)) if any_of else sum(found) / len(found)
+
+
+@register_metric("relaxed_match", output_type="generate_until")
+def relaxed_match(outcome: TextOutcome, *, tolerance: float = 0.05) -> float:
+    """Whether the prediction is a number within a share of a reference, or the same text in any case.
+
+    Percent signs and commas in numbers are ignored.
+    """
+    prediction = str(outcome.prediction or "")
+    predicted = _as_number(prediction)
+    for reference in outcome.references:
+        expected = _as_number(reference)
+        if predicted is not None and expected is not None:
+            if abs(predicted - expected) <= tolerance * abs(expected):
+                return 1.0
+        elif prediction.strip(" .").casefold() == reference.strip(" .").casefold():
+            return 1.0
+    return 0.0
+
+
+def _as_number(text: str) -> float | None:
+    bare = text.strip(" .$%").replace(",", "")
+    return float(bare) if re.fullmatch(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?", bare) else None
+
+
+@register_metric("similarity", output_type="generate_until")
+def similarity(outcome: TextOutcome, *, same_start: int = 0) -> float:
+    """The ratio of matching characters, as difflib computes it; 0 where the first `same_start` characters differ."""
+    prediction = str(outcome.prediction or "")
+    fitting = [text for text in outcome.references if text[:same_start] == prediction[:same_start]]
+    rests = [(text[same_start:], prediction[same_start:]) for text in fitting]
+    return max((SequenceMatcher(None, *rest).ratio() for rest in rests), default=0.0)
 
 
 @register_metric("invalid", output_type="generate_until", higher_is_better=False)

@@ -1,6 +1,6 @@
 """The registered scorers."""
 
-from multiform.scoring.scorers import ai_judge, choice_match, final_answer, first_token, regex
+from multiform.scoring.scorers import ai_judge, choice_match, code, final_answer, first_token, instructions, regex
 from multiform.scoring.scorers.base import ReadingScorer, Scorer, register_scorer, scorers
 
 __all__ = [
@@ -8,8 +8,10 @@ __all__ = [
     "Scorer",
     "ai_judge",
     "choice_match",
+    "code",
     "final_answer",
     "first_token",
+    "instructions",
     "regex",
     "register_scorer",
     "scorers",

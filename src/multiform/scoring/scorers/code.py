@@ -1,0 +1,181 @@
+"""The scorer `code`: runs the program that a model wrote, with the tests of its document."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import pickle
+import re
+import zlib
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from multiform.errors import ConfigError, DataError, MultiformError, shorten
+from multiform.execution import run_program
+from multiform.fields import Doc, Field, FieldSpec
+from multiform.jinja import compile_template, render
+from multiform.scoring.metrics import register_metric
+from multiform.scoring.outcome import Outcome, TextOutcome
+from multiform.scoring.scorers.base import Scorer, register_scorer
+
+_BLOCK = re.compile(r"```[ \t]*(?:python3?|py)?[ \t]*\r?\n(.*?)(?:\r?\n```|\Z)", re.DOTALL | re.IGNORECASE)
+#: The most bytes of a document's packed tests.
+_MAX_TESTS = 2**28
+_WORKERS = 2
+
+#: Runs `code` on each test: a text on standard input with the expected output, or the arguments of a function.
+_TESTED = """
+import builtins, io, json, sys
+from decimal import Decimal, InvalidOperation
+
+def _number(word):
+    try:
+        return Decimal(word)
+    except InvalidOperation:
+        return word
+
+def _same(got, expected):
+    got, expected = ([line.split() for line in text.strip().splitlines()] for text in (got, expected))
+    numbers = ([list(map(_number, line)) for line in lines] for lines in (got, expected))
+    return got == expected or next(numbers) == next(numbers)
+
+def _printed(code, text):
+    names, plain_open = {"__name__": "__main__"}, builtins.open
+    sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()))
+    sys.stdout = io.TextIOWrapper(io.BytesIO(), write_through=True)
+    builtins.open = lambda file, *rest, **options: sys.stdin if file == 0 else plain_open(file, *rest, **options)
+    try:
+        exec(code, names)
+    except SystemExit as end:
+        assert end.code in (None, 0), f"exit status {end.code}"
+    finally:
+        builtins.open = plain_open
+    sys.stdout.flush()
+    return sys.stdout.buffer.getvalue().decode()
+
+def _plain(value):
+    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+def _run(source, tests, name):
+    preface = "from typing import *; from collections import *; from itertools import *; import math, heapq, bisect\\n"
+    code = compile(preface + source, "<code>", "exec")
+    names = {"__name__": "code"}
+    if name:
+        exec(code, names)
+        function = getattr(names["Solution"](), name) if "Solution" in names else names[name]
+    for number, test in enumerate(tests, start=1):
+        if name:
+            arguments = [json.loads(line) for line in test["input"].split("\\n") if line.strip()]
+            assert _plain(function(*arguments)) == _plain(json.loads(test["output"])), f"test {number}"
+        else:
+            assert _same(_printed(code, test["input"]), test["output"]), f"test {number}"
+"""
+
+
+@register_metric("passed", output_type="generate_until", reduction="mean")
+def passed(outcome: Outcome) -> float:
+    """Whether the program passed its tests, the mean of which is pass@1; computed by the scorer `code`."""
+    raise ConfigError("metric 'passed' comes from running a program", hint="write scorer: {type: code, kwargs: ...}")
+
+
+@register_scorer("code")
+@dataclass(kw_only=True, eq=False)
+class Code(Scorer):
+    """Whether the program in a completion passes the tests of its document.
+
+    `program` is a Jinja template of the program to run, with the document's columns and `code`: the first fenced block
+    of the completion (or the last, with `block`), or all of it where it has none. With `tests`, a field with a list
+    of inputs and outputs (or several fields), the code is run on each of them instead; `function` is the field
+    with the name of the function that they call, empty where programs read their standard input. The program
+    gets `timeout` seconds. Why it failed is part of the values as `program_result`.
+    """
+
+    default_metric_cfg: ClassVar[Sequence[str]] = ("passed", "truncated")
+    deferred: ClassVar[bool] = True
+    #: Tasks with this scorer need `unsafe_code: true`.
+    runs_code: ClassVar[bool] = True
+
+    program: str | None = None
+    tests: FieldSpec = None
+    function: FieldSpec = None
+    block: Literal["first", "last"] = "first"
+    timeout: float = 3.0
+
+    def __post_init__(self) -> None:
+        if (self.program is None) == (self.tests is None):
+            hint = "write program: '{{prompt}}{{code}}\\n{{test}}', or tests: COLUMN"
+            raise ConfigError("expected either a program or tests", where="scorer.kwargs", hint=hint)
+        if self.block not in ("first", "last"):
+            raise ConfigError(f"expected first or last, got {shorten(self.block)}", where="scorer.kwargs.block")
+        fields = self.tests if isinstance(self.tests, list) else [self.tests]
+        try:
+            self._program = None if self.program is None else compile_template(self.program)
+            self._tests = [Field.of(field) for field in fields]
+            self._function = None if self.function is None else Field.of(self.function)
+        except MultiformError as error:
+            raise error.at("scorer.kwargs") from error
+
+    def source(self, outcome: Outcome, doc: Doc) -> str:
+        """The program that is run for a completion."""
+        if not isinstance(outcome, TextOutcome):
+            message = "code scores generated completions"
+            raise ConfigError(message, where="scorer", hint="remove it, or set output_type: generate_until")
+        text = outcome.primed + str(outcome.prediction or "")
+        blocks = _BLOCK.findall(text)
+        code = text if not blocks else blocks[0 if self.block == "first" else -1]
+        if self._program is not None:
+            return str(render(self._program, {**doc, "code": code}))
+        tests = [test for field in self._tests for test in read_tests(field.read(doc))]
+        if not tests:
+            raise DataError("a document has no tests", where="scorer.kwargs.tests", hint="name the column with them")
+        name = "" if self._function is None else self._function.read(doc) or ""
+        return f"{_TESTED}\n_run({code!r}, {tests!r}, {name!r})"
+
+    def score_instances(self, outcomes: Sequence[Sequence[Outcome]], docs: Sequence[Doc]) -> list[dict[str, Any]]:
+        sources = [
+            self.source(outcome, doc) for repeats, doc in zip(outcomes, docs, strict=True) for outcome in repeats
+        ]
+        with ThreadPoolExecutor(max_workers=_WORKERS) as pool:
+            results = iter(list(pool.map(lambda source: run_program(source, seconds=self.timeout), sources)))
+        return [self._values(repeats, [next(results) for _ in repeats]) for repeats in outcomes]
+
+    def _values(self, outcomes: Sequence[Outcome], results: Sequence[Any]) -> dict[str, Any]:
+        other_metrics = [metric for metric in self.metrics if metric.name != "passed"]
+        scored = [
+            {"passed": float(result.passed), **{metric.name: metric(outcome) for metric in other_metrics}}
+            for outcome, result in zip(outcomes, results, strict=True)
+        ]
+        texts = {"program_result" if not i else f"program_result_{i}": r.result for i, r in enumerate(results)}
+        return {**self.reduced(scored), **texts}
+
+
+class _TextUnpickler(pickle.Unpickler):
+    """Reads pickled text; whatever would import something is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(f"it names {module}.{name}")
+
+
+def read_tests(value: Any) -> list[Mapping[str, str]]:
+    """The tests of a column: a list of inputs and outputs, its JSON text, or that text pickled, packed and in base64.
+
+    >>> read_tests('[{"input": "1", "output": "2"}]')
+    [{'input': '1', 'output': '2'}]
+    """
+    if value is None or value == "":
+        return []
+    try:
+        tests = json.loads(value) if isinstance(value, str) and value.lstrip().startswith("[") else value
+        if isinstance(tests, str):
+            unpacker = zlib.decompressobj()
+            packed = unpacker.decompress(base64.b64decode(tests), _MAX_TESTS)
+            if unpacker.unconsumed_tail:
+                raise DataError(f"packed tests of more than {_MAX_TESTS:,} bytes", where="scorer.kwargs.tests")
+            tests = json.loads(_TextUnpickler(io.BytesIO(packed)).load())
+        return [{"input": str(test["input"]), "output": str(test["output"])} for test in tests]
+    except (ValueError, TypeError, KeyError, EOFError, zlib.error, pickle.UnpicklingError) as error:
+        message = f"expected tests with input and output, got {shorten(value)}: {error}"
+        raise DataError(message, where="scorer.kwargs.tests", hint="check the column") from error
