@@ -179,42 +179,50 @@ def shown_comparisons(results: Results) -> list[FormComparison]:
     ]
 
 
+def _names(results: Results) -> Iterator[tuple[str, FormComparison]]:
+    """The comparisons of the rows by their names, with the kind of scoring where a row has several."""
+    shown = shown_comparisons(results)
+    for comparison in shown:
+        several = sum(other.name == comparison.name and other.spread is not None for other in shown) > 1
+        yield f"{comparison.name} ({comparison.scoring})" if several else comparison.name, comparison
+
+
 def _shared_notes(results: Results) -> Iterator[str]:
     """Where forms have different numbers of documents, over how many of them they are compared."""
     numbers = {entry.name: entry.n for entry in results.entries}
-    for comparison in shown_comparisons(results):
-        counts = [numbers[name] for name in comparison.forms if name in numbers]
+    for name, comparison in _names(results):
+        counts = [numbers[form] for form in comparison.forms if form in numbers]
         if max(counts, default=comparison.n) > comparison.n:
-            yield f"{comparison.name}: best minus worst is over the {comparison.n} documents that all forms have"
+            yield f"{name}: best minus worst is over the {comparison.n} documents that all forms have"
 
 
 def _chance_notes(results: Results) -> Iterator[str]:
     """What equal forms and a random choice would show, so that noise is not read as a finding."""
-    for comparison in shown_comparisons(results):
+    for name, comparison in _names(results):
         spread = comparison.spread
         if spread is not None and spread.p >= ALPHA:
             yield (
-                f"{comparison.name}: forms that are equally good would show best − worst of "
+                f"{name}: forms that are equally good would show best − worst of "
                 f"{spread.by_chance:.3f} by chance, so that {spread.spread.value:.3f} is no finding"
             )
         guessed = [
-            name
-            for name, mean, chance in zip(comparison.forms, comparison.means, comparison.chances, strict=False)
+            form
+            for form, mean, chance in zip(comparison.forms, comparison.means, comparison.chances, strict=False)
             if chance is not None and mean.covers(chance)
         ]
         if guessed:
             level = next(chance for chance in comparison.chances if chance is not None)
             which = "all forms" if len(guessed) == len(comparison.forms) else ", ".join(guessed)
-            yield f"{comparison.name}: a random choice is right in {level:.3f}; not told from that: {which}"
+            yield f"{name}: a random choice is right in {level:.3f}; not told from that: {which}"
 
 
 def _right_notes(results: Results) -> Iterator[str]:
     """How the forms of each row get single documents right."""
-    for comparison in shown_comparisons(results):
+    for name, comparison in _names(results):
         right = comparison.rightness
         if right is not None:
             yield (
-                f"{comparison.name}: right under all forms {right.under_all.value:.3f}, "
+                f"{name}: right under all forms {right.under_all.value:.3f}, "
                 f"some {right.under_some.value:.3f}, none {right.under_none.value:.3f}; "
                 f"two forms differ on {right.flip_rate.value:.3f} of the documents"
             )
