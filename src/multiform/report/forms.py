@@ -21,7 +21,7 @@ from multiform.results.compare import (
     scoring_of,
 )
 from multiform.results.extraction import is_unread
-from multiform.results.pivot import p_text
+from multiform.results.pivot import p_words
 from multiform.results.results import FormResult, GroupResult
 from multiform.results.samples import choices_and_labels
 from multiform.statistics.estimates import ALPHA, Estimate
@@ -170,11 +170,11 @@ def _position(samples: Sequence[ScoredSample], clusters: Sequence[str] | None) -
 
 def _position_words(bias: PositionBias, labels: Sequence[str]) -> str:
     if bias.p >= ALPHA:
-        return f"no position is shown to be picked more often than it is right (p = {p_text(bias.p)})"
+        return f"no position is shown to be picked more often than it is right ({p_words(bias.p)})"
     excess = 100 * bias.positions[bias.preferred].excess.value
     return (
         f"position {labels[bias.preferred]} is picked {excess:+.1f} points more often than it is right "
-        f"(p = {p_text(bias.p)})"
+        f"({p_words(bias.p)})"
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -77,7 +77,7 @@ def pivot(results: Results) -> Pivot:
                 if not entry.estimates
             ),
             *_shared_notes(results),
-            *_chance_notes(results),
+            *_chance_notes(results, short),
             *_right_notes(results),
         ],
     )
@@ -158,6 +158,16 @@ def p_text(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
 
 
+def p_words(p: float) -> str:
+    """A p value in a sentence.
+
+    >>> p_words(0.59512), p_words(0.0001)
+    ('p = 0.60', 'p < 0.001')
+    """
+    text = p_text(p)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
+
+
 def _shown_metrics(label: str, entries: Sequence[Sequence[FormResult | GroupResult]]) -> str:
     """The metric of a column with its direction; several where tasks have different ones."""
     metrics = {}
@@ -196,8 +206,11 @@ def _shared_notes(results: Results) -> Iterator[str]:
             yield f"{name}: best minus worst is over the {comparison.n} documents that all forms have"
 
 
-def _chance_notes(results: Results) -> Iterator[str]:
-    """What equal forms and a random choice would show, so that noise is not read as a finding."""
+def _chance_notes(results: Results, short: Mapping[str, str]) -> Iterator[str]:
+    """What equal forms and a random choice would show, so that noise is not read as a finding.
+
+    `short` has the headings of the columns.
+    """
     for name, comparison in _names(results):
         spread = comparison.spread
         if spread is not None and spread.p >= ALPHA:
@@ -212,7 +225,9 @@ def _chance_notes(results: Results) -> Iterator[str]:
         ]
         if guessed:
             level = next(chance for chance in comparison.chances if chance is not None)
-            which = "all forms" if len(guessed) == len(comparison.forms) else ", ".join(guessed)
+            labels = [form.removeprefix(comparison.name).removeprefix("@") or "as written" for form in guessed]
+            named = ", ".join(short.get(label, label) for label in labels)
+            which = "all forms" if len(guessed) == len(comparison.forms) else named
             yield f"{name}: a random choice is right in {level:.3f}; not told from that: {which}"
 
 
