@@ -163,5 +163,6 @@ def test_a_group_of_small_subjects_that_are_nearly_all_right_is_covered(subjects
         parts = [document_scores(rng.random(count) < rate) for count in counts]
         (estimate,) = form_means(pooled(parts, counts if by_size else [1] * subjects)).estimates()
         covered += estimate.covers(rate)
-        assert 0 <= estimate.low <= estimate.high <= 1
+        low, high = estimate.interval
+        assert 0 <= low <= high <= 1
     assert covered / runs >= 0.93

@@ -128,7 +128,7 @@ def test_scores_that_differ_by_less_than_noise_do_not_prove_that_wordings_are_eq
     right = np.array([[(document + form) % 2 for form in range(6)] for document in range(60)])
     deviation = wording_population(form_means(document_scores(right))).deviation
     assert (deviation.value, deviation.low) == (0, 0)
-    assert deviation.high > 0.03
+    assert deviation.interval[1] > 0.03
 
 
 def test_two_wordings_are_not_a_population():

@@ -20,7 +20,7 @@ from scipy.special import ndtr, ndtri
 from multiform.errors import DataError
 from multiform.statistics.estimates import LEVEL, Estimate
 from multiform.statistics.means import form_means
-from multiform.statistics.scores import Array, document_scores
+from multiform.statistics.scores import Array, Indexes, document_scores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ def calibration(
     )
 
 
-def _groups(confidences: Array, bins: int) -> list[Array]:
+def _groups(confidences: Array, bins: int) -> list[Indexes]:
     """The documents of each bin: a confidence belongs to the quantile in which the middle of its documents lies."""
     _, codes, counts = np.unique(confidences.round(12), return_inverse=True, return_counts=True)
     middles = counts.cumsum() - counts / 2

@@ -33,8 +33,8 @@ def leaderboard(runs: Mapping[str, Results]) -> dict[str, Any]:
                 results_of[cell] = form
     models = sorted({model for model, _ in cells})
     forms = sorted({form for _, form in cells})
-    for form in forms:
-        _mark_tied(form, models, results_of, cells)
+    for label in forms:
+        _mark_tied(label, models, results_of, cells)
     reversals = [
         {**entry, "clear": all(_is_clear(entry, form, results_of, cells) for form in (entry["form"], entry["other"]))}
         for entry in _reversals(models, forms, cells)
