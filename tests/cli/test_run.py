@@ -51,7 +51,7 @@ def test_two_formats_of_one_task_are_two_columns(folder):
     folder.task()
     ran = folder.run(*RUN, "task.yaml@mcqa+cloze")
     (row,) = [line.split() for line in ran.out.splitlines() if line.startswith(" t ")]
-    assert (ran.code, len(row)) == (0, 8)  # task, n, two scores, the difference with its interval
+    assert (ran.code, len(row)) == (0, 10)  # task, n, two scores, the difference with its interval and p
     assert ["mcqa", "cloze"] in [line.split()[:2] for line in ran.out.splitlines()]
 
 

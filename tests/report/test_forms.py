@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from multiform import evaluate
-from multiform.report.forms import WRONG, form_entry
+from multiform.forms import ScoredSample
+from multiform.report.forms import UNREADABLE, WRONG, form_entry
+from multiform.results.results import FormResult
 
 
 def test_a_score_of_zero_is_wrong_only_where_more_is_better() -> None:
@@ -14,3 +16,22 @@ def test_a_score_of_zero_is_wrong_only_where_more_is_better() -> None:
     assert wrong == sum(sample.values["acc"] == 0 for sample in form.samples)
     errors = replace(form, higher_is_better={"acc": False})
     assert WRONG not in form_entry(errors, 0, form.samples, "mcqa")["flags"]
+
+
+def picking(form: FormResult, pick: int | None) -> list[ScoredSample]:
+    """The samples of a form, as if the model had picked one position, or the right one."""
+    return [replace(sample, prediction=sample.sample.gold[0] if pick is None else pick) for sample in form.samples]
+
+
+def test_a_position_is_picked_more_often_only_where_the_test_says_so() -> None:
+    (form,) = evaluate(model="dummy", tasks="quiz@mcqa", limit=40, progress=False).forms
+    unbiased = form_entry(form, 0, picking(form, None), "mcqa")["position"]["words"]
+    assert unbiased.startswith("no position is shown to be picked more often")
+    biased = form_entry(form, 0, picking(form, 1), "mcqa")["position"]["words"]
+    assert biased.startswith("position B is picked +")
+
+
+def test_a_completion_that_names_no_answer_is_unreadable() -> None:
+    (form,) = evaluate(model="dummy", tasks="quiz@generate", limit=4, progress=False).forms
+    unsure = [replace(sample, prediction="I am not sure", values={"exact_match": 0.0}) for sample in form.samples]
+    assert all(flags & UNREADABLE for flags in form_entry(form, 0, unsure, "generate")["flags"])

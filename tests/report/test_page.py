@@ -16,6 +16,10 @@ from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.report import write_report
 from multiform.requests import Completion
+from multiform.results.compare import compare_forms
+from multiform.results.extraction import is_unread
+from multiform.results.form_comparison import FormComparison
+from multiform.results.run_comparison import compare_runs
 
 pytestmark = pytest.mark.process
 
@@ -49,6 +53,113 @@ def wrong(results: Results, *forms: str) -> set[int]:
     }
 
 
+def compared(results: Results, scoring: str) -> FormComparison:
+    """The comparison of the quiz's forms of one kind of scoring by their accuracy."""
+    [comparison] = [
+        c for c in results.comparisons if c.scoring == scoring and c.chances and c.metric != "bits_per_byte"
+    ]
+    return comparison
+
+
+def test_whether_a_spread_is_noise_comes_first(open_page: Callable[..., Any], variations: str) -> None:
+    """A model that picks at random: the page says so before it shows any score."""
+    page = open_page(variations)
+    first = page.locator("#scores .card").first.inner_text()
+    assert first.startswith("no finding")
+    assert "equally good forms would show" in first
+    assert "p = " in first
+    assert page.locator("#scores .verdict .tag").first.inner_text() == "no finding"
+    assert "No form can be told from the best" in page.locator("#scores .verdict").first.inner_text()
+    assert page.locator("#scores svg .tied").count() == 0
+
+
+def test_the_verdict_has_the_numbers_of_the_comparison(
+    open_page: Callable[..., Any], url: str, results: Results
+) -> None:
+    spread = compared(results, "ranked").spread
+    assert spread is not None
+    shown = open_page(url).locator("#scores .verdict").first.inner_text()
+    low, high = spread.spread.interval
+    assert f"(acc): {spread.spread.value:.3f} ({low:.3f} to {high:.3f})" in shown
+    assert f"would show {spread.by_chance:.3f} by chance" in shown
+
+
+def test_forms_that_cannot_be_told_from_the_best_are_marked(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    results = evaluate(model="dummy", tasks="quiz@mcqa+cloze+hybrid", limit=60, progress=False)
+    forms = [
+        replace(form, samples=[replace(sample, values={"acc": value}) for sample in form.samples],
+                estimates={"acc,none": replace(form.estimates["acc,none"], value=value)})
+        for form, value in zip(results.forms, (1.0, 1.0, 0.0), strict=True)
+    ]  # fmt: skip
+    changed = replace(results, forms=forms, comparisons=compare_forms(forms))
+    page = open_page(write_report([changed], tmp_path / "r.html").as_uri())
+    assert page.locator("#scores svg .tied").count() == 2
+    assert "* not told from the best: mcqa, cloze." in page.locator("#scores .verdict").inner_text()
+    assert page.locator("#scores .verdict .tag").inner_text() == "finding"
+
+
+def test_forms_have_their_chance_level(open_page: Callable[..., Any], url: str, results: Results) -> None:
+    page = open_page(url)
+    chosen = [form for form in results.forms if form.format_label != "bpb"]
+    line = page.locator("#scores table tbody tr").first.inner_text().split("\t")
+    share = round(100 * (chosen[0].estimates["acc,none"].value - 0.25) / 0.75)
+    assert line[5:7] == ["0.250", f"{share} %".replace("-", "−")]
+    assert page.locator("#scores svg .chance").count() >= 3
+
+
+def test_kinds_of_scoring_are_compared_with_each_other_on_request(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url)
+    across = page.locator("#scores details.across")
+    assert not across.locator(".verdict").is_visible()
+    across.locator("summary").click()
+    assert "across both kinds (accuracy)" in across.locator(".verdict").inner_text()
+    assert "(accuracy)" not in "".join(page.locator("#scores .panel .verdict").all_inner_texts())
+
+
+def test_the_score_over_wordings_is_shown(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    results = evaluate(model="dummy", tasks="quiz@mcqa~6", limit=40, progress=False, use_cache=False)
+    [comparison] = results.comparisons
+    [entry] = comparison.populations
+    page = open_page(write_report([results], tmp_path / "r.html").as_uri())
+    text = page.locator("#wordings").inner_text()
+    population, (low, high) = entry.population, entry.population.mean.interval
+    below, above = population.predicted.interval
+    assert f"{population.mean.value:.3f} ± {population.observed_deviation:.3f}" in text
+    assert f"interval of the mean {low:.3f} to {high:.3f}" in text
+    assert f"another wording would score {below:.3f} to {above:.3f}" in text
+    assert page.locator("#wordings svg .raw").count() == population.wordings
+    assert "effects of the axes" in text
+
+
+def test_runs_are_compared_as_the_command_compares_them(
+    open_page: Callable[..., Any], results: Results, tmp_path: Path
+) -> None:
+    tasks = "quiz@mcqa+cloze+hybrid"
+    first, second = (
+        evaluate(model="dummy", model_args={"seed": seed}, tasks=tasks, limit=60, progress=False) for seed in (0, 1)
+    )
+    page = open_page(write_report([first, second], tmp_path / "r.html").as_uri())
+    for change in compare_runs(first, second):
+        panel = page.locator("#differences .panel", has_text=f"{change.name} · between runs")
+        assert "run 2 − run 1" in panel.inner_text()
+        low, high = change.simultaneous
+        tip = panel.locator("circle title").first.text_content().replace("−", "-").replace("+", "")
+        assert tip.endswith(f": {change.difference.value:.3f} ({low:.3f} to {high:.3f})".replace("+", ""))
+        assert change.p_simultaneous is not None
+        shown = panel.locator(".score .soft").first.text_content().strip()
+        assert shown == f"p={change.p_simultaneous:.2f}" or change.p_simultaneous < 0.1
+
+
+def test_every_word_that_is_not_plain_is_explained(open_page: Callable[..., Any], url: str) -> None:
+    page = open_page(url)
+    titles = set(page.locator("abbr.term").evaluate_all("nodes => nodes.map((node) => node.title)"))
+    assert len(titles) > 8
+    page.get_by_text("What the words and marks mean").click()
+    listed = page.locator(".glossary dd").all_inner_texts()
+    assert titles <= set(listed)
+    assert all(words.endswith(".") and ". " not in words.rstrip(".") for words in listed)
+
+
 def test_scores_are_those_of_the_run(open_page: Callable[..., Any], url: str, results: Results) -> None:
     page = open_page(url)
     table = page.locator("#scores table tbody tr").all_inner_texts()
@@ -79,7 +190,7 @@ def test_filters_leave_the_documents_that_they_name(open_page: Callable[..., Any
         sample.doc_id
         for form in results.forms
         for sample in form.samples
-        if isinstance(sample.outputs[0], Completion) and sample.prediction is None
+        if isinstance(sample.outputs[0], Completion) and is_unread(sample)
     }
     expect_shown(page, len(unread))
 
@@ -281,7 +392,7 @@ def test_every_variation_has_a_mark_or_is_counted(open_page: Callable[..., Any],
 
 
 def test_the_variance_of_scores_is_split(open_page: Callable[..., Any], url: str, results: Results) -> None:
-    [comparison] = [entry for entry in results.comparisons if entry.name == "quiz"]
+    comparison = compared(results, "ranked")
     assert comparison.variance is not None
     words = [f"{name} {100 * share:.1f} %" for name, share in comparison.variance.shares.items()]
     assert ", ".join(words) in open_page(url).locator(".variance").first.inner_text()

@@ -80,6 +80,23 @@ def test_a_lenient_extractor_reads_what_a_brittle_filter_does_not(sums: Results)
     assert extraction.lenient.value == pytest.approx(2 / 3)
 
 
+@pytest.mark.parametrize(("answer", "reference"), [("I am not sure.", "7"), ("I don't know", "Lyon"), ("no idea", "x")])
+def test_a_completion_that_names_no_answer_is_missing_and_not_wrong(
+    tmp_path: Path, answer: str, reference: str
+) -> None:
+    rows = [{"question": f"#{i}# Which?", "answer": reference} for i in range(2)]
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (tmp_path / "free.yaml").write_text(
+        "task: free\ndataset_path: rows.jsonl\ntest_split: test\noutput_type: generate_until\n"
+        "doc_to_text: question\ndoc_to_target: answer\nmetric_list: [{metric: exact_match}]\n"
+    )
+    results = evaluate(model=Writer([answer, "I think 12"]), tasks=f"{tmp_path}/free.yaml", progress=False)
+    extraction = extraction_of(results.forms[0])
+    assert extraction is not None
+    assert (extraction.missing.value, extraction.wrong.value) == (0.5, 0.5)
+    assert results.forms[0].estimates["exact_match,none"].value == 0
+
+
 def test_a_sample_has_the_steps_from_the_text_to_the_prediction(colours: Results, sums: Results) -> None:
     assert sums.samples("sums")[1]["steps"] == [
         {"step": "completion", "value": ["That makes 7 in all"]},

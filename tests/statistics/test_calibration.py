@@ -15,10 +15,28 @@ def simulated(rng, n, shift):
     return confidences, rng.random(n) < confidences - shift
 
 
-def test_the_error_is_the_weighted_sum_of_gaps():
+def test_the_observed_error_is_the_weighted_sum_of_gaps():
     found = calibration([0.6, 0.6, 0.8, 0.8, 0.8], [1, 0, 0, 0, 1], bins=2)
-    assert [(part.n, round(part.confidence, 3)) for part in found.bins] == [(3, 0.667), (2, 0.8)]
-    assert found.error.value == pytest.approx(3 / 5 * abs(1 / 3 - 2 / 3) + 2 / 5 * abs(1 / 2 - 0.8))
+    assert [(part.n, round(part.confidence, 3)) for part in found.bins] == [(2, 0.6), (3, 0.8)]
+    assert found.observed == pytest.approx(2 / 5 * abs(1 / 2 - 0.6) + 3 / 5 * abs(1 / 3 - 0.8))
+
+
+def test_the_order_of_documents_does_not_matter():
+    """A model with few different confidences has many ties."""
+    rng = np.random.default_rng(1)
+    confidences = rng.choice([0.3, 0.5, 0.55, 0.7], size=200)
+    right = rng.random(200) < confidences
+    order = np.argsort(~right, kind="stable")  # right answers first
+    assert calibration(confidences[order], right[order]) == calibration(confidences, right)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.05, 0.2])
+def test_the_estimate_has_little_of_the_noise(shift):
+    rng, n = np.random.default_rng(2), 300
+    found = [calibration(*simulated(rng, n, shift), draws=100) for _ in range(150)]
+    assert abs(np.mean([result.error.value for result in found]) - shift) < 0.025
+    if shift < 0.1:  # where the bare sum of gaps is far too large
+        assert np.mean([result.observed for result in found]) - shift > 0.025
 
 
 @pytest.mark.long

@@ -150,3 +150,20 @@ def test_many_small_subjects_cover_95_percent():
         (estimate,) = form_means(pooled(parts, [10] * 57)).estimates()
         covered += estimate.covers(0.9)
     assert 0.935 <= covered / runs <= 0.965
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("by_size", [True, False])
+@pytest.mark.parametrize(("subjects", "sizes"), [(3, (12,)), (6, (6,)), (10, (3, 10, 30)), (57, (5,))])
+@pytest.mark.parametrize("rate", [0.95, 0.995])
+def test_a_group_of_small_subjects_that_are_nearly_all_right_is_covered(subjects, sizes, rate, by_size):
+    rng, covered, runs = np.random.default_rng(6), 0, 200
+    counts = [sizes[index % len(sizes)] for index in range(subjects)]
+    for _ in range(runs):
+        parts = [document_scores(rng.random(count) < rate) for count in counts]
+        (estimate,) = form_means(pooled(parts, counts if by_size else [1] * subjects)).estimates()
+        covered += estimate.covers(rate)
+        low, high = estimate.interval
+        assert 0 <= low <= estimate.value + 1e-12
+        assert estimate.value - 1e-12 <= high <= 1
+    assert covered / runs >= 0.93

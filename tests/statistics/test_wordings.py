@@ -124,6 +124,13 @@ def test_scores_that_are_all_right_still_leave_doubt():
     assert 0.7 < low < 0.95
 
 
+def test_scores_that_differ_by_less_than_noise_do_not_prove_that_wordings_are_equal():
+    right = np.array([[(document + form) % 2 for form in range(6)] for document in range(60)])
+    deviation = wording_population(form_means(document_scores(right))).deviation
+    assert (deviation.value, deviation.low) == (0, 0)
+    assert deviation.interval[1] > 0.03
+
+
 def test_two_wordings_are_not_a_population():
     with pytest.raises(DataError, match="2 wordings say nothing of others"):
         wording_population(form_means(document_scores(np.eye(4)[:, :2])))

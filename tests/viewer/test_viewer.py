@@ -274,6 +274,16 @@ def test_a_reversal_is_clear_by_the_test_of_the_same_documents() -> None:
     assert not reversal["clear"]
 
 
+def test_the_leaderboard_marks_all_models_that_cannot_be_told_from_the_best() -> None:
+    runs = {
+        "1": scored("a", {"mcqa": range(30)}),
+        "2": scored("b", {"mcqa": range(28)}),
+        "3": scored("c", {"mcqa": range(8)}),
+    }
+    cells = leaderboard(runs)["cells"]
+    assert [row[0]["tied"] for row in cells] == [True, True, False]
+
+
 def test_a_folder_that_does_not_exist_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["view", "nowhere"]) == 2
     assert "nowhere: there is no such folder; name the --output_path of a run" in capsys.readouterr().err

@@ -12,10 +12,20 @@ from multiform.formats.axes import AXIS_WORDS
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.requests import LLOutput
-from multiform.results.compare import calibration_of, clusters_of, metric_family, position_bias_of
+from multiform.results.compare import (
+    calibration_of,
+    chance_level,
+    clusters_of,
+    metric_family,
+    position_bias_of,
+    scoring_of,
+)
+from multiform.results.extraction import is_unread
+from multiform.results.pivot import p_words
 from multiform.results.results import FormResult, GroupResult
 from multiform.results.samples import choices_and_labels
-from multiform.statistics.estimates import Estimate
+from multiform.statistics.estimates import ALPHA, Estimate
+from multiform.statistics.position import PositionBias
 
 #: What can be said of a sample, as bits of a number.
 WRONG, UNREADABLE, TRUNCATED, FAILED, PROMPT_TRUNCATED = 1, 2, 4, 8, 16
@@ -61,11 +71,14 @@ def form_entry(form: FormResult, run: int, samples: Sequence[ScoredSample], shor
     scores = [sample_score(sample, name) for sample in samples]
     higher = form.higher_is_better.get(name, True)
     flags = [_flags(sample, wrong=higher and score == 0) for sample, score in zip(samples, scores, strict=True)]
+    family = metric_family(form)
     return {
         **_scores(metric, estimates),
         "run": run,
         "name": form.name,
-        "family": metric_family(form),
+        "family": family,
+        "scoring": scoring_of(form) if form.estimates else "ranked",
+        "chance": chance_level(samples) if family == "accuracy" else None,
         "key": f"{run}:{form.name}",
         "task": form.task,
         "format": form.format_label,
@@ -117,7 +130,7 @@ def _flags(sample: ScoredSample, *, wrong: bool) -> int:
     written = any(not isinstance(output, LLOutput) for output in sample.outputs)
     return (
         WRONG * wrong
-        | UNREADABLE * (written and sample.prediction is None)
+        | UNREADABLE * (written and (sample.prediction is None or (wrong and is_unread(sample))))
         | FAILED * (sample.failure is not None)
         | TRUNCATED * any(getattr(output, "truncated", False) for output in sample.outputs)
         | PROMPT_TRUNCATED * any(getattr(output, "context_truncated", False) for output in sample.outputs)
@@ -146,18 +159,23 @@ def _position(samples: Sequence[ScoredSample], clusters: Sequence[str] | None) -
     bias = position_bias_of(samples, clusters)
     if bias is None:
         return None
-    favourite = bias.positions[bias.preferred]
     labels = choices_and_labels(samples[0].sample)[1] or [str(index + 1) for index in range(len(bias.positions))]
-    words = (
-        f"position {labels[bias.preferred]} is picked {100 * favourite.excess.value:+.1f} points more often than it is "
-        f"right (p = {bias.p:.3f})"
-    )
     return {
         "picked": [position.picked.value for position in bias.positions],
         "gold": [position.gold.value for position in bias.positions],
         "labels": labels[: len(bias.positions)],
-        "words": words,
+        "words": _position_words(bias, labels),
     }
+
+
+def _position_words(bias: PositionBias, labels: Sequence[str]) -> str:
+    if bias.p >= ALPHA:
+        return f"no position is shown to be picked more often than it is right ({p_words(bias.p)})"
+    excess = 100 * bias.positions[bias.preferred].excess.value
+    return (
+        f"position {labels[bias.preferred]} is picked {excess:+.1f} points more often than it is right "
+        f"({p_words(bias.p)})"
+    )
 
 
 def _calibration(samples: Sequence[ScoredSample], clusters: Sequence[str] | None) -> dict[str, Any] | None:
@@ -167,5 +185,5 @@ def _calibration(samples: Sequence[ScoredSample], clusters: Sequence[str] | None
     error = result.error
     return {
         "bins": [{"n": part.n, "confidence": part.confidence, "accuracy": part.accuracy} for part in result.bins],
-        "words": f"expected calibration error {error.value:.3f} ({error.low:.3f} to {error.high:.3f})",
+        "words": f"expected calibration error {error.value:.3f} ({error.low:.3f} to {error.high:.3f}), without noise",
     }

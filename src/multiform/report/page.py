@@ -20,7 +20,7 @@ from multiform.results.provenance import package_version
 from multiform.results.results import Results
 
 #: The parts of the script, in the order in which they build on each other.
-SCRIPTS = ("dom.js", "data.js", "charts.js", "samples.js", "report.js")
+SCRIPTS = ("dom.js", "data.js", "charts.js", "samples.js", "findings.js", "report.js")
 
 _LONGEST_TITLE = 80
 

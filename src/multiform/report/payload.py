@@ -11,7 +11,7 @@ from multiform.engine.stops import stop_lines
 from multiform.forms import ScoredSample
 from multiform.report.command import arguments_text, command
 from multiform.report.forms import form_entry, group_entry, primary_samples, short_formats, variation_table
-from multiform.report.tasks import task_entries
+from multiform.report.tasks import task_entries, wording_entries
 from multiform.results.failures import result_notes
 from multiform.results.results import FormResult, Results
 from multiform.results.rows import sample_row
@@ -58,6 +58,7 @@ def payload(runs: Sequence[Results], *, title: str) -> Payload:
         "forms": forms,
         "groups": groups,
         "tasks": task_entries(runs, short_labels, shorts),
+        "wording_changes": wording_entries(runs, short_labels),
         "variations": variation_table(shorts),
         "heads": heads,
     }

@@ -134,7 +134,8 @@ class Charts:
         alt = _altair()
         rows = []
         for form, result in self._ranked(calibration_of):
-            name = f"{form.name} (ECE {result.error.value:.3f})"
+            low, high = result.error.interval
+            name = f"{form.name} (ECE {result.error.value:.3f}, {low:.3f} to {high:.3f})"
             for part in result.bins:
                 rows.append({"form": name, "confidence": part.confidence, "accuracy": part.accuracy, "n": part.n})
         scale = alt.Scale(domain=[0, 1])

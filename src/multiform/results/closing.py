@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from multiform.engine.status_text import duration
 from multiform.results.notes import extractions
-from multiform.results.pivot import p_text, shown_comparisons
+from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.results import Results
 from multiform.results.usage import usage_words
 from multiform.statistics.estimates import ALPHA
@@ -61,7 +61,7 @@ def clearest_difference(comparison: FormComparison, pair: Difference, *, pairs: 
     if p >= ALPHA:
         verb = "differ" if pairs > 1 else "do not differ"
         who = f"none of {among} {verb} significantly" if pairs > 1 else f"the two forms {verb} significantly"
-        return f"differences: {who} (smallest p = {p_text(p)}{' after correction' if pairs > 1 else ''})"
+        return f"differences: {who} (smallest {p_words(p)}{' after correction' if pairs > 1 else ''})"
     from multiform.statistics.paired import simultaneous_bounds
 
     sign = 1 if pair.estimate.value >= 0 else -1
@@ -70,7 +70,7 @@ def clearest_difference(comparison: FormComparison, pair: Difference, *, pairs: 
     corrected = f", corrected for {among}" if pairs > 1 else ""
     return (
         f"clearest difference: {comparison.forms[first]} − {comparison.forms[second]} in {comparison.metric}: "
-        f"{abs(pair.estimate.value):.4f} ({low:.4f} to {high:.4f}), p = {p_text(p)}{corrected}"
+        f"{abs(pair.estimate.value):.4f} ({low:.4f} to {high:.4f}), {p_words(p)}{corrected}"
     )
 
 

@@ -265,7 +265,7 @@ def _comparison(
         kappa=fleiss_kappa(codes[:, readable]) if known and equal else None,
         agreeing=tuple(readable) if known else (),
         populations=tuple(_populations(table, names)) if is_list else (),
-        chances=tuple(chance_level(column) if equal else None for column in samples),
+        chances=tuple(chance_level(column) if equal and family == "accuracy" else None for column in samples),
         positions=tuple(position_bias_of(column, clusters) if equal else None for column in samples),
         calibrations=tuple(calibration_of(column, clusters) if equal else None for column in samples),
     )

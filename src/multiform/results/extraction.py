@@ -10,7 +10,7 @@ from multiform.forms import ScoredSample
 from multiform.requests import Completion
 from multiform.results.results import FormResult
 from multiform.scoring.filters.extraction import INVALID
-from multiform.scoring.lenient import is_leniently_right
+from multiform.scoring.lenient import is_leniently_right, names_an_answer
 from multiform.statistics.estimates import Estimate, mean_estimate
 
 
@@ -21,7 +21,7 @@ class Extraction:
     right: Estimate
     #: An answer was extracted, and it is wrong.
     wrong: Estimate
-    #: No answer could be extracted, which counts as wrong.
+    #: Nothing was extracted, or what names no answer ("I am not sure"); the score counts it as wrong.
     missing: Estimate
     #: The score with the lenient extractor wherever the form's own one is not sure to have read the answer.
     lenient: Estimate
@@ -50,7 +50,7 @@ def extraction_of(form: FormResult) -> Extraction | None:
     if not all(sample.sample.references and isinstance(sample.outputs[0], Completion) for sample in samples):
         return None
     right = [bool(sample.values.get(metric)) for sample in samples]
-    missing = [not hit and _unread(sample) for hit, sample in zip(right, samples, strict=True)]
+    missing = [not hit and is_unread(sample) for hit, sample in zip(right, samples, strict=True)]
     wrong = [not hit and not lost for hit, lost in zip(right, missing, strict=True)]
     lenient = [hit or _leniently_right(sample) for hit, sample in zip(right, samples, strict=True)]
     return Extraction(
@@ -75,16 +75,22 @@ def pooled_extraction(extractions: Sequence[Extraction], *, weight_by_size: bool
     return Extraction(right=mean("right"), wrong=mean("wrong"), missing=mean("missing"), lenient=mean("lenient"))
 
 
-def _unread(sample: ScoredSample) -> bool:
+def is_unread(sample: ScoredSample) -> bool:
+    """Whether nothing was extracted from a completion, or a text that names no answer."""
     prediction = sample.prediction
     first = prediction[0] if isinstance(prediction, list) and prediction else prediction
-    return first is None or first in ("", INVALID) or first == []
+    if first is None or first in ("", INVALID) or first == []:
+        return True
+    references = [str(reference) for reference in sample.sample.references]
+    if not isinstance(first, str) or not references:
+        return False
+    return not names_an_answer(first, references, labels=sample.sample.labels, choices=sample.sample.texts)
 
 
 def _leniently_right(sample: ScoredSample) -> bool:
     """Whether an answer that was not right can be read as right; one that names a choice is not read again."""
     labels, choices = sample.sample.labels, sample.sample.texts
-    if (labels or choices) and not _unread(sample):
+    if (labels or choices) and not is_unread(sample):
         return False
     output = sample.outputs[0]
     assert isinstance(output, Completion)

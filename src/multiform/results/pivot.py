@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -77,7 +77,7 @@ def pivot(results: Results) -> Pivot:
                 if not entry.estimates
             ),
             *_shared_notes(results),
-            *_chance_notes(results),
+            *_chance_notes(results, short),
             *_right_notes(results),
         ],
     )
@@ -158,6 +158,16 @@ def p_text(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.2g}" if p < 0.1 else f"{p:.2f}"
 
 
+def p_words(p: float) -> str:
+    """A p value in a sentence.
+
+    >>> p_words(0.59512), p_words(0.0001)
+    ('p = 0.60', 'p < 0.001')
+    """
+    text = p_text(p)
+    return f"p {text}" if text.startswith("<") else f"p = {text}"
+
+
 def _shown_metrics(label: str, entries: Sequence[Sequence[FormResult | GroupResult]]) -> str:
     """The metric of a column with its direction; several where tasks have different ones."""
     metrics = {}
@@ -179,42 +189,55 @@ def shown_comparisons(results: Results) -> list[FormComparison]:
     ]
 
 
+def _names(results: Results) -> Iterator[tuple[str, FormComparison]]:
+    """The comparisons of the rows by their names, with the kind of scoring where a row has several."""
+    shown = shown_comparisons(results)
+    for comparison in shown:
+        several = sum(other.name == comparison.name and other.spread is not None for other in shown) > 1
+        yield f"{comparison.name} ({comparison.scoring})" if several else comparison.name, comparison
+
+
 def _shared_notes(results: Results) -> Iterator[str]:
     """Where forms have different numbers of documents, over how many of them they are compared."""
     numbers = {entry.name: entry.n for entry in results.entries}
-    for comparison in shown_comparisons(results):
-        counts = [numbers[name] for name in comparison.forms if name in numbers]
+    for name, comparison in _names(results):
+        counts = [numbers[form] for form in comparison.forms if form in numbers]
         if max(counts, default=comparison.n) > comparison.n:
-            yield f"{comparison.name}: best minus worst is over the {comparison.n} documents that all forms have"
+            yield f"{name}: best minus worst is over the {comparison.n} documents that all forms have"
 
 
-def _chance_notes(results: Results) -> Iterator[str]:
-    """What equal forms and a random choice would show, so that noise is not read as a finding."""
-    for comparison in shown_comparisons(results):
+def _chance_notes(results: Results, short: Mapping[str, str]) -> Iterator[str]:
+    """What equal forms and a random choice would show, so that noise is not read as a finding.
+
+    `short` has the headings of the columns.
+    """
+    for name, comparison in _names(results):
         spread = comparison.spread
         if spread is not None and spread.p >= ALPHA:
             yield (
-                f"{comparison.name}: forms that are equally good would show best − worst of "
+                f"{name}: forms that are equally good would show best − worst of "
                 f"{spread.by_chance:.3f} by chance, so that {spread.spread.value:.3f} is no finding"
             )
         guessed = [
-            name
-            for name, mean, chance in zip(comparison.forms, comparison.means, comparison.chances, strict=False)
+            form
+            for form, mean, chance in zip(comparison.forms, comparison.means, comparison.chances, strict=False)
             if chance is not None and mean.covers(chance)
         ]
         if guessed:
             level = next(chance for chance in comparison.chances if chance is not None)
-            which = "all forms" if len(guessed) == len(comparison.forms) else ", ".join(guessed)
-            yield f"{comparison.name}: a random choice is right in {level:.3f}; not told from that: {which}"
+            labels = [form.removeprefix(comparison.name).removeprefix("@") or "as written" for form in guessed]
+            named = ", ".join(short.get(label, label) for label in labels)
+            which = "all forms" if len(guessed) == len(comparison.forms) else named
+            yield f"{name}: a random choice is right in {level:.3f}; not told from that: {which}"
 
 
 def _right_notes(results: Results) -> Iterator[str]:
     """How the forms of each row get single documents right."""
-    for comparison in shown_comparisons(results):
+    for name, comparison in _names(results):
         right = comparison.rightness
         if right is not None:
             yield (
-                f"{comparison.name}: right under all forms {right.under_all.value:.3f}, "
+                f"{name}: right under all forms {right.under_all.value:.3f}, "
                 f"some {right.under_some.value:.3f}, none {right.under_none.value:.3f}; "
                 f"two forms differ on {right.flip_rate.value:.3f} of the documents"
             )

@@ -14,6 +14,14 @@ from multiform.scoring.scorers.final_answer import NUMBER, canonical_answer, can
 
 #: Before a lower-case word, "A" and "I" are words, not labels.
 _NOT_A_WORD = r"(?!(?<=\b[AI])\s+[a-z])"
+#: Completions that say that the model does not know, and go on without a guess.
+_NO_ANSWER = re.compile(
+    r"(?!.*\b(?:but|however|guess|probably|maybe|perhaps|think|believe)\b)\W*(?:sorry\W+)?(?:"
+    r"(?:i\s+am\s+|i['’]m\s+)?(?:not\s+(?:sure|certain)|unsure|unable\s+to\s+(?:answer|say|tell|determine))"
+    r"|(?:i\s+)?(?:do\s+not|don['’]t)\s+know|(?:i\s+have\s+)?no\s+idea|who\s+knows|no\s+answer|n/a"
+    r"|i\s+(?:can\s?not|can['’]t)\s+(?:answer|say|tell|determine))\b.*",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 def is_leniently_right(
@@ -42,6 +50,32 @@ def is_leniently_right(
         (bool(numbers) and numbers[-1] == answer) if canonical_number(answer) is not None else f" {answer} " in words
         for answer in answers
     )
+
+
+def names_an_answer(
+    text: str, references: Sequence[str], *, labels: Sequence[str] = (), choices: Sequence[str] = ()
+) -> bool:
+    """Whether a text can be an answer at all, right or wrong.
+
+    With choices, it has to mention one. Without, it has to have a number where all references are numbers; otherwise it
+    is an answer unless it says that the model does not know.
+
+    >>> names_an_answer("I am not sure", ["B"], labels=["A", "B"]), names_an_answer("(a)", ["B"], labels=["A", "B"])
+    (False, True)
+    >>> names_an_answer("I am not sure.", ["7"]), names_an_answer("I am not sure.", ["Lyon"])
+    (False, False)
+    >>> names_an_answer("It may be 12", ["7"]), names_an_answer("I am not sure, but I think Paris", ["Lyon"])
+    (True, True)
+    """
+    if not text.strip():
+        return False
+    if labels or choices:
+        named = {name.strip().casefold() for name in (*labels, *choices)}
+        return text.strip(" ().:\n").casefold() in named or last_mentioned(text, labels, choices) is not None
+    answers = [canonical_answer(split_solution(reference)[1]) for reference in references]
+    if answers and all(canonical_number(answer) is not None for answer in answers):
+        return bool(NUMBER.search(text))
+    return not _NO_ANSWER.fullmatch(text)
 
 
 def last_mentioned(text: str, labels: Sequence[str], choices: Sequence[str]) -> int | None:

@@ -186,8 +186,9 @@ def _mean_bounds(means: FormMeans, mean: float, variance: float, critical: float
 def _deviation(observed: float, noise: float, count: int) -> Estimate:
     """The standard deviation between wordings, from the chi-squared distribution of the observed variance."""
     tail = (1 - _DEVIATION_LEVEL) / 2
-    squares = (count - 1) * observed
-    low, high = (max(0.0, squares / float(chdtri(count - 1, p)) - noise) for p in (tail, 1 - tail))
+    low = max(0.0, (count - 1) * observed / float(chdtri(count - 1, tail)) - noise)
+    # Wordings whose scores differ by less than noise alone do so by luck, which is no proof that they are equal.
+    high = max(0.0, (count - 1) * max(observed, noise) / float(chdtri(count - 1, 1 - tail)) - noise)
     return Estimate(value=math.sqrt(max(0.0, observed - noise)), n=count, low=math.sqrt(low), high=math.sqrt(high))
 
 

@@ -33,6 +33,8 @@ def leaderboard(runs: Mapping[str, Results]) -> dict[str, Any]:
                 results_of[cell] = form
     models = sorted({model for model, _ in cells})
     forms = sorted({form for _, form in cells})
+    for label in forms:
+        _mark_tied(label, models, results_of, cells)
     reversals = [
         {**entry, "clear": all(_is_clear(entry, form, results_of, cells) for form in (entry["form"], entry["other"]))}
         for entry in _reversals(models, forms, cells)
@@ -111,15 +113,45 @@ def _is_clear(
     results_of: Mapping[tuple[str, str], FormResult],
     cells: Mapping[tuple[str, str], Any],
 ) -> bool:
-    """Whether two models differ under a form: by the test of paired documents, else by intervals that lie apart."""
-    models = (entry["ahead"], entry["behind"])
+    """Whether two models differ under a form."""
+    return _differ(entry["ahead"], entry["behind"], form, results_of, cells)
+
+
+def _mark_tied(
+    form: str,
+    models: Sequence[str],
+    results_of: Mapping[tuple[str, str], FormResult],
+    cells: Mapping[tuple[str, str], dict[str, Any]],
+) -> None:
+    """Mark the models that cannot be told from the best under a form, corrected for all pairs of models."""
+    scored = [model for model in models if cells.get((model, form), {}).get("value") is not None]
+    if len(scored) < 2:
+        return
+    sign = 1 if cells[scored[0], form]["higher"] else -1
+    best = max(scored, key=lambda model: sign * cells[model, form]["value"])
+    pairs = math.comb(len(scored), 2)
+    for model in scored:
+        differs = model != best and _differ(best, model, form, results_of, cells, comparisons=pairs)
+        cells[model, form]["tied"] = not differs
+
+
+def _differ(
+    first_model: str,
+    second_model: str,
+    form: str,
+    results_of: Mapping[tuple[str, str], FormResult],
+    cells: Mapping[tuple[str, str], Any],
+    *,
+    comparisons: int = 1,
+) -> bool:
+    """Whether two models differ: by the test of paired documents, else by intervals that lie apart."""
     try:
-        p = compare_form(results_of[models[0], form], results_of[models[1], form]).p
+        p = compare_form(results_of[first_model, form], results_of[second_model, form]).p
     except MultiformError:  # too few documents in common, or other ones
         p = None
     if p is not None:
-        return p < _ALPHA
-    first, second = (cells[model, form] for model in models)
+        return p * comparisons < _ALPHA
+    first, second = cells[first_model, form], cells[second_model, form]
     bounds = [first["low"], first["high"], second["low"], second["high"]]
     return None not in bounds and bool(first["low"] > second["high"] or second["low"] > first["high"])
 

@@ -14,11 +14,12 @@ function ticks(low, high, count = 5) {
   return [values, Math.max(0, -Math.floor(Math.log10(size) + 1e-9))];
 }
 
-/** Dots with intervals, a line for each row: {label, value, low, high, note}. On a phone, names stand above the lines. */
+/** Dots with intervals, a line for each row: {label, value, low, high, note}. A row may have a mark before its name with
+ * its explanation, a raw value beside the drawn one, a chance level, and a detail that narrow screens leave out. On a phone, names stand above the lines. */
 function intervalChart(rows, { zero = false, label = "", format = fixed } = {}) {
   const known = rows.filter((row) => row.value !== null);
   if (!known.length) return element("p", { class: "soft" }, "No scores.");
-  const ends = known.flatMap((row) => [row.low ?? row.value, row.high ?? row.value]);
+  const ends = known.flatMap((row) => [row.low ?? row.value, row.high ?? row.value, row.chance ?? row.value, row.raw ?? row.value]);
   let low = Math.min(...ends, ...(zero ? [0] : []));
   let high = Math.max(...ends, ...(zero ? [0] : []));
   const margin = Math.max(high - low, Math.abs(high) * 1e-6) * 0.05 || 0.05;
@@ -34,8 +35,9 @@ const PHONE = matchMedia("(max-width: 600px)");
 
 /** Where the parts of a row are: its name, its line and its numbers. */
 const wideLayout = (rows) => {
-  const names = Math.min(260, 16 + 7.2 * Math.max(...rows.map((row) => row.label.length)));
-  return { width: 640, step: 26, from: names + 12, to: 516, name: { x: names, up: -4, anchor: "end", most: 36 }, numbers: { x: 528, up: -4, anchor: "start" } };
+  const names = Math.min(260, 26 + 7.2 * Math.max(...rows.map((row) => row.label.length)));
+  const noted = 56 + 6.4 * Math.max(...rows.map((row) => (row.note ?? "").length + (row.detail ? row.detail[1].length + 2 : 0)));
+  return { width: 528 + Math.max(112, noted), step: 26, details: true, from: names + 12, to: 516, name: { x: names, up: -4, anchor: "end", most: 36 }, numbers: { x: 528, up: -4, anchor: "start" } };
 };
 const phoneLayout = () => ({ width: 334, step: 40, from: 4, to: 330, name: { x: 0, up: 12, anchor: "start", most: 30 }, numbers: { x: 334, up: 12, anchor: "end" } });
 
@@ -52,12 +54,15 @@ function intervalLines(rows, { low, high, zero, label, format, layout }) {
   if (zero) svg.append(shape("line", { class: "zero", x1: x(0), x2: x(0), y1: 0, y2: height - 30 }));
   rows.forEach((row, index) => {
     const y = step - 8 + step * index;
-    svg.append(shape("text", { x: name.x, y: y - name.up, "text-anchor": name.anchor }, shortened(row.label, name.most), shape("title", {}, row.label)));
+    svg.append(shape("text", { x: name.x, y: y - name.up, "text-anchor": name.anchor }, ...(row.mark ? [shape("tspan", { class: "tied" }, `${row.mark[0]} `)] : []), shortened(row.label, name.most), shape("title", {}, row.mark ? `${row.label}. ${row.mark[1]}` : row.label)));
     if (row.value === null) return;
+    if (row.chance !== null && row.chance !== undefined) svg.append(shape("line", { class: "chance", x1: x(row.chance), x2: x(row.chance), y1: y - 9, y2: y + 9 }, shape("title", {}, `chance level ${format(row.chance)}: how often a random choice is right`)));
     if (row.low !== null && row.high !== null) svg.append(shape("line", { class: "whisker", x1: x(row.low), x2: x(row.high), y1: y, y2: y }));
     const tip = `${row.label}: ${format(row.value)}` + (row.low === null ? "" : ` (${format(row.low)} to ${format(row.high)})`);
     svg.append(shape("circle", { class: "dot", cx: x(row.value), cy: y, r: 4.5 }, shape("title", {}, tip)));
-    svg.append(shape("text", { class: "score", x: numbers.x, y: y - numbers.up, "text-anchor": numbers.anchor }, format(row.value), shape("tspan", { class: "soft" }, row.note ? `  ${row.note}` : "")));
+    if (row.raw !== undefined) svg.append(shape("circle", { class: "raw", cx: x(row.raw), cy: y, r: 4 }, shape("title", {}, `${row.label}: raw score ${format(row.raw)}`)));
+    const detail = layout.details && row.detail ? [shape("tspan", { class: "soft" }, `  ${row.detail[1]}`)] : [];
+    svg.append(shape("text", { class: "score", x: numbers.x, y: y - numbers.up, "text-anchor": numbers.anchor }, format(row.value), shape("tspan", { class: "soft" }, row.note ? `  ${row.note}` : ""), ...detail, ...(row.detail ? [shape("title", {}, TERMS[row.detail[0]][1])] : [])));
   });
   return svg;
 }

@@ -8,6 +8,7 @@ const listLabel = (report, form) => inRun(report, form.format && form.short !== 
 /** Sections of the page with their names in the head, each left out where there is nothing to show. */
 const SECTIONS = [
   ["scores", "Scores", "Scores", scoresSection],
+  ["wordings", "Score over wordings", "Wordings", wordingsSection],
   ["heatmap", "Heat map", "Heat map", heatSection],
   ["differences", "Differences", "Differences", differencesSection],
   ["bias", "Position and calibration", "Bias", biasSection],
@@ -25,20 +26,43 @@ function aboutRuns(report) {
 function scoresSection(report) {
   const tasks = new Map();
   for (const form of report.forms) {
-    const key = `${form.task} ${form.family ?? form.metric}`;
+    const key = `${form.task} ${form.family ?? form.metric} ${form.scoring}`;
     if (!tasks.has(key)) tasks.set(key, []);
     tasks.get(key).push(form);
   }
   const formats = [...new Set(report.forms.map((form) => form.short))];
   const byFormat = (a, b) => formats.indexOf(a.short) - formats.indexOf(b.short) || a.run - b.run;
   const grouped_forms = [...tasks.values()].map((forms) => forms.sort(byFormat));
-  const charts = grouped_forms.slice(0, 40).map((forms) =>
-    element("div", { class: "panel" }, element("h3", {}, `${forms[0].task}: ${[...new Set(forms.map((form) => form.metric))].join(", ")} ${forms[0].higher === false ? "↓" : "↑"}`),
-      intervalChart(forms.map((form) => ({ ...form, label: inRun(report, form.short, form.run), note: `n=${form.n}` })), { label: `scores of ${forms[0].task}` })));
+  const charts = grouped_forms.slice(0, 40).map((forms) => element("div", { class: "panel" }, scoresHeading(report, forms),
+    ...comparisonsOf(report, forms).map((task) => verdict(task, report.runs.length > 1 ? `${report.runs[task.run].short}: ` : "")),
+    intervalChart(forms.map((form) => scoreRow(report, form)), { label: `scores of ${forms[0].task}` })));
   const more = grouped_forms.length > 40 ? [element("p", { class: "soft" }, `Charts of ${grouped_forms.length - 40} more tasks are left out; the table has all.`)] : [];
+  const paths = new Set(report.groups.map((group) => group.path));
+  const of_groups = report.tasks.filter((task) => task.spread && task.scoring !== "any" && paths.has(task.task));
   const groups = report.groups.length ? [element("div", { class: "panel" }, element("h3", {}, "Groups"),
+    ...of_groups.map((task) => verdict(task, `${inRun(report, task.task, task.run)}: `)),
     intervalChart(report.groups.map((group) => ({ ...group, label: inRun(report, `${"  ".repeat(group.depth)}${group.name}`, group.run), note: group.metric })), { label: "scores of groups" }))] : [];
-  return [...standsOut(report), element("div", { class: "grid wider" }, ...groups, ...charts), ...more, ...legend(report), ...notes(report), scoresTable(report)];
+  return [...standsOut(report), element("div", { class: "grid wider" }, ...groups, ...charts), ...acrossKinds(report), ...more, ...legend(report), ...notes(report), scoresTable(report), glossary()];
+}
+
+/** The task, what is scored and how, and where less is better. */
+function scoresHeading(report, forms) {
+  const metrics = [...new Set(forms.map((form) => form.metric))].join(", ");
+  const both = new Set(report.forms.filter((form) => form.task === forms[0].task).map((form) => form.scoring)).size > 1;
+  return element("h3", {}, `${forms[0].task}: ${metrics} ${forms[0].higher === false ? "↓" : "↑"}`, ...(both ? [" · ", term(forms[0].scoring)] : []));
+}
+
+/** The comparisons of a chart's forms, one for each run that has several of them. */
+const comparisonsOf = (report, forms) => [...new Set(forms.map((form) => comparisonOf(report, form)))].filter((task) => task?.spread);
+
+const aboveChance = (form) => (form.chance === null || form.chance >= 1 || form.value === null ? "" : `${Math.round((100 * (form.value - form.chance)) / (1 - form.chance))} %`.replace("-", "−"));
+
+/** A form as a line of the chart: with a mark if it cannot be told from the best, and its chance level. */
+function scoreRow(report, form) {
+  const task = comparisonOf(report, form);
+  const marked = task?.forms.some((entry) => !entry.tied) && task.forms.find((entry) => entry.name === form.name).tied;
+  const above = aboveChance(form);
+  return { ...form, label: inRun(report, form.short, form.run), mark: marked ? TERMS.tied : null, note: `n=${form.n}`, detail: above ? ["above", above.startsWith("−") ? `${above.slice(1)} below chance` : `${above} above chance`] : null };
 }
 
 /** What each variation changes: a column for each axis, and the name by which it can be run again. */
@@ -57,30 +81,26 @@ function notes(report) {
     element("h3", {}, report.runs.length > 1 ? `Notes on ${run.label}` : "Notes"), ...run.notes.map((note) => element("p", { class: "small" }, plainLine(note)))));
 }
 
-/** The largest differences, and what could not be extracted. */
+/** Whether forms differ, the score over wordings, and what could not be extracted. */
 function standsOut(report) {
   const cards = [];
-  const card = (value, words) => cards.push(element("div", { class: "card" }, element("b", {}, value), element("span", {}, words)));
+  const card = (value, words, name = "") => cards.push(element("div", { class: "card", "data-card": name }, element("b", {}, value), element("span", {}, ...words)));
+  for (const content of [spreadCard(report), wordingCard(report)]) if (content) card(...content);
   const docs = new Set(report.forms.flatMap((form) => form.docs.map((doc) => `${form.task}/${doc}`))).size || Math.max(0, ...report.forms.map((form) => form.n));
   const forms = new Set(report.forms.map((form) => form.name)).size;
-  card(grouped(docs), `documents, ${forms} form${forms === 1 ? "" : "s"}${report.runs.length > 1 ? `, ${report.runs.length} runs` : ""}`);
-  // A group says more than the most extreme of its many small subjects.
-  const whole = new Set(report.groups.filter((group) => group.depth === 0).map((group) => group.path));
-  const tasks = report.tasks.some((task) => whole.has(task.task)) ? report.tasks.filter((task) => whole.has(task.task)) : report.tasks;
-  const widest = tasks.filter((task) => task.spread !== null).sort((a, b) => b.spread - a.spread)[0];
-  if (widest) card(`${(100 * widest.spread).toFixed(1)} points`, inRun(report, `between the best and the worst form of ${widest.task}`, widest.run));
-  const flips = tasks.filter((task) => task.some !== null && task.run !== null).sort((a, b) => b.some - a.some)[0];
-  if (flips) card(`${(100 * flips.some).toFixed(0)} %`, inRun(report, `of ${flips.task}'s documents are right under some forms only`, flips.run));
+  card(grouped(docs), [`documents, ${forms} form${forms === 1 ? "" : "s"}${report.runs.length > 1 ? `, ${report.runs.length} runs` : ""}`]);
+  const flips = headlineTasks(report).filter((task) => task.some !== null).sort((a, b) => b.some - a.some)[0];
+  if (flips) card(`${(100 * flips.some).toFixed(0)} %`, [`of the documents of ${inRun(report, flips.task, flips.run)} are `, term("flips"), " (", term(flips.scoring), ")"]);
   const unread = report.forms.filter((form) => form.unreadable).sort((a, b) => b.unreadable / b.n - a.unreadable / a.n)[0];
-  if (unread) card(`${((100 * unread.unreadable) / unread.n).toFixed(0)} %`, inRun(report, `of ${unread.name}'s answers could not be extracted`, unread.run));
+  if (unread) card(`${((100 * unread.unreadable) / unread.n).toFixed(0)} %`, [`of the answers of ${listLabel(report, unread)} `, term("unread")]);
   return [element("div", { class: "cards" }, ...cards)];
 }
 
 function scoresTable(report) {
-  const head = ["Form", "Metric", "Score", "± SE", "95 % interval", "n", "Shots", "Also"];
+  const head = ["Form", "Metric", "Score", term("stderr"), term("interval"), term("chance", "Chance"), term("above", "Above chance"), "n", "Shots", "Also"];
   const rows = report.forms.map((form) => element("tr", {},
     element("td", { class: "name" }, formLabel(report, form)), element("td", {}, form.metric), element("td", { class: "number" }, fixed(form.value, 4)), element("td", { class: "number" }, fixed(form.stderr, 4)),
-    element("td", { class: "number" }, form.low === null ? "" : `${fixed(form.low, 4)} to ${fixed(form.high, 4)}`), element("td", { class: "number" }, String(form.n)), element("td", { class: "number" }, String(form.shots ?? "")),
+    element("td", { class: "number" }, form.low === null ? "" : `${fixed(form.low, 4)} to ${fixed(form.high, 4)}`), element("td", { class: "number" }, fixed(form.chance, 3)), element("td", { class: "number" }, aboveChance(form)), element("td", { class: "number" }, String(form.n)), element("td", { class: "number" }, String(form.shots ?? "")),
     element("td", { class: "soft small also" }, [...form.others.map((other) => `${other.metric} ${fixed(other.value, 3)}`), ...(form.overridden.length ? [`the format overrides ${form.overridden.join(", ")}`] : [])].join("; "))));
   return element("details", { open: report.forms.length <= 12 }, element("summary", {}, "All scores as a table"),
     element("div", { class: "wide" }, element("table", {}, element("thead", {}, element("tr", {}, ...head.map((name) => element("th", {}, name)))), element("tbody", {}, ...rows))));
@@ -96,7 +116,7 @@ function heatSection(report) {
       const forms = formats.map((format) => report.forms.find((form) => form.run === number && form.task === task && (form.format ?? "as it is") === format));
       return element("tr", {}, element("th", {}, task), ...forms.map((form) => {
         if (!form || form.value === null) return element("td", {});
-        const kind = (other) => other.family ?? other.metric;
+        const kind = (other) => `${other.family ?? other.metric} ${other.scoring}`;
         const peers = report.forms.filter((other) => kind(other) === kind(form) && other.value !== null).map((other) => other.value);
         const [low, high] = [Math.min(...peers), Math.max(...peers)];
         const share = (form.value - low) / (high - low || 1);
@@ -105,27 +125,39 @@ function heatSection(report) {
     });
     return element("div", { class: "wide" }, ...(report.runs.length > 1 ? [element("h3", {}, run.label)] : []),
       element("table", { class: "heat" }, element("thead", {}, element("tr", {}, element("th", {}), ...formats.map((format) => element("th", { title: format }, shorts.get(format))))), element("tbody", {}, ...rows)),
-      element("p", { class: "soft small" }, "The stronger the colour, the better the score among those of its kind."));
+      element("p", { class: "soft small" }, "The stronger the colour, the better the score among those of the same metric and kind of scoring, whether or not the difference is more than luck."));
   });
 }
 
 function differencesSection(report) {
-  const panels = report.tasks.filter((task) => task.pairs.length).slice(0, 40).map((task) => element("div", { class: "panel" },
-    element("h3", {}, task.run === null ? `${task.task} · between runs` : inRun(report, task.task, task.run)),
-    element("p", { class: "soft small" }, `Paired differences of ${task.metric} on the same documents, with 95 % intervals; p values are corrected for the number of pairs (Holm).`),
-    intervalChart(task.pairs.map((pair) => ({ label: pair.label, value: pair.difference, low: pair.low, high: pair.high, note: pair.p === null ? "" : pair.p < 0.001 ? "p<0.001" : `p=${fixed(pair.p, 3)}` })), { zero: true, format: signed, label: `paired differences of ${task.task}` }),
+  const drawn = report.tasks.filter((task) => task.pairs.length);
+  const within = drawn.filter((task) => task.scoring !== "any").slice(0, 40).map((task) => differencesPanel(report, task));
+  const across = drawn.filter((task) => task.scoring === "any").slice(0, 40);
+  if (!within.length && !across.length) return [];
+  return [element("div", { class: "grid wider" }, ...within), ...(across.length ? [element("details", { class: "across" }, element("summary", {}, "Differences between ranked choices and generated answers"),
+    element("div", { class: "grid wider" }, ...across.map((task) => differencesPanel(report, task))))] : [])];
+}
+
+/** The differences of a task's forms, or of the runs that have a form: a later run minus an earlier one. */
+function differencesPanel(report, task) {
+  const runs = task.run === null;
+  const [all, some] = runs ? ["in all runs", "in"] : ["under all forms", "under"];
+  return element("div", { class: "panel" },
+    element("h3", {}, runs ? `${task.task} · between runs` : inRun(report, task.task, task.run), " · ", term(task.scoring)),
+    element("p", { class: "soft small" }, `Paired differences of ${task.metric} on the same documents${runs ? ", the later run minus the earlier one" : ""}; ${task.compared > 1 ? `${task.compared} comparisons, ` : ""}`,
+      ...(task.compared > 1 ? [term("interval"), " and ", term("p"), " ", term("together", runs ? "for all of them at once, as in multiform compare" : "for all of them at once")] : [term("interval"), " and ", term("p")]), "."),
+    intervalChart(task.pairs.map((pair) => ({ label: pair.label, value: pair.difference, low: pair.low, high: pair.high, note: pText(pair.p).replaceAll(" ", "") })), { zero: true, format: signed, label: `paired differences of ${task.task}` }),
     ...(task.more ? [element("p", { class: "soft small" }, `The ${task.pairs.length} largest of ${task.pairs.length + task.more} differences.`)] : []),
-    ...(task.all === null ? [] : [element("p", { class: "small" }, `Right ${task.run === null ? "in all runs" : "under all forms"}: ${(100 * task.all).toFixed(1)} %, ${task.run === null ? "in" : "under"} some: ${(100 * task.some).toFixed(1)} %, ${task.run === null ? "in" : "under"} none: ${(100 * task.none).toFixed(1)} %.`)]),
-    ...(task.variance === null ? [] : [element("p", { class: "small variance" }, `Variance of a single score: ${Object.entries(task.variance).map(([name, share]) => `${name} ${(100 * share).toFixed(1)} %`).join(", ")}.`)]),
-    ...(task.clusters === task.n ? [] : [element("p", { class: "small" }, `${grouped(task.n)} documents in ${grouped(task.clusters)} clusters, which intervals and tests count instead.`)])));
-  return panels.length ? [element("div", { class: "grid wider" }, ...panels)] : [];
+    ...(task.all === null ? [] : [element("p", { class: "small" }, `Right ${all}: ${(100 * task.all).toFixed(1)} %, ${some} some: ${(100 * task.some).toFixed(1)} %, ${some} none: ${(100 * task.none).toFixed(1)} %.`)]),
+    ...(task.variance === null ? [] : [element("p", { class: "small variance" }, term("variance", "Variance of a single score"), `: ${Object.entries(task.variance).map(([name, share]) => `${name} ${(100 * share).toFixed(1)} %`).join(", ")}.`)]),
+    ...(task.clusters === task.n ? [] : [element("p", { class: "small" }, `${grouped(task.n)} documents in ${grouped(task.clusters)} `, term("clusters"), ", which intervals and tests count instead.")]));
 }
 
 function biasSection(report) {
   const panels = report.forms.filter((form) => form.position || form.calibration).slice(0, 24).map((form) => element("div", { class: "panel" },
     element("h3", { title: form.name }, listLabel(report, form)),
     ...(form.position ? [element("p", { class: "soft small" }, `Picked by position (bars) and right answers (lines): ${form.position.words}.`), positionChart(form.position)] : []),
-    ...(form.calibration ? [element("p", { class: "soft small" }, `Calibration: ${form.calibration.words}.`), calibrationChart(form.calibration)] : [])));
+    ...(form.calibration ? [element("p", { class: "soft small" }, term("calibration", "Calibration"), `: ${form.calibration.words}.`), calibrationChart(form.calibration)] : [])));
   return panels.length ? [element("div", { class: "grid" }, ...panels)] : [];
 }
 

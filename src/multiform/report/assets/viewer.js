@@ -51,19 +51,20 @@ function runsTable(runs) {
 /** The metrics of a column, with the direction that is better. */
 const metricOf = (board, column) => [...new Set(board.cells.map((row) => row[column]).filter(Boolean).map((entry) => `${entry.metric} ${entry.higher ? "↑" : "↓"}`))].join(", ");
 
+const TIED = "cannot be told from the best model under this form (at 5 %, corrected for all pairs of models)";
+
 function boardSection(board) {
   if (board.models.length < 1 || !board.forms.length) return [];
-  const best = board.forms.map((_, column) => {
-    const cells = board.cells.map((row) => row[column]).filter((entry) => entry && entry.value !== null);
-    return cells.length > 1 ? (cells[0].higher ? Math.max : Math.min)(...cells.map((entry) => entry.value)) : null;
-  });
+  // A mark on all models would say nothing.
+  const told = board.forms.map((_, column) => board.cells.some((row) => row[column]?.tied === false));
   const rows = board.models.map((model, index) => element("tr", {}, element("th", {}, plainLine(model)), ...board.cells[index].map((entry, column) =>
-    entry && entry.value !== null ? element("td", { title: `${entry.metric} over ${entry.n} documents` }, element("a", { href: `/report?runs=${entry.run}` }, element(entry.value === best[column] ? "b" : "span", {}, fixed(entry.value))), element("div", { class: "soft small" }, spanned(entry)), element("div", { class: "soft small" }, `n=${grouped(entry.n)}`)) : cell())));
+    entry && entry.value !== null ? element("td", { title: `${entry.metric} over ${entry.n} documents` }, element("a", { href: `/report?runs=${entry.run}` }, element("span", {}, fixed(entry.value), ...(told[column] && entry.tied ? [element("b", { title: TIED }, "*")] : []))), element("div", { class: "soft small" }, spanned(entry)), element("div", { class: "soft small" }, `n=${grouped(entry.n)}`)) : cell())));
   const reversals = board.reversals.slice(0, 30).map((entry) => element("li", {},
     `${plainLine(entry.ahead)} is ${signed(entry.lead)} ahead of ${plainLine(entry.behind)} under ${entry.form}, and ${signed(entry.deficit)} under ${entry.other}`,
     element("span", { class: "soft" }, entry.clear ? " (clear both times)" : " (may be chance)")));
   const taus = board.tau.map((entry) => element("li", {}, `${entry.form} and ${entry.other}: Kendall's tau ${entry.tau === null ? "not defined" : fixed(entry.tau, 2)} over ${entry.models} models`));
   return [element("div", { class: "wide" }, element("table", { class: "board" }, element("thead", {}, element("tr", {}, element("th", {}), ...board.forms.map((form, column) => element("th", {}, plainLine(form), element("div", { class: "soft small" }, metricOf(board, column)))))), element("tbody", {}, ...rows))),
+    ...(told.some(Boolean) ? [element("p", { class: "soft small" }, `* ${TIED}`)] : []),
     ...(board.summary ? [element("p", {}, board.summary)] : []),
     ...(reversals.length ? [element("h3", {}, "Rank reversals between forms"), element("ul", { class: "reversals" }, ...reversals)] : []),
     ...(taus.length ? [element("h3", {}, "Agreement of the orders"), element("ul", {}, ...taus)] : [])];
