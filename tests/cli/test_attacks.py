@@ -404,7 +404,8 @@ def test_an_attack_comes_to_nothing_but_one_message(attack, folder, monkeypatch)
     assert "this is a bug" not in shown
     assert SECRET not in shown
     assert not RAW.search(shown)
-    assert len(shown) < 5000
+    # A list of tasks has those of the library, too.
+    assert len(ran.err if attack.argv.startswith("ls") else shown) < 5000
     assert snapshot(folder) == before
 
 
