@@ -14,13 +14,13 @@ from collections.abc import Callable
 import torch
 import transformers
 
-from multiform.inference.counters import Counters
-from multiform.inference.decode.shared import SharedPrefixBatch
-from multiform.inference.device import hold_memory
-from multiform.inference.forward import Forward, Mode
-from multiform.inference.lm_head import LMHead
-from multiform.inference.scoring.by_plan import score_by_plan
-from multiform.inference.sequences import Pair
+from multiform.models.torch.counters import Counters
+from multiform.models.torch.decode.shared import SharedPrefixBatch
+from multiform.models.torch.device import hold_memory
+from multiform.models.torch.forward import Forward, Mode
+from multiform.models.torch.lm_head import LMHead
+from multiform.models.torch.scoring.by_plan import score_by_plan
+from multiform.models.torch.sequences import Pair
 
 ROUNDS = 9
 VOCABULARY = 49152

@@ -39,7 +39,6 @@ PURPOSE = {
     "datasets": "rows from files, a mirror or the hub",
     "scoring": "filters, metrics, scorers, aggregation",
     "models": "loading, tokenizers, chat templates, servers",
-    "inference": "the torch engine: plan, KV cache, scoring, decoding",
     "config": "TaskConfig and YAML, with file and line",
     "formats": "FormatConfig, its Jinja templates, its dialects",
     "imports": "import hooks: lm_eval and eval_framework in task files",

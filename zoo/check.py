@@ -16,23 +16,23 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from multiform.inference import limits
-from multiform.inference.counters import Counters
-from multiform.inference.decode.alone import prompt_inputs
-from multiform.inference.decode.generate import generate
-from multiform.inference.decode.processors import greedy_config
-from multiform.inference.forward import Mode
-from multiform.inference.limits import Limits
-from multiform.inference.lm_head import LMHead
-from multiform.inference.plain import accepted
-from multiform.inference.planner import Planner
-from multiform.inference.sampling import Sampling
-from multiform.inference.scoring.score import score
-from multiform.inference.sequences import Generation, Pair
-from multiform.inference.trial.structure import rope_kinds
 from multiform.models.seq2seq.backend import Seq2SeqBackend
 from multiform.models.seq2seq.scoring import decoder_tokens
 from multiform.models.tokenizer import fit
+from multiform.models.torch import limits
+from multiform.models.torch.counters import Counters
+from multiform.models.torch.decode.alone import prompt_inputs
+from multiform.models.torch.decode.generate import generate
+from multiform.models.torch.decode.processors import greedy_config
+from multiform.models.torch.forward import Mode
+from multiform.models.torch.limits import Limits
+from multiform.models.torch.lm_head import LMHead
+from multiform.models.torch.plain import accepted
+from multiform.models.torch.planner import Planner
+from multiform.models.torch.sampling import Sampling
+from multiform.models.torch.scoring.score import score
+from multiform.models.torch.sequences import Generation, Pair
+from multiform.models.torch.trial.structure import rope_kinds
 from multiform.requests import Completion, LLOutput
 from zoo.configs import POSITIONS, TOKENS, VOCABULARY
 from zoo.peer import PeerScores, lm_eval_scores

@@ -16,8 +16,8 @@ from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 if TYPE_CHECKING:  # a tokenizer is only needed where one is named
     from multiform.forms import ChatTemplate
-    from multiform.inference.plan import Tokens
     from multiform.models.tokenizer import Encoder
+    from multiform.models.torch.plan import Tokens
 
 #: The keys of a task that messages come from.
 _KEYS = {"system": "description", "user": "doc_to_text", "assistant": "doc_to_target"}

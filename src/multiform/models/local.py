@@ -9,15 +9,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import UsageError
-from multiform.inference.counters import Counters
-from multiform.inference.generation_options import GenerationOptions, generation_options
-from multiform.inference.plan import Tokens
-from multiform.inference.sampling import random_numbers, sampling
-from multiform.inference.sequences import Generation, Pair
 from multiform.models.base import Model
 from multiform.models.chat import ChatTemplate
 from multiform.models.rolling import score_rolling
 from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, special_tokens, think_end
+from multiform.models.torch.counters import Counters
+from multiform.models.torch.generation_options import GenerationOptions, generation_options
+from multiform.models.torch.plan import Tokens
+from multiform.models.torch.sampling import random_numbers, sampling
+from multiform.models.torch.sequences import Generation, Pair
 from multiform.models.usage import Usage
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, Request, Response, RollingRequest
 

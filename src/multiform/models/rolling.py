@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
-from multiform.inference.plan import Tokens
-from multiform.inference.sequences import Pair
 from multiform.models.tokenizer import prefix_tokens
+from multiform.models.torch.plan import Tokens
+from multiform.models.torch.sequences import Pair
 from multiform.requests import FailedRequest, LLOutput, Response
 
 Failed = TypeVar("Failed", bound=FailedRequest)

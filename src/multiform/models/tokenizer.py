@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from multiform.errors import ModelError, shorten
-from multiform.inference.plan import Tokens
-from multiform.inference.sequences import Pair
+from multiform.models.torch.plan import Tokens
+from multiform.models.torch.sequences import Pair
 
 if TYPE_CHECKING:  # transformers is imported when a tokenizer is loaded
     from transformers import PreTrainedTokenizerBase

@@ -12,11 +12,11 @@ import torch
 import transformers
 
 from multiform.errors import ModelError, UsageError
-from multiform.inference.sequences import Pair
 from multiform.models.hf.backend import CausalBackend
 from multiform.models.hf.model import HFModel
 from multiform.models.seq2seq.scoring import decoder_tokens
 from multiform.models.tokenizer import prefix_tokens
+from multiform.models.torch.sequences import Pair
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
 
 pytestmark = pytest.mark.long

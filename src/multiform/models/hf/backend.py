@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from multiform.inference.counters import Counters
-from multiform.inference.decode.beams import beam_search
-from multiform.inference.decode.generate import generate, prefill_cost
-from multiform.inference.limits import Limits
-from multiform.inference.plan import Cost, Tokens, describe
-from multiform.inference.planner import Planner
-from multiform.inference.scoring.score import score, scoring_cost
-from multiform.inference.sequences import Generation, Pair
 from multiform.models.tokenizer import Encoder, fit
+from multiform.models.torch.counters import Counters
+from multiform.models.torch.decode.beams import beam_search
+from multiform.models.torch.decode.generate import generate, prefill_cost
+from multiform.models.torch.limits import Limits
+from multiform.models.torch.plan import Cost, Tokens, describe
+from multiform.models.torch.planner import Planner
+from multiform.models.torch.scoring.score import score, scoring_cost
+from multiform.models.torch.sequences import Generation, Pair
 from multiform.requests import Completion, LLOutput, Response
 
 

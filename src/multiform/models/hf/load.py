@@ -15,8 +15,6 @@ import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.errors import ModelError, UsageError
-from multiform.inference.device import device_of
-from multiform.inference.trial.exact import HALF
 from multiform.models.chat import ChatTemplate, template_variables
 from multiform.models.content import fingerprint, foreign_code
 from multiform.models.hf.package import converted_folder
@@ -31,6 +29,8 @@ from multiform.models.hf.source import (
 )
 from multiform.models.hf.weights import check_quantizer, pick_device, pick_dtype, placement, quantization_config
 from multiform.models.instruction_set import check_half_precision, limit_instruction_set
+from multiform.models.torch.device import device_of
+from multiform.models.torch.trial.exact import HALF
 
 logger = logging.getLogger("multiform")
 

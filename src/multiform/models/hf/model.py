@@ -8,14 +8,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import UsageError
-from multiform.inference.device import hold_memory
-from multiform.inference.generation_config import check_config, in_force, num_beams
-from multiform.inference.generation_options import GenerationOptions
-from multiform.inference.limits import generation_limits, scoring_limits
-from multiform.inference.lm_head import LMHead
-from multiform.inference.plan import Tokens
-from multiform.inference.planner import Planner
-from multiform.inference.sequences import Pair
 from multiform.models.arguments import argument_names
 from multiform.models.chat import template_variables
 from multiform.models.hf.arguments import RULES, check_values
@@ -29,6 +21,14 @@ from multiform.models.hf.weights import WeightOptions
 from multiform.models.local import LocalModel
 from multiform.models.rolling import rolling_windows
 from multiform.models.seq2seq.backend import Seq2SeqBackend
+from multiform.models.torch.device import hold_memory
+from multiform.models.torch.generation_config import check_config, in_force, num_beams
+from multiform.models.torch.generation_options import GenerationOptions
+from multiform.models.torch.limits import generation_limits, scoring_limits
+from multiform.models.torch.lm_head import LMHead
+from multiform.models.torch.plan import Tokens
+from multiform.models.torch.planner import Planner
+from multiform.models.torch.sequences import Pair
 from multiform.models.usage import Workload
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
 

@@ -10,13 +10,13 @@ import torch
 from transformers import GenerationConfig, PreTrainedModel
 
 from multiform.errors import UsageError
-from multiform.inference.batching import run_batches
-from multiform.inference.decode.processors import SamplingProcessor, StoppingCriterion
-from multiform.inference.limits import Limits
-from multiform.inference.sequences import Generation, end_tokens
 from multiform.media import MediaText
 from multiform.models.multimodal.inputs import Inputs
 from multiform.models.multimodal.scoring import check_length
+from multiform.models.torch.batching import run_batches
+from multiform.models.torch.decode.processors import SamplingProcessor, StoppingCriterion
+from multiform.models.torch.limits import Limits
+from multiform.models.torch.sequences import Generation, end_tokens
 from multiform.requests import Completion, GenerationRequest, Response
 
 

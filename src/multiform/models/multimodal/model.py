@@ -9,7 +9,6 @@ from typing import Any
 import transformers
 
 from multiform.errors import ModelError, UsageError
-from multiform.inference.limits import Limits, fixed_rows
 from multiform.media import Kind, MediaText
 from multiform.models.hf.identity import identity
 from multiform.models.hf.load import Loaded, load
@@ -17,6 +16,7 @@ from multiform.models.hf.model import HFModel
 from multiform.models.hf.source import Source, file_options, local_folder, model_errors
 from multiform.models.multimodal import generation, scoring
 from multiform.models.multimodal.inputs import ImageOptions, Inputs, placeholder_text, supported_media
+from multiform.models.torch.limits import Limits, fixed_rows
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, Response
 
 #: The auto class for image-text and audio-text models; older releases have one for images only.

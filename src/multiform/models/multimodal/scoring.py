@@ -11,12 +11,12 @@ import torch
 from transformers import PreTrainedModel
 
 from multiform.errors import ModelError, shorten
-from multiform.inference.batching import run_batches
-from multiform.inference.limits import Limits
-from multiform.inference.plan import Tokens
 from multiform.media import MediaText
 from multiform.models.multimodal.inputs import Inputs, extended
 from multiform.models.tokenizer import move_whitespace, split
+from multiform.models.torch.batching import run_batches
+from multiform.models.torch.limits import Limits
+from multiform.models.torch.plan import Tokens
 from multiform.requests import LLOutput, Response
 
 

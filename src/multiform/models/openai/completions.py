@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from multiform.errors import ModelError, UsageError
-from multiform.inference.plan import Tokens
-from multiform.inference.sequences import Pair
 from multiform.models.base import Completions, Loglikelihoods, no_loglikelihoods
 from multiform.models.chat import apply_tokenizer_template
 from multiform.models.content import fingerprint
@@ -35,6 +33,8 @@ from multiform.models.servers.exchange import RefusedError
 from multiform.models.servers.generation import completion, finish_reason, stop_strings, token_limit
 from multiform.models.servers.model import RULES, ServerModel, at_least, resolve_arguments
 from multiform.models.tokenizer import Encoder, fit, load_encoder
+from multiform.models.torch.plan import Tokens
+from multiform.models.torch.sequences import Pair
 from multiform.models.vllm.queries import MAX_LABELS, Abilities, Kind, Query, scoring_queries
 from multiform.requests import (
     Completion,

@@ -8,14 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from transformers import PreTrainedModel
 
-from multiform.inference.counters import Counters
-from multiform.inference.decode.beams import beam_search
-from multiform.inference.device import device_of
-from multiform.inference.limits import Limits
-from multiform.inference.plan import Tokens
-from multiform.inference.sequences import Generation, Pair
-from multiform.inference.trial.records import TrialRecords
-from multiform.inference.trial.sequences import trial_length
 from multiform.models.seq2seq.generation import generate
 from multiform.models.seq2seq.scoring import restore_attention, score
 from multiform.models.seq2seq.trial import ALONE, PLAIN, TOGETHER, UNCACHED, decodes_together, scores_together
@@ -27,6 +19,14 @@ from multiform.models.tokenizer import (
     move_whitespace,
     prefix_tokens,
 )
+from multiform.models.torch.counters import Counters
+from multiform.models.torch.decode.beams import beam_search
+from multiform.models.torch.device import device_of
+from multiform.models.torch.limits import Limits
+from multiform.models.torch.plan import Tokens
+from multiform.models.torch.sequences import Generation, Pair
+from multiform.models.torch.trial.records import TrialRecords
+from multiform.models.torch.trial.sequences import trial_length
 from multiform.requests import Completion, LLOutput, Response
 
 logger = logging.getLogger("multiform")

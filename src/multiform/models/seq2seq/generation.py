@@ -10,13 +10,13 @@ from itertools import groupby
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from multiform.inference.batching import run_batches
-from multiform.inference.counters import Counters
-from multiform.inference.decode.processors import SamplingProcessor, StoppingCriterion, greedy_config
-from multiform.inference.device import device_of
-from multiform.inference.limits import Limits
-from multiform.inference.sequences import Generation, end_tokens
 from multiform.models.seq2seq.scoring import right_padded
+from multiform.models.torch.batching import run_batches
+from multiform.models.torch.counters import Counters
+from multiform.models.torch.decode.processors import SamplingProcessor, StoppingCriterion, greedy_config
+from multiform.models.torch.device import device_of
+from multiform.models.torch.limits import Limits
+from multiform.models.torch.sequences import Generation, end_tokens
 from multiform.requests import Completion, Response
 
 

@@ -14,12 +14,12 @@ from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
-from multiform.inference.batching import run_batches
-from multiform.inference.counters import Counters
-from multiform.inference.device import device_of
-from multiform.inference.limits import Limits
-from multiform.inference.scoring.loglikelihood import LoglikelihoodSums, token_logprobs
-from multiform.inference.sequences import Pair
+from multiform.models.torch.batching import run_batches
+from multiform.models.torch.counters import Counters
+from multiform.models.torch.device import device_of
+from multiform.models.torch.limits import Limits
+from multiform.models.torch.scoring.loglikelihood import LoglikelihoodSums, token_logprobs
+from multiform.models.torch.sequences import Pair
 from multiform.requests import LLOutput, Response
 
 #: Logits that are in memory at once: 1 GiB in float32.

@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from typing import Any
 
 from multiform.errors import ModelError, UsageError, nearest
-from multiform.inference.generation_options import generation_options
 from multiform.models.arguments import ArgumentRules, Refusal
+from multiform.models.torch.generation_options import generation_options
 
 #: How continuations are scored: by forced tokens where vLLM can, or always by prompt log-probabilities.
 SCORING = ("auto", "prompt_logprobs")

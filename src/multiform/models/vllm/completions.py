@@ -9,8 +9,8 @@ import transformers
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from multiform.errors import UsageError
-from multiform.inference.generation_config import PROCESSED, check_config, in_force, num_beams
-from multiform.inference.sequences import Generation
+from multiform.models.torch.generation_config import PROCESSED, check_config, in_force, num_beams
+from multiform.models.torch.sequences import Generation
 from multiform.models.vllm.queries import EngineOutput
 from multiform.requests import Completion
 

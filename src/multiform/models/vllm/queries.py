@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from multiform.errors import ModelError
-from multiform.inference.plan import Tokens
-from multiform.inference.sequences import Pair
+from multiform.models.torch.plan import Tokens
+from multiform.models.torch.sequences import Pair
 from multiform.requests import LLOutput, Response
 
 Kind: TypeAlias = Literal["labels", "forced", "prompt"]
