@@ -20,7 +20,6 @@ from multiform.models.seq2seq.backend import Seq2SeqBackend
 from multiform.models.seq2seq.scoring import decoder_tokens
 from multiform.models.tokenizer import fit
 from multiform.models.torch import limits
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.decode.alone import prompt_inputs
 from multiform.models.torch.decode.generate import generate
 from multiform.models.torch.decode.processors import greedy_config
@@ -33,6 +32,7 @@ from multiform.models.torch.sampling import Sampling
 from multiform.models.torch.scoring.score import score
 from multiform.models.torch.sequences import Generation, Pair
 from multiform.models.torch.trial.structure import rope_kinds
+from multiform.models.usage import Counters
 from multiform.requests import Completion, LLOutput
 from zoo.configs import POSITIONS, TOKENS, VOCABULARY
 from zoo.peer import PeerScores, lm_eval_scores

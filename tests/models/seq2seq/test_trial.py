@@ -16,9 +16,9 @@ from multiform.models.hf.load import max_length
 from multiform.models.seq2seq.backend import Seq2SeqBackend
 from multiform.models.seq2seq.scoring import Row, decoder_tokens, plain_logits
 from multiform.models.seq2seq.trial import ALONE, PLAIN, TOGETHER, UNCACHED, decodes_together, scores_together
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.limits import Limits
 from multiform.models.torch.sequences import Pair
+from multiform.models.usage import Counters
 from tests.tiny_models import make_tokenizer
 from zoo.models import WITH_ENCODER, scaled, zoo_model
 

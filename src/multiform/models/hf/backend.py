@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from multiform.models.tokenizer import Encoder, fit
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.decode.beams import beam_search
 from multiform.models.torch.decode.generate import generate, prefill_cost
 from multiform.models.torch.limits import Limits
@@ -15,6 +14,7 @@ from multiform.models.torch.plan import Cost, Tokens, describe
 from multiform.models.torch.planner import Planner
 from multiform.models.torch.scoring.score import score, scoring_cost
 from multiform.models.torch.sequences import Generation, Pair
+from multiform.models.usage import Counters
 from multiform.requests import Completion, LLOutput, Response
 
 

@@ -19,7 +19,6 @@ from multiform.models.tokenizer import (
     move_whitespace,
     prefix_tokens,
 )
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.decode.beams import beam_search
 from multiform.models.torch.device import device_of
 from multiform.models.torch.limits import Limits
@@ -27,6 +26,7 @@ from multiform.models.torch.plan import Tokens
 from multiform.models.torch.sequences import Generation, Pair
 from multiform.models.torch.trial.records import TrialRecords
 from multiform.models.torch.trial.sequences import trial_length
+from multiform.models.usage import Counters
 from multiform.requests import Completion, LLOutput, Response
 
 logger = logging.getLogger("multiform")

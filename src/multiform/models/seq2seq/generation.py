@@ -12,11 +12,11 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.models.seq2seq.scoring import right_padded
 from multiform.models.torch.batching import run_batches
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.decode.processors import SamplingProcessor, StoppingCriterion, greedy_config
 from multiform.models.torch.device import device_of
 from multiform.models.torch.limits import Limits
 from multiform.models.torch.sequences import Generation, end_tokens
+from multiform.models.usage import Counters
 from multiform.requests import Completion, Response
 
 

@@ -15,11 +15,11 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 
 from multiform.models.torch.batching import run_batches
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.device import device_of
 from multiform.models.torch.limits import Limits
 from multiform.models.torch.scoring.loglikelihood import LoglikelihoodSums, token_logprobs
 from multiform.models.torch.sequences import Pair
+from multiform.models.usage import Counters
 from multiform.requests import LLOutput, Response
 
 #: Logits that are in memory at once: 1 GiB in float32.

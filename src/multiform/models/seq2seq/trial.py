@@ -10,12 +10,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from multiform.models.seq2seq.scoring import EncodedContexts, Row, decoder_tokens, plain_logits, right_padded
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.decode.processors import greedy_config
 from multiform.models.torch.device import device_of
 from multiform.models.torch.trial.exact import in_float32
 from multiform.models.torch.trial.scoring import attempt, tolerance
 from multiform.models.torch.trial.sequences import FEW, trial_tokens
+from multiform.models.usage import Counters
 
 #: Verdicts: sequences go into one batch, each is computed alone, or each alone and without a cache; and each alone,
 #: by a plain forward pass that encodes its context again.

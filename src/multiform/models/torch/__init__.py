@@ -6,7 +6,6 @@ plain        the plain forward pass of one sequence, which judges everything els
 forward      runs the forward passes of a plan
 attention    attention in which every token sees its own prefix only
 kv_cache     keys and values of past tokens
-layers       the layers of common models, computed in place
 lm_head      logits at chosen positions
 scoring/     log-likelihoods of continuations: by plan, or in batches
 decode/      completions: continuous batching, with or without shared prefixes

@@ -17,7 +17,6 @@ from transformers import PreTrainedModel
 from multiform.models.torch.attention import Attend, TreeAttention, attention, empty_mask
 from multiform.models.torch.device import device_of, to_device
 from multiform.models.torch.kv_cache import KVCache, TransformersCache
-from multiform.models.torch.layers import run_layers
 from multiform.models.torch.lm_head import STABLE_ROWS, LMHead
 from multiform.models.torch.plan import Branch, Pass
 from multiform.models.torch.trial.structure import sliding_window
@@ -30,8 +29,6 @@ FEED_FORWARD = "mlp"
 class Mode(Enum):
     """How forward passes are computed, from the fastest mode to the one that every model supports."""
 
-    #: The layers of this package with tree attention, without the model's own code.
-    STANDARD_LAYERS = auto()
     #: The model's layers with tree attention.
     TREE_ATTENTION = auto()
     #: The model's layers and attention, with a mask.
@@ -103,8 +100,6 @@ class Forward:
         Without `needed`, every row has one token, and the states of all rows are returned.
         """
         model = self.head.model
-        if self.mode is Mode.STANDARD_LAYERS:
-            return run_layers(model, ids, positions, attend, needed).flatten(0, 1)
         inputs = {"attention_mask": empty_mask(model), "use_cache": False}
         with attention(model, attend), last_layer_at(model, needed) if needed is not None else nullcontext():
             tokens = torch.zeros(len(ids), dtype=torch.long) if needed is None else needed

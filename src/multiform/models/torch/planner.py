@@ -18,7 +18,6 @@ from transformers import DynamicCache
 from multiform.models.torch.decode.batch import has_plain_cache
 from multiform.models.torch.device import device_of
 from multiform.models.torch.forward import Forward, Mode
-from multiform.models.torch.layers import has_standard_layers
 from multiform.models.torch.limits import pass_tokens, prefix_budget
 from multiform.models.torch.lm_head import LMHead
 from multiform.models.torch.plain import accepted
@@ -126,12 +125,8 @@ class Planner:
 
     @cached_property
     def forward(self) -> Forward:
-        """Forward passes of decoding: by standard layers where a model has them, or in the mode of short sequences."""
-        mode = self.support.mode or Mode.MASKED
-        if mode is Mode.TREE_ATTENTION and self.head.separable and has_standard_layers(self.head.model):
-            length = min(SHORT, self.short_length, self.max_length - 1)
-            mode = self._tried_mode(length, [Mode.STANDARD_LAYERS]) or mode
-        return Forward(self.head, mode)
+        """Forward passes of decoding, in the mode of short sequences."""
+        return Forward(self.head, self.support.mode or Mode.MASKED)
 
     @property
     def shares_in_decode(self) -> bool:
@@ -325,7 +320,7 @@ class Planner:
     def _tried_decoding(self, length: int) -> Decoding:
         if not self.head.model.can_generate():
             return Decoding.UNCACHED
-        _ = self.forward  # whose mode is that of the model's own number type
+        _ = self.support  # whose bytes of a token are those in the model's own number type
         with self._exact():
             return self._judged_decoding(length)
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 import torch
 
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.decode.alone import prompt_inputs
 from multiform.models.torch.decode.generate import generate
 from multiform.models.torch.decode.processors import greedy_config
@@ -17,6 +16,7 @@ from multiform.models.torch.lm_head import LMHead
 from multiform.models.torch.planner import Decoding, Planner
 from multiform.models.torch.sampling import Sampling
 from multiform.models.torch.sequences import Generation
+from multiform.models.usage import Counters
 from zoo.check import NumberTokenizer
 from zoo.models import zoo_model
 

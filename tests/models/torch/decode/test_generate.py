@@ -15,10 +15,10 @@ from torch import Tensor
 
 from multiform.errors import UsageError
 from multiform.models.hf.model import HFModel
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.decode.batch import PaddedBatch
 from multiform.models.torch.limits import BUDGET_SHARE
 from multiform.models.torch.sampling import Sampling, next_token
+from multiform.models.usage import Counters
 from multiform.requests import GenerationRequest
 
 PROMPTS = [

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from multiform.models.hf.model import HFModel
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.decode.shared import SharedPrefixBatch
+from multiform.models.usage import Counters
 from multiform.requests import GenerationRequest
 
 FIRST = "Question: what is it?\nAnswer: yes, the cat sat on the mat.\n\n"

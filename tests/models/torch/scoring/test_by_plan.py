@@ -15,13 +15,13 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from multiform.models.hf.model import HFModel
 from multiform.models.torch.attention import TreeAttention
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.forward import Forward, Mode, attention_mask, windowed
 from multiform.models.torch.limits import PASS_TOKENS, Limits, prefix_budget
 from multiform.models.torch.plan import plan
 from multiform.models.torch.scoring.by_batch import score_by_batch
 from multiform.models.torch.scoring.by_plan import ENOUGH, score_by_plan, scoring_plan
 from multiform.models.torch.sequences import Pair
+from multiform.models.usage import Counters
 from multiform.requests import LLOutput, LoglikelihoodRequest, RollingRequest
 
 SHOTS = "Question: what is it?\nAnswer: yes, the cat.\n\n" * 2
@@ -52,7 +52,6 @@ def same(ours: dict[int, LLOutput], expected: dict[int, LLOutput]) -> None:
 @pytest.mark.parametrize(
     ("kind", "mode"),
     [
-        ("llama", Mode.STANDARD_LAYERS),
         ("llama", Mode.TREE_ATTENTION),
         ("llama", Mode.MASKED),
         ("gpt2", Mode.TREE_ATTENTION),
@@ -246,3 +245,17 @@ def test_tree_attention_is_attention_with_the_mask(seed: int) -> None:
             ended = [numbers.random() < 0.5 for _ in lengths]
             ours = TreeAttention(mask[0, 0], lengths, ended)(query, key, value, 8**-0.5)
             assert torch.allclose(ours, expected, atol=1e-5)
+
+
+def test_the_model_itself_is_not_touched(tiny: Callable[..., Path]) -> None:
+    model = HFModel(str(tiny()))
+    ids = torch.arange(5, 25)[None]
+    with torch.inference_mode():
+        before = model.model(input_ids=ids).logits
+        dict(
+            score_by_plan(
+                Forward(model.head, Mode.TREE_ATTENTION), pairs_of(model), size=24, budget=512, counters=Counters()
+            )
+        )
+        assert torch.equal(model.model(input_ids=ids).logits, before)
+    assert not any("forward" in vars(part) for part in model.model.modules())

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.limits import Limits
 from multiform.models.torch.lm_head import LMHead
 from multiform.models.torch.planner import Decoding, Planner
@@ -21,6 +20,7 @@ from multiform.models.torch.scoring.score import score, scoring_cost
 from multiform.models.torch.sequences import Pair
 from multiform.models.torch.state import ModelState
 from multiform.models.torch.trial.scoring import loglikelihood_alone, state_trial
+from multiform.models.usage import Counters
 from zoo.models import CUSTOM, zoo_model
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.long]

@@ -11,8 +11,6 @@ import torch
 from torch import nn
 
 from multiform.models.seq2seq.trial import PLAIN, scores_together
-from multiform.models.torch.counters import Counters
-from multiform.models.torch.forward import Mode
 from multiform.models.torch.limits import Limits
 from multiform.models.torch.lm_head import LMHead
 from multiform.models.torch.planner import Decoding, Planner
@@ -22,6 +20,7 @@ from multiform.models.torch.sequences import Pair
 from multiform.models.torch.trial import exact
 from multiform.models.torch.trial.exact import in_float32
 from multiform.models.torch.trial.scoring import loglikelihood_alone
+from multiform.models.usage import Counters
 from zoo.models import CUSTOM, zoo_model
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -93,8 +92,10 @@ def test_eight_bit_weights_are_computed_one_sequence_at_a_time(caplog: pytest.Lo
     assert "eight-bit weights" in caplog.text
 
 
-def test_the_mode_of_decoding_is_that_of_the_models_own_type() -> None:
-    """In float32 alone, layers are computed in place."""
-    planner = Planner(LMHead(zoo_model("llama (dynamic RoPE)").to(torch.bfloat16)), max_length=160)
+def test_the_memory_of_a_token_is_that_in_the_models_own_type() -> None:
+    """The trial of decoding is in float32, in which keys and values take twice the memory."""
+    head = LMHead(zoo_model("llama (dynamic RoPE)").to(torch.bfloat16))
+    planner = Planner(head, max_length=160)
     planner.decoding(40)
-    assert planner.forward.mode is not Mode.STANDARD_LAYERS
+    assert planner.support.token_bytes == Planner(head, max_length=160).support.token_bytes
+    assert 2 * planner.support.token_bytes == Planner(LMHead(head.model.float()), max_length=160).support.token_bytes

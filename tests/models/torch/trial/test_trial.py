@@ -18,9 +18,7 @@ import transformers
 
 from multiform.models.hf.model import HFModel
 from multiform.models.torch import planner as planner_module
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.forward import Mode
-from multiform.models.torch.layers import has_standard_layers
 from multiform.models.torch.limits import Limits
 from multiform.models.torch.lm_head import LMHead
 from multiform.models.torch.planner import Decoding, Planner
@@ -33,6 +31,7 @@ from multiform.models.torch.trial.records import TrialRecords
 from multiform.models.torch.trial.scoring import PASSES, ScoringTrial, loglikelihood_alone, scoring_trial, state_trial
 from multiform.models.torch.trial.sequences import trial_length, trial_pairs
 from multiform.models.torch.trial.structure import is_known, judge_each, selects_tokens
+from multiform.models.usage import Counters
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 from tests.tiny_models import llama_config, make_tokenizer
 from zoo import custom
@@ -127,9 +126,7 @@ def test_custom_code_gives_its_own_numbers_and_texts(
     assert [completions[index].text for index in range(len(PROMPTS))] == [greedy(model, each, 8) for each in PROMPTS]
 
 
-def test_classes_named_like_llamas_are_not_replaced_by_its_layers() -> None:
-    assert has_standard_layers(tiny_llama())
-    assert not has_standard_layers(tiny_llama(custom.WindowedLlamaForCausalLM))
+def test_classes_named_like_llamas_are_not_known() -> None:
     assert is_known(tiny_llama())
     assert not is_known(tiny_llama(custom.WindowedLlamaForCausalLM))
 

@@ -12,13 +12,13 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.models.torch.batching import run_batches
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.decode.processors import SamplingProcessor, StoppingCriterion, greedy_config
 from multiform.models.torch.device import device_of
 from multiform.models.torch.limits import Limits
 from multiform.models.torch.plain import accepted, parameters, reset_positions
 from multiform.models.torch.sequences import Generation, end_tokens
 from multiform.models.torch.state import ModelState
+from multiform.models.usage import Counters
 from multiform.requests import Completion, Response
 
 

@@ -11,9 +11,9 @@ from torch.nn.functional import pad
 from transformers import DynamicCache, PreTrainedModel
 from transformers.cache_utils import DynamicLayer
 
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.device import device_of
 from multiform.models.torch.plain import accepted, plain_logits
+from multiform.models.usage import Counters
 
 #: Kinds of layers that cache keys and values in the order of the tokens.
 ATTENTION = {"full_attention", "sliding_attention"}

@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.device import device_of
 from multiform.models.torch.sequences import Generation, end_tokens
+from multiform.models.usage import Counters
 from multiform.requests import Completion, Response
 
 

@@ -13,7 +13,6 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from multiform.models.torch.batching import halved, run_in_memory
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.decode.alone import generate_alone
 from multiform.models.torch.decode.batch import DecodeBatch, PaddedBatch, UncachedBatch
 from multiform.models.torch.decode.shared import SharedPrefixBatch
@@ -23,6 +22,7 @@ from multiform.models.torch.plan import Cost, plan, shared_prefixes
 from multiform.models.torch.planner import Decoding, Planner
 from multiform.models.torch.sampling import next_token
 from multiform.models.torch.sequences import Generation, end_tokens
+from multiform.models.usage import Counters
 from multiform.requests import Completion, Response
 from multiform.stopping import stop_requested
 

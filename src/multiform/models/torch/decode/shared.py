@@ -10,12 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.decode.prefix_group import PrefixGroup
 from multiform.models.torch.device import device_of, to_device
 from multiform.models.torch.forward import Forward
 from multiform.models.torch.kv_cache import KVCache
 from multiform.models.torch.plan import Chunk, Span, Tokens, plan
+from multiform.models.usage import Counters
 
 
 @dataclass(frozen=True, slots=True)

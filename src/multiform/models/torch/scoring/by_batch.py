@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from multiform.models.torch.batching import run_batches
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.device import device_of, to_device
 from multiform.models.torch.limits import Limits
 from multiform.models.torch.lm_head import LMHead
@@ -20,6 +19,7 @@ from multiform.models.torch.plain import reset_positions
 from multiform.models.torch.plan import Tokens
 from multiform.models.torch.scoring.loglikelihood import LoglikelihoodSums, token_logprobs
 from multiform.models.torch.sequences import Pair
+from multiform.models.usage import Counters
 from multiform.requests import LLOutput, Response
 
 

@@ -11,13 +11,13 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from multiform.models.torch.batching import halved_pass, run_in_memory
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.forward import Forward
 from multiform.models.torch.kv_cache import KVCache
 from multiform.models.torch.lm_head import STABLE_ROWS, LMHead
 from multiform.models.torch.plan import Pass, Plan, plan
 from multiform.models.torch.scoring.loglikelihood import LoglikelihoodSums, token_logprobs
 from multiform.models.torch.sequences import Pair
+from multiform.models.usage import Counters
 from multiform.requests import LLOutput, Response
 from multiform.stopping import stop_requested
 

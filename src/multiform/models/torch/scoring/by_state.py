@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from multiform.models.torch.batching import halved, run_in_memory
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.device import device_of, to_device
 from multiform.models.torch.limits import Limits
 from multiform.models.torch.lm_head import LMHead
@@ -23,6 +22,7 @@ from multiform.models.torch.plan.states import LEAST_SAVED, BatchSize, StateBatc
 from multiform.models.torch.scoring.loglikelihood import LoglikelihoodSums, token_logprobs
 from multiform.models.torch.sequences import Pair
 from multiform.models.torch.state import ModelState
+from multiform.models.usage import Counters
 from multiform.requests import LLOutput, Response
 from multiform.stopping import stop_requested
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.forward import Forward, Mode
 from multiform.models.torch.limits import Limits
 from multiform.models.torch.plan import Cost
@@ -13,6 +12,7 @@ from multiform.models.torch.scoring.by_batch import Grouping, rows_of, score_by_
 from multiform.models.torch.scoring.by_plan import score_by_plan, scoring_plan
 from multiform.models.torch.scoring.by_state import Resume, score_by_state, state_plan
 from multiform.models.torch.sequences import Pair
+from multiform.models.usage import Counters
 from multiform.requests import LLOutput, Response
 
 

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.decode.alone import PrefixState, prompt_inputs
 from multiform.models.torch.decode.batch import DecodeBatch, PaddedBatch
 from multiform.models.torch.decode.processors import greedy_config
@@ -22,6 +21,7 @@ from multiform.models.torch.plain import plain_logits, reset_positions
 from multiform.models.torch.trial.scoring import attempt, tolerance
 from multiform.models.torch.trial.sequences import trial_prompts, trial_tokens
 from multiform.models.torch.trial.structure import judge_each
+from multiform.models.usage import Counters
 
 #: Tokens that each sequence of a trial gets.
 STEPS = 4

@@ -12,7 +12,6 @@ from transformers import PreTrainedModel
 
 from multiform.models.torch.attention import is_available
 from multiform.models.torch.batching import is_out_of_memory
-from multiform.models.torch.counters import Counters
 from multiform.models.torch.device import device_of
 from multiform.models.torch.forward import Forward, Mode
 from multiform.models.torch.limits import PREFILL_TOKENS, Limits
@@ -25,6 +24,7 @@ from multiform.models.torch.scoring.loglikelihood import token_logprobs
 from multiform.models.torch.sequences import Pair
 from multiform.models.torch.trial.sequences import state_pairs, trial_pairs, trial_tokens
 from multiform.models.torch.trial.structure import judge_each
+from multiform.models.usage import Counters
 from multiform.requests import LLOutput, Response
 
 #: What a model raises that does not accept the inputs of a plan or of a batch.
@@ -116,10 +116,7 @@ def loglikelihood_alone(head: LMHead, pair: Pair) -> float:
 
 
 def candidate_modes(head: LMHead) -> Iterator[Mode]:
-    """The modes of scoring that are worth a trial, fastest first.
-
-    Standard layers are not: `benchmarks.layers` shows that they save time in decoding only.
-    """
+    """The modes that are worth a trial, fastest first."""
     model = head.model
     if model._supports_attention_backend and is_available(device_of(model)):
         yield Mode.TREE_ATTENTION
