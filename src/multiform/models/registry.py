@@ -69,7 +69,7 @@ _HF = ModelEntry(
     signature_from="multiform.models.hf.identity:signature",
     chat_from="multiform.models.hf.load:load_chat",
     named_chat_templates=True,
-    generation_check="multiform.models.torch.generation_options:generation_options",
+    generation_check="multiform.models.generation_options:generation_options",
 )
 _MULTIMODAL = replace(
     _HF,

@@ -9,7 +9,7 @@ import pytest
 import transformers
 
 from multiform.models.hf.model import HFModel
-from multiform.models.torch.trial.structure import obstacle
+from multiform.models.torch.structure import obstacle
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 from tests.tiny_models import GROUPED, SIZES
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from multiform.errors import UsageError, nearest
 from multiform.models.arguments import ArgumentRules, Refusal
-from multiform.models.torch.limits import fixed_rows, parse_budget
+from multiform.models.torch.batching import fixed_rows, parse_budget
 
 #: Kinds of models, with lm-eval's names; by default a model's configuration tells.
 BACKENDS = ("default", "causal", "seq2seq")

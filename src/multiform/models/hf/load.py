@@ -29,8 +29,7 @@ from multiform.models.hf.source import (
 )
 from multiform.models.hf.weights import check_quantizer, pick_device, pick_dtype, placement, quantization_config
 from multiform.models.instruction_set import check_half_precision, limit_instruction_set
-from multiform.models.torch.device import device_of
-from multiform.models.torch.trial.exact import HALF
+from multiform.models.torch.device import HALF, device_of
 
 logger = logging.getLogger("multiform")
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 from multiform.errors import UsageError
 from multiform.models.arguments import argument_names
 from multiform.models.chat import template_variables
+from multiform.models.generation_options import GenerationOptions
 from multiform.models.hf.arguments import RULES, check_values
-from multiform.models.hf.backend import Backend, CausalBackend
+from multiform.models.hf.backend import Backend, CausalBackend, Seq2SeqBackend
 from multiform.models.hf.identity import identity
 from multiform.models.hf.load import Loaded, load
 from multiform.models.hf.load import max_length as context_length
@@ -20,14 +21,12 @@ from multiform.models.hf.weights import NAMES as WEIGHT_OPTIONS
 from multiform.models.hf.weights import WeightOptions
 from multiform.models.local import LocalModel
 from multiform.models.rolling import rolling_windows
-from multiform.models.seq2seq.backend import Seq2SeqBackend
+from multiform.models.torch.batching import generation_limits, scoring_limits
 from multiform.models.torch.device import hold_memory
-from multiform.models.torch.generation_config import check_config, in_force, num_beams
-from multiform.models.torch.generation_options import GenerationOptions
-from multiform.models.torch.limits import generation_limits, scoring_limits
-from multiform.models.torch.lm_head import LMHead
+from multiform.models.torch.logits import LMHead
 from multiform.models.torch.plan import Tokens
 from multiform.models.torch.planner import Planner
+from multiform.models.torch.sampling import check_config, in_force, num_beams
 from multiform.models.torch.sequences import Pair
 from multiform.models.usage import Workload
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response

@@ -13,10 +13,9 @@ from multiform.errors import UsageError
 from multiform.media import MediaText
 from multiform.models.multimodal.inputs import Inputs
 from multiform.models.multimodal.scoring import check_length
-from multiform.models.torch.batching import run_batches
-from multiform.models.torch.decode.processors import SamplingProcessor, StoppingCriterion
-from multiform.models.torch.limits import Limits
+from multiform.models.torch.batching import BatchLimits, run_batches
 from multiform.models.torch.sequences import Generation, end_tokens
+from multiform.models.torch.transformers_loop import SamplingProcessor, StoppingCriterion
 from multiform.requests import Completion, GenerationRequest, Response
 
 
@@ -38,7 +37,7 @@ def generate(
     model: PreTrainedModel,
     inputs: Inputs,
     requests: Sequence[MediaRequest],
-    limits: Limits,
+    limits: BatchLimits,
     make_generation: Callable[[int, GenerationRequest, list[int]], Generation],
 ) -> Iterator[Response[Completion]]:
     """The completion of each request, batch by batch.

@@ -16,7 +16,7 @@ from multiform.models.hf.model import HFModel
 from multiform.models.hf.source import Source, file_options, local_folder, model_errors
 from multiform.models.multimodal import generation, scoring
 from multiform.models.multimodal.inputs import ImageOptions, Inputs, placeholder_text, supported_media
-from multiform.models.torch.limits import Limits, fixed_rows
+from multiform.models.torch.batching import BatchLimits, fixed_rows
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, Response
 
 #: The auto class for image-text and audio-text models; older releases have one for images only.
@@ -70,7 +70,7 @@ class HFMultimodalModel(HFModel):
         )
         placeholders = {kind: self._placeholder(kind, image_string, image_token_id) for kind in self.media}
         self.inputs = Inputs(processor=self.processor, encoder=self.encoder, placeholders=placeholders, options=options)
-        self.media_limits = Limits(fixed_rows(batch_size) or _AUTO_ROWS, 10**9)
+        self.media_limits = BatchLimits(fixed_rows(batch_size) or _AUTO_ROWS, 10**9)
         settings = {"images": options, "tokens": placeholders, "interleave": interleave, **self._pixels}
         self.identity = identity(self.name, model=self.identity, kind="hf-multimodal", **settings)
 

@@ -14,8 +14,7 @@ from multiform.errors import ModelError, shorten
 from multiform.media import MediaText
 from multiform.models.multimodal.inputs import Inputs, extended
 from multiform.models.tokenizer import move_whitespace, split
-from multiform.models.torch.batching import run_batches
-from multiform.models.torch.limits import Limits
+from multiform.models.torch.batching import BatchLimits, run_batches
 from multiform.models.torch.plan import Tokens
 from multiform.requests import LLOutput, Response
 
@@ -35,7 +34,7 @@ class Row:
 
 
 def score(
-    model: PreTrainedModel, inputs: Inputs, pairs: Sequence[tuple[MediaText, str]], limits: Limits, max_length: int
+    model: PreTrainedModel, inputs: Inputs, pairs: Sequence[tuple[MediaText, str]], limits: BatchLimits, max_length: int
 ) -> Iterator[Response[LLOutput]]:
     """The log-likelihood of each continuation after its prompt.
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from multiform.errors import ModelError
-from multiform.models.torch.generation_options import DEFAULT_MAX_GEN_TOKS, LIMIT_NAMES
+from multiform.models.generation_options import DEFAULT_MAX_GEN_TOKS, LIMIT_NAMES
 from multiform.requests import Completion, GenerationRequest
 
 #: What servers call the end of a completion, in lower case: by itself or at a stop string, at the token limit, at the

@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from multiform.models.torch.attention import Attend, TreeAttention, attention, empty_mask
+from multiform.models.torch.cache import KVCache, TransformersCache
 from multiform.models.torch.device import device_of, to_device
-from multiform.models.torch.kv_cache import KVCache, TransformersCache
-from multiform.models.torch.lm_head import STABLE_ROWS, LMHead
+from multiform.models.torch.logits import STABLE_ROWS, LMHead
 from multiform.models.torch.plan import Branch, Pass
-from multiform.models.torch.trial.structure import sliding_window
+from multiform.models.torch.structure import sliding_window
 
 #: Attributes in which models have their list of layers, and the feed-forward part of a layer.
 LAYERS = ("layers", "h")

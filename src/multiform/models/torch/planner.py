@@ -15,24 +15,18 @@ from functools import cached_property
 import torch
 from transformers import DynamicCache
 
-from multiform.models.torch.decode.batch import has_plain_cache
-from multiform.models.torch.device import device_of
+from multiform.models.torch.batching import pass_tokens, prefix_budget
+from multiform.models.torch.cache import ModelState
+from multiform.models.torch.device import device_of, in_float32
 from multiform.models.torch.forward import Forward, Mode
-from multiform.models.torch.limits import pass_tokens, prefix_budget
-from multiform.models.torch.lm_head import LMHead
-from multiform.models.torch.plain import accepted
-from multiform.models.torch.scoring.by_batch import Grouping
-from multiform.models.torch.scoring.by_state import Resume
-from multiform.models.torch.state import ModelState
-from multiform.models.torch.trial.decoding import decoding_trial
-from multiform.models.torch.trial.exact import in_float32
-from multiform.models.torch.trial.records import TrialRecords
-from multiform.models.torch.trial.scoring import ScoringTrial, attempt, candidate_modes, scoring_trial, state_trial
-from multiform.models.torch.trial.sequences import SHORT, SHORTEST_TRIAL, trial_length, trial_tokens
-from multiform.models.torch.trial.structure import (
+from multiform.models.torch.logits import LMHead, accepted_options
+from multiform.models.torch.scoring import Grouping
+from multiform.models.torch.state_scoring import Resume
+from multiform.models.torch.structure import (
     POSITIONS,
     SHORTEST,
     bytes_per_token,
+    has_plain_cache,
     is_known,
     is_library_class,
     obstacle,
@@ -41,6 +35,15 @@ from multiform.models.torch.trial.structure import (
     scaled_after,
     sliding_window,
 )
+from multiform.models.torch.trial import (
+    ScoringTrial,
+    attempt,
+    candidate_modes,
+    decoding_trial,
+    scoring_trial,
+    state_trial,
+)
+from multiform.models.torch.trial_setup import SHORT, SHORTEST_TRIAL, TrialRecords, trial_length, trial_tokens
 
 logger = logging.getLogger("multiform")
 
@@ -350,7 +353,7 @@ class Planner:
         model, cache = self.head.model, DynamicCache()
         tokens = trial_tokens(model.config.get_text_config())[:4]
         ids = torch.tensor([tokens], device=device_of(model))
-        options = accepted(model.forward, past_key_values=cache, use_cache=True, logits_to_keep=1)
+        options = accepted_options(model.forward, past_key_values=cache, use_cache=True, logits_to_keep=1)
         attempt(lambda: model(input_ids=ids, **options))
         return bytes_per_token(cache, len(tokens))
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from multiform.errors import ModelError, UsageError, nearest
 from multiform.models.arguments import ArgumentRules, Refusal
-from multiform.models.torch.generation_options import generation_options
+from multiform.models.generation_options import generation_options
 
 #: How continuations are scored: by forced tokens where vLLM can, or always by prompt log-probabilities.
 SCORING = ("auto", "prompt_logprobs")

@@ -9,7 +9,7 @@ import transformers
 from transformers import GenerationConfig, PreTrainedTokenizerBase
 
 from multiform.errors import UsageError
-from multiform.models.torch.generation_config import PROCESSED, check_config, in_force, num_beams
+from multiform.models.torch.sampling import PROCESSED, check_config, in_force, num_beams
 from multiform.models.torch.sequences import Generation
 from multiform.models.vllm.queries import EngineOutput
 from multiform.requests import Completion

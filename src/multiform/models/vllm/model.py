@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from multiform.models.arguments import argument_names
 from multiform.models.chat import template_variables
+from multiform.models.generation_options import GenerationOptions
 from multiform.models.hf.source import Source
 from multiform.models.local import LocalModel
 from multiform.models.rolling import rolling_windows
 from multiform.models.tokenizer import fit
-from multiform.models.torch.generation_config import in_force
-from multiform.models.torch.generation_options import GenerationOptions
-from multiform.models.torch.limits import fixed_rows
+from multiform.models.torch.batching import fixed_rows
 from multiform.models.torch.plan import Tokens, plan
+from multiform.models.torch.sampling import in_force
 from multiform.models.torch.sequences import Pair, end_tokens
 from multiform.models.usage import Workload
 from multiform.models.vllm.arguments import check_generation, check_values, engine_arguments, known_arguments
