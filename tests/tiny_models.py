@@ -14,8 +14,7 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from multiform.errors import ModelError
-from multiform.models.hf.bundled import BundledModel
-from multiform.models.hf.model import HFModel
+from multiform.models.hf.model import BundledModel, HFModel
 from multiform.models.torch import planner
 
 TEXT = (

@@ -56,7 +56,7 @@ class Tokenizer:
 def _folder(name: str) -> str:
     if name != "bundled":
         return name
-    from multiform.models.hf.bundled import bundled_folder
+    from multiform.models.hf.model import bundled_folder
 
     return str(bundled_folder())
 

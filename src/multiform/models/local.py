@@ -9,11 +9,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import UsageError
-from multiform.models.base import Model
 from multiform.models.chat import ChatTemplate
 from multiform.models.generation_options import GenerationOptions, generation_options
-from multiform.models.rolling import score_rolling
-from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, special_tokens, think_end
+from multiform.models.model import Model
+from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, score_rolling, special_tokens, think_end
 from multiform.models.torch.plan import Tokens
 from multiform.models.torch.sampling import random_numbers, sampling
 from multiform.models.torch.sequences import Generation, Pair

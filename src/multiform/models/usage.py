@@ -39,14 +39,9 @@ class Usage:
     completion_tokens: int = 0
 
     @property
-    def computed(self) -> int:
+    def computed_tokens(self) -> int:
         """All tokens that were computed."""
         return self.prefill + self.decode
-
-    @property
-    def shared(self) -> int:
-        """Prompt tokens that did not have to be computed, as requests share their prefixes."""
-        return max(0, self.unshared - self.prefill)
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(**{name: getattr(self, name) + getattr(other, name) for name in _NAMES})

@@ -20,9 +20,9 @@ import transformers
 from transformers.integrations.bitnet import pack_weights
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.hf import weights as loading
+from multiform.models.hf import source as loading
 from multiform.models.hf.model import HFModel
-from multiform.models.hf.weights import WeightOptions, placement, quantization_config
+from multiform.models.hf.source import WeightOptions, placement, quantization_config
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 REQUESTS = [LoglikelihoodRequest("The dog and the cat", text) for text in (" sat", " is it", " A")]

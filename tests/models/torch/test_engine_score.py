@@ -13,7 +13,7 @@ import torch
 
 from multiform.errors import ModelError
 from multiform.models.hf.model import HFModel
-from multiform.models.rolling import rolling_windows
+from multiform.models.tokenizer import rolling_windows
 from multiform.models.torch.batching import PASS_TOKENS, BatchLimits, run_batches
 from multiform.models.torch.engine import score
 from multiform.models.torch.logits import token_logprobs

@@ -81,7 +81,7 @@ def test_a_pass_is_much_larger_than_asked_only_where_the_budget_is_too_small(
     longest = max(map(len, given))
     for step in planned(given, size, budget).passes:
         even = 1.5 * size
-        assert step.computed <= (even if budget >= longest else max(2 * even, longest))
+        assert step.computed_tokens <= (even if budget >= longest else max(2 * even, longest))
 
 
 @given(sequences, sizes, budgets, st.randoms(use_true_random=False))
@@ -116,7 +116,7 @@ def test_every_request_belongs_to_one_branch(given: list[Tokens]) -> None:
 
 def test_no_pass_is_small_where_everything_can_stay_cached() -> None:
     given = [array("i", [start] * 30) for start in range(9)]
-    assert [step.computed for step in planned(given, 128, 1000).passes] == [135, 135]
+    assert [step.computed_tokens for step in planned(given, 128, 1000).passes] == [135, 135]
 
 
 def test_no_sequences_need_no_pass() -> None:

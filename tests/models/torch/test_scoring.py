@@ -16,7 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from multiform.models.hf.model import HFModel
 from multiform.models.torch.attention import TreeAttention
 from multiform.models.torch.batching import PASS_TOKENS, BatchLimits, prefix_budget
-from multiform.models.torch.forward import Forward, Mode, attention_mask, windowed
+from multiform.models.torch.forward import Forward, Mode, apply_window, attention_mask
 from multiform.models.torch.plan import plan
 from multiform.models.torch.scoring import ENOUGH, score_by_batch, score_by_plan, scoring_plan
 from multiform.models.torch.sequences import Pair
@@ -197,7 +197,7 @@ def test_what_a_window_hides_is_counted_in_the_tokens_of_a_sequence() -> None:
     sequences = [array("i", [1, 2, 3, 4, 5, 6]), array("i", [1, 2, 7, 8, 9])]
     (step,) = plan(sequences, [0, 0], size=512, budget=512).passes
     depths = torch.tensor([0, 1, 2, 3, 4, 5, 2, 3, 4])
-    seen = windowed(attention_mask(step, torch.float32), depths, 3, longest=6)[0, 0] == 0
+    seen = apply_window(attention_mask(step, torch.float32), depths, 3, longest=6)[0, 0] == 0
     assert [line.nonzero()[:, 0].tolist() for line in seen] == [
         *([0], [0, 1], [0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5]),
         *([0, 1, 6], [1, 6, 7], [6, 7, 8]),
@@ -236,8 +236,8 @@ def test_tree_attention_is_attention_with_the_mask(seed: int) -> None:
     torch.manual_seed(seed)
     for base in (0, 50):
         for step in made.passes:
-            columns = base + step.cached + step.computed
-            query, (key, value) = torch.randn(1, 6, step.computed, 8), torch.randn(2, 1, 2, columns, 8)
+            columns = base + step.cached + step.computed_tokens
+            query, (key, value) = torch.randn(1, 6, step.computed_tokens, 8), torch.randn(2, 1, 2, columns, 8)
             mask = attention_mask(step, torch.float32, base)
             expected = scaled_dot_product_attention(query, key, value, attn_mask=mask, enable_gqa=True)
             lengths = [piece.stop - piece.start for piece in step.chunks]

@@ -35,7 +35,7 @@ class KVCache:
         """Write a pass's keys and values behind the cached ones, and return both together."""
         stop = self.length + key.shape[2]
         if layer not in self.layers or self.layers[layer][0].shape[2] < stop:
-            self.layers[layer] = self._enlarged(layer, key, stop, 0), self._enlarged(layer, value, stop, 1)
+            self.layers[layer] = self._enlarge(layer, key, stop, 0), self._enlarge(layer, value, stop, 1)
         keys, values = self.layers[layer]
         keys[:, :, self.length : stop] = key
         values[:, :, self.length : stop] = value
@@ -68,7 +68,7 @@ class KVCache:
         }
         return cache
 
-    def _enlarged(self, layer: int, like: Tensor, size: int, which: int) -> Tensor:
+    def _enlarge(self, layer: int, like: Tensor, size: int, which: int) -> Tensor:
         rows, heads, _, dimensions = like.shape
         tensor = like.new_empty(rows, heads, size, dimensions)
         if layer in self.layers:

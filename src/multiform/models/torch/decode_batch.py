@@ -240,7 +240,7 @@ class SharedPrefixBatch:
                     ends.append((chunk, position))
             last_tokens = np.array([position - step.cached - 1 for _, position in ends], dtype=np.int64)
             states = self.forward.run(planned.branches, step, cache, last_tokens, base)
-            self.counters.count_prefill(step.computed)
+            self.counters.count_prefill(step.computed_tokens)
             lines = [line for _, logits in self.forward.head.logits(states) for line in logits]
             for (chunk, position), line in zip(ends, lines, strict=True):
                 spans = [*chunk.prefix, Span(position - (chunk.stop - chunk.start), position)]

@@ -220,14 +220,14 @@ class _Scheduler:
             if self.has_processors or not generation.sampling.is_argmax:
                 previous = torch.tensor(generation.prompt + generation.tokens, device=line.device)
                 if self.has_processors:
-                    line = self._processed(generation, previous, line)
+                    line = self._process_logits(generation, previous, line)
                     generation.check(float(line.max()))
                 if not generation.failed:
                     token = next_token(line, previous, generation.sampling, generation.rng)
             generation.append(token, self.tokenizer, self.end_tokens)
         self._remove_finished()
 
-    def _processed(self, generation: Generation, previous: Tensor, logits: Tensor) -> Tensor:
+    def _process_logits(self, generation: Generation, previous: Tensor, logits: Tensor) -> Tensor:
         """The logits after the processors that the model's generation config asks for."""
         if generation.processors is None:
             generation.processors = logits_processors(self.model, generation.prompt, generation.limit)

@@ -61,7 +61,7 @@ class Forward:
         )
         depths = np.concatenate([np.arange(chunk.start, chunk.stop) for chunk in step.chunks]) + base
         ids, positions = (to_device(torch.from_numpy(values).long()[None], device) for values in (tokens, depths))
-        mask, padded = to_device(attention_mask(step, model.dtype, base), device), torch.from_numpy(_padded(needed))
+        mask, padded = to_device(attention_mask(step, model.dtype, base), device), torch.from_numpy(_repeat_few(needed))
         longest = int(depths.max()) + 1
         if self.mode is Mode.MASKED:
             masks = self._model_masks(mask, positions[0], longest)
@@ -77,7 +77,7 @@ class Forward:
         def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None) -> Tensor:
             if window not in by_window:
                 by_window[window] = TreeAttention(
-                    windowed(mask, positions[0], window, longest)[0, 0], lengths, complete
+                    apply_window(mask, positions[0], window, longest)[0, 0], lengths, complete
                 )
             return by_window[window](query, *cache.update(layer, key, value), scale)
 
@@ -89,7 +89,7 @@ class Forward:
         window = sliding_window(config)
         if window is None:
             return mask
-        masks = {"full_attention": mask, "sliding_attention": windowed(mask, depths, window, longest)}
+        masks = {"full_attention": mask, "sliding_attention": apply_window(mask, depths, window, longest)}
         return masks if getattr(config, "layer_types", None) else masks["sliding_attention"]
 
     def run_with_attention(
@@ -140,7 +140,7 @@ def last_layer_at(model: PreTrainedModel, needed: Tensor) -> Iterator[None]:
 
 def attention_mask(step: Pass, dtype: torch.dtype, base: int = 0) -> Tensor:
     """0 where a token of the pass sees a cache position, and minus infinity elsewhere; in four dimensions."""
-    size = step.computed
+    size = step.computed_tokens
     mask = torch.full((size, base + step.cached + size), float("-inf"), dtype=dtype)
     mask[:, :base] = 0
     causal = torch.full((size, size), float("-inf"), dtype=dtype).triu_(1)
@@ -155,7 +155,7 @@ def attention_mask(step: Pass, dtype: torch.dtype, base: int = 0) -> Tensor:
     return mask[None, None]
 
 
-def windowed(mask: Tensor, depths: Tensor, window: int | None, longest: int) -> Tensor:
+def apply_window(mask: Tensor, depths: Tensor, window: int | None, longest: int) -> Tensor:
     """A mask in which a token of a pass, at its depth, sees the last `window` tokens of its sequence only.
 
     `longest` is the length of the longest sequence, which the host knows: asking the device for it would mean waiting.
@@ -168,7 +168,7 @@ def windowed(mask: Tensor, depths: Tensor, window: int | None, longest: int) -> 
     return mask.masked_fill(key_depths <= depths[:, None] - window, float("-inf"))
 
 
-def _padded(needed: NDArray[np.int64]) -> NDArray[np.int64]:
+def _repeat_few(needed: NDArray[np.int64]) -> NDArray[np.int64]:
     """The indices, repeated where they are few, so that matrix products round them as they round many."""
     return np.resize(needed, max(len(needed), STABLE_ROWS)) if len(needed) else needed
 

@@ -157,7 +157,7 @@ class LMHead:
     def _vocabulary(self) -> int:
         return int(self.model.config.get_text_config().vocab_size)
 
-    def _hidden(self, **inputs: Any) -> Tensor:
+    def _base_states(self, **inputs: Any) -> Tensor:
         base = self.model.base_model
         state: Tensor = base(**accepted_options(base.forward, **inputs)).last_hidden_state
         return state
@@ -175,7 +175,7 @@ class LMHead:
         # A model may change its logits in a way that no list foresees, so compare once.
         ids = torch.arange(8, device=device_of(self.model))[None]
         try:
-            projected = self._project(self._hidden(input_ids=ids, use_cache=False)).float()
+            projected = self._project(self._base_states(input_ids=ids, use_cache=False)).float()
         except (AttributeError, TypeError, ValueError, RuntimeError):
             return False
         full = self._all_logits(input_ids=ids, use_cache=False).float()

@@ -47,7 +47,7 @@ class Branch:
     needed: tuple[NeededOutput, ...]
 
     @property
-    def added(self) -> int:
+    def added_tokens(self) -> int:
         """The number of nodes that the branch adds to the tree."""
         return len(self.tokens) - self.shared
 
@@ -150,7 +150,7 @@ class Pass(NamedTuple):
     keep: tuple[Span, ...]
 
     @property
-    def computed(self) -> int:
+    def computed_tokens(self) -> int:
         return sum(chunk.stop - chunk.start for chunk in self.chunks)
 
 
@@ -268,14 +268,14 @@ def plan(sequences: Sequence[Tokens], needed_from: Sequence[int], *, size: int, 
     4
     """
     branches = build_tree(sequences, needed_from)
-    nodes = sum(branch.added for branch in branches)
+    nodes = sum(branch.added_tokens for branch in branches)
     passes = cut_passes(branches, size=even_size(nodes, size), budget=budget)
     cost = Cost(
         sequences=len(sequences),
         distinct=len(branches),
         tokens=sum(map(len, sequences)),
         nodes=nodes,
-        computed=sum(step.computed for step in passes),
+        computed=sum(step.computed_tokens for step in passes),
         passes=len(passes),
         cached=max((step.cached for step in passes), default=0),
     )

@@ -67,7 +67,7 @@ def _run_plan(
         responses = run_in_memory(lambda step=step: _run_pass(forward, pairs, planned, step, cache, pending))  # type: ignore[misc]
         if responses is None:
             return
-        counters.count_prefill(step.computed)
+        counters.count_prefill(step.computed_tokens)
         yield from responses
         if stop_requested():
             yield from run_in_memory(torch.inference_mode()(pending.score)) or ()
@@ -158,7 +158,7 @@ class InputRow:
     targets: list[tuple[int, Tokens]] = field(default_factory=list)
 
     @property
-    def scored(self) -> int:
+    def num_scored(self) -> int:
         """The number of positions at the end of the row whose logits are needed."""
         return max(len(continuation) for _, continuation in self.targets)
 
@@ -219,7 +219,7 @@ def _score_batch(
     owners: list[int] = []
     end = 0
     for row in rows:
-        end += row.scored
+        end += row.num_scored
         for owner, continuation in row.targets:
             lines.extend(range(end - len(continuation), end))
             tokens.extend(continuation)
@@ -242,4 +242,4 @@ def _right_padded(rows: Sequence[InputRow], device: torch.device) -> Tensor:
 
 def _scored_positions(row: InputRow) -> range:
     """The positions of a row whose logits are needed."""
-    return range(len(row.tokens) - row.scored, len(row.tokens))
+    return range(len(row.tokens) - row.num_scored, len(row.tokens))

@@ -102,7 +102,7 @@ def plan_states(
         sequences=len(sequences),
         distinct=len(branches),
         tokens=sum(map(len, sequences)),
-        nodes=sum(branch.added for branch in branches),
+        nodes=sum(branch.added_tokens for branch in branches),
         computed=sum(row.stop - row.start for batch in batches for row in batch.rows),
         passes=len(batches),
         cached=_peak_kept_tokens(batches),

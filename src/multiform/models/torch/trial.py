@@ -181,14 +181,14 @@ class DecodingTrial:
         )
 
     def _agrees(self, batch: DecodeBatch, prefixes: Sequence[int]) -> bool:
-        logits = None if self.selects_tokens else attempt(lambda: self._decoded(batch, prefixes))
+        logits = None if self.selects_tokens else attempt(lambda: self._decode_together(batch, prefixes))
         if logits is None:
             return False
         pairs = zip(logits, self.expected, strict=True)
         return all(self._is_close(torch.stack(lines), expected[: len(lines)]) for lines, expected in pairs)
 
     @torch.inference_mode()
-    def _decoded(self, batch: DecodeBatch, prefixes: Sequence[int]) -> list[list[Tensor]]:
+    def _decode_together(self, batch: DecodeBatch, prefixes: Sequence[int]) -> list[list[Tensor]]:
         """Decode all sequences together: the last joins when the others are under way, and the first leaves."""
         rows = [0, 1]
         reset_positions(self.head.model)

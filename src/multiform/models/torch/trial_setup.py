@@ -116,7 +116,7 @@ class TrialRecords:
 
     def __init__(self, identity: str | None = None) -> None:
         self.path = _folder() / f"{_hash(identity)}.json" if identity else None
-        self.verdicts = self._read()
+        self.verdicts = self._read_verdicts()
 
     def verdict(self, question: str, ask: Callable[[], str], otherwise: str) -> str:
         """The verdict on a question: the kept one, or that of a trial.
@@ -137,11 +137,11 @@ class TrialRecords:
             return
         try:
             with replace_file(self.path) as file:
-                file.write_text(json.dumps(self._read() | self.verdicts, indent=1))
+                file.write_text(json.dumps(self._read_verdicts() | self.verdicts, indent=1))
         except OSError:
             self.path = None
 
-    def _read(self) -> dict[str, str]:
+    def _read_verdicts(self) -> dict[str, str]:
         try:
             content = json.loads(self.path.read_text()) if self.path else {}
         except (OSError, ValueError):
