@@ -38,7 +38,7 @@ PURPOSE = {
     "forms": "Form, Task, Sample: from document to requests to scores",
     "datasets": "rows from files, a mirror or the hub",
     "scoring": "filters, metrics, scorers, aggregation",
-    "models": "loading, tokenizers, chat templates, servers",
+    "models": "loading, tokenizers, the torch engine, servers",
     "config": "TaskConfig and YAML, with file and line",
     "formats": "FormatConfig, its Jinja templates, its dialects",
     "imports": "import hooks: lm_eval and eval_framework in task files",
