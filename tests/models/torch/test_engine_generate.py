@@ -17,6 +17,7 @@ from multiform.errors import UsageError
 from multiform.models.hf.model import HFModel
 from multiform.models.torch.batching import BUDGET_SHARE
 from multiform.models.torch.decode_batch import PaddedBatch
+from multiform.models.torch.planner import Decoding
 from multiform.models.torch.sampling import Sampling, next_token
 from multiform.models.usage import Counters
 from multiform.requests import GenerationRequest
@@ -164,7 +165,7 @@ def test_a_limit_that_leaves_no_room_for_a_prompt_is_an_error(tiny: Callable[...
 
 def test_rows_take_the_places_of_those_that_left(tiny: Callable[..., Path]) -> None:
     model = HFModel(str(tiny()), batch_size=2)
-    assert model.planner.shares_in_decode
+    assert model.planner.decoding(128) is Decoding.SHARED
     limits = [2, 12, 3, 3]
     list(model.generate([GenerationRequest.of("A", {"max_gen_toks": limit}) for limit in limits]))
     # The prompt gives the first token. The long row needs 11 passes more, and the others fit beside it.

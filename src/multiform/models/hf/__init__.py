@@ -4,7 +4,6 @@ model              HFModel, a decoder-only or encoder-decoder model, and the sma
 backend            how decoder-only and encoder-decoder models tokenize, score and generate
 source             which model to load, and how: number type, device, quantization and placement of the weights
 load               the model, its tokenizer and its chat template
-identity           the identity of a model, and the files of the bundled one
 multimodal         HFMultimodalModel, for images and audio
 multimodal_inputs  prompts with images and audio as input tensors
 """

@@ -16,8 +16,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.errors import ModelError, UsageError
 from multiform.models.chat import ChatTemplate, template_variables
-from multiform.models.content import fingerprint, foreign_code
-from multiform.models.hf.identity import converted_folder
 from multiform.models.hf.source import (
     ModelSource,
     check_gguf_file,
@@ -32,6 +30,7 @@ from multiform.models.hf.source import (
     placement,
     quantization_config,
 )
+from multiform.models.identity import converted_folder, fingerprint, foreign_code
 from multiform.models.instruction_set import check_half_precision, limit_instruction_set
 from multiform.models.torch.device import HALF, device_of
 

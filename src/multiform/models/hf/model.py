@@ -20,10 +20,10 @@ from multiform.models.arguments import argument_names
 from multiform.models.chat import template_variables
 from multiform.models.generation_options import GenerationOptions
 from multiform.models.hf.backend import Backend, CausalBackend, Seq2SeqBackend
-from multiform.models.hf.identity import BUNDLED_NAME, build_once, converted_folder, gguf_file, identity
 from multiform.models.hf.load import Loaded, load, without_progress_bars
 from multiform.models.hf.load import max_length as context_length
 from multiform.models.hf.source import RULES, WEIGHT_OPTIONS, ModelSource, WeightOptions, check_values
+from multiform.models.identity import BUNDLED_NAME, build_once, converted_folder, gguf_file, identity
 from multiform.models.local import LocalModel
 from multiform.models.tokenizer import rolling_windows
 from multiform.models.torch.batching import generation_limits, scoring_limits

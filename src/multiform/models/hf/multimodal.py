@@ -17,11 +17,11 @@ from transformers import GenerationConfig, PreTrainedModel
 
 from multiform.errors import ModelError, UsageError, shorten
 from multiform.media import Kind, MediaText
-from multiform.models.hf.identity import identity
 from multiform.models.hf.load import Loaded, load
 from multiform.models.hf.model import HFModel
 from multiform.models.hf.multimodal_inputs import ImageOptions, Inputs, extend_inputs, placeholder_text, supported_media
 from multiform.models.hf.source import ModelSource, file_options, local_folder, model_errors
+from multiform.models.identity import identity
 from multiform.models.tokenizer import move_whitespace, split
 from multiform.models.torch.batching import BatchLimits, fixed_rows, run_batches
 from multiform.models.torch.plan import Tokens

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from multiform.errors import ModelError, UsageError
 from multiform.models.chat import apply_tokenizer_template
-from multiform.models.content import fingerprint
+from multiform.models.identity import fingerprint
 from multiform.models.model import Completions, Loglikelihoods, no_loglikelihoods
 from multiform.models.servers.exchange import RefusedError
 from multiform.models.servers.openai_logprobs import (

@@ -131,11 +131,6 @@ class Planner:
         """Forward passes of decoding, in the mode of short sequences."""
         return Forward(self.head, self.support.mode or Mode.MASKED)
 
-    @property
-    def shares_in_decode(self) -> bool:
-        """Whether short sequences being decoded can share prefixes."""
-        return self.decoding(SHORT) is Decoding.SHARED
-
     @cached_property
     def budget(self) -> int:
         """The number of tokens that may stay in the KV cache between forward passes."""

@@ -13,7 +13,7 @@ from typing import Any
 from multiform.errors import ModelError, UsageError, nearest
 from multiform.models.arguments import ArgumentRules, Refusal
 from multiform.models.generation_options import generation_options
-from multiform.models.hf import identity as hf
+from multiform.models.identity import signature as files_signature
 
 #: How continuations are scored: by forced tokens where vLLM can, or always by prompt log-probabilities.
 SCORING = ("auto", "prompt_logprobs")
@@ -153,7 +153,7 @@ def signature(arguments: dict[str, Any]) -> str | None:
 
     None where a name on the hub may mean another model tomorrow.
     """
-    files = hf.signature({name: value for name, value in arguments.items() if name not in SPEED})
+    files = files_signature({name: value for name, value in arguments.items() if name not in SPEED})
     return None if files is None else hashlib.sha256(f"{files} {installed_version()}".encode()).hexdigest()
 
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from multiform.errors import ModelError
-from multiform.models.hf.identity import build_once
+from multiform.models.identity import build_once
 from multiform.paths import cache_root
 
 SLOW_BUILD = """
 import sys, time
 from pathlib import Path
-from multiform.models.hf.identity import build_once
+from multiform.models.identity import build_once
 
 def build(target):
     (target / "half").touch()

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from multiform.models import content
-from multiform.models.content import fingerprint
+from multiform.models import identity
+from multiform.models.identity import fingerprint
 
 #: Above the size from which hashes are remembered.
 SIZE = 3_000_000
@@ -23,7 +23,7 @@ LONG_AGO = 1_700_000_000 * 10**9
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MULTIFORM_CACHE", str(tmp_path / "cache"))
     # The time of the last change of an inode cannot be set, and that of a new file is too recent to be trusted.
-    monkeypatch.setattr(content, "TICK", 0)
+    monkeypatch.setattr(identity, "TICK", 0)
     path = tmp_path / "model"
     path.mkdir()
     (path / "model.safetensors").write_bytes(bytes(SIZE))
@@ -80,7 +80,7 @@ def test_a_change_is_noticed_though_the_time_of_the_file_is_set_back(folder: Pat
 def test_a_file_that_was_just_written_is_not_remembered(
     folder: Path, read_files: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(content, "TICK", 60 * 10**9)
+    monkeypatch.setattr(identity, "TICK", 60 * 10**9)
     fingerprint(folder)
     fingerprint(folder)
     assert read_files.count("model.safetensors") == 2
@@ -90,7 +90,7 @@ def test_a_file_that_was_just_written_is_not_remembered(
 def test_a_damaged_cache_file_is_written_anew(folder: Path, read_files: list[str], damage: str) -> None:
     time.sleep(0.01)
     first = fingerprint(folder)
-    content._cache_file().write_text(damage)
+    identity._cache_file().write_text(damage)
     assert fingerprint(folder) == first
     read_files.clear()
     assert fingerprint(folder) == first
