@@ -138,8 +138,8 @@ def test_a_verdict_is_kept_for_the_next_run(tmp_path: Path, monkeypatch: pytest.
         lengths.append(length)
         return trial(head, length)
 
-    monkeypatch.setattr("multiform.models.torch.planner.scoring_trial", partial(counted, scoring_trial))
-    monkeypatch.setattr("multiform.models.torch.planner.state_trial", partial(counted, state_trial))
+    monkeypatch.setattr("multiform.models.torch.trial.scoring_trial", partial(counted, scoring_trial))
+    monkeypatch.setattr("multiform.models.torch.trial.state_trial", partial(counted, state_trial))
     again = HFModel(str(folder))
     assert dict(again.loglikelihood(REQUESTS)) == expected
     assert lengths == [128]  # the short one, which every run makes

@@ -6,26 +6,19 @@ Everything that is faster than the model's plain forward pass is verified by a t
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
 
-import torch
-from transformers import DynamicCache
-
 from multiform.models.torch.batching import pass_tokens, prefix_budget
-from multiform.models.torch.cache import ModelState
-from multiform.models.torch.device import device_of, in_float32
+from multiform.models.torch.device import device_of
 from multiform.models.torch.forward import Forward, Mode
-from multiform.models.torch.logits import LMHead, accepted_options
+from multiform.models.torch.logits import LMHead
 from multiform.models.torch.scoring import Grouping
 from multiform.models.torch.state_scoring import Resume
 from multiform.models.torch.structure import (
     POSITIONS,
     SHORTEST,
-    bytes_per_token,
     has_plain_cache,
     is_known,
     is_library_class,
@@ -36,14 +29,16 @@ from multiform.models.torch.structure import (
     sliding_window,
 )
 from multiform.models.torch.trial import (
-    ScoringTrial,
-    attempt,
     candidate_modes,
     decoding_trial,
-    scoring_trial,
-    state_trial,
+    first_grouping,
+    first_mode,
+    first_resume,
+    measure_state_bytes,
+    measure_token_bytes,
+    trial_precision,
 )
-from multiform.models.torch.trial_setup import SHORT, SHORTEST_TRIAL, TrialRecords, trial_length, trial_tokens
+from multiform.models.torch.trial_setup import SHORT, TrialRecords, trial_length
 
 logger = logging.getLogger("multiform")
 
@@ -118,10 +113,11 @@ class Planner:
         max_length, reason = plain_attention_length(model.config.get_text_config())
         if max_length < SHORTEST:
             return PrefixSupport(max_length=0, reason=reason)
-        token_bytes = self._bytes_per_token()
+        token_bytes = measure_token_bytes(self.head)
         if not token_bytes:
             return PrefixSupport(max_length=0, reason="it keeps no keys and values for each token")
-        mode = self._tried_mode(min(SHORT, self.short_length, self.max_length - 1), list(candidate_modes(self.head)))
+        length = min(SHORT, self.short_length, self.max_length - 1)
+        mode = first_mode(self.head, length, candidate_modes(self.head), self.pass_size)
         if mode is None:
             return PrefixSupport(max_length=0, reason=OTHER_RESULTS, token_bytes=token_bytes)
         return PrefixSupport(max_length=max_length, reason=reason, token_bytes=token_bytes, mode=mode)
@@ -139,7 +135,11 @@ class Planner:
     @cached_property
     def state_budget(self) -> int:
         """The tokens whose states may be kept, in memory: a state takes as much as that of a short sequence does."""
-        return prefix_budget(self.prefix_budget, max(1, self._state_bytes() // SHORT), device_of(self.head.model))
+        return prefix_budget(
+            self.prefix_budget,
+            max(1, measure_state_bytes(self.head, self.max_length) // SHORT),
+            device_of(self.head.model),
+        )
 
     @cached_property
     def decode_tokens(self) -> int:
@@ -216,7 +216,7 @@ class Planner:
             return Grouping.PADDED
         length = trial_length(longest, self.max_length - 1)
         name = self.records.verdict(
-            f"batches of {length}", lambda: self._tried_grouping(length).name, otherwise=Grouping.ALONE.name
+            f"batches of {length}", lambda: self._tried_grouping(length), otherwise=Grouping.ALONE.name
         )
         grouping = Grouping[name]
         if grouping is Grouping.EQUAL_LENGTHS:
@@ -239,20 +239,15 @@ class Planner:
         """Log why sequences of up to that many tokens are not decoded together."""
         if decoding not in (Decoding.SHARED, Decoding.RESUMED):
             slides = longest > self.short_length and self._shares_short_prefixes
-            reason = self._window if slides else "its attention is of a special kind"
-            if longest > self.support.max_length:
-                reason = self.support.reason
+            has_reason = slides or longest > self.support.max_length
+            reason = self._reason(longest) if has_reason else "its attention is of a special kind"
             self._warn(reason, "completions are generated without shared prefixes")
 
     def _reason(self, longest: int) -> str:
-        """Why sequences of up to that many tokens do not share prefixes when they are scored."""
+        """Why sequences of up to that many tokens do not share prefixes."""
         if longest > self.support.max_length:
             return self.support.reason
-        return self._window if longest > self.short_length else OTHER_RESULTS
-
-    @property
-    def _window(self) -> str:
-        return f"its attention slides over {self.short_length} tokens"
+        return f"its attention slides over {self.short_length} tokens" if longest > self.short_length else OTHER_RESULTS
 
     @cached_property
     def _shares_short_prefixes(self) -> bool:
@@ -265,37 +260,21 @@ class Planner:
         """Whether the model's layers call an attention function that can be replaced."""
         return self.support.mode is not None and bool(self.head.model._supports_attention_backend)
 
-    def _tried_mode(self, length: int, modes: list[Mode]) -> Mode | None:
-        with self._exact():
-            trial = scoring_trial(self.head, length)
-            return next((mode for mode in modes if trial and trial.allows_mode(mode, self.pass_size)), None)
-
     def _long_trial(self, length: int) -> str:
         """The name of the mode that is right for sequences of that length; modes that failed before are skipped."""
         first = self.support.mode
         modes = [mode for mode in candidate_modes(self.head) if first and mode.value >= first.value]
-        mode = self._tried_mode(length, modes)
+        mode = first_mode(self.head, length, modes, self.pass_size)
         return mode.name if mode else NONE
 
     def _tried_resume(self, length: int) -> str:
         """The name of the way in which sequences of that length can resume from a state."""
-        if not self._resumes(length):
-            return NONE
-        with self._exact():
-            resumes = self._allowed_resumes(Resume, SHORTEST_TRIAL) if length > SHORTEST_TRIAL else iter(Resume)
-            # Most ways are wrong at every length, so that they need no long trial.
-            return next((resume.name for resume in self._allowed_resumes(resumes, length)), NONE)
+        resume = first_resume(self.head, length) if self._resumes(length) else None
+        return resume.name if resume else NONE
 
-    def _allowed_resumes(self, resumes: Iterable[Resume], length: int) -> Iterator[Resume]:
-        """Those of the ways in which sequences of that length can resume from a state, tried one by one."""
-        trial: ScoringTrial | None = None
-        for resume in resumes:
-            if resume.is_positioned and not self.head.takes("position_ids"):
-                continue  # the same as without
-            if trial is None and (trial := state_trial(self.head, length)) is None:
-                return
-            if trial.allows_states(resume):
-                yield resume
+    def _tried_grouping(self, length: int) -> str:
+        """The name of the grouping that is right for sequences of that length."""
+        return (Grouping.ALONE if self._depends_on_batch else first_grouping(self.head, length)).name
 
     @cached_property
     def _depends_on_batch(self) -> bool:
@@ -307,19 +286,11 @@ class Planner:
         shares = self.prefix_budget not in (0, "0") and not self._depends_on_batch
         return shares and length <= scaled_after(self.head.model.config.get_text_config())
 
-    def _tried_grouping(self, length: int) -> Grouping:
-        if self._depends_on_batch:
-            return Grouping.ALONE
-        with self._exact():
-            trial = scoring_trial(self.head, length)
-            groupings = (grouping for grouping in Grouping if trial and trial.allows_grouping(grouping))
-            return next(groupings, Grouping.ALONE)
-
     def _tried_decoding(self, length: int) -> Decoding:
         if not self.head.model.can_generate():
             return Decoding.UNCACHED
         _ = self.support  # whose bytes of a token are those in the model's own number type
-        with self._exact():
+        with trial_precision(self.head.model):
             return self._judged_decoding(length)
 
     def _judged_decoding(self, length: int) -> Decoding:
@@ -337,28 +308,6 @@ class Planner:
         if has_plain_cache(model) and trial.allows_padded_batches():
             return Decoding.PADDED
         return Decoding.RESUMED if self._resumes(length) and trial.allows_copied_states() else Decoding.ALONE
-
-    def _exact(self) -> AbstractContextManager[None]:
-        """The context of a trial: in float32, unless the model is known not to depend on more than its tokens."""
-        return nullcontext() if self.is_known else in_float32(self.head.model)
-
-    @torch.inference_mode()
-    def _bytes_per_token(self) -> int:
-        """The memory of a token's keys and values; 0 where the model does not put them into the cache."""
-        model, cache = self.head.model, DynamicCache()
-        tokens = trial_tokens(model.config.get_text_config())[:4]
-        ids = torch.tensor([tokens], device=device_of(model))
-        options = accepted_options(model.forward, past_key_values=cache, use_cache=True, logits_to_keep=1)
-        attempt(lambda: model(input_ids=ids, **options))
-        return bytes_per_token(cache, len(tokens))
-
-    @torch.inference_mode()
-    def _state_bytes(self) -> int:
-        """The memory of the state after a short sequence."""
-        model = self.head.model
-        tokens = trial_tokens(model.config.get_text_config())[: min(SHORT, self.max_length)]
-        _, output = self.head.run(input_ids=torch.tensor([tokens], device=device_of(model)), use_cache=True)
-        return ModelState.of(output).nbytes
 
     def _warn(self, reason: str, what: str = "prefixes are not shared") -> None:
         if reason not in self._warned:

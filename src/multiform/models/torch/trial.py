@@ -7,26 +7,35 @@ batches by the model's own `generate`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import DynamicCache, PreTrainedModel
 
 from multiform.models.torch.attention import is_available
 from multiform.models.torch.batching import PREFILL_TOKENS, BatchLimits, is_out_of_memory
+from multiform.models.torch.cache import ModelState
 from multiform.models.torch.decode_batch import DecodeBatch, PaddedBatch, SharedPrefixBatch
-from multiform.models.torch.device import device_of
+from multiform.models.torch.device import device_of, in_float32
 from multiform.models.torch.forward import Forward, Mode
-from multiform.models.torch.logits import LMHead, plain_logits, reset_positions, token_logprobs
+from multiform.models.torch.logits import LMHead, accepted_options, plain_logits, reset_positions, token_logprobs
 from multiform.models.torch.scoring import Grouping, score_by_batch, score_by_plan
 from multiform.models.torch.sequences import Pair
 from multiform.models.torch.state_scoring import Resume, score_by_state
-from multiform.models.torch.structure import judge_each
+from multiform.models.torch.structure import bytes_per_token, is_known, judge_each
 from multiform.models.torch.transformers_loop import PrefixState, greedy_config, prompt_inputs
-from multiform.models.torch.trial_setup import state_pairs, trial_pairs, trial_prompts, trial_tokens
+from multiform.models.torch.trial_setup import (
+    SHORT,
+    SHORTEST_TRIAL,
+    state_pairs,
+    trial_pairs,
+    trial_prompts,
+    trial_tokens,
+)
 from multiform.models.usage import Counters
 from multiform.requests import LLOutput, Response
 
@@ -124,6 +133,65 @@ def candidate_modes(head: LMHead) -> Iterator[Mode]:
     if model._supports_attention_backend and is_available(device_of(model)):
         yield Mode.TREE_ATTENTION
     yield Mode.MASKED
+
+
+def trial_precision(model: PreTrainedModel) -> AbstractContextManager[None]:
+    """The context of a trial: in float32, unless the model is known not to depend on more than its tokens."""
+    return nullcontext() if is_known(model) else in_float32(model)
+
+
+def first_mode(head: LMHead, length: int, modes: Iterable[Mode], pass_size: int) -> Mode | None:
+    """The first of the modes in which sequences of that length get the model's own numbers; None where none does."""
+    with trial_precision(head.model):
+        trial = scoring_trial(head, length)
+        return next((mode for mode in modes if trial and trial.allows_mode(mode, pass_size)), None)
+
+
+def first_grouping(head: LMHead, length: int) -> Grouping:
+    """The fastest grouping in which sequences of that length get the model's own numbers."""
+    with trial_precision(head.model):
+        trial = scoring_trial(head, length)
+        groupings = (grouping for grouping in Grouping if trial and trial.allows_grouping(grouping))
+        return next(groupings, Grouping.ALONE)
+
+
+def first_resume(head: LMHead, length: int) -> Resume | None:
+    """The fastest way in which sequences of that length can resume from a state; None where there is none."""
+    with trial_precision(head.model):
+        resumes = _allowed_resumes(head, Resume, SHORTEST_TRIAL) if length > SHORTEST_TRIAL else iter(Resume)
+        # Most ways are wrong at every length, so that they need no long trial.
+        return next(_allowed_resumes(head, resumes, length), None)
+
+
+def _allowed_resumes(head: LMHead, resumes: Iterable[Resume], length: int) -> Iterator[Resume]:
+    """Those of the ways in which sequences of that length can resume from a state, tried one by one."""
+    trial: ScoringTrial | None = None
+    for resume in resumes:
+        if resume.is_positioned and not head.takes("position_ids"):
+            continue  # the same as without
+        if trial is None and (trial := state_trial(head, length)) is None:
+            return
+        if trial.allows_states(resume):
+            yield resume
+
+
+@torch.inference_mode()
+def measure_token_bytes(head: LMHead) -> int:
+    """The memory of a token's keys and values; 0 where the model does not put them into the cache."""
+    model, cache = head.model, DynamicCache()
+    tokens = trial_tokens(model.config.get_text_config())[:4]
+    ids = torch.tensor([tokens], device=device_of(model))
+    options = accepted_options(model.forward, past_key_values=cache, use_cache=True, logits_to_keep=1)
+    attempt(lambda: model(input_ids=ids, **options))
+    return bytes_per_token(cache, len(tokens))
+
+
+@torch.inference_mode()
+def measure_state_bytes(head: LMHead, max_length: int) -> int:
+    """The memory of the state after a short sequence."""
+    tokens = trial_tokens(head.model.config.get_text_config())[: min(SHORT, max_length)]
+    _, output = head.run(input_ids=torch.tensor([tokens], device=device_of(head.model)), use_cache=True)
+    return ModelState.of(output).nbytes
 
 
 def tolerance(model: PreTrainedModel) -> float:
