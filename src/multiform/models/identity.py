@@ -25,6 +25,7 @@ from multiform.errors import ModelError
 from multiform.paths import cache_root, replace_file
 
 logger = logging.getLogger("multiform")
+
 WEIGHTS = (".safetensors", ".bin", ".gguf", ".pt", ".pth", ".h5")
 TEXTS = (".json", ".jinja", ".txt", ".model", ".py")
 #: Vocabularies that only some tokenizers have.

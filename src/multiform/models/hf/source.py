@@ -23,6 +23,7 @@ from multiform.models.arguments import ArgumentRules, Refusal, check_types
 from multiform.models.torch.batching import fixed_rows, parse_budget
 
 logger = logging.getLogger("multiform")
+
 #: Names of number types.
 DTYPES = ("auto", "float32", "float16", "bfloat16", "float64")
 #: Settings of four-bit weights, under the names of transformers.

@@ -55,6 +55,7 @@ from multiform.requests import (
 )
 
 logger = logging.getLogger("multiform")
+
 T = TypeVar("T")
 Out = TypeVar("Out", LLOutput, Completion)
 #: Requests the log-probabilities of the prompt's tokens; the server generates one token more.

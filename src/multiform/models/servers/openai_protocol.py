@@ -29,6 +29,7 @@ from multiform.requests import FailedRequest, GenerationRequest, LLOutput, Logli
 #: Servers accept no more stop strings than this; completions are cut at all of them on arrival.
 MAX_STOPS = 4
 logger = logging.getLogger("multiform")
+
 #: How a server scores continuations: by the tokens of an echoed prompt, by the first generated token, or not.
 Scoring: TypeAlias = Literal["echo", "first_token", "none"]
 #: The log-probability of each token that was listed in the place of the first one.

@@ -26,6 +26,7 @@ from multiform.models.servers.secrets import HIDDEN, header_secrets, header_valu
 from multiform.requests import ChatText, Completion, GenerationRequest, LoglikelihoodRequest, RollingRequest
 
 logger = logging.getLogger("multiform")
+
 _CERTIFICATES = "set SSL_CERT_FILE to the certificate of the server's authority"
 #: Arguments of lm-eval's server models.
 _RENAMED = {

@@ -32,6 +32,7 @@ BUDGET_SHARE = 4
 #: With "auto", the tokens of all sequences being decoded together.
 DECODE_TOKENS = 32768
 logger = logging.getLogger("multiform")
+
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -23,6 +23,7 @@ _SYSTEM, _CONTAINER = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 #: Assumed to be free where the system does not say: 4 GiB.
 _UNKNOWN = 2**32
 logger = logging.getLogger("multiform")
+
 HALF = (torch.float16, torch.bfloat16)
 #: The memory that is needed beyond the weights of a model in half precision, as a multiple of them.
 MORE_MEMORY = 1.5

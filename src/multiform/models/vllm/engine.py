@@ -24,6 +24,7 @@ from multiform.requests import Completion
 from multiform.stopping import stop_requested
 
 logger = logging.getLogger("multiform")
+
 T = TypeVar("T")
 #: How tokens are forced: by our logits processor, by vLLM's replay of traces, or not at all.
 Forcing: TypeAlias = Literal["processor", "replay", "none"]
