@@ -19,10 +19,10 @@ OutputType = Literal["loglikelihood", "loglikelihood_rolling", "generate_until",
 
 
 @dataclass
-class LMEvalInstance:
+class Instance:
     """A request with the document that it is about; `metadata` is (task, number of the document, repeats).
 
-    >>> LMEvalInstance("loglikelihood", {}, ("Question?", " yes"), 0, metadata=("t", 3, 1)).doc_id
+    >>> Instance("loglikelihood", {}, ("Question?", " yes"), 0, metadata=("t", 3, 1)).doc_id
     3
     """
 
@@ -145,8 +145,8 @@ class ForeignModel(Model):
         return outputs
 
 
-def _instance(question: OutputType, request: Request) -> LMEvalInstance:
-    return LMEvalInstance(question, {}, request.arguments, 0, metadata=(None, None, 1))
+def _instance(question: OutputType, request: Request) -> Instance:
+    return Instance(question, {}, request.arguments, 0, metadata=(None, None, 1))
 
 
 def _description(candidate: Any) -> str:

@@ -1,7 +1,6 @@
 """Instance: one request, as tasks written for lm-eval make it and models written for lm-eval get it; and responses."""
 
-from multiform.models.foreign import LMEvalInstance as Instance
-from multiform.models.foreign import OutputType
+from multiform.models.foreign import Instance, OutputType
 from multiform.requests import Completion, LLOutput
 
 __all__ = ["Completion", "GenInstance", "Instance", "LLInstance", "LLOutput", "OutputType"]
