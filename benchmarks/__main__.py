@@ -73,10 +73,10 @@ def _positive(text: str) -> int:
 
 def _bundled() -> Path:
     """The bundled model; converted first, in another process, where that has not happened yet."""
-    from multiform.models.hf.package import converted_folder
+    from multiform.models.identity import converted_folder
 
     if not converted_folder().is_dir():
-        code = "from multiform.models.hf.bundled import bundled_folder; bundled_folder()"
+        code = "from multiform.models.hf.model import bundled_folder; bundled_folder()"
         subprocess.run([sys.executable, "-c", code], check=True)
     return converted_folder()
 

@@ -23,7 +23,7 @@ TASKS = {"labels": LABELS_TASK, "texts": TEXTS_TASK}
 
 def main() -> None:
     """Print one row for each number type and each kind of continuation."""
-    from multiform.models.hf.bundled import bundled_folder
+    from multiform.models.hf.model import bundled_folder
 
     documents = int(sys.argv[1]) if len(sys.argv) > 1 else 12
     mirror = Path(os.environ.get("MULTIFORM_DATASET_MIRROR") or ROOT.parent / "shared" / "data")

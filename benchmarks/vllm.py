@@ -151,7 +151,7 @@ def main() -> int:
 
 
 def _bundled() -> Path:
-    from multiform.models.hf.bundled import bundled_folder
+    from multiform.models.hf.model import bundled_folder
 
     return bundled_folder()
 

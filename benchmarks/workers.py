@@ -98,7 +98,7 @@ def _measured(model: str, arguments: dict[str, Any], requests: Sequence[Any], wo
             log.unlink()
             before, begun = executor.usage, time.monotonic()
             answered = sum(1 for _ in responses(executor, requests))
-            seconds, tokens = time.monotonic() - begun, executor.usage.since(before).computed
+            seconds, tokens = time.monotonic() - begun, executor.usage.since(before).computed_tokens
         finally:
             pool.close()
         cpu: dict[str, float] = {}

@@ -15,7 +15,7 @@ def tokenizer() -> Any:
     """The bundled model's tokenizer."""
     import transformers
 
-    from multiform.models.hf.bundled import bundled_folder
+    from multiform.models.hf.model import bundled_folder
 
     return transformers.AutoTokenizer.from_pretrained(bundled_folder())
 

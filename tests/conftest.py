@@ -110,7 +110,7 @@ def bundled_path() -> Path:
     """The bundled model, converted; tests that need it are skipped without the `hf` extra."""
     pytest.importorskip("torch", reason="torch is not installed: pip install 'multiform[hf]'")
     from multiform.errors import ModelError
-    from multiform.models.hf.bundled import bundled_folder
+    from multiform.models.hf.model import bundled_folder
 
     try:
         return bundled_folder()

@@ -14,9 +14,8 @@ import transformers
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 from multiform.errors import ModelError
-from multiform.inference import planner
-from multiform.models.hf.bundled import BundledModel
-from multiform.models.hf.model import HFModel
+from multiform.models.hf.model import BundledModel, HFModel
+from multiform.models.torch import planner
 
 TEXT = (
     "The dog and the cat sat on the mat. A dog is a good dog, and do dogs dig? Question: what is it?\n"

@@ -16,23 +16,20 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from multiform.inference import limits
-from multiform.inference.counters import Counters
-from multiform.inference.decode.alone import prompt_inputs
-from multiform.inference.decode.generate import generate
-from multiform.inference.decode.processors import greedy_config
-from multiform.inference.forward import Mode
-from multiform.inference.limits import Limits
-from multiform.inference.lm_head import LMHead
-from multiform.inference.plain import accepted
-from multiform.inference.planner import Planner
-from multiform.inference.sampling import Sampling
-from multiform.inference.scoring.score import score
-from multiform.inference.sequences import Generation, Pair
-from multiform.inference.trial.structure import rope_kinds
-from multiform.models.seq2seq.backend import Seq2SeqBackend
-from multiform.models.seq2seq.scoring import decoder_tokens
+from multiform.models.hf.backend import Seq2SeqBackend
 from multiform.models.tokenizer import fit
+from multiform.models.torch import batching
+from multiform.models.torch.batching import BatchLimits
+from multiform.models.torch.engine import generate, score
+from multiform.models.torch.forward import Mode
+from multiform.models.torch.logits import LMHead, accepted_options
+from multiform.models.torch.planner import Planner
+from multiform.models.torch.sampling import Sampling
+from multiform.models.torch.seq2seq import decoder_tokens
+from multiform.models.torch.sequences import Generation, Pair
+from multiform.models.torch.structure import rope_kinds
+from multiform.models.torch.transformers_loop import greedy_config, prompt_inputs
+from multiform.models.usage import Counters
 from multiform.requests import Completion, LLOutput
 from zoo.configs import POSITIONS, TOKENS, VOCABULARY
 from zoo.peer import PeerScores, lm_eval_scores
@@ -109,10 +106,10 @@ def _check_causal(name: str, model: PreTrainedModel, judge: PreTrainedModel, rea
     longest = max(len(pair.tokens) - 1 for pair in pairs)
     planner = Planner(LMHead(model), max_length=POSITIONS)
     way = planner.scoring(longest)  # tried even though there are few sequences
-    outputs = dict(score(planner, pairs, Limits(8, 10**6), Counters()))
+    outputs = dict(score(planner, pairs, BatchLimits(8, 10**6), Counters()))
     texts = _texts(judge, prompts)
     tokenizer: Any = NumberTokenizer()
-    completions = dict(generate(planner, tokenizer, _generations(prompts), Limits(4, 10**6), Counters()))
+    completions = dict(generate(planner, tokenizer, _generations(prompts), BatchLimits(4, 10**6), Counters()))
     return _compared(
         Finding(
             name=name,
@@ -139,8 +136,8 @@ def _check_seq2seq(name: str, model: PreTrainedModel, judge: PreTrainedModel, re
         model=model,
         encoder=encoder,
         max_length=POSITIONS,
-        limits=Limits(8, 10**6),
-        generation_limits=Limits(4, 10**6),
+        limits=BatchLimits(8, 10**6),
+        generation_limits=BatchLimits(4, 10**6),
         counters=Counters(),
     )
     outputs = dict(backend.score(pairs))
@@ -261,7 +258,7 @@ def _generations(prompts: Sequence[list[int]]) -> list[Generation]:
 def _plain(judge: PreTrainedModel, pair: Pair) -> Tensor:
     """The logits at a pair's continuation, by the model alone."""
     ids = torch.tensor([pair.tokens[:-1].tolist()])
-    logits: Tensor = _fresh(judge)(input_ids=ids, **accepted(judge.forward, use_cache=False)).logits[0]
+    logits: Tensor = _fresh(judge)(input_ids=ids, **accepted_options(judge.forward, use_cache=False)).logits[0]
     return logits[pair.start - 1 :]
 
 
@@ -308,12 +305,12 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def _small_passes() -> Iterator[None]:
-    before = limits.PASS_TOKENS["cpu"]
-    limits.PASS_TOKENS["cpu"] = PASS_TOKENS
+    before = batching.PASS_TOKENS["cpu"]
+    batching.PASS_TOKENS["cpu"] = PASS_TOKENS
     try:
         yield
     finally:
-        limits.PASS_TOKENS["cpu"] = before
+        batching.PASS_TOKENS["cpu"] = before
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
 from typing import Any
 
-from multiform.models.servers.fingerprint import PROBE
+from multiform.models.servers.server_model import PROBE
 
 
 @dataclass

@@ -13,9 +13,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from multiform.errors import ModelError
-from multiform.inference.sequences import Pair
-from multiform.models.rolling import rolling_windows
-from multiform.models.tokenizer import Encoder, fit, split
+from multiform.models.tokenizer import Encoder, fit, rolling_windows, split
+from multiform.models.torch.sequences import Pair
 
 NASTY = [
     ("The dog", " and"),

@@ -11,7 +11,7 @@ import pytest
 
 from multiform import LLOutput, Model, Results, TaskConfig, evaluate, read_results
 from multiform.cli.main import main
-from multiform.models.base import Completions, Loglikelihoods
+from multiform.models.model import Completions, Loglikelihoods
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, RollingRequest
 from multiform.results import to_json
 from multiform.results.closing import closing_lines

@@ -19,7 +19,7 @@ from multiform.errors import ConfigError, UsageError, shorten
 from multiform.execution import SANDBOXES, is_sandbox
 from multiform.forms import Task
 from multiform.models import Model, models
-from multiform.models.base import no_loglikelihoods
+from multiform.models.model import no_loglikelihoods
 
 logger = logging.getLogger("multiform")
 

@@ -15,7 +15,7 @@ from multiform.engine.store import Store
 from multiform.errors import ModelError
 from multiform.media import Kind
 from multiform.models import Model, models
-from multiform.models.base import Completions, Loglikelihoods
+from multiform.models.model import Completions, Loglikelihoods
 from multiform.models.registry import ChatFormatter
 from multiform.models.usage import Usage, Workload
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest

@@ -89,7 +89,7 @@ class RunStatus:
         if usage is None or workload is None:
             return None
         rest = round(_prefill_left(workload, usage) + _decode_left(workload, usage))
-        return usage.computed, usage.computed + (rest if self.completed < self.requests else 0)
+        return usage.computed_tokens, usage.computed_tokens + (rest if self.completed < self.requests else 0)
 
     @property
     def share(self) -> float:
@@ -138,7 +138,7 @@ class EvaluationStatus(RunStatus):
 def _time_left(workload: Workload, usage: Usage) -> TimeLeft | None:
     """The remaining time by the speeds of prefill and decode so far, which are far apart."""
     prefill, decode = _prefill_left(workload, usage), _decode_left(workload, usage)
-    if (prefill and not usage.prefill_seconds) or not usage.computed:
+    if (prefill and not usage.prefill_seconds) or not usage.computed_tokens:
         return None
     seconds = prefill * usage.prefill_seconds / max(1, usage.prefill)
     if decode and not usage.decode_seconds:

@@ -16,8 +16,8 @@ from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 if TYPE_CHECKING:  # a tokenizer is only needed where one is named
     from multiform.forms import ChatTemplate
-    from multiform.inference.plan import Tokens
     from multiform.models.tokenizer import Encoder
+    from multiform.models.torch.plan import Tokens
 
 #: The keys of a task that messages come from.
 _KEYS = {"system": "description", "user": "doc_to_text", "assistant": "doc_to_target"}
@@ -56,7 +56,7 @@ class Tokenizer:
 def _folder(name: str) -> str:
     if name != "bundled":
         return name
-    from multiform.models.hf.bundled import bundled_folder
+    from multiform.models.hf.model import bundled_folder
 
     return str(bundled_folder())
 

@@ -1,25 +1,24 @@
 """Models: one small interface, and what implements it.
 
-base        Model, the interface
-registry    the models by name
-arguments   checks of the arguments that a model is created with
-content     hashes of the files of a model
-tokenizer   text to token ids, and back to contexts and continuations
-chat        chat templates
-local       what models that run on this machine share
-instruction_set  half precision on CPUs that trap AMX
-hf/         models of transformers: loading, and the bundled model
-seq2seq/    encoder-decoder models of transformers
-multimodal/ image-text and audio-text models of transformers
-vllm/       models that vLLM runs in this process
-servers/    what all models behind a server share
-openai/     servers that speak OpenAI's protocol
-anthropic   Anthropic's messages
-gemini      Google's generateContent
-dummy       a model for tests and dry runs
+model               Model, the interface
+usage               the tokens that requests take, and those that a model has computed
+registry            the models by name
+arguments           checks of the arguments that a model is created with
+generation_options  checks of generation arguments, and their defaults
+identity            the identity of a model on this machine, and hashes of its files
+tokenizer           text to token ids, and back to contexts and continuations; windows over long texts
+chat                chat templates
+local               what models that run on this machine share
+instruction_set     half precision on CPUs that trap AMX
+torch/              the torch engine: plan, KV cache, scoring, decoding
+hf/                 models of transformers, of text, images and audio; the bundled model
+vllm/               models that vLLM runs in this process
+servers/            models behind a server: OpenAI's protocol, Anthropic's, Google's
+foreign             models that were written for lm-eval
+dummy               a model for tests and dry runs
 """
 
-from multiform.models.base import Completions, Loglikelihoods, Model
+from multiform.models.model import Completions, Loglikelihoods, Model
 from multiform.models.registry import ModelEntry, models, register_model
 
 __all__ = ["Completions", "Loglikelihoods", "Model", "ModelEntry", "models", "register_model"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from multiform.errors import UsageError, nearest
 from multiform.media import Kind
-from multiform.models.base import LOCAL_ARGUMENTS, Model
+from multiform.models.model import LOCAL_ARGUMENTS, Model
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Response, RollingRequest
 
 

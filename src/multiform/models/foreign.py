@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.base import Completions, Loglikelihoods, Model
+from multiform.models.model import Completions, Loglikelihoods, Model
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, RollingRequest
 
 OutputType = Literal["loglikelihood", "loglikelihood_rolling", "generate_until", "multiple_choice"]
@@ -59,9 +59,9 @@ def as_model(candidate: Any) -> Model:
         return wrapped if isinstance(wrapped, Model) else ForeignModel(candidate)
     missing = [name for name in _QUESTIONS if not callable(getattr(candidate, name, None))]
     if missing or isinstance(candidate, type):
-        message = f"expected a model's name or a model, got {_described(candidate)}"
+        message = f"expected a model's name or a model, got {_description(candidate)}"
         if missing and len(missing) < len(_QUESTIONS):
-            message = f"{_described(candidate)} has no {' and no '.join(missing)}"
+            message = f"{_description(candidate)} has no {' and no '.join(missing)}"
         hint = "give a Model, an lm_eval LM, or HFLM(pretrained=...) for a model of transformers"
         raise UsageError(message, where="model", hint=hint)
     return ForeignModel(candidate)
@@ -84,16 +84,16 @@ class ForeignModel(Model):
         self.identity = f"{kind} {named if named else uuid.uuid4()}"
 
     def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
-        for position, pair in enumerate(self._asked("loglikelihood", requests)):
+        for position, pair in enumerate(self._ask("loglikelihood", requests)):
             loglikelihood, greedy = pair
             yield position, LLOutput(float(loglikelihood), bool(greedy))
 
     def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
-        for position, value in enumerate(self._asked("loglikelihood_rolling", requests)):
+        for position, value in enumerate(self._ask("loglikelihood_rolling", requests)):
             yield position, LLOutput(float(value[0] if isinstance(value, tuple | list) else value))
 
     def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
-        for position, text in enumerate(self._asked("generate_until", requests)):
+        for position, text in enumerate(self._ask("generate_until", requests)):
             yield position, Completion(str(text))
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
@@ -136,7 +136,7 @@ class ForeignModel(Model):
         more = {name: getattr(self.lm, name, None) for name in ("eot_token_id", "max_length")}
         return {**{f"tokenizer_{name}": token for name, token in tokens.items()}, **more}
 
-    def _asked(self, question: OutputType, requests: Sequence[Request]) -> list[Any]:
+    def _ask(self, question: OutputType, requests: Sequence[Request]) -> list[Any]:
         returned = getattr(self.lm, question)([_instance(question, request) for request in requests])
         outputs = list(returned) if returned is not None else []
         if len(outputs) != len(requests):
@@ -149,7 +149,7 @@ def _instance(question: OutputType, request: Request) -> Instance:
     return Instance(question, {}, request.arguments, 0, metadata=(None, None, 1))
 
 
-def _described(candidate: Any) -> str:
+def _description(candidate: Any) -> str:
     return (
         f"the class {candidate.__name__}" if isinstance(candidate, type) else f"an object of {type(candidate).__name__}"
     )

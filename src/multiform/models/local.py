@@ -9,16 +9,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import UsageError
-from multiform.inference.counters import Counters
-from multiform.inference.generation_options import GenerationOptions, generation_options
-from multiform.inference.plan import Tokens
-from multiform.inference.sampling import random_numbers, sampling
-from multiform.inference.sequences import Generation, Pair
-from multiform.models.base import Model
 from multiform.models.chat import ChatTemplate
-from multiform.models.rolling import score_rolling
-from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, special_tokens, think_end
-from multiform.models.usage import Usage
+from multiform.models.generation_options import GenerationOptions, generation_options
+from multiform.models.model import Model
+from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, score_rolling, special_tokens, think_end
+from multiform.models.torch.plan import Tokens
+from multiform.models.torch.sampling import random_numbers, sampling
+from multiform.models.torch.sequences import Generation, Pair
+from multiform.models.usage import Counters, Usage
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, Request, Response, RollingRequest
 
 if TYPE_CHECKING:
@@ -123,7 +121,7 @@ class LocalModel(Model):
     def usage(self) -> Usage | None:
         if self.media:
             return None
-        return Usage(**{name: getattr(self.counters, name) for name in Usage.__dataclass_fields__})
+        return Usage() + self.counters
 
     def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
         if self.chat.text is None:

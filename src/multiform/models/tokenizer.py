@@ -1,12 +1,9 @@
-"""Text to token ids: pairs of context and continuation, prompts, and windows over long texts.
-
-The rules are those of lm-eval 0.4.13, so that scores agree token for token. Where lm-eval fails with an
-assertion, this module goes on; `split` and `Encoder.pairs` say how.
-"""
+"""Text to token ids: pairs of context and continuation, prompts, and windows over long texts."""
 
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -14,17 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from multiform.errors import ModelError, shorten
-from multiform.inference.plan import Tokens
-from multiform.inference.sequences import Pair
+from multiform.models.torch.plan import Tokens
+from multiform.models.torch.sequences import Pair
+from multiform.requests import FailedRequest, LLOutput, Response
 
-if TYPE_CHECKING:  # transformers is imported when a tokenizer is loaded
+if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 T = TypeVar("T")
 K = TypeVar("K")
-
 #: The number of texts that are tokenized together.
 CHUNK = 1024
+Failed = TypeVar("Failed", bound=FailedRequest)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -258,3 +256,52 @@ def _chunks(items: Iterable[T]) -> Iterator[list[T]]:
     iterator = iter(items)
     while chunk := list(islice(iterator, CHUNK)):
         yield chunk
+
+
+def score_rolling(
+    texts: Sequence[Tokens],
+    windows_of: Callable[[Tokens], Iterable[Pair]],
+    score: Callable[[Sequence[Pair]], Iterable[Response[LLOutput | Failed]]],
+) -> Iterator[Response[LLOutput | Failed]]:
+    """The log-likelihood of each text as the sum over its windows, as soon as the last of them is scored.
+
+    A text of which a window fails has failed.
+    """
+    windows: list[Pair] = []
+    owners: list[int] = []
+    for index, tokens in enumerate(texts):
+        windows += windows_of(tokens)
+        owners += [index] * (len(windows) - len(owners))
+        if not tokens:
+            yield index, LLOutput(0.0, tokens=0)
+    missing = Counter(owners)
+    sums = dict.fromkeys(missing, 0.0)
+    for position, output in score(windows):
+        owner = owners[position]
+        if isinstance(output, FailedRequest):
+            if owner in sums:  # the first of its windows that fails
+                del sums[owner]
+                yield owner, output
+            continue
+        if owner not in sums:
+            continue
+        sums[owner] += output.loglikelihood
+        missing[owner] -= 1
+        if not missing[owner]:
+            yield owner, LLOutput(sums[owner], tokens=len(texts[owner]))
+
+
+def rolling_windows(tokens: Tokens, prefix: int | None, max_length: int) -> Iterator[Pair]:
+    """Pairs that score each token of a text once, the first after the prefix token.
+
+    Windows are as long as the model's context; the last one begins earlier, to have as much context as fits.
+
+    >>> from array import array
+    >>> [(p.context, p.continuation) for p in rolling_windows(array("i", [1, 2, 3, 4, 5]), 0, 3)]
+    [([0], [1, 2, 3]), ([2, 3], [4, 5])]
+    """
+    yield from (Pair(prefix_tokens(prefix) + tokens[:max_length], 1) for _ in tokens[:1])
+    for start in range(max_length, len(tokens), max_length):
+        end = min(start + max_length, len(tokens))
+        first = end - max_length - 1
+        yield Pair(tokens[first:end], start - first)

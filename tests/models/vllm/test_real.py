@@ -12,8 +12,7 @@ import pytest
 
 import multiform
 from multiform import GenerationRequest, LoglikelihoodRequest, RollingRequest
-from multiform.models.hf.bundled import bundled_folder
-from multiform.models.hf.model import HFModel
+from multiform.models.hf.model import HFModel, bundled_folder
 from multiform.models.vllm.model import RESERVED
 
 pytestmark = [pytest.mark.slow, pytest.mark.bundled]

@@ -7,7 +7,7 @@ from typing import Any
 
 from multiform.engine.executors.base import Unit
 from multiform.errors import ModelError, MultiformError, reason
-from multiform.models.base import Model
+from multiform.models.model import Model
 from multiform.requests import FailedRequest, LoglikelihoodRequest, Output, Request, RollingRequest
 from multiform.stopping import stop_requested
 

@@ -247,7 +247,7 @@ class RayPool:
             if line not in self._logged:
                 self._logged.add(line)
                 logger.log(line[0], "%s", line[1])
-        return [Responded(worker, responses, usage)] if responses or usage.computed else []
+        return [Responded(worker, responses, usage)] if responses or usage.computed_tokens else []
 
     def _replace(self, worker: int) -> None:
         self._drop(worker)

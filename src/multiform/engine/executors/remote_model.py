@@ -12,7 +12,7 @@ from multiform.engine.executors.pool import Pool, PoolExecutor
 from multiform.engine.lazy_model import Facts
 from multiform.media import Kind
 from multiform.models import Model
-from multiform.models.base import Completions, Loglikelihoods
+from multiform.models.model import Completions, Loglikelihoods
 from multiform.models.usage import Usage
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, Response, RollingRequest
 

@@ -1,12 +1,11 @@
 """Models of transformers that run on this machine.
 
-model     HFModel, a decoder-only or encoder-decoder model
-backend   how a decoder-only model tokenizes, scores and generates
-source    which files to load
-load      the model, its tokenizer and its chat template
-weights   number type, device, quantization and placement of the weights
-identity  the identity of a model
-bundled   the small model that comes with Multiform (package: where its files are)
+model              HFModel, a decoder-only or encoder-decoder model, and the small one that comes with Multiform
+backend            how decoder-only and encoder-decoder models tokenize, score and generate
+source             which model to load, and how: number type, device, quantization and placement of the weights
+load               the model, its tokenizer and its chat template
+multimodal         HFMultimodalModel, for images and audio
+multimodal_inputs  prompts with images and audio as input tensors
 """
 
 from importlib.util import find_spec

@@ -2,20 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from multiform.inference.counters import Counters
-from multiform.inference.decode.beams import beam_search
-from multiform.inference.decode.generate import generate, prefill_cost
-from multiform.inference.limits import Limits
-from multiform.inference.plan import Cost, Tokens, describe
-from multiform.inference.planner import Planner
-from multiform.inference.scoring.score import score, scoring_cost
-from multiform.inference.sequences import Generation, Pair
-from multiform.models.tokenizer import Encoder, fit
+from transformers import PreTrainedModel
+
+from multiform.models.tokenizer import (
+    Encoder,
+    after_prefix,
+    check_length,
+    encode_texts,
+    fit,
+    move_whitespace,
+    prefix_tokens,
+)
+from multiform.models.torch.batching import BatchLimits
+from multiform.models.torch.device import device_of
+from multiform.models.torch.engine import generate, prefill_cost, score, scoring_cost
+from multiform.models.torch.plan import Cost, Tokens, describe
+from multiform.models.torch.planner import Planner
+from multiform.models.torch.seq2seq import (
+    ALONE,
+    PLAIN,
+    TOGETHER,
+    UNCACHED,
+    decodes_together,
+    generate_seq2seq,
+    restore_attention,
+    score_seq2seq,
+    scores_together,
+)
+from multiform.models.torch.sequences import Generation, Pair
+from multiform.models.torch.transformers_loop import beam_search
+from multiform.models.torch.trial_setup import TrialRecords, trial_length
+from multiform.models.usage import Counters
 from multiform.requests import Completion, LLOutput, Response
+
+logger = logging.getLogger("multiform")
 
 
 class Backend(Protocol):
@@ -62,8 +87,8 @@ class CausalBackend:
     planner: Planner
     encoder: Encoder
     max_length: int
-    limits: Limits
-    generation_limits: Limits
+    limits: BatchLimits
+    generation_limits: BatchLimits
     counters: Counters
 
     def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
@@ -101,11 +126,150 @@ class CausalBackend:
         return sum(len(generation.prompt) for generation in generations) if cost is None else cost.computed
 
     def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
-        return _described(scoring_cost(self.planner, pairs, self.limits))
+        return _description(scoring_cost(self.planner, pairs, self.limits))
 
     def describe_prefill(self, generations: Sequence[Generation]) -> str | None:
-        return _described(prefill_cost(self.planner, generations))
+        return _description(prefill_cost(self.planner, generations))
 
 
-def _described(cost: Cost | None) -> str | None:
+def _description(cost: Cost | None) -> str | None:
     return describe(cost) if cost and cost.sequences else None
+
+
+@dataclass(slots=True, kw_only=True)
+class Seq2SeqBackend:
+    """Encoder-decoder models: a context is encoded as a whole, so contexts with a common prefix share nothing."""
+
+    model: PreTrainedModel
+    encoder: Encoder
+    max_length: int
+    limits: BatchLimits
+    generation_limits: BatchLimits
+    counters: Counters
+    records: TrialRecords = field(default_factory=TrialRecords, init=False)
+    _warned: set[str] = field(default_factory=set, init=False)
+    _has_noted_limit: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        restore_attention(self.model.get_encoder())
+
+    def pairs(self, texts: Sequence[tuple[str, str]]) -> Iterator[Pair]:
+        """The pair of each (context, continuation), which are tokenized separately.
+
+        The context has the tokenizer's special tokens and the continuation has none. White space between them
+        belongs to the continuation, as with decoder-only models.
+        """
+        prefix = self.encoder.prefix_token_id
+        moved = [move_whitespace(*pair) for pair in texts]
+        nonempty = (context for (original, _), (context, _) in zip(texts, moved, strict=True) if original)
+        contexts = self.encoder.encode(nonempty)
+        distinct = dict.fromkeys(continuation for _, continuation in moved)
+        continuations = encode_texts(self.encoder.tokenizer, distinct, special=False)
+        for (original, _), (context, continuation) in zip(texts, moved, strict=True):
+            if not original:
+                yield after_prefix(continuations[continuation], prefix)
+                continue
+            encoder_tokens = contexts[context] or prefix_tokens(prefix)
+            yield Pair(encoder_tokens + continuations[continuation], len(encoder_tokens))
+
+    def fit(self, pair: Pair, text: str) -> Pair:
+        """The pair with its context truncated at the left to the encoder's context length."""
+        check_length(len(pair.tokens) - pair.start, self.max_length, text)
+        surplus = pair.start - self.max_length
+        return Pair(pair.tokens[surplus:], self.max_length) if surplus > 0 else pair
+
+    def score(self, pairs: Sequence[Pair]) -> Iterator[Response[LLOutput]]:
+        self._warn("the model is an encoder-decoder")
+        longest = max((pair.start for pair in pairs), default=0)
+        verdict = self.verdict("scoring", longest, scores_together) if pairs else TOGETHER
+        if verdict != TOGETHER:
+            self._warn("its log-likelihoods change in a batch, so that each sequence is computed alone")
+        return score_seq2seq(
+            self.model,
+            pairs,
+            _limits(self.limits, verdict),
+            self.counters,
+            encodes_once=verdict in (TOGETHER, ALONE),
+        )
+
+    def prompts(self, texts: Iterable[str], *, truncation: bool) -> dict[str, Tokens]:
+        """The tokens of each text with the tokenizer's default special tokens, whatever `add_bos_token` says."""
+        encoded = encode_texts(self.encoder.tokenizer, dict.fromkeys(texts), special=None, truncation=truncation)
+        return {text: tokens or prefix_tokens(self.encoder.prefix_token_id) for text, tokens in encoded.items()}
+
+    def max_prompt_length(self, max_gen_toks: int) -> int:
+        """The encoder's context length, of which the completion takes nothing.
+
+        A decoder with learned positions cannot generate more tokens than it has positions.
+        """
+        names = ("max_position_embeddings", "max_decoder_position_embeddings")
+        positions = next((value for name in names if (value := getattr(self.model.config, name, None))), None)
+        return self.max_length if positions is None or max_gen_toks <= positions else 0
+
+    def generate(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
+        single = [generation for generation in generations if generation.num_beams == 1]
+        yield from self._generate_single(single)
+        with_beams = [generation for generation in generations if generation.num_beams > 1]
+        yield from beam_search(self.model, self.encoder.tokenizer, with_beams, self.counters)
+
+    def _generate_single(self, generations: Sequence[Generation]) -> Iterator[Response[Completion]]:
+        """The completions without beam search."""
+        if not generations:
+            return iter(())
+        self._warn("the model is an encoder-decoder")
+        if not self._has_noted_limit:
+            logger.info(
+                "max_gen_toks limits the completion; lm-eval adds the prompt's tokens to it for encoder-decoders"
+            )
+            self._has_noted_limit = True
+        longest = max(len(generation.prompt) for generation in generations)
+        verdict = self.verdict("decoding", longest, decodes_together)
+        if verdict != TOGETHER:
+            self._warn("its completions change in a batch, so that each is generated alone")
+        return generate_seq2seq(
+            self.model,
+            self.encoder.tokenizer,
+            generations,
+            _limits(self.generation_limits, verdict),
+            self.counters,
+            use_cache=verdict != UNCACHED,
+        )
+
+    def keep_verdicts(self, identity: str) -> None:
+        self.records = TrialRecords(f"{identity} {device_of(self.model).type}")
+
+    def verdict(self, question: str, longest: int, ask: Callable[[PreTrainedModel, int], str]) -> str:
+        """How sequences with contexts of up to that many tokens are computed, by a trial of that length."""
+        length = trial_length(longest, self.max_length)
+        otherwise = PLAIN if question == "scoring" else ALONE
+        return self.records.verdict(f"{question} {length}", lambda: ask(self.model, length), otherwise=otherwise)
+
+    def scoring_tokens(self, pairs: Sequence[Pair]) -> int:
+        return sum(len(pair.tokens) for pair in pairs)
+
+    def prefill_tokens(self, generations: Sequence[Generation]) -> int:
+        return sum(len(generation.prompt) for generation in generations)
+
+    def describe_scoring(self, pairs: Sequence[Pair]) -> str | None:
+        if not pairs:
+            return None
+        contexts = {pair.tokens[: pair.start].tobytes(): pair.start for pair in pairs}
+        scored = sum(len(pair.tokens) - pair.start for pair in pairs)
+        encoded = f"{len(contexts):,} contexts of {sum(contexts.values()):,} tokens"
+        return f"{len(pairs):,} sequences in batches: {encoded} for the encoder, {scored:,} tokens for the decoder"
+
+    def describe_prefill(self, generations: Sequence[Generation]) -> str | None:
+        if not generations:
+            return None
+        tokens = sum(len(generation.prompt) for generation in generations)
+        return f"{len(generations):,} sequences in batches: {tokens:,} tokens for the encoder"
+
+    def _warn(self, reason: str) -> None:
+        if reason not in self._warned:
+            logger.warning("prefixes are not shared, which takes longer: %s", reason)
+            self._warned.add(reason)
+
+
+def _limits(limits: BatchLimits, verdict: str) -> BatchLimits:
+    """The limits of a batch: one row, where rows change each other's numbers."""
+    return limits if verdict == TOGETHER else replace(limits, rows=1)

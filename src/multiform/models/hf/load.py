@@ -15,22 +15,24 @@ import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.errors import ModelError, UsageError
-from multiform.inference.device import device_of
-from multiform.inference.trial.exact import HALF
 from multiform.models.chat import ChatTemplate, template_variables
-from multiform.models.content import fingerprint, foreign_code
-from multiform.models.hf.package import converted_folder
 from multiform.models.hf.source import (
-    Source,
+    ModelSource,
     check_gguf_file,
+    check_quantizer,
     file_options,
     first_line,
     hub_commit,
     local_folder,
     model_errors,
+    pick_device,
+    pick_dtype,
+    placement,
+    quantization_config,
 )
-from multiform.models.hf.weights import check_quantizer, pick_device, pick_dtype, placement, quantization_config
+from multiform.models.identity import converted_folder, fingerprint, foreign_code
 from multiform.models.instruction_set import check_half_precision, limit_instruction_set
+from multiform.models.torch.device import HALF, device_of
 
 logger = logging.getLogger("multiform")
 
@@ -49,7 +51,7 @@ class Loaded:
     sha: str
 
 
-def load(source: Source, auto_class: Any = None) -> Loaded:
+def load(source: ModelSource, auto_class: Any = None) -> Loaded:
     """The model and the tokenizer of a source, in evaluation mode on their device.
 
     `auto_class` is the class of transformers that loads the model; by default the one for the source's backend.
@@ -96,7 +98,7 @@ def load(source: Source, auto_class: Any = None) -> Loaded:
     )
 
 
-def _auto_class(source: Source, config: transformers.PretrainedConfig, auto_class: Any) -> Any:
+def _auto_class(source: ModelSource, config: transformers.PretrainedConfig, auto_class: Any) -> Any:
     """The class that loads a model: the argument, or the one for the backend that the user or the config names."""
     seq2seq = getattr(config, "is_encoder_decoder", False)
     if auto_class and seq2seq:
@@ -110,7 +112,7 @@ def _auto_class(source: Source, config: transformers.PretrainedConfig, auto_clas
     return transformers.AutoModelForCausalLM
 
 
-def check_backend(source: Source, config: transformers.PretrainedConfig) -> None:
+def check_backend(source: ModelSource, config: transformers.PretrainedConfig) -> None:
     """Refuse the seq2seq backend for a model that is no encoder-decoder."""
     if source.backend == "seq2seq" and not getattr(config, "is_encoder_decoder", False):
         message = f"backend=seq2seq: '{config.model_type}' is no encoder-decoder model"
@@ -129,7 +131,7 @@ def max_length(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> in
     return int(limit) if limit is not None and limit < 10**12 else DEFAULT_MAX_LENGTH
 
 
-def load_tokenizer(source: Source, folder: Path | None) -> PreTrainedTokenizerBase:
+def load_tokenizer(source: ModelSource, folder: Path | None) -> PreTrainedTokenizerBase:
     """The tokenizer of a source, with a padding token."""
     options = file_options(source, folder)
     if source.tokenizer:
@@ -149,7 +151,7 @@ def load_tokenizer(source: Source, folder: Path | None) -> PreTrainedTokenizerBa
 def load_chat(arguments: Mapping[str, Any]) -> ChatTemplate:
     """The chat template of an `hf` model with these arguments, without its weights."""
     names = ("subfolder", "gguf_file", "tokenizer", "trust_remote_code")
-    source = Source(
+    source = ModelSource(
         pretrained=str(arguments["pretrained"]),
         revision=str(arguments.get("revision") or "main"),
         **{name: arguments[name] for name in names if arguments.get(name)},
@@ -172,7 +174,7 @@ def load_bundled_chat(arguments: Mapping[str, Any]) -> ChatTemplate:
 
 
 def _load_weights(
-    source: Source,
+    source: ModelSource,
     folder: Path | None,
     dtype: torch.dtype | str,
     device: torch.device,
@@ -212,7 +214,7 @@ def _load_weights(
     return model if device_map else model.to(device)
 
 
-def _quantization_method(config: transformers.PretrainedConfig, source: Source) -> str | None:
+def _quantization_method(config: transformers.PretrainedConfig, source: ModelSource) -> str | None:
     """How the weights of a checkpoint are quantized; None where they are not, or where loading dequantizes them."""
     quantization = getattr(config, "quantization_config", None)
     if not quantization or source.gguf_file:
@@ -222,7 +224,7 @@ def _quantization_method(config: transformers.PretrainedConfig, source: Source) 
     return str(getattr(method, "value", method))
 
 
-def _with_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, source: Source) -> PreTrainedModel:
+def _with_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, source: ModelSource) -> PreTrainedModel:
     try:
         import peft
     except ImportError as error:
@@ -250,7 +252,7 @@ def _with_adapter(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, so
     return wrapped.get_base_model()
 
 
-def source_sha(source: Source, folder: Path | None) -> str:
+def source_sha(source: ModelSource, folder: Path | None) -> str:
     """The fingerprint or commit of the model, and those of a tokenizer, an adapter and code from elsewhere."""
     hashes = [fingerprint(folder / source.subfolder, gguf_file=source.gguf_file) if folder else source.revision]
     for argument, name in (("tokenizer", source.tokenizer), ("peft", source.peft)):

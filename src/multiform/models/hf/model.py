@@ -1,34 +1,38 @@
-"""HFModel: a language model that transformers loads and that runs on this machine."""
+"""HFModel: a language model that transformers loads and that runs on this machine; and the bundled one.
+
+The package of the bundled model holds a GGUF file, which transformers takes half a minute to read. It is converted
+once, into the user's cache.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import transformers
+from tokenizers import pre_tokenizers
+
 from multiform.errors import UsageError
-from multiform.inference.device import hold_memory
-from multiform.inference.generation_config import check_config, in_force, num_beams
-from multiform.inference.generation_options import GenerationOptions
-from multiform.inference.limits import generation_limits, scoring_limits
-from multiform.inference.lm_head import LMHead
-from multiform.inference.plan import Tokens
-from multiform.inference.planner import Planner
-from multiform.inference.sequences import Pair
 from multiform.models.arguments import argument_names
 from multiform.models.chat import template_variables
-from multiform.models.hf.arguments import RULES, check_values
-from multiform.models.hf.backend import Backend, CausalBackend
-from multiform.models.hf.identity import identity
-from multiform.models.hf.load import Loaded, load
+from multiform.models.generation_options import GenerationOptions
+from multiform.models.hf.backend import Backend, CausalBackend, Seq2SeqBackend
+from multiform.models.hf.load import Loaded, load, without_progress_bars
 from multiform.models.hf.load import max_length as context_length
-from multiform.models.hf.source import Source
-from multiform.models.hf.weights import NAMES as WEIGHT_OPTIONS
-from multiform.models.hf.weights import WeightOptions
+from multiform.models.hf.source import RULES, WEIGHT_OPTIONS, ModelSource, WeightOptions, check_values
+from multiform.models.identity import BUNDLED_NAME, build_once, converted_folder, gguf_file, identity
 from multiform.models.local import LocalModel
-from multiform.models.rolling import rolling_windows
-from multiform.models.seq2seq.backend import Seq2SeqBackend
+from multiform.models.tokenizer import rolling_windows
+from multiform.models.torch.batching import generation_limits, scoring_limits
+from multiform.models.torch.device import hold_memory
+from multiform.models.torch.logits import LMHead
+from multiform.models.torch.plan import Tokens
+from multiform.models.torch.planner import Planner
+from multiform.models.torch.sampling import check_config, in_force, num_beams
+from multiform.models.torch.sequences import Pair
 from multiform.models.usage import Workload
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
 
@@ -82,7 +86,7 @@ class HFModel(LocalModel):
     ) -> None:
         weight_options = RULES.resolve(others, WEIGHT_OPTIONS, suggestions=argument_names(type(self)))
         check_values(pretrained, backend, batch_size, prefix_budget)
-        source = Source(
+        source = ModelSource(
             pretrained=str(pretrained),
             revision=str(revision or "main"),
             subfolder=subfolder,
@@ -181,7 +185,7 @@ class HFModel(LocalModel):
             "generation_config": in_force(self.model.generation_config),
         }
 
-    def _load(self, source: Source) -> Loaded:
+    def _load(self, source: ModelSource) -> Loaded:
         return load(source)
 
     def _make_backend(self, prefix_budget: int | str | None) -> Backend:
@@ -242,3 +246,47 @@ class HFModel(LocalModel):
             return max_gen_toks
         positions = getattr(self.model.config, "max_position_embeddings", None)
         return configured if positions is None else min(configured, positions)
+
+
+class BundledModel(HFModel):
+    """The small model that is used when no other is named."""
+
+    stored = True
+
+    def __init__(self, **arguments: Any) -> None:
+        if "pretrained" in arguments:
+            raise UsageError("the bundled model takes no argument 'pretrained'", hint="use --model hf for others")
+        super().__init__(str(bundled_folder()), **arguments)
+        self.name = BUNDLED_NAME
+
+    def chat_template_name(self) -> str:
+        return BUNDLED_NAME + self.chat.variant
+
+
+def bundled_folder() -> Path:
+    """The folder of the converted model, which is created if it does not exist."""
+    folder = converted_folder()
+    if not folder.exists():
+        build_once(folder, lambda target: convert_gguf(gguf_file(), target))
+    return folder
+
+
+def convert_gguf(gguf: Path, target: Path) -> None:
+    """Convert the model and tokenizer of a GGUF file to the files of transformers."""
+    logger.warning("preparing the bundled model %s; this happens once and takes half a minute", BUNDLED_NAME)
+    with without_progress_bars():
+        loaded = transformers.AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+        config = loaded.config
+        del config.quantization_config
+        # A model that was loaded from GGUF refuses to be saved.
+        model = transformers.LlamaForCausalLM(config)
+        model.load_state_dict(loaded.state_dict())
+        model.save_pretrained(target)
+    # The loader drops what "tokenizer.ggml.pre = smollm" in the file means: numbers are first split into
+    # digits. Without that, white space before a digit gives tokens that the model does not expect.
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    tokenizer.model_max_length = config.max_position_embeddings
+    tokenizer.save_pretrained(target)

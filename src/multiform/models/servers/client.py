@@ -17,14 +17,15 @@ import httpx
 
 from multiform.errors import ModelError, UsageError
 from multiform.models.servers.exchange import (
+    ENCODINGS,
     MAX_RESPONSE_BYTES,
+    AttemptLimits,
     FailedAttemptError,
-    Limits,
+    HTTPClient,
     NoConnectionError,
     RefusedError,
     exchange,
 )
-from multiform.models.servers.http_client import ENCODINGS, HTTPClient
 from multiform.models.servers.schedule import Job, Schedule
 from multiform.models.servers.secrets import Redactor, proxy_secrets, shown_url, url_secrets
 from multiform.requests import FailedRequest
@@ -148,7 +149,7 @@ class Client:
             for _ in range(working):
                 # Daemons, so that a second interrupt does not wait for a slow server.
                 threading.Thread(target=work, args=(self._http(certificates),), daemon=True).start()
-            for report in _reported(reports, schedule, working):
+            for report in _collect_reports(reports, schedule, working):
                 if isinstance(report, Exception):
                     failure = failure or report
                 else:
@@ -178,7 +179,7 @@ class Client:
             while True:
                 sent += 1
                 try:
-                    return self._read(self._exchange(http, content, url), read)
+                    return self._parse_response(self._exchange(http, content, url), read)
                 except RefusedError as refusal:
                     if content is not None and refusal.status in (401, 403, 404):
                         raise self._error(refusal) from refusal
@@ -204,22 +205,22 @@ class Client:
         """Send a request once: its result, a `FailedRequest`, or an error; None where it is sent again later."""
         try:
             content = json.dumps(payload()).encode()
-            result = self._read(self._exchange(http, content), read)
+            result = self._parse_response(self._exchange(http, content), read)
         except FailedAttemptError as failed:
             return self._after_failure(http, schedule, job, failed)
         except RefusedError as refusal:
             problem = self._problem(http, schedule, job)
-            schedule.dropped()
+            schedule.drop()
             if isinstance(problem, RefusedError):  # it refuses every request
                 return self._error(refusal)
-            return job.index, self._failed(refusal, job)
+            return job.index, self._failed_request(refusal, job)
         except Exception as error:  # noqa: BLE001  (it is raised where the results are read)
-            schedule.dropped()
+            schedule.drop()
             return error
-        schedule.completed(job, slow=time.monotonic() - job.sent > self.timeout / 2)
+        schedule.complete(job, slow=time.monotonic() - job.sent > self.timeout / 2)
         return job.index, result
 
-    def _read(self, response: Any, read: Callable[[Any], Result]) -> Result:
+    def _parse_response(self, response: Any, read: Callable[[Any], Result]) -> Result:
         """The result of `read` for a response; a malformed response is a failed attempt."""
         try:
             return read(response)
@@ -235,10 +236,10 @@ class Client:
         exhausted = not failed.busy and job.attempts > self.max_retries
         if exhausted or late:
             if self._problem(http, schedule, job) is None:
-                schedule.dropped()
-                return job.index, self._failed(failed, job)
+                schedule.drop()
+                return job.index, self._failed_request(failed, job)
             if late:
-                schedule.dropped()
+                schedule.drop()
                 return self._error(failed, job.attempts)
         self._log(failed, wait)
         schedule.retry(job, wait, overloaded=failed.overloaded, pause=failed.wait is not None and failed.busy)
@@ -269,7 +270,7 @@ class Client:
 
     def _exchange(self, http: HTTPClient, content: bytes | None, url: httpx.URL | None = None) -> Any:
         method = "GET" if content is None else "POST"
-        limits = Limits(seconds=self.timeout, size=MAX_RESPONSE_BYTES)
+        limits = AttemptLimits(seconds=self.timeout, size=MAX_RESPONSE_BYTES)
         try:
             response = exchange(http, method, url or self.url, content, limits)
         except NoConnectionError:
@@ -292,7 +293,7 @@ class Client:
             return min(failed.wait, LONGEST_WAIT) + self._random.uniform(0, FIRST_WAIT)
         return min(FIRST_WAIT * 2.0 ** min(attempts - 1, 20), LONGEST_WAIT) * self._random.uniform(0.5, 1)
 
-    def _failed(self, why: Exception, job: Job) -> FailedRequest:
+    def _failed_request(self, why: Exception, job: Job) -> FailedRequest:
         return FailedRequest(reason=self._clean(str(why)), retried=job.attempts - 1)
 
     def _error(self, why: Exception, attempts: int = 0) -> ModelError:
@@ -324,7 +325,7 @@ class Client:
             raise UsageError(message, where="$NO_PROXY", hint="write e.g. localhost,.example.org") from error
 
 
-def _reported(reports: SimpleQueue[_Report | None], schedule: Schedule, workers: int) -> Iterator[_Report]:
+def _collect_reports(reports: SimpleQueue[_Report | None], schedule: Schedule, workers: int) -> Iterator[_Report]:
     """The reports of the worker threads until all have ended; after a requested stop, nothing more is sent."""
     while workers:
         if stop_requested():

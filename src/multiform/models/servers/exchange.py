@@ -1,10 +1,19 @@
-"""One exchange with a server: an HTTP request and its JSON response, or the reason why there is none."""
+"""One exchange with a server: an HTTP request and its JSON response, or the reason why there is none.
+
+httpx limits the time between two chunks of a response, not the total: a server that sends a byte of a header now and
+then, or one interim response after the other, would keep a request open for ever. HTTPClient limits both the total
+time and the decoded size of a response.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
+import threading
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -12,8 +21,12 @@ from typing import Any
 
 import httpx
 
-from multiform.models.servers.http_client import HTTPClient, UnreadableError, decoded
-
+#: The accepted encodings of a response; `zlib` detects which of them it is.
+ENCODINGS = "gzip, deflate"
+_KNOWN_ENCODINGS = frozenset(("gzip", "x-gzip", "deflate"))
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+#: Events of a connection that give its stream.
+_OPENED = frozenset(("connection.connect_tcp.complete", "connection.start_tls.complete"))
 #: The maximum size of a response: the log-probabilities of a prompt of 100,000 tokens are some 10 MB.
 MAX_RESPONSE_BYTES = 64 * 2**20
 #: Statuses of a server that is overloaded or being restarted, whatever the request.
@@ -21,6 +34,64 @@ _BUSY = frozenset({429, 502, 503, 504, 529, *range(520, 525)})
 #: Other statuses that may be temporary, and those of 500 and more that are not.
 _PASSING = frozenset({408, 409, 425})
 _LASTING = frozenset({501, 505, 510, 511})
+
+
+class HTTPClient(httpx.Client):
+    """The connection of one thread."""
+
+    _socket: socket.socket | None = None
+
+    def build_request(self, *args: Any, **kwargs: Any) -> httpx.Request:
+        request = super().build_request(*args, **kwargs)
+        request.extensions["trace"] = self._watch
+        return request
+
+    @contextlib.contextmanager
+    def ending_after(self, seconds: float) -> Iterator[None]:
+        """A block in which the connection is shut down after `seconds`, whatever it waits for."""
+        timer = threading.Timer(seconds, self._hang_up)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+    def _watch(self, event: str, info: dict[str, Any]) -> None:
+        if event in _OPENED:
+            self._socket = info["return_value"].get_extra_info("socket")
+
+    def _hang_up(self) -> None:
+        if self._socket is not None:
+            with contextlib.suppress(OSError):  # it is closed already
+                # Not the method of an encrypted socket, which also forgets its state while another thread reads.
+                socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
+
+
+class UnreadableError(Exception):
+    """A response that is too long, or has an unknown encoding."""
+
+
+def decode_body(response: httpx.Response, size: int) -> Iterator[bytes]:
+    """The decoded chunks of a body; an UnreadableError once they are longer than `size` bytes.
+
+    Decoded here because httpx would expand a decompression bomb before its size can be checked.
+    """
+    encodings = [name.strip().lower() for name in response.headers.get("content-encoding", "").split(",")]
+    encodings = [name for name in encodings if name not in ("", "identity")]
+    if len(encodings) > 1 or not _KNOWN_ENCODINGS.issuperset(encodings):
+        raise UnreadableError(f"the response is encoded as '{', '.join(encodings)[:100]}', which was not requested")
+    decoder = zlib.decompressobj(_GZIP_OR_ZLIB) if encodings else None
+    remaining = size
+    for chunk in response.iter_raw():
+        try:
+            data = chunk if decoder is None else decoder.decompress(chunk, max(1, remaining + 1))
+        except zlib.error as error:
+            raise UnreadableError(f"the response cannot be decoded: {error}") from error
+        remaining -= len(data)
+        if remaining < 0:
+            raise UnreadableError(f"the response is longer than {size} bytes")
+        yield data
 
 
 class FailedAttemptError(Exception):
@@ -54,21 +125,21 @@ class RefusedError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class AttemptLimits:
     """How long one attempt may take, and how large its response may be."""
 
     seconds: float
     size: int
 
 
-def exchange(http: HTTPClient, method: str, url: httpx.URL, content: bytes | None, limits: Limits) -> Any:
+def exchange(http: HTTPClient, method: str, url: httpx.URL, content: bytes | None, limits: AttemptLimits) -> Any:
     """The parsed JSON of the server's response; a FailedAttemptError or RefusedError where there is none."""
     deadline = time.monotonic() + limits.seconds
     late = f"no response within {limits.seconds:g} s"
     body = bytearray()
     try:
         with http.ending_after(limits.seconds), http.stream(method, url, content=content) as response:
-            for chunk in decoded(response, limits.size):
+            for chunk in decode_body(response, limits.size):
                 body += chunk
                 if time.monotonic() > deadline:
                     raise httpx.ReadTimeout("the response arrives too slowly")
@@ -82,7 +153,7 @@ def exchange(http: HTTPClient, method: str, url: httpx.URL, content: bytes | Non
         if time.monotonic() >= deadline:  # we have broken it ourselves
             raise FailedAttemptError(late, overloaded=True) from error
         raise FailedAttemptError(f"the connection broke: {error or type(error).__name__}") from error
-    parsed, is_json = _parsed(bytes(body))
+    parsed, is_json = _parse_body(bytes(body))
     if response.status_code >= 300:
         raise _failure(response.status_code, parsed, response.headers, response.reason_phrase)
     if not is_json:
@@ -92,7 +163,7 @@ def exchange(http: HTTPClient, method: str, url: httpx.URL, content: bytes | Non
     return parsed
 
 
-def _parsed(body: bytes) -> tuple[Any, bool]:
+def _parse_body(body: bytes) -> tuple[Any, bool]:
     """The content of a body and whether it is JSON; text otherwise."""
     try:
         return json.loads(body), True

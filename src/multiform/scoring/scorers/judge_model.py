@@ -22,7 +22,7 @@ from typing import Any
 from multiform.arguments import parse_arguments
 from multiform.errors import ConfigError, ModelError, MultiformError, UsageError, nearest, reason
 from multiform.models import Model, models
-from multiform.models.servers.model import ServerModel
+from multiform.models.servers.server_model import ServerModel
 from multiform.requests import FailedRequest, GenerationRequest
 
 logger = logging.getLogger("multiform")

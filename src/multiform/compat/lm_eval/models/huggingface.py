@@ -11,11 +11,11 @@ from multiform.compat.lm_eval.defaults import DEFAULT_MAX_GEN_TOKS
 from multiform.compat.lm_eval.models.utils import has_bos_prefix
 from multiform.compat.lm_eval.models.wrapped import ModelLM
 from multiform.errors import UsageError
-from multiform.models.base import Model
 from multiform.models.hf.load import Loaded, check_backend
 from multiform.models.hf.load import load as load_files
 from multiform.models.hf.model import HFModel
-from multiform.models.hf.source import Source
+from multiform.models.hf.source import ModelSource
+from multiform.models.model import Model
 from multiform.models.tokenizer import prefix_tokens
 
 #: Methods by which subclasses of lm-eval's HFLM change what it does inside; ours does not work by them.
@@ -145,7 +145,7 @@ class _GivenModel(HFModel):
         name = getattr(model, "name_or_path", "") or type(model).__name__
         super().__init__(**{"pretrained": name, **arguments})
 
-    def _load(self, source: Source) -> Loaded:
+    def _load(self, source: ModelSource) -> Loaded:
         model, tokenizer = self._objects.get("pretrained"), self._objects.get("tokenizer")
         if model is None:
             loaded = load_files(source)

@@ -1,0 +1,343 @@
+"""HFMultimodalModel: an image-text or audio-text model that transformers loads and that runs on this machine.
+
+Log-likelihoods are computed in batches; the decoding loop is that of transformers.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+import torch
+import transformers
+from transformers import GenerationConfig, PreTrainedModel
+
+from multiform.errors import ModelError, UsageError, shorten
+from multiform.media import Kind, MediaText
+from multiform.models.hf.load import Loaded, load
+from multiform.models.hf.model import HFModel
+from multiform.models.hf.multimodal_inputs import ImageOptions, Inputs, extend_inputs, placeholder_text, supported_media
+from multiform.models.hf.source import ModelSource, file_options, local_folder, model_errors
+from multiform.models.identity import identity
+from multiform.models.tokenizer import move_whitespace, split
+from multiform.models.torch.batching import BatchLimits, fixed_rows, run_batches
+from multiform.models.torch.plan import Tokens
+from multiform.models.torch.sequences import Generation, end_tokens
+from multiform.models.torch.transformers_loop import SamplingProcessor, StoppingCriterion
+from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, Response
+
+#: The auto class for image-text and audio-text models; older releases have one for images only.
+_AUTO_CLASS = getattr(transformers, "AutoModelForMultimodalLM", transformers.AutoModelForImageTextToText)
+#: Rows with images in a batch where batch_size is "auto".
+_AUTO_ROWS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class MediaRow:
+    """A prompt, the input tokens after it, and the continuations that are scored at its end.
+
+    The prompt loses `cut` tokens at its end where a token spans the boundary. Each target is the
+    position of its request and the last token of the continuation; the other tokens are in `added`.
+    """
+
+    prompt: MediaText
+    cut: int
+    added: Tokens
+    targets: list[tuple[int, int]] = field(default_factory=list)
+
+
+def score_with_media(
+    model: PreTrainedModel, inputs: Inputs, pairs: Sequence[tuple[MediaText, str]], limits: BatchLimits, max_length: int
+) -> Iterator[Response[LLOutput]]:
+    """The log-likelihood of each continuation after its prompt.
+
+    The labels of one question are one row, so that its images are computed once.
+    """
+    rows: dict[object, MediaRow] = {}
+    for index, (prompt, cut, tokens) in enumerate(_tokenize_pairs(inputs, pairs)):
+        if not tokens:
+            yield index, LLOutput(0.0, True, 0)
+            continue
+        key = (str(prompt), prompt.media, cut, tokens[:-1].tobytes())
+        rows.setdefault(key, MediaRow(prompt, cut, tokens[:-1])).targets.append((index, tokens[-1]))
+
+    def order(row: MediaRow) -> tuple[str, int, str]:
+        return str(inputs.key(row.prompt)), -_length(row), row.prompt
+
+    def run(batch: Sequence[MediaRow]) -> list[Response[LLOutput]]:
+        return _score_batch(model, inputs, batch, max_length)
+
+    for _, group in groupby(sorted(rows.values(), key=order), key=lambda row: inputs.key(row.prompt)):
+        for responses in run_batches(list(group), _length, limits, run):
+            yield from responses
+
+
+def _length(row: MediaRow) -> int:
+    """The approximate length of a row; the number of an image's tokens is known only when it has been processed."""
+    return len(row.prompt) // 4 + len(row.added) + 256 * len(row.prompt.media)
+
+
+def _tokenize_pairs(inputs: Inputs, pairs: Sequence[tuple[MediaText, str]]) -> Iterator[tuple[MediaText, int, Tokens]]:
+    """For each pair the prompt without trailing white space, the tokens it loses, and the continuation's tokens."""
+    encoder = inputs.encoder
+    moved = [move_whitespace(prompt, continuation) for prompt, continuation in pairs]
+    encoded = encoder.encode(text for context, moved_text in moved for text in (context, context + moved_text))
+    for (prompt, _), (context, moved_text) in zip(pairs, moved, strict=True):
+        pair = split(encoded[context], encoded[context + moved_text], encoder.prefix_token_id)
+        cut = max(0, len(encoded[context]) - pair.start)
+        yield MediaText(context, prompt.media), cut, pair.tokens[pair.start :]
+
+
+@torch.inference_mode()
+def _score_batch(
+    model: PreTrainedModel, inputs: Inputs, rows: Sequence[MediaRow], max_length: int
+) -> list[Response[LLOutput]]:
+    tensors = inputs.tensors([row.prompt for row in rows], model, padding_side="right")
+    keep = [int(n) - row.cut for n, row in zip(tensors["attention_mask"].sum(-1), rows, strict=True)]
+    ends = [number + len(row.added) for number, row in zip(keep, rows, strict=True)]
+    check_length(max(ends), max_length, rows[ends.index(max(ends))].prompt)
+    positions = sorted(
+        {position for row, end in zip(rows, ends, strict=True) for position in _scored_positions(row, end)}
+    )
+    logits = _logits(model, extend_inputs(tensors, keep, [row.added for row in rows]), positions)
+    responses: list[Response[LLOutput]] = []
+    for row, end, row_logits in zip(rows, ends, logits, strict=True):
+        scored = row_logits[[positions.index(position) for position in _scored_positions(row, end)]].float()
+        normalisers = scored.logsumexp(-1)
+        likeliest = scored.argmax(-1).tolist()
+        for index, last in row.targets:
+            tokens = [*row.added, last]
+            token_logits = scored[range(len(tokens)), tokens]
+            loglikelihood = float((token_logits - normalisers).double().sum())
+            responses.append((index, LLOutput(loglikelihood, tokens == likeliest, len(tokens))))
+    return responses
+
+
+def check_length(length: int, max_length: int, prompt: MediaText) -> None:
+    """Refuse a prompt that is too long: truncated at the left, it would lose the placeholders of its images."""
+    if length > max_length:
+        raise ModelError(
+            f"a prompt has {length} tokens with its images and sounds, and the model reads {max_length}",
+            where=shorten(str(prompt)),
+            hint="make images smaller (image_max_side, max_pixels), allow fewer (max_images), or lower num_fewshot",
+        )
+
+
+def _scored_positions(row: MediaRow, end: int) -> range:
+    """The positions of a row whose logits are needed."""
+    return range(end - len(row.added) - 1, end)
+
+
+def _logits(model: PreTrainedModel, tensors: dict[str, torch.Tensor], positions: Sequence[int]) -> torch.Tensor:
+    """The logits at some positions of each row."""
+    index = torch.tensor(positions, device=model.device)
+    if "logits_to_keep" in inspect.signature(model.forward).parameters:
+        logits: torch.Tensor = model(**tensors, use_cache=False, logits_to_keep=index).logits
+        return logits
+    all_logits: torch.Tensor = model(**tensors, use_cache=False).logits
+    return all_logits[:, index]
+
+
+@dataclass(frozen=True, slots=True)
+class MediaRequest:
+    """A request, its position, and its prompt with the model's placeholders."""
+
+    index: int
+    request: GenerationRequest
+    prompt: MediaText
+
+    @property
+    def length(self) -> int:
+        """The approximate number of tokens in the prompt."""
+        return len(self.prompt) // 4 + 256 * len(self.prompt.media)
+
+
+def generate_with_media(
+    model: PreTrainedModel,
+    inputs: Inputs,
+    requests: Sequence[MediaRequest],
+    limits: BatchLimits,
+    make_generation: Callable[[int, GenerationRequest, list[int]], Generation],
+) -> Iterator[Response[Completion]]:
+    """The completion of each request, batch by batch.
+
+    The model's own `generate` runs the decoding loop, because it alone knows how an architecture counts
+    the positions of images; sampling and stopping are the same as for text models.
+    """
+
+    def order(request: MediaRequest) -> tuple[str, int, str]:
+        return str(inputs.key(request.prompt)), -request.length, request.prompt
+
+    def run(batch: Sequence[MediaRequest]) -> list[Response[Completion]]:
+        return _generate_batch(model, inputs, batch, make_generation)
+
+    for _, group in groupby(sorted(requests, key=order), key=lambda request: inputs.key(request.prompt)):
+        for responses in run_batches(list(group), lambda request: request.length, limits, run):
+            yield from responses
+
+
+@torch.inference_mode()
+def _generate_batch(
+    model: PreTrainedModel,
+    inputs: Inputs,
+    requests: Sequence[MediaRequest],
+    make_generation: Callable[[int, GenerationRequest, list[int]], Generation],
+) -> list[Response[Completion]]:
+    tokenizer = inputs.encoder.tokenizer
+    tensors = inputs.tensors([request.prompt for request in requests], model, padding_side="left")
+    generations = []
+    for request, ids, mask in zip(requests, tensors["input_ids"], tensors["attention_mask"], strict=True):
+        prompt = ids[mask.bool()].tolist()
+        generation = make_generation(request.index, request.request, prompt)
+        check_length(len(prompt), len(generation.prompt), request.prompt)
+        if generation.num_beams > 1:
+            message = f"num_beams is {generation.num_beams}: there is no beam search for prompts with images or audio"
+            raise UsageError(message, hint="set num_beams=1")
+        generations.append(generation)
+    model.generate(
+        **tensors,
+        generation_config=_greedy_config(max(each.limit for each in generations), tokenizer.pad_token_id),
+        logits_processor=[SamplingProcessor(generations)],
+        stopping_criteria=[StoppingCriterion(generations, tokenizer, end_tokens(model.generation_config, tokenizer))],
+    )
+    return [(generation.index, generation.completion(tokenizer)) for generation in generations]
+
+
+def _greedy_config(limit: int, pad_token_id: int | None) -> GenerationConfig:
+    """Greedy decoding; of the model's defaults those are left out that each sequence's own sampling already has."""
+    return GenerationConfig(
+        max_new_tokens=limit,
+        do_sample=False,
+        num_beams=1,
+        temperature=1.0,
+        top_k=50,
+        top_p=1.0,
+        repetition_penalty=1.0,
+        pad_token_id=pad_token_id,
+        use_cache=True,
+    )
+
+
+class HFMultimodalModel(HFModel):
+    """A model with a processor, from a folder or the hub; the arguments are those of `hf` and lm-eval's for images.
+
+    At most `max_images` of a prompt are used; `interleave=False` puts a message's images before its text.
+    `convert_img_format` makes images RGB; `image_width`, `image_height` and `image_max_side` make
+    larger ones smaller, and `min_pixels` and `max_pixels` are passed to the processor. `image_string` or
+    `image_token_id` is the placeholder of an image, where the model's own files do not name it.
+    """
+
+    stored = True
+
+    def __init__(
+        self,
+        pretrained: str = "",
+        *,
+        image_token_id: int | None = None,
+        image_string: str | None = None,
+        interleave: bool = True,
+        max_images: int | None = 999,
+        convert_img_format: bool = False,
+        min_pixels: int | None = None,
+        max_pixels: int | None = None,
+        image_width: int | None = None,
+        image_height: int | None = None,
+        image_max_side: int | None = None,
+        batch_size: int | str = 8,
+        **arguments: Any,
+    ) -> None:
+        if image_max_side and (image_width or image_height):
+            hint = "give image_max_side alone, or image_width and image_height"
+            raise UsageError("image_max_side does not go with image_width and image_height", hint=hint)
+        self.interleave = interleave
+        self.processor: Any = None
+        self._pixels = {k: v for k, v in {"min_pixels": min_pixels, "max_pixels": max_pixels}.items() if v}
+        super().__init__(pretrained, batch_size=batch_size, **arguments)
+        self.media = supported_media(self.processor)
+        options = ImageOptions(
+            max_images=999 if max_images is None else int(max_images),
+            convert_img_format=bool(convert_img_format),
+            image_width=image_width,
+            image_height=image_height,
+            image_max_side=image_max_side,
+        )
+        placeholders = {kind: self._placeholder(kind, image_string, image_token_id) for kind in self.media}
+        self.inputs = Inputs(processor=self.processor, encoder=self.encoder, placeholders=placeholders, options=options)
+        self.media_limits = BatchLimits(fixed_rows(batch_size) or _AUTO_ROWS, 10**9)
+        settings = {"images": options, "tokens": placeholders, "interleave": interleave, **self._pixels}
+        self.identity = identity(self.name, model=self.identity, kind="hf-multimodal", **settings)
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Iterator[Response[LLOutput]]:
+        prompts = [self._prompt(request) for request in requests]
+        plain = [index for index, prompt in enumerate(prompts) if not prompt.media]
+        texts = [LoglikelihoodRequest(str(prompts[index]), requests[index].continuation) for index in plain]
+        for position, output in super().loglikelihood(texts) if texts else ():
+            yield plain[position], output
+        others = [index for index, prompt in enumerate(prompts) if prompt.media]
+        pairs = [(prompts[index], requests[index].continuation) for index in others]
+        responses = score_with_media(self.model, self.inputs, pairs, self.media_limits, self.max_length)
+        for position, output in responses:
+            yield others[position], output
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> Iterator[Response[Completion]]:
+        prompts = [self._prompt(request) for request in requests]
+        plain = [index for index, prompt in enumerate(prompts) if not prompt.media]
+        texts = [replace(requests[index], context=str(prompts[index]), media=()) for index in plain]
+        for position, output in super().generate(texts) if texts else ():
+            yield plain[position], output
+        with_media = [
+            MediaRequest(index, requests[index], prompt) for index, prompt in enumerate(prompts) if prompt.media
+        ]
+        yield from generate_with_media(self.model, self.inputs, with_media, self.media_limits, self._generation)
+
+    def plan(self, requests: Sequence[Request]) -> str | None:
+        return None  # the number of an image's tokens is known only when it has been processed
+
+    def _prompt(self, request: LoglikelihoodRequest | GenerationRequest) -> MediaText:
+        self.check_media(medium.kind for medium in request.media)
+        return self.inputs.prompt(request.context, request.media)
+
+    def _placeholder(self, kind: Kind, image_string: str | None, image_token_id: int | None) -> str:
+        if kind == "image" and image_string:
+            return image_string
+        token_id = int(image_token_id) if kind == "image" and image_token_id is not None else None
+        return placeholder_text(self.processor, self.model.config, kind, name=self.name, token_id=token_id)
+
+    def _load(self, source: ModelSource) -> Loaded:
+        folder = local_folder(source.pretrained)
+        with model_errors(source, folder):
+            config = transformers.AutoConfig.from_pretrained(source.pretrained, **file_options(source, folder))
+            if type(config) not in _AUTO_CLASS._model_mapping and not source.trust_remote_code:
+                message = f"'{config.model_type}' is no image-text or audio-text model of transformers"
+                raise ModelError(message, where=source.pretrained, hint="use --model hf for text models")
+            name = source.tokenizer or folder or source.pretrained
+            trust = {"trust_remote_code": source.trust_remote_code}
+            options = trust if source.tokenizer else file_options(source, folder)
+            self.processor = transformers.AutoProcessor.from_pretrained(name, **options, **self._pixels)
+        if not supported_media(self.processor):
+            raise ModelError("the model's files have no processor for images or audio", where=source.pretrained)
+        loaded = load(source, _AUTO_CLASS)
+        tokenizer = self.processor.tokenizer
+        tokenizer.pad_token = tokenizer.pad_token or loaded.tokenizer.pad_token
+        tokenizer.chat_template = self.processor.chat_template or tokenizer.chat_template
+        return replace(loaded, tokenizer=tokenizer)
+
+    def _apply_template(self, messages: list[dict[str, Any]], **options: Any) -> str:
+        images = 0
+        chat = []
+        for message in messages:
+            content = message["content"]
+            parts = [{"type": "text", "text": content}] if isinstance(content, str) else list(content)
+            used = []
+            for part in parts:
+                images += part["type"] == "image"
+                if part["type"] != "image" or images <= self.inputs.options.max_images:
+                    used.append(part)
+            if not self.interleave:
+                texts = "".join(part["text"] for part in used if part["type"] == "text")
+                used = [*(part for part in used if part["type"] != "text"), {"type": "text", "text": texts}]
+            chat.append({**message, "content": used})
+        return str(self.processor.apply_chat_template(chat, **options))

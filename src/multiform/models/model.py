@@ -1,0 +1,141 @@
+"""Model: the interface that every model implements."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
+
+from multiform.errors import ModelError, UsageError
+from multiform.media import Kind
+from multiform.models.usage import Usage, Workload
+from multiform.requests import (
+    Completion,
+    FailedRequest,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Request,
+    Response,
+    RollingRequest,
+)
+
+#: What the methods of a model yield: for each request its position among them, and an output or a failure.
+Loglikelihoods: TypeAlias = Iterator[Response[LLOutput | FailedRequest]]
+Completions: TypeAlias = Iterator[Response[Completion | FailedRequest]]
+#: Arguments that say how a local model runs; other models accept and ignore them.
+LOCAL_ARGUMENTS = frozenset({"batch_size", "max_batch_size", "device", "trust_remote_code"})
+
+
+def no_loglikelihoods(model: str, form: str, *, labels: bool = False) -> UsageError:
+    """The error that a model does not give what a form scores; `labels` says that it scores labels of one token."""
+    gives = "scores labels of one token alone, and not what" if labels else "gives no log-likelihoods, which"
+    formats = "the labels are scored (@mcqa) or the model writes" if labels else "the model writes"
+    hint = (
+        f"choose a format in which {formats} (@generate, @cot), "
+        "or --model openai-completions with a server that echoes prompts, such as vLLM"
+    )
+    return UsageError(f"the model '{model}' {gives} '{form}' scores", where="--model", hint=hint)
+
+
+class Model(ABC):
+    """A language model.
+
+    `loglikelihood`, `loglikelihood_rolling` and `generate` yield a response `(position, output)` to each
+    request as soon as it is known, in whatever order is fastest. No request is dropped: one that fails for good
+    yields a `FailedRequest` in the place of the output, and the others go on.
+    """
+
+    #: Identifies the weights and all settings that change outputs: equal identities give equal outputs.
+    identity: str
+    #: What results files and tables call the model.
+    name: str
+    #: The media that prompts may contain beside text.
+    media: frozenset[Kind] = frozenset()
+    #: Whether it gives log-likelihoods; one that only generates says False, and tasks that need them are refused.
+    scores: ClassVar[bool] = True
+    #: Whether outputs are stored where the user has not said so. A class says it for itself alone: its code decides
+    #: its outputs, and a subclass may return others under the same `identity`.
+    stored: ClassVar[bool] = False
+    #: Whether it looks at `stop_requested()` itself: once that is true, it begins nothing new, yields the responses
+    #: to what is in flight, and ends. The streams of other models are closed after their next response.
+    handles_stop: bool = False
+    #: How long loading it took, where the engine has loaded it.
+    loading_seconds: float = 0.0
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.stored = vars(cls).get("stored", False)
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {getattr(self, 'name', 'without a name')}>"
+
+    @abstractmethod
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
+        """The log-likelihood of each continuation after its context, and whether it is the greedy one."""
+
+    @abstractmethod
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
+        """The log-likelihood of each whole text, in windows where it is longer than the model's context."""
+
+    @abstractmethod
+    def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
+        """The completion of each context, cut at the first stop string."""
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+        """The messages as one prompt in the model's chat format."""
+        raise ModelError(f"model '{self.name}' has no chat template", hint="run without --apply_chat_template")
+
+    def check_scoring(self, *, labels: bool, form: str) -> None:
+        """Raise a UsageError unless the model gives log-likelihoods: with `labels`, of labels of one token alone.
+
+        `form` is the one that needs them. Models whose entry says `probed_early` are asked this before any data is
+        read.
+        """
+        if not self.scores:
+            raise no_loglikelihoods(self.name, form)
+
+    def check_media(self, kinds: Iterable[Kind]) -> None:
+        """Raise a ModelError unless prompts may contain all these kinds of media."""
+        missing = sorted(set(kinds) - self.media)
+        if missing:
+            read = ", ".join(["text", *sorted(self.media)])
+            message = f"model '{self.name}' reads {read}; the task's prompts have {' and '.join(missing)}"
+            words = " or ".join(f"{kind}-text model" for kind in missing)
+            raise ModelError(message, hint=f"use --model hf-multimodal with an {words} of transformers")
+
+    def check_parts(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        """Raise a ModelError when messages have image or audio parts that the model does not support."""
+        lists = [message["content"] for message in messages if isinstance(message["content"], list)]
+        self.check_media(part["type"] for parts in lists for part in parts if part["type"] != "text")
+
+    def chat_template_name(self) -> str:
+        """The tokenizer or server whose chat template is used; it is part of a prompt's identity."""
+        return self.name
+
+    def chat_template_text(self) -> str | None:
+        """The chat template itself, for the results file."""
+        return None
+
+    def plan(self, requests: Sequence[Request]) -> str | None:
+        """The cost of the requests in words, without running them; None where the model does not plan."""
+        return None
+
+    def workload(self, requests: Sequence[Request]) -> Workload | None:
+        """The tokens that the requests take, without running them; None where the model does not count tokens."""
+        return None
+
+    def usage(self) -> Usage | None:
+        """The tokens that the model has computed so far; None where it does not count them.
+
+        It is also asked while the model computes, by another thread.
+        """
+        return None
+
+    def info(self) -> dict[str, Any]:
+        """Facts about the model for the results file, beside its name and arguments."""
+        return {}
+
+    def tokenizer_info(self) -> dict[str, Any]:
+        """Facts about the tokenizer and the context length for the results file."""
+        return {}

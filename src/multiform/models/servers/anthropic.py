@@ -1,0 +1,109 @@
+"""AnthropicChat: a model behind Anthropic's Messages interface."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from multiform.errors import ModelError, UsageError
+from multiform.media import Kind, Media
+from multiform.models.arguments import ArgumentRules
+from multiform.models.servers import protocol
+from multiform.models.servers.protocol import request_messages, with_media
+from multiform.models.servers.server_model import CHAT_RULES, ChatServer, resolve_arguments
+from multiform.requests import Completion, GenerationRequest
+
+#: The version of the interface that requests are written for.
+VERSION = "2023-06-01"
+_RULES = ArgumentRules(
+    renamed=CHAT_RULES.renamed,
+    without_effect={**CHAT_RULES.without_effect, "seed": "the interface has no seed"},
+    ignored=CHAT_RULES.ignored,
+    refused=CHAT_RULES.refused,
+)
+
+
+class AnthropicChat(ChatServer):
+    """A chat model on a server that speaks Anthropic's protocol, which generates and gives no log-likelihoods."""
+
+    kind = "anthropic"
+    default_url = "https://api.anthropic.com/v1"
+    url_env = "ANTHROPIC_BASE_URL"
+    key_env = "ANTHROPIC_API_KEY"
+    root_path = "/v1"
+    endpoints = ("/messages",)
+    stored = True
+    media = frozenset[Kind]({"image"})
+
+    def __init__(self, **arguments: Any) -> None:
+        super().__init__(**resolve_arguments(AnthropicChat, arguments, _RULES))
+
+    def path(self) -> str:
+        return "messages"
+
+    def models_path(self) -> str:
+        return f"models/{self.name}"
+
+    def auth(self, key: str) -> dict[str, str]:
+        return {"anthropic-version": VERSION, **({"x-api-key": key} if key else {})}
+
+    def payload(self, request: GenerationRequest) -> dict[str, Any]:
+        messages = with_media(request_messages(request), request.media, message_part)
+        system = [message["content"] for message in messages if message["role"] == "system"]
+        payload: dict[str, Any] = {
+            "model": self.name,
+            "max_tokens": protocol.token_limit(request),
+            "temperature": protocol.temperature(request),
+            "messages": turns([message for message in messages if message["role"] != "system"]),
+        }
+        if system:
+            payload["system"] = "\n\n".join(_text(content) for content in system)
+        # The interface refuses stop strings of white space alone; completions are cut at them on arrival.
+        if stops := [stop for stop in protocol.stop_strings(request) if stop.strip()]:
+            payload["stop_sequences"] = stops
+        return payload | protocol.other_arguments(request)
+
+    def completion(self, request: GenerationRequest, response: Any) -> Completion:
+        content = response.get("content") if isinstance(response, Mapping) else None
+        if not isinstance(content, list):
+            raise ModelError("the response has no content", hint="check that it is an endpoint for messages")
+        blocks = [block for block in content if isinstance(block, Mapping) and block.get("type") == "text"]
+        if not all(isinstance(block.get("text"), str) for block in blocks):
+            raise ModelError("the response has a text block without text")
+        text = "".join(block["text"] for block in blocks)
+        reason = protocol.finish_reason(response, "stop_reason")
+        return protocol.completion(text, protocol.stop_strings(request), reason)
+
+    def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
+        return {"model_version": response["model"]} if isinstance(response.get("model"), str) else {}
+
+
+def turns(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """The messages as the interface takes them: a prefilled completion does not end in white space.
+
+    >>> turns([{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "The answer is "}])[-1]
+    {'role': 'assistant', 'content': 'The answer is'}
+    """
+    listed = [dict(message) for message in messages]
+    if listed and listed[-1]["role"] == "assistant" and isinstance(listed[-1]["content"], str):
+        listed[-1]["content"] = listed[-1]["content"].rstrip()
+        if not listed[-1]["content"]:
+            listed.pop()
+    if not listed:
+        raise UsageError("a chat has no message of the user", hint="put the question into one")
+    return listed
+
+
+def message_part(content: str | Media) -> dict[str, Any]:
+    """A part of a message."""
+    if isinstance(content, str):
+        return {"type": "text", "text": content}
+    media_type, data = content.encoded()
+    source = {"type": "base64", "media_type": media_type, "data": base64.b64encode(data).decode()}
+    return {"type": "image", "source": source}
+
+
+def _text(content: Any) -> str:
+    """The text of a system message."""
+    return content if isinstance(content, str) else "".join(part.get("text", "") for part in content)

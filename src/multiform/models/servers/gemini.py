@@ -1,0 +1,115 @@
+"""GeminiChat: a model behind Google's generateContent interface."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from typing import Any
+
+from multiform.errors import ModelError
+from multiform.media import Kind, Media
+from multiform.models.servers import protocol
+from multiform.models.servers.exchange import RefusedError
+from multiform.models.servers.protocol import request_messages, with_media
+from multiform.models.servers.server_model import CHAT_RULES, ChatServer, resolve_arguments
+from multiform.requests import Completion, GenerationRequest
+
+#: The interface accepts no more stop strings than this; completions are cut at all of them on arrival.
+MAX_STOPS = 5
+_ROLES = {"assistant": "model", "user": "user"}
+#: Generation arguments by the interface's names; any other is passed on as it is.
+_NAMES = {
+    "top_p": "topP",
+    "top_k": "topK",
+    "frequency_penalty": "frequencyPenalty",
+    "presence_penalty": "presencePenalty",
+}
+
+
+class GeminiChat(ChatServer):
+    """A chat model on a server that speaks Google's protocol, which generates and gives no log-likelihoods here.
+
+    `seed` is sent with every request; ``seed=none`` leaves it out.
+    """
+
+    kind = "gemini"
+    default_url = "https://generativelanguage.googleapis.com/v1beta"
+    url_env = "GEMINI_BASE_URL"
+    key_env = "GEMINI_API_KEY"
+    root_path = "/v1beta"
+    endpoints = ()
+    stored = True
+    media = frozenset[Kind]({"image", "audio"})
+
+    def __init__(self, *, seed: int | None = 1234, **arguments: Any) -> None:
+        self.seed = seed
+        super().__init__(**resolve_arguments(GeminiChat, arguments, CHAT_RULES))
+
+    def path(self) -> str:
+        return f"{self.models_path()}:generateContent"
+
+    def models_path(self) -> str:
+        return f"models/{self.name.removeprefix('models/')}"
+
+    def auth(self, key: str) -> dict[str, str]:
+        return {"x-goog-api-key": key} if key else {}
+
+    def settings(self) -> dict[str, Any]:
+        return {"seed": self.seed}
+
+    def payload(self, request: GenerationRequest) -> dict[str, Any]:
+        messages = with_media(request_messages(request), request.media, message_part)
+        config: dict[str, Any] = {
+            "maxOutputTokens": protocol.token_limit(request),
+            "temperature": protocol.temperature(request),
+        }
+        if stops := protocol.stop_strings(request):
+            config["stopSequences"] = stops[:MAX_STOPS]
+        if (seed := protocol.request_seed(request, self.seed)) is not None:
+            config["seed"] = seed
+        others = protocol.other_arguments(request)
+        config |= {_NAMES.get(name, name): value for name, value in others.items()}
+        system = [part for message in messages if message["role"] == "system" for part in _parts(message)]
+        contents = [
+            {"role": _ROLES[message["role"]], "parts": _parts(message)}
+            for message in messages
+            if message["role"] != "system"
+        ]
+        instruction = {"systemInstruction": {"parts": system}} if system else {}
+        return {**instruction, "contents": contents, "generationConfig": config}
+
+    def completion(self, request: GenerationRequest, response: Any) -> Completion:
+        candidates = response.get("candidates") if isinstance(response, Mapping) else None
+        listed = [entry for entry in candidates if isinstance(entry, Mapping)] if isinstance(candidates, list) else []
+        candidate = next((entry for entry in listed if entry.get("index", 0) == 0), None)
+        if candidate is None:
+            feedback = response.get("promptFeedback") if isinstance(response, Mapping) else None
+            if isinstance(feedback, Mapping) and feedback.get("blockReason"):
+                raise RefusedError(f"the prompt is blocked: {feedback['blockReason']}")
+            raise ModelError("the response has no candidates", hint="check that it is a server of Gemini")
+        content = candidate.get("content")
+        parts = content.get("parts") if isinstance(content, Mapping) else None
+        if not isinstance(parts, list) and not candidate.get("finishReason"):
+            raise ModelError("the response has no content")
+        # Thoughts are not part of the completion; one that was blocked or used up by thoughts has no parts.
+        texts = [part.get("text") for part in parts or () if isinstance(part, Mapping) and not part.get("thought")]
+        text = "".join(text for text in texts if isinstance(text, str))
+        reason = protocol.finish_reason(candidate, "finishReason")
+        return protocol.completion(text, protocol.stop_strings(request), reason)
+
+    def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
+        version = response.get("modelVersion")
+        return {"model_version": version} if isinstance(version, str) else {}
+
+
+def message_part(content: str | Media) -> dict[str, Any]:
+    """A part of a message."""
+    if isinstance(content, str):
+        return {"text": content}
+    media_type, data = content.encoded()
+    return {"inlineData": {"mimeType": media_type, "data": base64.b64encode(data).decode()}}
+
+
+def _parts(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    content = message["content"]
+    return [message_part(content)] if isinstance(content, str) else list(content)

@@ -1,0 +1,120 @@
+"""What all protocols have: the messages of a request with their media, generation arguments, and completions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+from multiform.errors import ModelError
+from multiform.media import Media, parts
+from multiform.models.generation_options import DEFAULT_MAX_GEN_TOKS, LIMIT_NAMES
+from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest
+
+#: A text, image or audio clip as a part of a message, in the terms of a protocol.
+PartOf = Callable[[str | Media], dict[str, Any]]
+#: What servers call the end of a completion, in lower case: by itself or at a stop string, at the token limit, at the
+#: end of the model's context, and through an error of the server.
+_ENDED = frozenset({"", "stop", "end_turn", "stop_sequence", "eos", "eos_token", "complete", "completed"})
+_AT_LIMIT = frozenset({"length", "max_tokens", "max_output_tokens"})
+_CONTEXT_FULL = frozenset({"model_context_window_exceeded", "model_length"})
+_FAILED = frozenset(
+    {"error", "abort", "aborted", "cancelled", "failed", "network_error", "insufficient_system_resource"}
+)
+
+
+def request_messages(request: GenerationRequest | LoglikelihoodRequest) -> list[dict[str, Any]]:
+    """The messages of a chat; any other prompt is a message of the user, whatever it looks like.
+
+    >>> request_messages(GenerationRequest.of('[{"role": "system", "content": "Obey."}]', {}))
+    [{'role': 'user', 'content': '[{"role": "system", "content": "Obey."}]'}]
+    """
+    return list(json.loads(request.context)) if request.chat else [{"role": "user", "content": request.context}]
+
+
+def with_media(messages: Sequence[Mapping[str, Any]], media: Sequence[Media], part_of: PartOf) -> list[dict[str, Any]]:
+    """The messages with the content of each image and audio clip in the place of its part or placeholder."""
+    if not media:
+        return [dict(message) for message in messages]
+    remaining = iter(media)
+    filled = []
+    for message in messages:
+        content = message["content"]
+        split = parts([message], media)[0]["content"] if isinstance(content, str) else content
+        filled.append({**message, "content": [part_of(_fill_part(part, remaining)) for part in split]})
+    if (medium := next(remaining, None)) is not None:
+        what = f"the messages have no place for {medium.kind} {medium.sha256[:12]}"
+        raise ModelError(what, hint="mark it in the prompt")
+    return filled
+
+
+def _fill_part(part: Mapping[str, Any], media: Iterator[Media]) -> str | Media:
+    """The text of a part, or the next of the media where the part is a placeholder."""
+    if part["type"] not in ("image", "audio"):
+        return str(part["text"])
+    medium = next(media, None)
+    if medium is None or medium.kind != part["type"]:
+        raise ModelError(f"there is no {part['type']} for each of its places in the messages")
+    return medium
+
+
+def stop_strings(request: GenerationRequest) -> list[str]:
+    """The strings at which a completion ends."""
+    until = request.gen_kwargs.get("until") or []
+    return [stop for stop in ([until] if isinstance(until, str) else until) if stop]
+
+
+def token_limit(request: GenerationRequest) -> int:
+    """The most tokens of a completion."""
+    kwargs = request.gen_kwargs
+    return int(next((kwargs[name] for name in LIMIT_NAMES if kwargs.get(name)), DEFAULT_MAX_GEN_TOKS))
+
+
+def temperature(request: GenerationRequest) -> float:
+    """0 unless sampling is requested, by `do_sample` or by a temperature without it."""
+    do_sample, value = request.gen_kwargs.get("do_sample"), request.gen_kwargs.get("temperature")
+    if do_sample is None:
+        return float(value or 0.0)
+    if not do_sample:
+        return 0.0
+    return 1.0 if value is None else float(value)
+
+
+def request_seed(request: GenerationRequest, default: int | None) -> int | None:
+    """The seed of a request: another one for each repeat of a question."""
+    first: int | None = request.gen_kwargs.get("seed", default)
+    return None if first is None else first + request.sample
+
+
+def other_arguments(request: GenerationRequest, known: Collection[str] = ()) -> dict[str, Any]:
+    """The arguments that no function of this module reads, and that are not otherwise `known`."""
+    read = ("until", "do_sample", "temperature", "seed", *LIMIT_NAMES, *known)
+    return {key: value for key, value in request.gen_kwargs.items() if key not in read}
+
+
+def finish_reason(response: Mapping[str, Any], key: str) -> str | None:
+    """The reason that a response gives for the end of its completion; None where it has no such key.
+
+    >>> finish_reason({"finish_reason": None}, "finish_reason"), finish_reason({}, "finish_reason")
+    ('null', None)
+    """
+    return ("null" if response[key] is None else str(response[key])) if key in response else None
+
+
+def completion(text: str, stops: Sequence[str], reason: str | None) -> Completion:
+    """The completion up to its first stop string; `reason` is the server's word for its end, where it gives one.
+
+    >>> completion("four. And more", [".", "More"], "length").text
+    'four'
+    >>> completion("It is", ["."], "MAX_TOKENS").truncated
+    True
+    """
+    ends = [text.find(stop) for stop in stops if stop in text]
+    if ends:
+        return Completion(text[: min(ends)])
+    name = (reason or "").lower()
+    if name in _FAILED:
+        raise ModelError(f"the generation ended with finish reason '{reason}'")
+    at_limit = name in _AT_LIMIT or name in _CONTEXT_FULL
+    usual = name in _ENDED or name in _AT_LIMIT
+    return Completion(text, truncated=at_limit, finish_reason=None if usual else reason)

@@ -1,0 +1,335 @@
+"""ServerModel: what models on a server share, whatever protocol it speaks; and ChatServer, for those that chat.
+
+The fingerprint of a server tells one model from another one behind the same address and name.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, NoReturn
+
+import httpx
+
+from multiform.errors import UsageError, shorten
+from multiform.hashing import short_hash
+from multiform.models.arguments import ArgumentRules, Refusal, argument_names
+from multiform.models.model import LOCAL_ARGUMENTS, Completions, Loglikelihoods, Model, no_loglikelihoods
+from multiform.models.servers.client import Client
+from multiform.models.servers.secrets import HIDDEN, header_secrets, header_value, url_secrets, without_userinfo
+from multiform.requests import ChatText, Completion, GenerationRequest, LoglikelihoodRequest, RollingRequest
+
+logger = logging.getLogger("multiform")
+
+_CERTIFICATES = "set SSL_CERT_FILE to the certificate of the server's authority"
+#: Arguments of lm-eval's server models.
+_RENAMED = {
+    "pretrained": "model",
+    "header": "headers",
+    "auth_token": "api_key",
+    "custom_prefix_token_id": "prefix_token_id",
+}
+_WITHOUT_EFFECT = {
+    "tokenizer_backend": "a tokenizer that is named is one of transformers",
+    "truncate": "prompts that are too long are cut at the left where a tokenizer is named",
+    "revision": "the tokenizer is the newest one",
+    "use_fast_tokenizer": "the tokenizer is the one that transformers gives",
+    "eos_string": "the server ends texts",
+    "max_images": "all images of a prompt are sent",
+    "max_gen_toks": "the task or --gen_kwargs says it",
+}
+_REFUSED = {
+    "ca_cert_path": Refusal(hint=_CERTIFICATES, when=lambda value: True),
+    "verify_certificate": Refusal(hint=_CERTIFICATES, when=lambda value: value is False),
+}
+RULES = ArgumentRules(renamed=_RENAMED, without_effect=_WITHOUT_EFFECT, ignored=LOCAL_ARGUMENTS, refused=_REFUSED)
+#: A chat server counts tokens itself.
+_COUNTED = dict.fromkeys(("tokenizer", "max_length", "tokenized_requests"), "the server counts tokens itself")
+CHAT_RULES = ArgumentRules(
+    renamed=_RENAMED, without_effect={**_WITHOUT_EFFECT, **_COUNTED}, ignored=LOCAL_ARGUMENTS, refused=_REFUSED
+)
+#: The attempts to list the models of a server.
+_LIST_ATTEMPTS = 3
+#: The question of the probe, whose completion is part of a server's fingerprint.
+PROBE = "Name three colours, then count from one to five."
+PROBE_TOKENS = 16
+#: The fields of a server's model entry that stay the same as long as the model does.
+_LASTING = (
+    "id",
+    "name",
+    "root",
+    "parent",
+    "owned_by",
+    "version",
+    "created",
+    "created_at",
+    "display_name",
+    "displayName",
+    "max_model_len",
+    "context_length",
+    "inputTokenLimit",
+    "meta",
+    "digest",
+)
+#: Seconds. Many servers report the current time, or that of their start, as a model's date.
+_OLD = 24 * 3600.0
+
+
+class ServerModel(Model):
+    """A model that a server runs.
+
+    `base_url` is the server's ``.../v1`` or the endpoint itself; by default that of the environment variable
+    `url_env`, or `default_url`. The key comes from the environment variable `api_key_env` unless `api_key` is
+    given. At most `num_concurrent` requests are in flight, fewer while the server is overloaded. `timeout`
+    is for one attempt and `deadline` for all attempts at one request, in seconds; `max_retries` is how often a
+    request is retried while the server responds to others. With ``fingerprint=false``, stored responses are known by
+    the server's URL and the model's name alone, not by what the server says about itself.
+    """
+
+    handles_stop = True
+
+    kind: ClassVar[str]
+    default_url: ClassVar[str]
+    url_env: ClassVar[str]
+    key_env: ClassVar[str]
+    #: The path of a server whose URL has none.
+    root_path: ClassVar[str] = ""
+    #: Ends of a URL that name an endpoint.
+    endpoints: ClassVar[Collection[str]]
+
+    def __init__(
+        self,
+        *,
+        model: str = "",
+        base_url: str | None = None,
+        api_key: str | None = None,
+        api_key_env: str | None = None,
+        num_concurrent: int = 8,
+        max_retries: int = 5,
+        timeout: float = 300,
+        deadline: float = 900,
+        headers: Mapping[str, str] | None = None,
+        fingerprint: bool = True,
+    ) -> None:
+        if not model:
+            hint = f"name it: --model_args model=NAME,base_url={self.default_url}"
+            raise UsageError(f"the model '{self.kind}' needs the argument 'model'", hint=hint)
+        self.name = str(model)
+        self._versions: dict[str, Counter[str]] = {}
+        self._versions_lock = threading.Lock()
+        self.fingerprinted = bool(fingerprint)
+        root = server_root(base_url or os.environ.get(self.url_env) or self.default_url, self.endpoints, self.root_path)
+        self.root, basic = without_userinfo(root)
+        key = header_value(api_key or os.environ.get(api_key_env or self.key_env, ""), "the key")
+        if headers is not None and not isinstance(headers, Mapping):
+            raise UsageError("headers are not names with values", hint='give e.g. {"headers": {"X-Team": "evals"}}')
+        custom_headers = {
+            str(name): header_value(value, f"the header {name}") for name, value in (headers or {}).items()
+        }
+        sent = {**self.auth(key), **basic, **custom_headers}
+        self.client = Client(
+            url=self._url(self.path()),
+            headers=sent,
+            secrets=[key, *url_secrets(root), *header_secrets([*basic.values(), *custom_headers.values()])],
+            timeout=at_least(0.001, timeout, "timeout"),
+            deadline=at_least(0, deadline, "deadline"),
+            max_retries=int(at_least(0, max_retries, "max_retries")),
+            num_concurrent=int(at_least(1, num_concurrent, "num_concurrent")),
+            probe=self.payload(self.probe()),
+            key_hint=f"set ${api_key_env or self.key_env}, or give api_key",
+            observe=self._count_version,
+        )
+        self._arguments = {
+            "model": self.name,
+            "base_url": self.client.shown,
+            **({"api_key": HIDDEN} if api_key else {}),
+            **({"headers": dict.fromkeys(custom_headers, HIDDEN)} if custom_headers else {}),
+            "num_concurrent": self.client.num_concurrent,
+            "max_retries": self.client.max_retries,
+            "timeout": self.client.timeout,
+            "deadline": self.client.deadline,
+        }
+
+    @abstractmethod
+    def path(self) -> str:
+        """The path of the endpoint below the server's URL."""
+
+    @abstractmethod
+    def models_path(self) -> str:
+        """The path at which the server describes its models, or this one."""
+
+    @abstractmethod
+    def auth(self, key: str) -> dict[str, str]:
+        """The headers that every request has, with the key where there is one."""
+
+    @abstractmethod
+    def payload(self, request: GenerationRequest) -> dict[str, Any]:
+        """A generation in the terms of the protocol."""
+
+    @abstractmethod
+    def completion(self, request: GenerationRequest, response: Any) -> Completion:
+        """The completion in a response; a ModelError where the response is malformed."""
+
+    def version(self, response: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a response says about the model that wrote it."""
+        return {}
+
+    def settings(self) -> dict[str, Any]:
+        """The arguments that change outputs, beside the server and the model."""
+        return {}
+
+    def local_files(self) -> dict[str, str]:
+        """The fingerprints of files on this machine that outputs depend on."""
+        return {}
+
+    @cached_property
+    def identity(self) -> str:  # type: ignore[override]
+        """The server's address, the model's name, what changes outputs, and what the server says about itself."""
+        settings = [f"{name}={value}" for name, value in self.settings().items()]
+        settings += [f"{name}={content}" for name, content in self.local_files().items()]
+        facts = [f"server={short_hash(self.server_facts)}"] if self.fingerprinted else []
+        return " ".join([self.kind, self.client.shown, self.name, *settings, *facts])
+
+    @cached_property
+    def server_facts(self) -> dict[str, Any]:
+        """What the server says about itself and the model, and how it completes a fixed prompt."""
+        entry = self.client.single(
+            None,
+            lambda response: described_model(response, self.name),
+            url=self._url(self.models_path()),
+            attempts=_LIST_ATTEMPTS,  # some servers fail at this and nothing else
+        )
+        probe = self.probe()
+        completed = self.client.single(
+            self.payload(probe),
+            lambda response: {"probe": self.completion(probe, response).text, **self.version(response)},
+        )
+        self.client.probe = None if completed is None else self.payload(probe)
+        return self.client.without_secrets({"model": entry or {}, **(completed or {})})
+
+    def probe(self) -> GenerationRequest:
+        """A small request whose completion stays the same as long as the server's model does."""
+        return GenerationRequest.of(PROBE, {"max_gen_toks": PROBE_TOKENS})
+
+    def info(self) -> dict[str, Any]:
+        """The arguments without secrets, in place of the original ones, and what the server says about itself."""
+        server = {"server": self.server_facts} if self.fingerprinted else {}
+        changed = self.changed_versions()
+        versions = {"server_versions": changed} if changed else {}
+        return {"model_args": {**self._arguments, **self.settings()}, **server, **versions}
+
+    def changed_versions(self) -> dict[str, Any]:
+        """What the responses say about the model, with their numbers, where they do not all say the same."""
+        with self._versions_lock:
+            changed = {key: dict(counts) for key, counts in self._versions.items() if len(counts) > 1}
+        return self.client.without_secrets(changed)
+
+    def _count_version(self, response: Any) -> None:
+        version = self.version(response) if isinstance(response, Mapping) else {}
+        for key, value in version.items():
+            with self._versions_lock:
+                counts = self._versions.setdefault(key, Counter())
+                counts[value] += 1
+                has_changed = counts[value] == 1 and len(counts) == 2
+                values = dict.fromkeys(counts)
+            if has_changed:
+                shown = " and ".join(map(repr, self.client.without_secrets(values)))
+                logger.warning("%s: the server's %s changed: %s", self.client.shown, key, shown)
+
+    def generate(self, requests: Sequence[GenerationRequest]) -> Completions:
+        return self.client.ask(requests, self.payload, self.completion)
+
+    def _url(self, path: str) -> httpx.URL:
+        return self.root.copy_with(path=f"{self.root.path.rstrip('/')}/{path}")
+
+
+class ChatServer(ServerModel):
+    """A chat model on a server, which generates and gives no log-likelihoods.
+
+    Without a chat template the prompt is one message of the user.
+    """
+
+    scores = False
+
+    def loglikelihood(self, requests: Sequence[LoglikelihoodRequest]) -> Loglikelihoods:
+        self._refuse()
+
+    def loglikelihood_rolling(self, requests: Sequence[RollingRequest]) -> Loglikelihoods:
+        self._refuse()
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+        """The messages as a text, from which they are sent as messages."""
+        return ChatText.of(messages)
+
+    def _refuse(self) -> NoReturn:
+        raise no_loglikelihoods(self.name, "this form")
+
+
+def resolve_arguments(
+    cls: type[ServerModel], arguments: Mapping[str, Any], rules: ArgumentRules, more: Collection[str] = ()
+) -> dict[str, Any]:
+    """The arguments under the names of the constructors, without those that have no effect."""
+    return rules.resolve(arguments, [*argument_names(cls), *more], where=cls.kind)
+
+
+def server_root(base_url: str, endpoints: Collection[str], root_path: str) -> httpx.URL:
+    """The URL of the server, from that or the URL of one of its endpoints.
+
+    >>> str(server_root("http://localhost/v1/chat/completions", ["/chat/completions"], ""))
+    'http://localhost/v1'
+    >>> str(server_root("https://api.anthropic.com", [], "/v1"))
+    'https://api.anthropic.com/v1'
+    """
+    hint = "give e.g. base_url=http://localhost:8000/v1"
+    try:
+        url = httpx.URL(base_url.strip())
+    except (httpx.InvalidURL, TypeError, AttributeError) as error:
+        raise UsageError("base_url is no URL", hint=hint) from error
+    if url.scheme not in ("http", "https") or not url.host:
+        shown = f"{url.scheme}://{url.host}" if url.scheme else url.path  # without passwords and keys
+        raise UsageError(f"base_url {shorten(shown)} is no http or https URL", hint=hint)
+    root = url.path.rstrip("/")
+    for known in endpoints:
+        root = root.removesuffix(known)
+    return url.copy_with(path=root or root_path or "/")
+
+
+def at_least(least: float, value: Any, name: str) -> float:
+    """The number that an argument is; a UsageError where it is none, or too small."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = float("nan")
+    if not number >= least:
+        raise UsageError(f"{name} is {shorten(value)}", hint=f"give a number of {least:g} or more")
+    return number
+
+
+def described_model(response: Any, name: str) -> dict[str, Any]:
+    """The lasting fields of the model called `name`, in a server's list of models or its entry of one model.
+
+    >>> listed = {"data": [{"id": "a", "root": "/models/a", "created": 1700000000, "permission": [{"id": "x9"}]}]}
+    >>> described_model(listed, "a")
+    {'id': 'a', 'root': '/models/a', 'created': 1700000000}
+    """
+    if not isinstance(response, Mapping):
+        return {}
+    listed = response.get("data", response.get("models"))
+    entries = listed if isinstance(listed, list) else [response]
+    entry = next((entry for entry in entries if isinstance(entry, Mapping) and name in _names(entry)), {})
+    lasting = {key: entry[key] for key in _LASTING if entry.get(key) is not None}
+    created = lasting.get("created")
+    if isinstance(created, int | float) and created > time.time() - _OLD:
+        del lasting["created"]
+    return lasting
+
+
+def _names(entry: Mapping[str, Any]) -> list[str]:
+    names = [str(entry[key]) for key in ("id", "name", "model") if entry.get(key)]
+    return [*names, *(name.removeprefix("models/") for name in names)]

@@ -1,0 +1,256 @@
+"""Batches of sequences being decoded, and their KV cache: padded, recomputed, or with shared prefixes."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from transformers import DynamicCache, PreTrainedModel
+from transformers.cache_utils import DynamicLayer
+
+from multiform.models.torch.cache import KVCache, PrefixGroup
+from multiform.models.torch.device import device_of, to_device
+from multiform.models.torch.forward import Forward
+from multiform.models.torch.logits import accepted_options, plain_logits
+from multiform.models.torch.plan import Chunk, Span, Tokens, plan
+from multiform.models.usage import Counters
+
+
+class DecodeBatch(Protocol):
+    """A batch of sequences, one to a row; all methods refer to the rows in the same order."""
+
+    def prefill(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
+        """Add prompts as new rows at the end, and return the logits after each of them.
+
+        `prefixes` are the lengths of the prefixes that prompts have in common.
+        """
+
+    def decode(self, tokens: Sequence[int]) -> Tensor:
+        """Append one token to every row, and return the logits after it."""
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Drop all rows but these."""
+
+
+class PaddedBatch:
+    """Rows in one KV cache, padded at the left to the longest.
+
+    `mask` is 1 where a row has a token; its sum is the position of the row's next one.
+    """
+
+    def __init__(self, model: PreTrainedModel, counters: Counters) -> None:
+        self.model = model
+        self.counters = counters
+        self.cache = DynamicCache()
+        self.mask = torch.zeros(0, 0, dtype=torch.long, device=device_of(model))
+
+    def prefill(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
+        width = max(map(len, prompts))
+        ids = torch.tensor([[0] * (width - len(prompt)) + list(prompt) for prompt in prompts])
+        mask = torch.tensor([[0] * (width - len(prompt)) + [1] * len(prompt) for prompt in prompts])
+        mask = mask.to(device_of(self.model))
+        cache = DynamicCache()
+        logits = self._forward(ids, mask, (mask.cumsum(-1) - 1).clamp(min=0), cache)
+        self._append(cache, mask)
+        self.counters.count_prefill(ids.numel())
+        return logits
+
+    def decode(self, tokens: Sequence[int]) -> Tensor:
+        positions = self.mask.sum(-1, keepdim=True)
+        self.mask = pad(self.mask, (0, 1), value=1)
+        self.counters.count_decode(len(tokens))
+        return self._forward(torch.tensor(tokens)[:, None], self.mask, positions, self.cache)
+
+    def keep(self, rows: Sequence[int]) -> None:
+        if not rows:
+            self.cache, self.mask = DynamicCache(), self.mask[:0, :0]
+            return
+        index = torch.tensor(rows, device=self.mask.device)
+        mask = self.mask[index]
+        unused = int(mask.any(0).int().argmax())
+        self.mask = mask[:, unused:]
+        for layer in _layers(self.cache):
+            layer.keys = layer.keys[index, ..., unused:, :]
+            layer.values = layer.values[index, ..., unused:, :]
+
+    def _forward(self, ids: Tensor, mask: Tensor, positions: Tensor, cache: DynamicCache) -> Tensor:
+        options = accepted_options(self.model.forward, position_ids=positions, logits_to_keep=1)
+        output = self.model(
+            input_ids=ids.to(device_of(self.model)),
+            attention_mask=mask,
+            past_key_values=cache,
+            use_cache=True,
+            **options,
+        )
+        logits: Tensor = output.logits[:, -1].float()
+        return logits
+
+    def _append(self, cache: DynamicCache, mask: Tensor) -> None:
+        """Append the rows of another cache."""
+        if not len(self.mask):
+            self.cache, self.mask = cache, mask
+            return
+        width = max(self.mask.shape[1], mask.shape[1])
+        padding, new_padding = width - self.mask.shape[1], width - mask.shape[1]
+        self.mask = torch.cat([pad(self.mask, (padding, 0)), pad(mask, (new_padding, 0))])
+        for layer, new in zip(_layers(self.cache), _layers(cache), strict=True):
+            layer.keys = _stack(layer.keys, padding, new.keys, new_padding)
+            layer.values = _stack(layer.values, padding, new.values, new_padding)
+
+
+class UncachedBatch:
+    """Rows that are computed one by one, and in full for every token: slow, and right for every causal model."""
+
+    def __init__(self, model: PreTrainedModel, counters: Counters) -> None:
+        self.model = model
+        self.counters = counters
+        self.rows: list[list[int]] = []
+
+    def prefill(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
+        self.rows.extend(list(prompt) for prompt in prompts)
+        return torch.cat([self._last_logits(row) for row in self.rows[-len(prompts) :]])
+
+    def decode(self, tokens: Sequence[int]) -> Tensor:
+        for row, token in zip(self.rows, tokens, strict=True):
+            row.append(token)
+        return torch.cat([self._last_logits(row) for row in self.rows])
+
+    def keep(self, rows: Sequence[int]) -> None:
+        self.rows = [self.rows[index] for index in rows]
+
+    def _last_logits(self, row: list[int]) -> Tensor:
+        self.counters.count_prefill(len(row))
+        return plain_logits(self.model, row, last=1)
+
+
+def _layers(cache: DynamicCache) -> list[DynamicLayer]:
+    return [layer for layer in cache.layers if isinstance(layer, DynamicLayer) and layer.keys is not None]
+
+
+def _stack(first: Tensor, first_padding: int, second: Tensor, second_padding: int) -> Tensor:
+    return torch.cat([pad(first, (0, 0, first_padding, 0)), pad(second, (0, 0, second_padding, 0))])
+
+
+@dataclass(frozen=True, slots=True)
+class NewSequence:
+    """A sequence to be prefilled: its own tokens, after the prefix of its group."""
+
+    id: int
+    tokens: Tokens
+
+
+class SharedPrefixBatch:
+    """Sequences in groups, each with one prefix; a forward pass computes the next token of all of them."""
+
+    def __init__(self, forward: Forward, counters: Counters, *, size: int) -> None:
+        self.forward = forward
+        self.counters = counters
+        self.size = size
+        self.groups: dict[tuple[int, ...], PrefixGroup] = {}
+        #: The id of the sequence in each row.
+        self.ids: list[int] = []
+        self.next_id = 0
+
+    def prefill(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
+        """Add prompts as new rows at the end, and return the logits after each of them."""
+        by_prefix: dict[tuple[int, ...], list[NewSequence]] = {}
+        for prompt, length in zip(prompts, prefixes, strict=True):
+            sequence = NewSequence(self.next_id, array("i", prompt[length:]))
+            by_prefix.setdefault(tuple(prompt[:length]), []).append(sequence)
+            self.ids.append(self.next_id)
+            self.next_id += 1
+        logits: dict[int, Tensor] = {}
+        for prefix, sequences in by_prefix.items():
+            logits |= self._prefill_group(self._group(prefix), sequences)
+        # The group that was used last may be needed again; others exist for their sequences only.
+        last = next(reversed(by_prefix))
+        self.groups = {key: group for key, group in self.groups.items() if group.ids or key == last}
+        return torch.stack([logits[sequence] for sequence in self.ids[-len(prompts) :]])
+
+    def decode(self, tokens: Sequence[int]) -> Tensor:
+        """Append one token to every row, and return the logits after it."""
+        groups = [group for group in self.groups.values() if group.ids]
+        token_of = dict(zip(self.ids, tokens, strict=True))
+        ids = [sequence for group in groups for sequence in group.ids]
+        positions = [group.prefix + length for group in groups for length in group.lengths]
+        sizes = [len(group.ids) for group in groups]
+        for group in groups:
+            group.grow()
+
+        def attend(layer: int, query: Tensor, key: Tensor, value: Tensor, scale: float, window: int | None) -> Tensor:
+            group_inputs = zip(groups, *(torch.split(part, sizes) for part in (query, key, value)), strict=True)
+            return torch.cat([group.attend(layer, q, k, v, scale, window) for group, q, k, v in group_inputs])
+
+        device = device_of(self.forward.head.model)
+        input_ids, position_ids = (
+            to_device(torch.tensor(values), device)[:, None]
+            for values in ([token_of[sequence] for sequence in ids], positions)
+        )
+        states = self.forward.run_with_attention(input_ids, position_ids, attend)
+        self.counters.count_decode(len(ids))
+        logits = torch.cat([chunk for _, chunk in self.forward.head.logits(states)])
+        line_of = {sequence: line for line, sequence in enumerate(ids)}
+        return logits[[line_of[sequence] for sequence in self.ids]]
+
+    def keep(self, rows: Sequence[int]) -> None:
+        """Drop all rows but these."""
+        remaining = [self.ids[row] for row in rows]
+        dropped = set(self.ids) - set(remaining)
+        for group in self.groups.values():
+            for sequence in dropped.intersection(group.ids):
+                group.remove(sequence)
+        self.ids = remaining
+
+    def _group(self, prefix: tuple[int, ...]) -> PrefixGroup:
+        """The group of a prefix; a new one is computed after the longest part of the prefix that another group has."""
+        if prefix not in self.groups:
+            known = max((key for key in self.groups if key == prefix[: len(key)]), key=len, default=())
+            cache = self.groups[known].shared.copy() if known else KVCache()
+            if prefix:
+                self._compute([array("i", prefix[len(known) :])], cache, len(known))
+            cache.length = len(prefix)
+            self.groups[prefix] = PrefixGroup(len(prefix), cache)
+        return self.groups[prefix]
+
+    def _prefill_group(self, group: PrefixGroup, sequences: Sequence[NewSequence]) -> dict[int, Tensor]:
+        """Compute the own tokens of new sequences and add them to their group; returns the logits after each, by id."""
+        ends = self._compute([sequence.tokens for sequence in sequences], group.shared, group.prefix)
+        group.shared.length = group.prefix
+        group.add([(sequence.id, kv) for sequence, (_, kv) in zip(sequences, ends, strict=True)])
+        return {sequence.id: logits for sequence, (logits, _) in zip(sequences, ends, strict=True)}
+
+    def _compute(
+        self, sequences: Sequence[Tokens], cache: KVCache, base: int
+    ) -> list[tuple[Tensor, list[tuple[Tensor, Tensor]]]]:
+        """Compute sequences after the cache's tokens; for each its last logits, and its keys and values by layer."""
+        planned = plan(sequences, [len(tokens) - 1 for tokens in sequences], size=self.size, budget=2**31)
+        results: dict[int, tuple[Tensor, list[tuple[Tensor, Tensor]]]] = {}
+        for number, step in enumerate(planned.passes):
+            ends: list[tuple[Chunk, int]] = []
+            position = step.cached
+            for chunk in step.chunks:
+                position += chunk.stop - chunk.start
+                if chunk.stop == len(planned.branches[chunk.branch].tokens):
+                    ends.append((chunk, position))
+            last_tokens = np.array([position - step.cached - 1 for _, position in ends], dtype=np.int64)
+            states = self.forward.run(planned.branches, step, cache, last_tokens, base)
+            self.counters.count_prefill(step.computed_tokens)
+            lines = [line for _, logits in self.forward.head.logits(states) for line in logits]
+            for (chunk, position), line in zip(ends, lines, strict=True):
+                spans = [*chunk.prefix, Span(position - (chunk.stop - chunk.start), position)]
+                extracted = cache.extract(_shift(spans, base))
+                for request in planned.branches[chunk.branch].requests:
+                    results[request] = line, extracted
+            if number < len(planned.passes) - 1:
+                cache.keep([Span(0, base), *_shift(step.keep, base)])
+        return [results[index] for index in range(len(sequences))]
+
+
+def _shift(spans: Sequence[Span], base: int) -> list[Span]:
+    return [Span(base + span.start, base + span.stop) for span in spans]

@@ -1,0 +1,247 @@
+"""The engine: scores continuations and generates completions in the way that the planner chose.
+
+Scoring is by plan where the model can share prefixes, from copied states, or in batches. Completions are decoded by
+continuous batching: a sequence leaves the batch when it is finished, and the next takes its place.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from multiform.models.torch.batching import PREFILL_TOKENS, BatchLimits, halve_limits, run_in_memory
+from multiform.models.torch.decode_batch import DecodeBatch, PaddedBatch, SharedPrefixBatch, UncachedBatch
+from multiform.models.torch.forward import Forward, Mode
+from multiform.models.torch.plan import Cost, plan, shared_prefixes
+from multiform.models.torch.planner import Decoding, Planner
+from multiform.models.torch.sampling import has_processors, logits_processors, next_token
+from multiform.models.torch.scoring import Grouping, rows_of, score_by_batch, score_by_plan, scoring_plan
+from multiform.models.torch.sequences import Generation, Pair, end_tokens
+from multiform.models.torch.state_scoring import Resume, score_by_state, state_plan
+from multiform.models.torch.transformers_loop import generate_alone
+from multiform.models.usage import Counters
+from multiform.requests import Completion, LLOutput, Response
+from multiform.stopping import stop_requested
+
+
+def score(
+    planner: Planner, pairs: Sequence[Pair], limits: BatchLimits, counters: Counters
+) -> Iterator[Response[LLOutput]]:
+    """The log-likelihood of each pair's continuation, and whether greedy decoding would generate it.
+
+    The log-likelihood of an empty continuation is 0. The limits are for batches; plans have their own.
+    """
+    if not planner.is_worth_trial(_longest_pair(pairs), work := _work(planner, pairs)):
+        planner.computed_alone += work
+        yield from score_by_batch(planner.head, pairs, limits, counters, Grouping.ALONE)
+        return
+    for part in _parts(planner, pairs):
+        for position, output in _score_part(planner, [pairs[index] for index in part], limits, counters):
+            yield part[position], output
+
+
+def scoring_cost(planner: Planner, pairs: Sequence[Pair], limits: BatchLimits) -> Cost | None:
+    """The cost of scoring; None where not all pairs can share prefixes."""
+    if not planner.is_worth_trial(_longest_pair(pairs), _work(planner, pairs)):
+        return None
+    way = planner.scoring(_longest_pair(pairs))
+    nonempty = [pair for pair in pairs if pair.start < len(pair.tokens)]
+    if isinstance(way, Mode):
+        return scoring_plan(nonempty, size=planner.pass_size, budget=planner.budget).cost
+    if isinstance(way, Resume):
+        return state_plan(planner.head, nonempty, limits, way, max_kept=planner.state_budget).cost
+    return None
+
+
+def _parts(planner: Planner, pairs: Sequence[Pair]) -> list[list[int]]:
+    """All pairs where they can share prefixes; otherwise those shorter than every window of the model, and the others.
+
+    In one batch, long pairs would change the positions of short ones where these are scaled by the longest row.
+    """
+    if planner.scoring_mode(_longest_pair(pairs)) or planner.resume(_longest_pair(pairs)):
+        return [list(range(len(pairs)))]
+    parts: tuple[list[int], list[int]] = [], []
+    for index, pair in enumerate(pairs):
+        parts[len(pair.tokens) - 1 > planner.short_length].append(index)
+    return [part for part in parts if part]
+
+
+def _score_part(
+    planner: Planner, pairs: Sequence[Pair], limits: BatchLimits, counters: Counters
+) -> Iterator[Response[LLOutput]]:
+    way = planner.scoring(_longest_pair(pairs))
+    if isinstance(way, Mode):
+        size, budget = planner.pass_size, planner.budget
+        return score_by_plan(Forward(planner.head, way), pairs, size=size, budget=budget, counters=counters)
+    if isinstance(way, Resume):
+        return score_by_state(planner.head, pairs, limits, counters, way, max_kept=planner.state_budget)
+    return score_by_batch(planner.head, pairs, limits, counters, way)
+
+
+def _work(planner: Planner, pairs: Sequence[Pair]) -> int:
+    """The tokens of the sequences, each computed alone; not counted for models that need no trial of that length."""
+    return 0 if planner.is_known else sum(len(row.tokens) for row in rows_of(pairs))
+
+
+def _longest_pair(pairs: Sequence[Pair]) -> int:
+    return max((len(pair.tokens) - 1 for pair in pairs), default=0)
+
+
+def generate(
+    planner: Planner,
+    tokenizer: PreTrainedTokenizerBase,
+    generations: Sequence[Generation],
+    limits: BatchLimits,
+    counters: Counters,
+) -> Iterator[Response[Completion]]:
+    """The completion of each sequence, as soon as it is finished.
+
+    When a stop is requested, those that are running are decoded to their end.
+    """
+    if not generations:
+        return
+    decoding = planner.decoding(_longest_sequence(generations))
+    planner.warn_about_decoding(decoding, _longest_sequence(generations))
+    if decoding in (Decoding.RESUMED, Decoding.ALONE):
+        resumes = decoding is Decoding.RESUMED
+        ordered = _group_by_prefix(generations, planner.state_budget) if resumes else generations
+        yield from generate_alone(planner.head.model, tokenizer, ordered, counters)
+        return
+    scheduler = _Scheduler(planner, tokenizer, generations, limits, counters, decoding)
+    while scheduler.running or (scheduler.waiting and not stop_requested()):
+        if not run_in_memory(scheduler.step):
+            scheduler.shrink()
+        while scheduler.finished:
+            generation = scheduler.finished.popleft()
+            counters.count_completion(len(generation.tokens))
+            yield generation.index, generation.completion(tokenizer)
+
+
+def prefill_cost(planner: Planner, generations: Sequence[Generation]) -> Cost | None:
+    """The cost of prefilling the prompts; None where they cannot share prefixes."""
+    decoding = planner.decoding(_longest_sequence(generations))
+    planner.warn_about_decoding(decoding, _longest_sequence(generations))
+    if decoding is not Decoding.SHARED:
+        return None
+    prompts = [array("i", generation.prompt) for generation in generations]
+    last = [len(prompt) - 1 for prompt in prompts]
+    return plan(prompts, last, size=planner.pass_size, budget=planner.budget).cost
+
+
+def _group_by_prefix(generations: Sequence[Generation], budget: int) -> list[Generation]:
+    """The sequences sorted so that those with a common prefix are together, each with the prefix's length."""
+    ordered = sorted(generations, key=lambda generation: generation.prompt)
+    prefixes = shared_prefixes([array("i", generation.prompt) for generation in ordered])
+    return [
+        replace(generation, prefix=min(prefix, budget)) for generation, prefix in zip(ordered, prefixes, strict=True)
+    ]
+
+
+class _Scheduler:
+    """The sequences that are running, those that are waiting and those that are finished."""
+
+    def __init__(
+        self,
+        planner: Planner,
+        tokenizer: PreTrainedTokenizerBase,
+        generations: Sequence[Generation],
+        limits: BatchLimits,
+        counters: Counters,
+        decoding: Decoding,
+    ) -> None:
+        model = planner.head.model
+        self.model = model
+        self.tokenizer = tokenizer
+        self.has_processors = has_processors(model.generation_config)
+        self.end_tokens = end_tokens(model.generation_config, tokenizer)
+        self.running: list[Generation] = []
+        self.finished: deque[Generation] = deque()
+        self.new_batch: Callable[[], DecodeBatch]
+        if decoding is Decoding.SHARED:
+            self.limits = replace(limits, tokens=min(limits.tokens, planner.decode_tokens))
+            self.waiting = deque(_group_by_prefix(generations, planner.budget))
+            self.new_batch = partial(SharedPrefixBatch, planner.forward, counters, size=planner.pass_size)
+        else:
+            self.limits = limits if decoding is Decoding.PADDED else BatchLimits(1, limits.tokens)
+            # The longest first: if memory is short, that shows at once.
+            self.waiting = deque(
+                sorted(generations, key=lambda generation: (-len(generation.prompt), generation.prompt))
+            )
+            self.new_batch = partial(PaddedBatch if decoding is Decoding.PADDED else UncachedBatch, model, counters)
+        self.batch: DecodeBatch = self.new_batch()
+
+    @torch.inference_mode()
+    def step(self) -> bool:
+        """Decode one token of every running sequence, and prefill waiting ones where there is room."""
+        if self.running:
+            last_tokens = [generation.tokens[-1] for generation in self.running]
+            self._append(self.running, self.batch.decode(last_tokens))
+        if admitted := self._admit():
+            # They are running before they are prefilled: if memory runs out, none is lost.
+            self.running += admitted
+            prompts = [generation.prompt + generation.tokens for generation in admitted]
+            self._append(admitted, self.batch.prefill(prompts, [generation.prefix for generation in admitted]))
+        return True
+
+    def shrink(self) -> None:
+        """Return all running sequences to the queue with their tokens, to continue with half the batch size."""
+        longest = max(generation.max_own_tokens for generation in self.running)
+        self.limits = halve_limits(self.limits, len(self.running), longest)
+        self.waiting.extendleft(reversed(self.running))
+        self.running = []
+        self.batch = self.new_batch()
+
+    def _admit(self) -> list[Generation]:
+        """Waiting sequences for the free rows, once there are enough of these to be worth a forward pass."""
+        if not self.waiting or stop_requested():
+            return []
+        longest = max(generation.max_own_tokens for generation in [self.waiting[0], *self.running])
+        rows = self.limits.fit(longest)
+        free = rows - len(self.running)
+        if self.running and free < max(1, rows // 4):
+            return []
+        prefillable = max(1, PREFILL_TOKENS // self.waiting[0].max_own_tokens)
+        return [self.waiting.popleft() for _ in range(min(free, prefillable, len(self.waiting)))]
+
+    def _append(self, generations: Sequence[Generation], logits: Tensor) -> None:
+        # One copy to the host for all sequences; token ids are exact in float64.
+        best = torch.stack([column.double() for column in logits.max(-1)], -1).tolist()
+        for generation, line, (logit, likeliest) in zip(generations, logits, best, strict=True):
+            token = int(likeliest)
+            if not self.has_processors:
+                generation.check(logit)
+            if self.has_processors or not generation.sampling.is_argmax:
+                previous = torch.tensor(generation.prompt + generation.tokens, device=line.device)
+                if self.has_processors:
+                    line = self._process_logits(generation, previous, line)
+                    generation.check(float(line.max()))
+                if not generation.failed:
+                    token = next_token(line, previous, generation.sampling, generation.rng)
+            generation.append(token, self.tokenizer, self.end_tokens)
+        self._remove_finished()
+
+    def _process_logits(self, generation: Generation, previous: Tensor, logits: Tensor) -> Tensor:
+        """The logits after the processors that the model's generation config asks for."""
+        if generation.processors is None:
+            generation.processors = logits_processors(self.model, generation.prompt, generation.limit)
+        processed: Tensor = generation.processors(previous[None], logits[None])[0]
+        return processed
+
+    def _remove_finished(self) -> None:
+        finished = [generation for generation in self.running if generation.finished]
+        if finished:
+            rows = [row for row, generation in enumerate(self.running) if not generation.finished]
+            self.batch.keep(rows)
+            self.running = [self.running[row] for row in rows]
+            self.finished.extend(finished)
+
+
+def _longest_sequence(generations: Sequence[Generation]) -> int:
+    return max((len(generation.prompt) + generation.limit for generation in generations), default=0)

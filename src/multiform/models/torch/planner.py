@@ -1,0 +1,315 @@
+"""The planner: how a model's requests are computed, and how large forward passes and the cached prefix are.
+
+Everything that is faster than the model's plain forward pass is verified by a trial before it is used (`trial`).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from enum import Enum, auto
+from functools import cached_property
+
+from multiform.models.torch.batching import pass_tokens, prefix_budget
+from multiform.models.torch.device import device_of
+from multiform.models.torch.forward import Forward, Mode
+from multiform.models.torch.logits import LMHead
+from multiform.models.torch.scoring import Grouping
+from multiform.models.torch.state_scoring import Resume
+from multiform.models.torch.structure import (
+    POSITIONS,
+    SHORTEST,
+    has_plain_cache,
+    is_known,
+    is_library_class,
+    obstacle,
+    plain_attention_length,
+    rounds_by_pass,
+    scaled_after,
+    sliding_window,
+)
+from multiform.models.torch.trial import (
+    candidate_modes,
+    decoding_trial,
+    first_grouping,
+    first_mode,
+    first_resume,
+    measure_state_bytes,
+    measure_token_bytes,
+    trial_precision,
+)
+from multiform.models.torch.trial_setup import SHORT, TrialRecords, trial_length
+
+logger = logging.getLogger("multiform")
+
+#: The verdict of a trial in which no mode gave the model's own results.
+NONE = "none"
+#: The length of a trial, times this, is the number of tokens from which on it is worth its time: it computes about a
+#: quarter of them, of which nothing is saved in the worst case.
+WORTH_TRIAL = 24
+OTHER_RESULTS = "it gives other results with a prefix tree"
+
+
+class Decoding(Enum):
+    """How completions are decoded, from the fastest way to the one that every model supports."""
+
+    #: In batches that share the KV cache of common prefixes.
+    SHARED = auto()
+    #: In batches with one KV cache, padded at the left.
+    PADDED = auto()
+    #: One at a time, by the model's own `generate`, after a copy of the state of a common prefix.
+    RESUMED = auto()
+    #: One at a time, by the model's own `generate`.
+    ALONE = auto()
+    #: One at a time, by a plain forward pass for every token: for models without `generate`.
+    UNCACHED = auto()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixSupport:
+    """Sequences of up to `max_length` tokens can share prefixes; `reason` says why longer ones cannot.
+
+    `mode` is the fastest one that gave the model's own results on short sequences, None where none did. `token_bytes`
+    is the memory of the keys and values of one token.
+    """
+
+    max_length: int
+    reason: str = ""
+    token_bytes: int = 1
+    mode: Mode | None = None
+
+
+class Planner:
+    """How one model's requests are computed.
+
+    `budget` is the model argument `prefix_budget`, and `max_length` the model's context length.
+    """
+
+    def __init__(self, head: LMHead, *, budget: int | str | None = None, max_length: int = 2**31) -> None:
+        self.head = head
+        self.prefix_budget = budget
+        self.max_length = max_length
+        self.records = TrialRecords()
+        #: Tokens that were computed alone, as a trial was not worth its time.
+        self.computed_alone = 0
+        self._warned: set[str] = set()
+
+    def keep_verdicts(self, identity: str) -> None:
+        """Keep the verdicts of trials for later runs of the model with this identity."""
+        model = self.head.model
+        self.records = TrialRecords(f"{identity} {device_of(model).type} {model.config._attn_implementation}")
+
+    @cached_property
+    def is_known(self) -> bool:
+        """Whether the model behaves the same at every length, so that a short trial is enough."""
+        return is_known(self.head.model)
+
+    @cached_property
+    def support(self) -> PrefixSupport:
+        """Whether the model can share prefixes, by its structure and by a trial of short sequences."""
+        model = self.head.model
+        if reason := obstacle(model):
+            return PrefixSupport(max_length=0, reason=reason)
+        max_length, reason = plain_attention_length(model.config.get_text_config())
+        if max_length < SHORTEST:
+            return PrefixSupport(max_length=0, reason=reason)
+        token_bytes = measure_token_bytes(self.head)
+        if not token_bytes:
+            return PrefixSupport(max_length=0, reason="it keeps no keys and values for each token")
+        length = min(SHORT, self.short_length, self.max_length - 1)
+        mode = first_mode(self.head, length, candidate_modes(self.head), self.pass_size)
+        if mode is None:
+            return PrefixSupport(max_length=0, reason=OTHER_RESULTS, token_bytes=token_bytes)
+        return PrefixSupport(max_length=max_length, reason=reason, token_bytes=token_bytes, mode=mode)
+
+    @cached_property
+    def forward(self) -> Forward:
+        """Forward passes of decoding, in the mode of short sequences."""
+        return Forward(self.head, self.support.mode or Mode.MASKED)
+
+    @cached_property
+    def budget(self) -> int:
+        """The number of tokens that may stay in the KV cache between forward passes."""
+        return prefix_budget(self.prefix_budget, self.support.token_bytes, device_of(self.head.model))
+
+    @cached_property
+    def state_budget(self) -> int:
+        """The tokens whose states may be kept, in memory: a state takes as much as that of a short sequence does."""
+        return prefix_budget(
+            self.prefix_budget,
+            max(1, measure_state_bytes(self.head, self.max_length) // SHORT),
+            device_of(self.head.model),
+        )
+
+    @cached_property
+    def decode_tokens(self) -> int:
+        """The tokens that all sequences being decoded may have together, by the memory that is free."""
+        return prefix_budget(None, self.support.token_bytes, device_of(self.head.model))
+
+    @property
+    def pass_size(self) -> int:
+        """The tokens in a forward pass.
+
+        A pass of several branches may have more tokens than the model has positions, which not every model takes.
+        """
+        size = pass_tokens(device_of(self.head.model))
+        if not self.is_known:
+            size = min(size, getattr(self.head.model.config.get_text_config(), POSITIONS, None) or size)
+        return size if self.head.separable else min(size, self.head.max_tokens)
+
+    @cached_property
+    def short_length(self) -> int:
+        """The longest sequence on which sliding windows and scaled positions have no effect, by the configuration."""
+        config = self.head.model.config.get_text_config()
+        return min(plain_attention_length(config)[0], sliding_window(config) or 2**31)
+
+    def scoring(self, longest: int) -> Mode | Resume | Grouping:
+        """How sequences of up to that many tokens are scored: by plan, from copied states, or in batches.
+
+        The log says why where nothing is shared.
+        """
+        if mode := self.scoring_mode(longest):
+            return mode
+        if resume := self.resume(longest):
+            return resume
+        if self.prefix_budget not in (0, "0"):
+            self._warn(self._reason(longest))
+        return self.grouping(longest)
+
+    def is_worth_trial(self, longest: int, work: int) -> bool:
+        """Whether sequences of up to `longest` tokens, `work` tokens in all, are worth the trial that they need.
+
+        A small run takes less time if each sequence is computed alone, which needs no trial.
+        """
+        length = trial_length(longest, self.max_length - 1)
+        if self.is_known or any(question.endswith(f" of {length}") for question in self.records.verdicts):
+            return True
+        return self.computed_alone + work > WORTH_TRIAL * length
+
+    def scoring_mode(self, longest: int) -> Mode | None:
+        """The mode for scoring sequences of up to that many tokens by plan; None where none fits.
+
+        With a `prefix_budget` of 0 nothing is shared: sequences are scored in batches, as lm-eval scores them.
+        """
+        if self.prefix_budget in (0, "0"):
+            return None
+        if longest > self.support.max_length:
+            return None
+        if self.is_known and longest <= self.short_length:
+            return self.support.mode
+        most = self.support.max_length if longest > self.short_length else self.short_length
+        length = trial_length(longest, min(self.max_length - 1, most))
+        name = self.records.verdict(f"plan of {length}", lambda: self._long_trial(length), otherwise=NONE)
+        return None if name == NONE else Mode[name]
+
+    def resume(self, longest: int) -> Resume | None:
+        """How sequences of up to that many tokens resume from the state of a common prefix; None where they cannot."""
+        if self.prefix_budget in (0, "0"):
+            return None
+        length = trial_length(longest, self.max_length - 1)
+        name = self.records.verdict(f"states of {length}", lambda: self._tried_resume(length), otherwise=NONE)
+        return None if name == NONE else Resume[name]
+
+    def grouping(self, longest: int) -> Grouping:
+        """Which sequences of up to that many tokens may be scored in one batch."""
+        if self.is_known:
+            return Grouping.PADDED
+        length = trial_length(longest, self.max_length - 1)
+        name = self.records.verdict(
+            f"batches of {length}", lambda: self._tried_grouping(length), otherwise=Grouping.ALONE.name
+        )
+        grouping = Grouping[name]
+        if grouping is Grouping.EQUAL_LENGTHS:
+            self._warn("padding changes its results, so that only sequences of one length go into a batch")
+        if grouping is Grouping.ALONE:
+            self._warn("its results change in a batch, so that each sequence is computed alone")
+        return grouping
+
+    def decoding(self, longest: int) -> Decoding:
+        """How sequences of up to that many tokens, prompts included, are decoded."""
+        if self.is_known and longest <= self.short_length and self._shares_short_prefixes:
+            return Decoding.SHARED
+        length = trial_length(longest, self.max_length)
+        name = self.records.verdict(
+            f"decoding {length}", lambda: self._tried_decoding(length).name, otherwise=Decoding.ALONE.name
+        )
+        return Decoding[name]
+
+    def warn_about_decoding(self, decoding: Decoding, longest: int) -> None:
+        """Log why sequences of up to that many tokens are not decoded together."""
+        if decoding not in (Decoding.SHARED, Decoding.RESUMED):
+            slides = longest > self.short_length and self._shares_short_prefixes
+            has_reason = slides or longest > self.support.max_length
+            reason = self._reason(longest) if has_reason else "its attention is of a special kind"
+            self._warn(reason, "completions are generated without shared prefixes")
+
+    def _reason(self, longest: int) -> str:
+        """Why sequences of up to that many tokens do not share prefixes."""
+        if longest > self.support.max_length:
+            return self.support.reason
+        return f"its attention slides over {self.short_length} tokens" if longest > self.short_length else OTHER_RESULTS
+
+    @cached_property
+    def _shares_short_prefixes(self) -> bool:
+        length = min(SHORT // 2, self.short_length, self.max_length)
+        trial = decoding_trial(self.head, length, by_generate=False)
+        return self._can_attend and trial is not None and trial.allows_shared_prefixes(self.forward, self.pass_size)
+
+    @property
+    def _can_attend(self) -> bool:
+        """Whether the model's layers call an attention function that can be replaced."""
+        return self.support.mode is not None and bool(self.head.model._supports_attention_backend)
+
+    def _long_trial(self, length: int) -> str:
+        """The name of the mode that is right for sequences of that length; modes that failed before are skipped."""
+        first = self.support.mode
+        modes = [mode for mode in candidate_modes(self.head) if first and mode.value >= first.value]
+        mode = first_mode(self.head, length, modes, self.pass_size)
+        return mode.name if mode else NONE
+
+    def _tried_resume(self, length: int) -> str:
+        """The name of the way in which sequences of that length can resume from a state."""
+        resume = first_resume(self.head, length) if self._resumes(length) else None
+        return resume.name if resume else NONE
+
+    def _tried_grouping(self, length: int) -> str:
+        """The name of the grouping that is right for sequences of that length."""
+        return (Grouping.ALONE if self._depends_on_batch else first_grouping(self.head, length)).name
+
+    @cached_property
+    def _depends_on_batch(self) -> bool:
+        """Whether the results of a sequence depend on the others in its forward pass, if only by rounding."""
+        return rounds_by_pass(self.head.model)
+
+    def _resumes(self, length: int) -> bool:
+        """Whether the configuration lets sequences of that length resume from a state."""
+        shares = self.prefix_budget not in (0, "0") and not self._depends_on_batch
+        return shares and length <= scaled_after(self.head.model.config.get_text_config())
+
+    def _tried_decoding(self, length: int) -> Decoding:
+        if not self.head.model.can_generate():
+            return Decoding.UNCACHED
+        _ = self.support  # whose bytes of a token are those in the model's own number type
+        with trial_precision(self.head.model):
+            return self._judged_decoding(length)
+
+    def _judged_decoding(self, length: int) -> Decoding:
+        model = self.head.model
+        trial = decoding_trial(self.head, length, by_generate=True)
+        if trial is None:  # its own `generate` fails, as that of ProphetNet does
+            return Decoding.UNCACHED
+        if not is_library_class(model) and not trial.is_plain():
+            return Decoding.UNCACHED
+        if self._depends_on_batch:
+            return Decoding.ALONE
+        fits = length <= self.support.max_length and self._can_attend
+        if fits and trial.allows_shared_prefixes(self.forward, self.pass_size):
+            return Decoding.SHARED
+        if has_plain_cache(model) and trial.allows_padded_batches():
+            return Decoding.PADDED
+        return Decoding.RESUMED if self._resumes(length) and trial.allows_copied_states() else Decoding.ALONE
+
+    def _warn(self, reason: str, what: str = "prefixes are not shared") -> None:
+        if reason not in self._warned:
+            logger.warning("%s, which takes longer: %s", what, reason)
+            self._warned.add(reason)

@@ -1,0 +1,189 @@
+"""Sampling: the choice of the next token from logits, by a request's options and the model's generation config.
+
+What a model's `generation_config.json` asks for beyond a request is done as `generate` of transformers does it, by the
+same logits processors. Random numbers depend on the request alone.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import GenerationConfig, LogitsProcessorList, PreTrainedModel
+
+from multiform.errors import UsageError
+from multiform.models.generation_options import GenerationOptions
+from multiform.models.torch.device import device_of
+from multiform.requests import GenerationRequest
+
+#: Settings that logits processors carry out, with the values that change nothing.
+PROCESSED: dict[str, tuple[Any, ...]] = {
+    "sequence_bias": (),
+    "encoder_repetition_penalty": (1.0,),
+    "no_repeat_ngram_size": (0,),
+    "encoder_no_repeat_ngram_size": (0,),
+    "bad_words_ids": (),
+    "min_length": (0,),
+    "min_new_tokens": (0,),
+    "forced_bos_token_id": (),
+    "forced_eos_token_id": (),
+    "remove_invalid_values": (False,),
+    "exponential_decay_length_penalty": (),
+    "suppress_tokens": ([],),
+    "begin_suppress_tokens": ([],),
+    "watermarking_config": (),
+}
+#: Settings that the choice of tokens, the limit and the end of a sequence follow.
+FOLLOWED: dict[str, tuple[Any, ...]] = {
+    "eos_token_id": (),
+    "max_new_tokens": (),
+    "repetition_penalty": (1.0,),
+    "num_beams": (1,),
+}
+#: Settings of beam search, without effect elsewhere.
+BEAMS: dict[str, tuple[Any, ...]] = {"length_penalty": (1.0,), "early_stopping": (False,)}
+#: Settings that completions with a temperature follow, with the defaults of transformers.
+SAMPLED: dict[str, tuple[Any, ...]] = {"top_k": (50,), "top_p": (1.0,), "min_p": (0.0,)}
+#: Settings of completions with a temperature that are not supported.
+UNSUPPORTED_SAMPLING: dict[str, tuple[Any, ...]] = {
+    "typical_p": (1.0,),
+    "epsilon_cutoff": (0.0,),
+    "eta_cutoff": (0.0,),
+    "top_h": (),
+}
+#: Other settings that are not supported. Those that are in no list change the speed, not the text.
+UNSUPPORTED: dict[str, tuple[Any, ...]] = {
+    "stop_strings": (),
+    "max_time": (),
+    "guidance_scale": (1,),
+    "token_healing": (False,),
+    "penalty_alpha": (0.0,),
+    "dola_layers": (),
+    "diversity_penalty": (0.0,),
+    "num_beam_groups": (1,),
+    "constraints": (),
+    "force_words_ids": (),
+}
+#: What transformers takes when neither the request nor the model sets it.
+DEFAULT_TOP_K = 50
+
+
+def in_force(config: GenerationConfig | None) -> dict[str, Any]:
+    """The settings of a generation config that change completions: those of greedy ones, and of sampled ones."""
+    beams = BEAMS if num_beams(config) > 1 else {}
+    settings = _active(config, {**FOLLOWED, **PROCESSED, **beams, **SAMPLED})
+    if "watermarking_config" in settings:
+        settings["watermarking_config"] = settings["watermarking_config"].to_dict()
+    return settings
+
+
+def num_beams(config: GenerationConfig | None) -> int:
+    """The number of beams that a generation config asks for; 1 is no beam search."""
+    return int(getattr(config, "num_beams", None) or 1)
+
+
+def check_config(config: GenerationConfig | None, *, is_sampled: bool, where: str) -> None:
+    """Raise a UsageError for a setting that is not supported and would change the completion."""
+    names = {**UNSUPPORTED, **(UNSUPPORTED_SAMPLING if is_sampled else {})}
+    for name, value in _active(config, names).items():
+        raise UsageError(
+            f"the model's generation config sets {name}={value!r}, which is not supported",
+            where=where,
+            hint="remove it from generation_config.json",
+        )
+
+
+def has_processors(config: GenerationConfig | None) -> bool:
+    """Whether logits have to be processed before a token is chosen."""
+    return bool(_active(config, PROCESSED))
+
+
+def logits_processors(model: PreTrainedModel, prompt: Sequence[int], limit: int) -> LogitsProcessorList:
+    """The processors of a decoder-only model for one sequence, in the order in which `generate` applies them.
+
+    A repetition penalty is not among them: requests may have one of their own.
+    """
+    device = device_of(model)
+    config = copy.deepcopy(model.generation_config)
+    config.update(do_sample=False, num_beams=1, repetition_penalty=1.0, max_length=len(prompt) + limit)
+    if config.min_new_tokens is not None:
+        config.min_length = config.min_new_tokens + len(prompt)
+    model._prepare_special_tokens(config, kwargs_has_attention_mask=True, device=device)
+    return model._get_logits_processor(
+        config, input_ids_seq_length=len(prompt), encoder_input_ids=torch.tensor([prompt], device=device), device=device
+    )
+
+
+def _active(config: GenerationConfig | None, names: dict[str, tuple[Any, ...]]) -> dict[str, Any]:
+    values = {name: getattr(config, name, None) for name in names}
+    return {name: value for name, value in values.items() if value is not None and value not in names[name]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How tokens are chosen; temperature 0 is greedy, and 0 or 1 elsewhere means no restriction."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    repetition_penalty: float = 1.0
+
+    @property
+    def is_argmax(self) -> bool:
+        """Whether the next token is always the one with the highest logit."""
+        return not self.temperature and self.repetition_penalty == 1.0
+
+
+def sampling(options: GenerationOptions, config: GenerationConfig | None) -> Sampling:
+    """A request's options, completed by the generation config of the model."""
+
+    def pick(name: str, default: float) -> float:
+        requested = getattr(options, name)
+        configured = getattr(config, name, None)
+        return float(requested if requested is not None else configured if configured is not None else default)
+
+    return Sampling(
+        temperature=options.temperature,
+        top_k=max(0, int(pick("top_k", DEFAULT_TOP_K))),
+        top_p=pick("top_p", 1.0),
+        min_p=pick("min_p", 0.0),
+        repetition_penalty=pick("repetition_penalty", 1.0),
+    )
+
+
+def random_numbers(request: GenerationRequest) -> random.Random:
+    """Random numbers that depend on the request alone, so neither on batching nor on order."""
+    content = repr((request.context, request.options, request.sample))
+    digest = hashlib.sha256(content.encode("utf-8", "surrogatepass")).digest()
+    return random.Random(int.from_bytes(digest[:8]))
+
+
+def next_token(logits: Tensor, previous: Tensor, sampling: Sampling, rng: random.Random) -> int:
+    """The next token, from float32 logits and the previous tokens of prompt and completion."""
+    if sampling.repetition_penalty != 1.0:
+        repeated = logits[previous]
+        penalty = sampling.repetition_penalty
+        penalised = torch.where(repeated < 0, repeated * penalty, repeated / penalty)
+        logits = logits.index_put((previous,), penalised)
+    if sampling.temperature == 0.0:
+        return int(logits.argmax())
+    count = sampling.top_k if 0 < sampling.top_k < len(logits) else len(logits)
+    values, tokens = (logits.double() / sampling.temperature).topk(count)
+    probabilities = values.softmax(-1)
+    # Tokens come in order of probability; one is left out when those before it already make up top_p.
+    keep = (probabilities.cumsum(-1) - probabilities < sampling.top_p) & (
+        probabilities >= sampling.min_p * probabilities[0]
+    )
+    keep[0] = True
+    # In the order of token ids a tiny difference in the logits cannot make two tokens change places.
+    tokens, order = tokens[keep].sort()
+    sums = probabilities[keep][order].cumsum(-1)
+    index = int(torch.searchsorted(sums, rng.random() * sums[-1], right=True))
+    return int(tokens[min(index, len(tokens) - 1)])

@@ -1,0 +1,217 @@
+"""Plans for models whose state can be copied but not cut: which tokens each batch computes, after which kept state.
+
+A recurrent model has one state after all its tokens, where attention has keys and values for each of them. Sequences
+with a common prefix begin with a copy of the state at its end. All rows of a batch begin at one depth. Those whose
+state is kept end at one depth, too, because padding would become part of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+from multiform.models.torch.plan import Branch, Cost, Tokens, build_tree
+
+#: Tokens that a kept state has to save: fewer are computed faster than a batch of their own.
+LEAST_SAVED = 32
+#: The most tokens that are computed one by one after a state, where a model takes no more in a step.
+MOST_STEPS = 16
+
+
+class StateRow(NamedTuple):
+    """The tokens of a branch from depth `start` to `stop`, after the state in a row of the batch before."""
+
+    parent_row: int
+    branch: int
+    start: int
+    stop: int
+
+
+class StateBatch(NamedTuple):
+    """Rows that are computed together after the states of batch `parent`, or after none (-1).
+
+    `released` are the batches whose states no later batch needs.
+    """
+
+    parent: int
+    rows: tuple[StateRow, ...]
+    is_kept: bool
+    released: tuple[int, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """The tokens of the longest row."""
+        return max(row.stop - row.start for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class StatePlan:
+    """The prefix tree of some sequences, the batches that compute it, and their cost."""
+
+    branches: list[Branch]
+    batches: list[StateBatch]
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSize:
+    """The most rows and tokens in a batch, and the most tokens whose states are kept in memory."""
+
+    rows: int
+    tokens: int
+    max_kept: int = 2**31
+
+    def fit(self, depth: int) -> int:
+        """How many rows of sequences of that length go into a batch."""
+        return max(1, min(self.rows, self.tokens // max(1, depth)))
+
+
+@dataclass(slots=True)
+class _Edge:
+    """The tokens of a branch between two depths; the state at its end is kept for its children, if it has any."""
+
+    branch: int
+    start: int
+    stop: int
+    children: list[_Edge] = field(default_factory=list)
+
+
+def plan_states(
+    sequences: Sequence[Tokens],
+    needed_from: Sequence[int],
+    *,
+    size: BatchSize,
+    stepwise: bool = False,
+    least: int = LEAST_SAVED,
+) -> StatePlan:
+    """The plan for sequences whose outputs are needed from depth `needed_from` on.
+
+    With `stepwise`, tokens after a state are computed one by one: states are kept only where few tokens follow.
+
+    >>> from array import array
+    >>> trunk = list(range(100))
+    >>> planned = plan_states([array("i", [*trunk, 1, 2]), array("i", [*trunk, 3])], [100, 100], size=BatchSize(8, 512))
+    >>> [[row.stop - row.start for row in batch.rows] for batch in planned.batches]
+    [[100], [2, 1]]
+    """
+    branches = build_tree(sequences, needed_from)
+    batches = list(_with_releases(_batches(_edges(branches, stepwise, least), size)))
+    cost = Cost(
+        sequences=len(sequences),
+        distinct=len(branches),
+        tokens=sum(map(len, sequences)),
+        nodes=sum(branch.added_tokens for branch in branches),
+        computed=sum(row.stop - row.start for batch in batches for row in batch.rows),
+        passes=len(batches),
+        cached=_peak_kept_tokens(batches),
+    )
+    return StatePlan(branches, batches, cost)
+
+
+def _edges(branches: Sequence[Branch], stepwise: bool, least: int) -> list[_Edge]:
+    """The edges from the root of the tree, cut where a state is worth keeping."""
+    roots: list[_Edge] = []
+    pending = [(0, len(branches), 0, roots)]
+    while pending:
+        first, last, depth, siblings = pending.pop()
+        if last - first < 2:
+            siblings.extend(_leaves(branches, range(first, last), depth))
+            continue
+        shared = min(branch.shared for branch in branches[first + 1 : last])
+        if (last - first - 1) * (shared - depth) >= least:
+            longest = max(len(branch.tokens) for branch in branches[first:last])
+            if not stepwise or longest - shared <= MOST_STEPS:
+                edge = _Edge(first, depth, shared)
+                siblings.append(edge)
+                siblings, depth = edge.children, shared
+            if stepwise and depth == shared:
+                siblings.extend(_leaves(branches, range(first, last), depth))
+                continue
+        forks = (index for index in range(first + 1, last) if branches[index].shared == shared)
+        cuts = [first, *forks, last]
+        pending.extend((start, stop, depth, siblings) for start, stop in pairwise(cuts))
+    return roots
+
+
+def _leaves(branches: Sequence[Branch], numbers: Iterable[int], depth: int) -> Iterator[_Edge]:
+    """The rest of each branch after a depth, where it has one."""
+    return (
+        _Edge(number, depth, len(branches[number].tokens)) for number in numbers if len(branches[number].tokens) > depth
+    )
+
+
+def _batches(roots: Sequence[_Edge], size: BatchSize) -> Iterator[StateBatch]:
+    """The batches, each soon after the one whose states it needs, so that few states are in memory."""
+    pending = _groups(-1, [(0, edge) for edge in roots], 0, size)
+    number = 0
+    while pending:
+        parent, group, kept_tokens = pending.pop()
+        is_kept = bool(group[0][1].children)
+        rows = (StateRow(row, edge.branch, edge.start, edge.stop) for row, edge in group)
+        yield StateBatch(parent, tuple(rows), is_kept)
+        children = [(row, child) for row, (_, edge) in enumerate(group) for child in edge.children]
+        pending.extend(_groups(number, children, kept_tokens, size))
+        number += 1
+
+
+def _groups(
+    parent: int, items: Sequence[tuple[int, _Edge]], kept_tokens: int, size: BatchSize
+) -> list[tuple[int, list[tuple[int, _Edge]], int]]:
+    """Edges after the rows of a batch, in groups of one batch each; those without children come last.
+
+    `kept_tokens` is the number of tokens whose states are kept; without room, an edge's children are computed whole.
+    """
+    edges: list[tuple[int, _Edge]] = []
+    for row, edge in items:
+        fits = not edge.children or kept_tokens + edge.stop <= size.max_kept
+        edges.extend([(row, edge)] if fits else [(row, leaf) for leaf in _whole(edge)])
+    groups: list[tuple[int, list[tuple[int, _Edge]], int]] = []
+    inner = sorted((item for item in edges if item[1].children), key=lambda item: -item[1].stop)
+    for depth, group in groupby(inner, key=lambda item: item[1].stop):
+        rows = list(group)
+        count = min(size.fit(depth), max(1, (size.max_kept - kept_tokens) // depth))
+        for start in range(0, len(rows), count):
+            part = rows[start : start + count]
+            groups.append((parent, part, kept_tokens + len(part) * depth))
+    leaves = sorted((item for item in edges if not item[1].children), key=lambda item: -item[1].stop)
+    while leaves:
+        count = size.fit(leaves[0][1].stop)
+        groups.append((parent, leaves[:count], kept_tokens))
+        leaves = leaves[count:]
+    return groups
+
+
+def _whole(edge: _Edge) -> list[_Edge]:
+    """The branches that begin with an edge, each from the edge's start to its end."""
+    ends: dict[int, int] = {}
+    pending = [edge]
+    while pending:
+        node = pending.pop()
+        ends[node.branch] = max(node.stop, ends.get(node.branch, 0))
+        pending.extend(node.children)
+    return [_Edge(branch, edge.start, stop) for branch, stop in sorted(ends.items())]
+
+
+def _with_releases(batches: Iterable[StateBatch]) -> Iterator[StateBatch]:
+    """The batches, each with those whose states it is the last to need."""
+    planned = list(batches)
+    last_use = {batch.parent: number for number, batch in enumerate(planned)}
+    ended: dict[int, list[int]] = {}
+    for parent, number in last_use.items():
+        if parent >= 0:
+            ended.setdefault(number, []).append(parent)
+    for number, batch in enumerate(planned):
+        yield batch._replace(released=tuple(ended.get(number, ())))
+
+
+def _peak_kept_tokens(batches: Sequence[StateBatch]) -> int:
+    """The peak number of tokens whose states are kept."""
+    most = kept_tokens = 0
+    sizes = [sum(row.stop for row in batch.rows) for batch in batches]
+    for number, batch in enumerate(batches):
+        kept_tokens += sizes[number] if batch.is_kept else 0
+        most = max(most, kept_tokens)
+        kept_tokens -= sum(sizes[released] for released in batch.released)
+    return most

@@ -1,0 +1,247 @@
+"""Completions by the decoding loop of transformers, one sequence at a time: by `generate`, or by beam search.
+
+`generate` alone knows what a recurrent, hybrid or chunked model caches. Sampling and stopping are the same as in
+batches: they are done by a logits processor and a stopping criterion.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from multiform.models.torch.batching import BatchLimits, run_batches
+from multiform.models.torch.cache import ModelState
+from multiform.models.torch.device import device_of
+from multiform.models.torch.logits import accepted_options, parameters, reset_positions
+from multiform.models.torch.sampling import next_token
+from multiform.models.torch.sequences import Generation, end_tokens
+from multiform.models.usage import Counters
+from multiform.requests import Completion, Response
+
+
+def greedy_config(model: PreTrainedModel, limit: int, pad_token_id: int | None) -> GenerationConfig:
+    """The model's own config (tokens that it forces or forbids), without the settings that each sequence has."""
+    config = copy.deepcopy(model.generation_config)
+    config.update(
+        max_length=None,
+        max_new_tokens=limit,
+        do_sample=False,
+        num_beams=1,
+        early_stopping=False,
+        length_penalty=1.0,
+        temperature=1.0,
+        top_k=50,
+        top_p=1.0,
+        min_p=None,
+        repetition_penalty=1.0,
+        num_return_sequences=1,
+        return_dict_in_generate=False,
+        pad_token_id=pad_token_id,
+        use_cache=True,
+    )
+    return config
+
+
+class SamplingProcessor:
+    """A logits processor that leaves only the token that a sequence's own sampling chooses.
+
+    The previous tokens are those of the completion, after those of its prompt where the model has both in
+    one sequence. With an encoder, the prompt is not among them, but the decoder's first token is.
+    """
+
+    def __init__(self, generations: Sequence[Generation], *, with_prompts: bool = True) -> None:
+        self.generations = generations
+        self.with_prompts = with_prompts
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        for ids, logits, generation in zip(input_ids, scores, self.generations, strict=True):
+            if not generation.finished:
+                generation.check(float(logits.max()))
+            if generation.finished or generation.failed or generation.sampling.is_argmax:
+                continue
+            previous = ids
+            if self.with_prompts:
+                previous = torch.tensor(generation.prompt + generation.tokens, device=logits.device)
+            token = next_token(logits.float(), previous, generation.sampling, generation.rng)
+            logits.fill_(-torch.inf)
+            logits[token] = 0
+        return scores
+
+
+class StoppingCriterion:
+    """A stopping criterion that appends each sequence's newest token, and returns which sequences are finished."""
+
+    def __init__(self, generations: Sequence[Generation], tokenizer: Any, end_tokens: frozenset[int]) -> None:
+        self.generations = generations
+        self.tokenizer = tokenizer
+        self.end_tokens = end_tokens
+
+    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
+        for generation, token in zip(self.generations, input_ids[:, -1].tolist(), strict=True):
+            if not generation.finished:
+                generation.append(token, self.tokenizer, self.end_tokens)
+        return torch.tensor([generation.finished for generation in self.generations], device=input_ids.device)
+
+
+def generate_alone(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    generations: Sequence[Generation],
+    counters: Counters,
+) -> Iterator[Response[Completion]]:
+    """The completion of each sequence by the model's own `generate`.
+
+    It alone knows what a recurrent, hybrid or chunked model caches, and how custom code counts positions. Sequences
+    with a `prefix` are in the order of their prompts, and begin with a copy of the state after it.
+    """
+    shared = PrefixState(model, counters)
+
+    def run(batch: Sequence[Generation]) -> Response[Completion]:
+        return _generate(model, tokenizer, batch[0], counters, shared)
+
+    ordered = list(generations)
+    if not any(generation.prefix for generation in generations):
+        # The longest first: if memory is short, that shows at once.
+        ordered.sort(key=lambda generation: (-len(generation.prompt), generation.prompt))
+    yield from run_batches(ordered, lambda generation: generation.max_own_tokens, BatchLimits(1, 1), run)
+
+
+class PrefixState:
+    """The state after the prefix that was used last, for the sequences that begin with it."""
+
+    def __init__(self, model: PreTrainedModel, counters: Counters) -> None:
+        self.model = model
+        self.counters = counters
+        self.tokens: Sequence[int] = ()
+        self.state: ModelState | None = None
+
+    @torch.inference_mode()
+    def inputs(self, prefix: Sequence[int]) -> dict[str, Any]:
+        """A copy of the state after a prefix, as `generate` takes it; empty where there is no prefix."""
+        if not prefix:
+            return {}
+        if self.state is None or self.tokens != prefix:
+            self.state = None  # before the next one is computed: memory is for one
+            ids = torch.tensor([list(prefix)], device=device_of(self.model))
+            options = accepted_options(self.model.forward, use_cache=True, logits_to_keep=1)
+            self.state, self.tokens = ModelState.of(self.model(input_ids=ids, **options)), prefix
+            self.counters.count_prefill(len(prefix))
+        return self.state.rows([0]).inputs
+
+
+def prompt_inputs(model: PreTrainedModel, ids: Tensor) -> dict[str, Tensor]:
+    """The inputs of `generate` for prompts without padding; some recurrent models refuse a mask."""
+    names = parameters(model.forward) | parameters(model.prepare_inputs_for_generation)
+    mask = {"attention_mask": torch.ones_like(ids)} if "attention_mask" in names else {}
+    return {"input_ids": ids, **mask}
+
+
+@torch.inference_mode()
+def _generate(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    generation: Generation,
+    counters: Counters,
+    shared: PrefixState,
+) -> Response[Completion]:
+    generation = replace(generation, tokens=[], rng=copy.copy(generation.rng))
+    reset_positions(model)
+    state = shared.inputs(generation.prompt[: generation.prefix])
+    ids = torch.tensor([generation.prompt], device=device_of(model))
+    model.generate(
+        **prompt_inputs(model, ids),
+        **state,
+        generation_config=greedy_config(model, generation.limit, tokenizer.pad_token_id),
+        logits_processor=[SamplingProcessor([generation])],
+        stopping_criteria=[StoppingCriterion([generation], tokenizer, end_tokens(model.generation_config, tokenizer))],
+    )
+    for _ in generation.tokens[1:]:  # before the prompt, as nearly all the time belongs to them
+        counters.count_decode(1)
+    counters.count_prefill(ids.numel() - generation.prefix)
+    counters.count_completion(len(generation.tokens))
+    return generation.index, generation.completion(tokenizer)
+
+
+def beam_search(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, generations: Sequence[Generation], counters: Counters
+) -> Iterator[Response[Completion]]:
+    """The completion of each sequence: the best of its beams, as lm-eval finds it in batches of one."""
+    for generation in generations:
+        yield generation.index, _search(model, tokenizer, generation, counters)
+
+
+class BeamStop:
+    """A stopping criterion: all beams end when the best one has a stop string at its end."""
+
+    def __init__(self, generation: Generation, tokenizer: PreTrainedTokenizerBase, start: int) -> None:
+        self.start = start
+        self.tokenizer = tokenizer
+        #: How many of the last tokens can hold each string; it may have other tokens than the string alone has.
+        self.windows = {stop: len(tokenizer.encode(stop, add_special_tokens=False)) + 2 for stop in generation.stops}
+        self.stopped = False
+
+    def __call__(self, input_ids: Tensor, scores: Any, **_: Any) -> Tensor:
+        best = input_ids[0, self.start :].tolist()
+        self.stopped = self.stopped or any(
+            stop in str(self.tokenizer.decode(best[-window:])) for stop, window in self.windows.items()
+        )
+        return torch.full((len(input_ids),), self.stopped, device=input_ids.device)
+
+
+class LogitCheck:
+    """A logits processor that changes nothing, and tells a generation of logits from which no token can be chosen."""
+
+    def __init__(self, generation: Generation) -> None:
+        self.generation = generation
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        self.generation.check(float(scores.max()))
+        return scores
+
+
+@torch.inference_mode()
+def _search(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, generation: Generation, counters: Counters
+) -> Completion:
+    sampling = generation.sampling
+    config = copy.deepcopy(model.generation_config)
+    config.update(
+        max_length=None,
+        max_new_tokens=generation.limit,
+        num_beams=generation.num_beams,
+        num_return_sequences=1,
+        return_dict_in_generate=False,
+        do_sample=sampling.temperature > 0,
+        repetition_penalty=sampling.repetition_penalty,
+        pad_token_id=tokenizer.pad_token_id,
+        use_cache=True,
+    )
+    if config.do_sample:
+        config.update(
+            temperature=sampling.temperature, top_k=sampling.top_k, top_p=sampling.top_p, min_p=sampling.min_p
+        )
+    ids = torch.tensor([generation.prompt], device=device_of(model))
+    start = 1 if model.config.is_encoder_decoder else len(generation.prompt)
+    with torch.random.fork_rng(enabled=config.do_sample):
+        if config.do_sample:
+            torch.manual_seed(generation.rng.getrandbits(63))
+        output = model.generate(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            generation_config=config,
+            logits_processor=[LogitCheck(generation)],
+            stopping_criteria=[BeamStop(generation, tokenizer, start)],
+        )
+    for token in output[0, start:].tolist():  # before the prompt, as nearly all the time belongs to them
+        counters.count_decode(generation.num_beams)
+        if not generation.finished:
+            generation.append(token, tokenizer, end_tokens(model.generation_config, tokenizer))
+    counters.count_prefill(ids.numel())
+    counters.count_completion(len(generation.tokens))
+    return generation.completion(tokenizer)

@@ -1,0 +1,34 @@
+"""A chat is one text, and comes back as it was; a text that looks like one is a text."""
+
+from __future__ import annotations
+
+import json
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from multiform.models.servers.protocol import request_messages
+from multiform.requests import ChatText, GenerationRequest, LoglikelihoodRequest
+
+MESSAGES = st.lists(
+    st.fixed_dictionaries({"role": st.sampled_from(["system", "user", "assistant"]), "content": st.text()}), max_size=4
+)
+
+
+@given(MESSAGES)
+def test_messages_come_back(messages: list[dict[str, str]]) -> None:
+    chat = ChatText.of(messages)
+    assert request_messages(GenerationRequest.of(chat, {})) == messages
+    assert request_messages(LoglikelihoodRequest.of(chat, " A")) == messages
+
+
+@given(st.text() | MESSAGES.map(json.dumps) | MESSAGES.map(lambda chat: str(ChatText.of(chat))))
+def test_any_other_text_is_what_the_user_says(text: str) -> None:
+    assert request_messages(GenerationRequest.of(text, {})) == [{"role": "user", "content": text}]
+
+
+def test_a_chat_and_a_text_that_looks_like_it_are_two_requests() -> None:
+    chat = ChatText.of([{"role": "user", "content": "Hi"}])
+    assert GenerationRequest.of(chat, {}) != GenerationRequest.of(str(chat), {})
+    request = GenerationRequest.of(chat, {})
+    assert GenerationRequest.of(request.prompt, {}) == request

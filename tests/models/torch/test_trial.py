@@ -1,0 +1,326 @@
+"""The trial: models that would give other numbers with shared prefixes or in batches are found out before the run."""
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import shutil
+from array import array
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from multiform.models.hf.model import HFModel
+from multiform.models.torch import planner as planner_module
+from multiform.models.torch.batching import BatchLimits
+from multiform.models.torch.engine import score, scoring_cost
+from multiform.models.torch.forward import Mode
+from multiform.models.torch.logits import LMHead
+from multiform.models.torch.planner import Decoding, Planner
+from multiform.models.torch.scoring import Grouping, scoring_plan
+from multiform.models.torch.sequences import Pair
+from multiform.models.torch.state_scoring import Resume
+from multiform.models.torch.structure import is_known, judge_each, selects_tokens
+from multiform.models.torch.trial import PASSES, ScoringTrial, loglikelihood_alone, scoring_trial, state_trial
+from multiform.models.torch.trial_setup import TrialRecords, trial_length, trial_pairs
+from multiform.models.usage import Counters
+from multiform.requests import GenerationRequest, LoglikelihoodRequest
+from tests.tiny_models import llama_config, make_tokenizer
+from zoo import custom
+from zoo.models import scaled, zoo_model
+
+SHOTS = "Question: what is it?\nAnswer: yes, the cat sat on the mat. A dog is a good dog, and do dogs dig?\n\n"
+QUESTIONS = ["is 12 + 30 = 42?", "what is the capital of France?", "what sat on the mat?"]
+REQUESTS = [
+    LoglikelihoodRequest(f"{SHOTS}{SHOTS[:end]}Question: {question}\nAnswer:", choice)
+    for question in QUESTIONS
+    for end in (0, 40)
+    for choice in (" yes", " Paris is the capital")
+]
+PROMPTS = [SHOTS + question for question in QUESTIONS] + ["The dog", "A"]
+
+
+def save(folder: Path, model: Any) -> Path:
+    """Save a model with the tiny tokenizer, and with its code where it has some of its own."""
+    torch.manual_seed(7)
+    scaled(model).save_pretrained(folder)
+    make_tokenizer(bos=False).save_pretrained(folder)
+    if type(model).__module__ == custom.__name__:
+        shutil.copy(custom.__file__, folder / "custom.py")
+        path = folder / "config.json"
+        config = json.loads(path.read_text())
+        config["auto_map"] = {"AutoModelForCausalLM": f"custom.{type(model).__name__}"}
+        if isinstance(model, custom.CustomForCausalLM):
+            config["auto_map"]["AutoConfig"] = "custom.CustomConfig"
+        path.write_text(json.dumps(config))
+    return folder
+
+
+def tiny_llama(kind: type = transformers.LlamaForCausalLM, **options: Any) -> Any:
+    defaults = {"max_position_embeddings": 160, "bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
+    return kind(llama_config(400, **(defaults | options)))
+
+
+def plain(model: HFModel, request: LoglikelihoodRequest) -> float:
+    (pair,) = model.encoder.pairs([(request.context, request.continuation)])
+    with torch.no_grad():
+        logits = model.model(input_ids=torch.tensor([pair.tokens[:-1].tolist()])).logits[0, pair.start - 1 :]
+    targets = torch.tensor(pair.continuation)
+    return float(logits.double().log_softmax(-1)[range(len(targets)), targets].sum())
+
+
+def greedy(model: HFModel, prompt: str, count: int) -> str:
+    ids = model.encoder.prompts([prompt])[prompt].tolist()
+    start = len(ids)
+    for _ in range(count):
+        with torch.no_grad():
+            ids.append(int(model.model(input_ids=torch.tensor([ids])).logits[0, -1].argmax()))
+    return str(model.tokenizer.decode(ids[start:], skip_special_tokens=True))
+
+
+def test_the_trial_branches_keeps_and_crosses_passes() -> None:
+    pairs = trial_pairs(120, range(5, 400))
+    planned = scoring_plan(pairs, size=120 // PASSES, budget=2**31)
+    assert planned.cost.passes >= PASSES
+    assert planned.cost.cached >= 100
+    assert planned.cost.tokens > 2 * planned.cost.computed
+    assert sum(branch.shared > 30 for branch in planned.branches) == 3
+    # A branch comes before the end of the longest sequence in the tree, and others come after it.
+    longest = [len(branch.tokens) - branch.shared for branch in planned.branches]
+    assert 0 < longest.index(max(longest)) < len(longest) - 1
+
+
+@pytest.mark.parametrize("longest", [1, 100, 128, 129, 1000, 5000])
+def test_the_trial_is_as_long_as_the_run(longest: int) -> None:
+    assert longest <= trial_length(longest, 4096) <= max(128, longest * 1.25)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", [*custom.KINDS, "llama"])
+def test_custom_code_gives_its_own_numbers_and_texts(
+    kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokens = {"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 1}
+    whole = (
+        tiny_llama(custom.WindowedLlamaForCausalLM)
+        if kind == "llama"
+        else custom.CustomForCausalLM(custom.CustomConfig(kind=kind, **tokens))
+    )
+    model = HFModel(str(save(tmp_path / kind, whole)), trust_remote_code=True, batch_size=4)
+    model.model.generation_config.eos_token_id = None
+    model.tokenizer.eos_token = None
+    with caplog.at_level(logging.WARNING):
+        outputs = dict(model.loglikelihood(REQUESTS))
+    for index, request in enumerate(REQUESTS):
+        assert outputs[index].loglikelihood == pytest.approx(plain(model, request), abs=1e-4)
+    assert ("prefixes are not shared" in caplog.text) is (kind == "nocache")
+    completions = dict(model.generate([GenerationRequest.of(prompt, {"max_gen_toks": 8}) for prompt in PROMPTS]))
+    assert [completions[index].text for index in range(len(PROMPTS))] == [greedy(model, each, 8) for each in PROMPTS]
+
+
+def test_classes_named_like_llamas_are_not_known() -> None:
+    assert is_known(tiny_llama())
+    assert not is_known(tiny_llama(custom.WindowedLlamaForCausalLM))
+
+
+def test_a_verdict_is_kept_for_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save(tmp_path / "neo", transformers.AutoModelForCausalLM.from_config(gpt_neo()))
+    expected = dict(HFModel(str(folder)).loglikelihood(REQUESTS))
+    lengths: list[int] = []
+
+    def counted(trial: Any, head: Any, length: int) -> Any:
+        lengths.append(length)
+        return trial(head, length)
+
+    monkeypatch.setattr("multiform.models.torch.trial.scoring_trial", partial(counted, scoring_trial))
+    monkeypatch.setattr("multiform.models.torch.trial.state_trial", partial(counted, state_trial))
+    again = HFModel(str(folder))
+    assert dict(again.loglikelihood(REQUESTS)) == expected
+    assert lengths == [128]  # the short one, which every run makes
+    other = HFModel(str(folder), dtype="float64")
+    list(other.loglikelihood(REQUESTS))
+    assert lengths == [128, 128, 24, 128]  # the short one again, and those of copied states
+
+
+def test_a_model_that_is_the_same_at_every_length_is_tried_on_short_sequences(
+    tiny: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = HFModel(str(tiny("llama")))
+    rows: list[int] = []
+    hook = model.model.get_input_embeddings().register_forward_pre_hook(
+        lambda _, inputs: rows.append(inputs[0].numel())
+    )
+    assert model.planner.scoring_mode(90) is Mode.TREE_ATTENTION
+    hook.remove()
+    assert sum(rows) < 600
+    assert not model.planner.records.verdicts
+
+
+def test_records_are_read_by_the_same_model_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MULTIFORM_STORE", str(tmp_path / "answers.db"))
+    assert TrialRecords("a").verdict("plan of 128", lambda: "MASKED", otherwise="none") == "MASKED"
+    assert TrialRecords("a").verdict("plan of 128", lambda: "none", otherwise="none") == "MASKED"
+    assert TrialRecords("b").verdict("plan of 128", lambda: "none", otherwise="none") == "none"
+    assert TrialRecords("a").verdict("plan of 256", lambda: "none", otherwise="none") == "none"
+
+
+def test_a_trial_that_does_not_fit_into_memory_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MULTIFORM_STORE", str(tmp_path / "answers.db"))
+
+    def fail() -> str:
+        raise torch.OutOfMemoryError("out of memory")
+
+    assert TrialRecords("a").verdict("plan of 128", fail, otherwise="none") == "none"
+    assert TrialRecords("a").verdict("plan of 128", lambda: "MASKED", otherwise="none") == "MASKED"
+
+
+def gpt_neo() -> transformers.GPTNeoConfig:
+    return transformers.GPTNeoConfig(
+        vocab_size=400,
+        hidden_size=32,
+        num_layers=2,
+        num_heads=4,
+        intermediate_size=48,
+        attention_types=[[["global", "local"], 1]],
+        window_size=16,
+        max_position_embeddings=160,
+        bos_token_id=0,
+        eos_token_id=1,
+    )
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("rope", ["dynamic", "longrope"])
+@pytest.mark.parametrize("budget", [None, 0])
+def test_positions_scaled_by_the_longest_row_are_those_of_each_row_alone(
+    rope: str, budget: int | None, tmp_path: Path
+) -> None:
+    kinds: dict[str, dict[str, Any]] = {
+        "dynamic": {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 4.0}},
+        "longrope": {
+            "rope_parameters": {
+                "rope_type": "longrope",
+                "rope_theta": 1e4,
+                "short_factor": [1.0] * 4,
+                "long_factor": [4.0] * 4,
+                "original_max_position_embeddings": 40,
+            }
+        },
+    }
+    folder = save(tmp_path / rope, tiny_llama(**kinds[rope], max_position_embeddings=40))
+    model = HFModel(str(folder), max_length=160, batch_size=8, prefix_budget=budget)
+    outputs = dict(model.loglikelihood(REQUESTS))
+    short = LoglikelihoodRequest("The dog", " sat on the mat")
+    together = dict(model.loglikelihood([*REQUESTS, short]))
+    assert model.planner.grouping(100) is Grouping.EQUAL_LENGTHS
+    for index, request in enumerate([*REQUESTS, short]):
+        expected = plain(HFModel(str(folder), max_length=160), request)
+        assert together[index].loglikelihood == pytest.approx(expected, abs=1e-4)
+    assert {index: outputs[index].loglikelihood for index in outputs} == {
+        index: pytest.approx(together[index].loglikelihood, abs=1e-4) for index in outputs
+    }
+
+
+@pytest.mark.parametrize(
+    ("window", "shortest", "longest"), [(32, 20, 110), (64, 20, 120), (100, 100, 120), (150, 100, 300)]
+)
+def test_a_model_that_selects_tokens_gives_each_sequence_its_own_numbers(
+    window: int, shortest: int, longest: int
+) -> None:
+    # Where two tokens score almost alike, rounding decides which one is attended to: the sequences of a trial may pass.
+    torch.manual_seed(1)
+    sizes = {"hidden_size": 32, "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2}
+    config = transformers.DogeConfig(vocab_size=400, **sizes, intermediate_size=48, keep_window_size=window)
+    model = scaled(transformers.AutoModelForCausalLM.from_config(config))
+    for name, parameter in model.named_parameters():
+        if name.endswith(".A"):
+            torch.nn.init.normal_(parameter)
+    numbers = random.Random(5)
+    pairs = []
+    for _ in range(30):
+        context = numbers.choices(range(3, 400), k=numbers.randrange(shortest, longest))
+        ends = [numbers.choices(range(3, 400), k=4) for _ in range(3)]
+        pairs += [Pair(array("i", [*context, *end]), len(context)) for end in ends]
+    planner = Planner(LMHead(model), max_length=512)
+    outputs = dict(score(planner, pairs, BatchLimits(16, 10**6), Counters()))
+    expected = [loglikelihood_alone(planner.head, pair) for pair in pairs]
+    assert [outputs[index].loglikelihood for index in range(len(pairs))] == pytest.approx(expected, abs=1e-4)
+    assert planner.decoding(longest) is Decoding.ALONE
+    # Within its window it selects nothing.
+    assert planner.resume(window // 2) if window > 128 else planner.grouping(window) is Grouping.ALONE
+
+
+def test_a_pass_has_no_more_tokens_than_a_model_has_positions() -> None:
+    # BigBird keeps a buffer of that size, and a pass of several branches would go beyond it.
+    planner = Planner(LMHead(zoo_model("big_bird")), max_length=160)
+    numbers = random.Random(5)
+    pairs = [Pair(array("i", numbers.choices(range(3, 400), k=100)), 96) for _ in range(8)]
+    outputs = dict(score(planner, pairs, BatchLimits(16, 10**6), Counters()))
+    assert isinstance(planner.scoring(99), Mode)
+    expected = [loglikelihood_alone(planner.head, pair) for pair in pairs]
+    assert [outputs[index].loglikelihood for index in range(len(pairs))] == pytest.approx(expected, abs=1e-4)
+
+
+def test_a_selection_is_one_of_tokens_if_it_grows_with_the_sequence() -> None:
+    router = torch.nn.Linear(8, 4)
+
+    def experts(states: torch.Tensor) -> torch.Tensor:
+        order = torch.argsort(states.argmax(-1))  # as experts get their tokens
+        return torch.topk(router(states[order]), 2).values
+
+    def tokens(states: torch.Tensor) -> torch.Tensor:
+        return states.T.topk(min(3, len(states)), dim=-1).values
+
+    sequences = [torch.randn(length, 8) for length in (5, 9)]
+    assert not judge_each(experts, sequences)[1]
+    assert judge_each(tokens, sequences)[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "selects"), [("doge", True), ("deepseek_v32", True), ("mixtral", False), ("llama", False)]
+)
+def test_attention_that_selects_tokens_is_known_by_its_code(name: str, selects: bool) -> None:
+    assert selects_tokens(zoo_model(name)) is selects
+
+
+def test_a_small_run_is_not_worth_a_trial(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planner_module, "WORTH_TRIAL", 24)
+    planner = Planner(LMHead(zoo_model("mamba")), max_length=160)
+    numbers = random.Random(5)
+    pairs = [Pair(array("i", numbers.choices(range(3, 400), k=101)), 96) for _ in range(12)]
+    expected = [loglikelihood_alone(planner.head, pair) for pair in pairs]
+    for run in range(4):  # 1,200 tokens each; a trial of 128 tokens is worth 3,072
+        counters = Counters()
+        outputs = dict(score(planner, pairs, BatchLimits(16, 10**6), counters))
+        assert [outputs[index].loglikelihood for index in range(len(pairs))] == pytest.approx(expected, abs=1e-4)
+        assert bool(planner.records.verdicts) is (run >= 2)
+    assert scoring_cost(planner, pairs, BatchLimits(16, 10**6))
+
+
+def test_ways_to_resume_that_are_wrong_at_every_length_get_a_short_trial_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[int, Resume]] = []
+    allows = ScoringTrial.allows_states
+
+    def noting(trial: ScoringTrial, resume: Resume) -> bool:
+        tried.append((max(len(pair.tokens) for pair in trial.pairs), resume))
+        return allows(trial, resume)
+
+    monkeypatch.setattr(ScoringTrial, "allows_states", noting)
+    assert Planner(LMHead(zoo_model("mamba")), max_length=160).resume(150) is Resume.STEPWISE
+    # Mamba takes no positions, so that ways with positions are the same as those without.
+    assert [resume for length, resume in tried if length < 30] == [Resume.AT_ONCE, Resume.STEPWISE]
+    assert [resume for length, resume in tried if length > 30] == [Resume.STEPWISE]
+
+
+def test_a_recurrent_model_decodes_with_its_own_cache(tiny: Callable[..., Path]) -> None:
+    model = HFModel(str(tiny("mamba")), max_length=96)
+    prompts = model.encoder.prompts(PROMPTS)
+    list(model.generate([GenerationRequest.of(prompt, {"max_gen_toks": 6}) for prompt in PROMPTS]))
+    assert model.planner.decoding(96) is Decoding.ALONE
+    assert model.counters.prefill == sum(min(len(tokens), 90) for tokens in prompts.values())
