@@ -65,5 +65,5 @@ def test_a_split_is_read_from_the_first_mirror_that_has_it(tmp_path: Path):
 def test_a_part_of_a_split_is_taken_from_the_mirror_that_has_the_split(tmp_path: Path):
     first = write(tmp_path / "first", "train", {"q": "t", "a": 0})
     second = write(tmp_path / "second", "test", {"q": "x", "a": 1}, {"q": "y", "a": 1})
-    part = docs(mirror_path([first, second]), dataset_kwargs={"split": "test[:1]"})
+    part = docs(Path(f"{first}:{second}"), dataset_kwargs={"split": "test[:1]"})
     assert part == [{"q": "x", "a": 1}]
