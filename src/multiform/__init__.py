@@ -4,7 +4,6 @@ A name is imported when it is first used, so that `multiform --help` reads no mo
 """
 
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.imports.finder import provide_from
@@ -227,8 +226,8 @@ __all__ = [
     "stop_requested",
 ]
 
-# A task's file may import `lm_eval` or `eval_framework`; the modules of `compat` answer.
-provide_from("multiform.compat", Path(__file__).parent / "compat")
+# A task's file may import `lm_eval` or `eval_framework`; the table of `compat.paths` says what answers.
+provide_from("multiform.compat.paths")
 
 #: Where the names come from: the first of these modules that has one defines it. Each imports what it builds on of
 #: those before it.

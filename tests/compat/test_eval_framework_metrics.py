@@ -5,20 +5,19 @@ The values of metrics of texts and expressions below are those that the original
 
 from __future__ import annotations
 
-import importlib
 import math
 from typing import Any
 
 import pytest
 
-from multiform.compat.eval_framework.metrics.aggregators.aggregators import closed_form_passatk
-from multiform.compat.eval_framework.metrics.completion.drop_completion import DropF1ExactMatch, DropMetricContext
-from multiform.compat.eval_framework.metrics.completion.minerva_math_utils import (
+from multiform.compat.eval_framework.math_answers import (
     extract_answers,
     normalized_gold_from_solution,
+    reads_latex,
     strip_string_hendrycks,
 )
-from multiform.compat.eval_framework.metrics.completion.symbolic import reads_latex
+from multiform.compat.eval_framework.math_metrics import closed_form_passatk
+from multiform.compat.eval_framework.text_metrics import DropF1ExactMatch, DropMetricContext
 from multiform.formats.dialects.metric_classes import (
     AccuracyLoglikelihood,
     AccuracyNormLoglikelihood,
@@ -29,6 +28,7 @@ from multiform.formats.dialects.metric_classes import (
     TernaryScore,
 )
 from multiform.formats.dialects.samples import Completion, Loglikelihood
+from multiform.imports.finder import import_provided
 
 needs_latex = pytest.mark.skipif(not reads_latex(), reason="sympy cannot read LaTeX here")
 
@@ -63,7 +63,7 @@ def values(metric, response):
     ],
 )
 def test_metrics_of_texts(module, name, text, truth, expected):
-    metrics = importlib.import_module(f"multiform.compat.eval_framework.metrics.completion.{module}")
+    metrics = import_provided(f"eval_framework.metrics.completion.{module}")
     assert values(getattr(metrics, name)(), completion(text, truth)) == [pytest.approx(expected)]
 
 
@@ -93,7 +93,7 @@ def test_drop_compares_spans(text, truths, expected):
     ],
 )
 def test_metrics_of_expressions(module, name, text, truth, expected):
-    metrics = importlib.import_module(f"multiform.compat.eval_framework.metrics.completion.{module}")
+    metrics = import_provided(f"eval_framework.metrics.completion.{module}")
     assert values(getattr(metrics, name)(), completion(text, truth)) == expected
 
 
