@@ -10,7 +10,8 @@ from multiform.imports.finder import provide_from
 
 if TYPE_CHECKING:
     from multiform import compat
-    from multiform.catalog import BaseTask, Group, Node, TaskManager
+    from multiform.catalog import Group, Node, TaskManager
+    from multiform.compat.eval_framework.base_task import BaseTask
     from multiform.config import (
         FewshotConfig,
         FilterPipeline,
@@ -253,6 +254,7 @@ _HOMES = (
     "multiform.formats.dialects.metric_classes",
     "multiform.formats.dialects.samples",
     "multiform.catalog",
+    "multiform.compat.eval_framework.base_task",
     "multiform.lint",
     "multiform.engine.failures",
     "multiform.engine.progress",

@@ -48,9 +48,9 @@ _INSTANCES = {
     "LLInstance": "multiform.models.foreign:Instance",
 }
 _BASE_TASK = {
-    **_names("multiform.catalog.base_task", "BaseTask SubjectType"),
-    **_names("multiform.catalog.sample_hooks", "RANDOM_SEED"),
-    **_names("multiform.catalog.styler_hooks", "NO_SUBJECT"),
+    **_names("multiform.compat.eval_framework.base_task", "BaseTask SubjectType"),
+    **_names("multiform.compat.eval_framework.sample_hooks", "RANDOM_SEED"),
+    **_names("multiform.compat.eval_framework.styler_hooks", "NO_SUBJECT"),
     **_names("multiform.formats", "Language ResponseType TaskStyle"),
     **_names(_SAMPLES, "Sample"),
 }

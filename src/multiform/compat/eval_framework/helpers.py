@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, NamedTuple, NoReturn, TypeVar
 
-from multiform.catalog.sample_hooks import RANDOM_SEED as RANDOM_SEED
+from multiform.compat.eval_framework.sample_hooks import RANDOM_SEED as RANDOM_SEED
 from multiform.errors import UsageError
 from multiform.formats.dialects.samples import Message, Role
 from multiform.labels import label_list

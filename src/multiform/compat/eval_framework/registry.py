@@ -11,8 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from multiform.catalog.base_task import BaseTask
 from multiform.catalog.python_tasks import task_classes_in
+from multiform.compat.eval_framework.base_task import BaseTask
 from multiform.errors import UsageError, nearest
 from multiform.formats import ResponseType
 from multiform.formats.perturbation import Perturbation as PerturbationConfig

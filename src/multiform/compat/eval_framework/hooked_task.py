@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from multiform.catalog.hook_fields import HookedPrompt, calculates, item_of
+from multiform.compat.eval_framework.hook_fields import HookedPrompt, calculates, item_of
 from multiform.config import TaskConfig
 from multiform.datasets.documents import Docs, DocSource
 from multiform.errors import ConfigError, DataError, running, shorten
@@ -25,7 +25,7 @@ from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.statistics.estimates import Estimate, mean_estimate
 
 if TYPE_CHECKING:
-    from multiform.catalog.base_task import BaseTask
+    from multiform.compat.eval_framework.sample_hooks import SampleHooks
     from multiform.formats.dialects.metric_classes import BaseMetric
     from multiform.formats.dialects.samples import Message, MetricResult, Sample
 
@@ -48,17 +48,17 @@ class HookedTask(Task):
         self._rows: list[tuple[int, int]] = []
         self._better: dict[str, bool] = {}
         self._errors: dict[str, list[str]] = {}
-        for name in ("python_task", "_numbered", "_metric_objects"):
+        for name in ("python_task", "_numbered_docs", "_metric_objects"):
             self.__dict__.pop(name, None)
         self.config = config
         if settings.num_fewshot is not None:
-            settings = replace(settings, num_fewshot=self._accepted_shots(settings.num_fewshot))
+            settings = replace(settings, num_fewshot=self._accept_shots(settings.num_fewshot))
         super()._configure(config, settings)
 
     def _check_perturbation(self) -> None:
         """The questions of a Python task are perturbed by its `HookedPrompt`."""
 
-    def _accepted_shots(self, num_fewshot: int) -> int:
+    def _accept_shots(self, num_fewshot: int) -> int:
         """The number of few-shot examples that the constructor of the class accepts; it may refuse or change it."""
         kind, name = type(self._prompt.task), self.config.form_name
         with running(f"{kind.__name__}(num_fewshot={num_fewshot})", kind=ConfigError, where=name):
@@ -69,7 +69,7 @@ class HookedTask(Task):
 
     def set_num_fewshot(self, num_fewshot: int) -> None:
         """Override the number of few-shot examples; the constructor of the class may refuse it or change it."""
-        super().set_num_fewshot(self._accepted_shots(num_fewshot))
+        super().set_num_fewshot(self._accept_shots(num_fewshot))
 
     def _hooks(self) -> Hooks:
         hooks = {**super()._hooks()}
@@ -88,29 +88,29 @@ class HookedTask(Task):
         return spec
 
     @cached_property
-    def python_task(self) -> BaseTask[Any]:
+    def python_task(self) -> SampleHooks:
         """The Python task with the rows and the few-shot sampler of this run."""
         rows = self.source.dataset  # a class's own _load_dataset may set more than the rows
         task = self._prompt.noisy_task()
         task.dataset = _Splits(self.source, rows)
-        task._draw = self._drawn
+        task._draw = self._draw_examples
         return task
 
     # Documents and samples.
 
     @property
     def eval_docs(self) -> Docs:
-        return self._numbered
+        return self._numbered_docs
 
     @cached_property
-    def _numbered(self) -> Docs:
+    def _numbered_docs(self) -> Docs:
         """The evaluated rows, each repeated for every sample that the class creates from it."""
         rows = self.source.evaluated()
         if "_create_samples" not in self.python_task._own_hooks:
             self._rows = [(row, 0) for row in range(len(rows))]
         else:
             for row, doc in enumerate(rows):
-                samples = self._created(row, doc, len(self._rows))
+                samples = self._create_samples(row, doc, len(self._rows))
                 self._samples |= {len(self._rows) + part: sample for part, sample in enumerate(samples)}
                 self._rows += [(row, part) for part in range(len(samples))]
         return [{**rows[row], SAMPLE_ID: number} for number, (row, _) in enumerate(self._rows)]
@@ -119,13 +119,13 @@ class HookedTask(Task):
         """The sample of a document; created once, as that draws few-shot examples."""
         number = doc.get(SAMPLE_ID)
         if number is None:  # a row that did not come from `eval_docs`
-            return self._created(0, doc, 0)[0]
+            return self._create_samples(0, doc, 0)[0]
         if number not in self._samples:
             row, _ = self._rows[number]
-            self._samples[number] = self._created(row, doc, number)[0]
+            self._samples[number] = self._create_samples(row, doc, number)[0]
         return self._samples[number]
 
-    def _created(self, row: int, doc: Doc, number: int) -> list[Sample]:
+    def _create_samples(self, row: int, doc: Doc, number: int) -> list[Sample]:
         from multiform.formats.dialects.samples import Sample
 
         task = self.python_task
@@ -141,7 +141,7 @@ class HookedTask(Task):
     def _item(self, doc: Doc) -> dict[str, Any]:
         return item_of({key: value for key, value in doc.items() if key != SAMPLE_ID}, self._prompt.subject)
 
-    def _drawn(self, item: dict[str, Any]) -> list[dict[str, Any]]:
+    def _draw_examples(self, item: dict[str, Any]) -> list[dict[str, Any]]:
         """The few-shot examples of an item, drawn by the sampler of the run."""
         names = self.source.evaluated()[0]
         doc = {key: value for key, value in item.items() if key in names}

@@ -10,25 +10,29 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from multiform.calls import overridden
 from multiform.catalog.group import Group, Node
-from multiform.catalog.hook_fields import DATA, LOADING, REFUSED, STYLED, HookedDataset, calculates, hook, hook_fields
-from multiform.catalog.sample_hooks import SampleHooks
-from multiform.catalog.styler_hooks import NO_SUBJECT
+from multiform.catalog.python_tasks import PythonTask, task_classes
+from multiform.compat.eval_framework.hook_fields import (
+    DEFAULT_MAX_TOKENS,
+    HookedDataset,
+    HookedPrompt,
+    calculates,
+    hook,
+)
+from multiform.compat.eval_framework.hooked_kinds import KINDS
+from multiform.compat.eval_framework.sample_hooks import SampleHooks
+from multiform.compat.eval_framework.styler_hooks import DATA, LOADING, NO_SUBJECT, REFUSED, STYLED
 from multiform.config import GroupConfig, TaskConfig
 from multiform.errors import ConfigError
-from multiform.formats import FieldMapping, TaskStyler, supported_formats
+from multiform.formats import BPBStyle, FieldMapping, OutputType, ResponseType, TaskStyler, supported_formats
+from multiform.formats.dialects.metric_classes import BaseMetric, BitsPerByteLoglikelihood, metric_specs, result_keys
 from multiform.formats.variation import Variation
-from multiform.registry import Registry
 from multiform.scoring.build import build_scoring
 
 SubjectType = TypeVar("SubjectType")
 
-#: Task classes by their NAME.
-task_classes: Registry[type[BaseTask[Any]]] = Registry("task")
 
-
-class BaseTask(SampleHooks, Generic[SubjectType]):
+class BaseTask(SampleHooks, PythonTask, Generic[SubjectType]):
     """A task as a Python class: three methods give the data, and a styler writes and scores the prompts.
 
     A class may override every hook of its base classes; hooks that it does not override use the styler. Running the
@@ -106,7 +110,7 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
             common |= {"custom_dataset": HookedDataset(task, subject), "dataset_kwargs": {}}
         styled = self._format()
         if named is None and styled is None:
-            common |= hook_fields(task, subject)
+            common |= _hook_fields(task, subject)
         elif styled is not None:
             common["formats"] = {type(self.TASK_STYLER).__name__: styled}
         if label is not None:
@@ -124,11 +128,6 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
         table = None if styled is None else {type(self.TASK_STYLER).__name__: styled}
         choices = None if "_get_choices" in self._missing() else "choices"
         return supported_formats(table, FieldMapping("question", choices, "answer"))
-
-    @property
-    def _own_hooks(self) -> frozenset[str]:
-        """The hooks that the class defines or overrides."""
-        return frozenset(overridden(type(self), BaseTask, (*DATA, *STYLED, *LOADING, *REFUSED)))
 
     def _missing(self) -> list[str]:
         """The data-access methods that the class does not define."""
@@ -172,3 +171,42 @@ class BaseTask(SampleHooks, Generic[SubjectType]):
 def _slug(subject: Any) -> str:
     text = "_".join(map(str, subject)) if isinstance(subject, tuple) else str(subject)
     return re.sub(r"[^\w.-]+", "_", text)
+
+
+def _hook_fields(task: BaseTask[Any], subject: Any) -> dict[str, Any]:
+    """The keys of the configuration of a task whose own hooks write prompts and ground truth, delimiters included."""
+    output_type = _output_type(task)
+    scored: dict[str, Any] = {"doc_to_choice": None, "doc_to_target": hook(task, "_get_ground_truth", subject)}
+    if output_type == "multiple_choice":
+        scored["doc_to_choice"] = hook(task, "_get_possible_completions", subject)
+    elif output_type == "generate_until":
+        stops = {"until": list(task.stop_sequences or ()), "max_gen_toks": task.max_tokens or DEFAULT_MAX_TOKENS}
+        stripped = [{"function": "remove_whitespace"}, {"function": "take_first"}]
+        scored["generation_kwargs"] = {**stops, "do_sample": False, "temperature": 0.0}
+        scored["filter_list"] = [{"name": "none", "filter": stripped}]
+    return {
+        "output_type": output_type,
+        "doc_to_text": HookedPrompt(task, subject),
+        **scored,
+        "target_delimiter": "",
+        "metric_list": _metric_list(task),
+        "_task_class": KINDS[output_type],
+    }
+
+
+def _metric_list(task: BaseTask[Any]) -> list[dict[str, Any]]:
+    where, metrics = f"{task.NAME}: METRICS", task.get_metrics()
+    if not calculates(task):
+        return metric_specs(metrics, where=where)
+    for metric in metrics:
+        if not (isinstance(metric, type) and issubclass(metric, BaseMetric) and metric.has_calculate()):
+            message = f"{metric!r} stands beside classes that calculate their values"
+            raise ConfigError(message, where=where, hint="give classes with calculate() alone, or names alone")
+    return [{"metric": key, "aggregation": "mean"} for key in result_keys(metrics).values()]
+
+
+def _output_type(task: BaseTask[Any]) -> OutputType:
+    if task.get_response_type() is ResponseType.COMPLETION:
+        return "generate_until"
+    gold = isinstance(getattr(task, "TASK_STYLER", None), BPBStyle) or task.get_metrics() == [BitsPerByteLoglikelihood]
+    return "loglikelihood" if gold and not calculates(task) else "multiple_choice"

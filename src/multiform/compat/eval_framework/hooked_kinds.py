@@ -6,12 +6,13 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from multiform.catalog.hook_fields import DEFAULT_MAX_TOKENS
-from multiform.catalog.hooked_task import HookedTask, prompt_turns
+from multiform.compat.eval_framework.hook_fields import DEFAULT_MAX_TOKENS
+from multiform.compat.eval_framework.hooked_task import SAMPLE_ID, HookedTask, prompt_turns
+from multiform.config import TaskConfig
 from multiform.errors import DataError, shorten
 from multiform.fields import Doc, FieldSpec
 from multiform.forms import prompt
-from multiform.forms.form import ChatTemplate
+from multiform.forms.form import ChatTemplate, RunSettings
 from multiform.forms.hooks import Hooks
 from multiform.forms.sample import Sample as RenderedSample
 from multiform.forms.task import GenerateTask, LoglikelihoodTask, MultipleChoiceTask
@@ -23,20 +24,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger("multiform")
 
 
-class PostProcessed(str):
-    """A post-processed completion; `raw` is the completion before that."""
-
-    raw: str
-
-
 class HookedGenerateTask(HookedTask, GenerateTask):
     """The model generates, and the class post-processes the completion."""
 
     OUTPUT_TYPE = "generate_until"
     _warned = False
 
+    def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
+        #: The completions of each document before they were post-processed.
+        self._raw: dict[int, list[str]] = {}
+        super()._configure(config, settings)
+
     def _hooks(self) -> Hooks:
-        return {**super()._hooks(), "filtered": self._post_processed_texts}
+        return {**super()._hooks(), "filtered": self._post_process}
 
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> RenderedSample:
         limit = self.form.generation_kwargs.get("max_gen_toks")
@@ -48,30 +48,28 @@ class HookedGenerateTask(HookedTask, GenerateTask):
             )
         return super().sample(doc_id, doc, chat_template)
 
-    def _post_processed_texts(self, pipeline: Pipeline, sample: RenderedSample, outputs: Sequence[Any]) -> list[Any]:
+    def _post_process(self, pipeline: Pipeline, sample: RenderedSample, outputs: Sequence[Any]) -> list[Any]:
+        raw, process = [output.text for output in outputs], self.python_task.post_process_generated_completion
+        if SAMPLE_ID in sample.doc:
+            self._raw[sample.doc[SAMPLE_ID]] = raw
         with self._running("post_process_generated_completion"):
-            texts = [self._post_processed(output.text, self.sample_of(sample.doc)) for output in outputs]
+            texts = [str(process(text, self.sample_of(sample.doc))) for text in raw]
         if self._calculates:
             return list(texts)
         filtered = pipeline(texts, sample.doc)
         return filtered if pipeline.single else [filtered]
 
-    def _post_processed(self, text: str, sample: Sample) -> PostProcessed:
-        scored = PostProcessed(self.python_task.post_process_generated_completion(text, sample))
-        scored.raw = text
-        return scored
-
     def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
         from multiform.formats.dialects.samples import Completion, Message, Role
 
         sample = self.sample_of(doc)
-        for text in results:
-            messages, raw = list(sample.messages), text.raw
+        for text, raw in zip(results, self._raw.get(doc.get(SAMPLE_ID, -1), results), strict=True):
+            messages = list(sample.messages)
             begun = messages.pop().content if messages and messages[-1].role is Role.ASSISTANT else ""
             yield Completion(
-                **_asked(sample, self.name),
+                **_question_fields(sample, self.name),
                 messages=[*messages, Message(role=Role.ASSISTANT, content=begun + raw)],
-                completion=str(text),
+                completion=text,
                 raw_completion=raw,
                 raw_completion_sequence_positions=None,
                 context=sample.context,
@@ -111,7 +109,7 @@ class HookedChoiceTask(HookedTask, MultipleChoiceTask):
         if sample.ground_truth is None:
             raise DataError("there is no answer", where=self.name, hint="check _get_ground_truth")
         yield Loglikelihood(
-            **_asked(sample, self.name),
+            **_question_fields(sample, self.name),
             loglikelihoods={completion: loglikelihood for completion, (loglikelihood, _) in likelihoods},
             loglikelihoods_sequence_positions={},
         )
@@ -128,7 +126,7 @@ KINDS: Mapping[str, type[HookedTask]] = {
 }
 
 
-def _asked(sample: Sample, task: str) -> dict[str, Any]:
+def _question_fields(sample: Sample, task: str) -> dict[str, Any]:
     """The fields of a response that say what the model was asked."""
     return {
         "id": sample.id,

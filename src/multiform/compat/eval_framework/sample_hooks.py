@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
-from multiform.catalog.styler_hooks import NO_SUBJECT, StylerHooks
+from multiform.calls import overridden
+from multiform.compat.eval_framework.styler_hooks import DATA, LOADING, NO_SUBJECT, REFUSED, STYLED, StylerHooks
 from multiform.config import TaskConfig
 from multiform.datasets.load import load_dataset
 from multiform.errors import ConfigError, DataError, UsageError, nearest
@@ -234,6 +235,11 @@ class SampleHooks(StylerHooks):
 
     def display_name(self) -> str:
         return self.NAME
+
+    @property
+    def _own_hooks(self) -> frozenset[str]:
+        """The hooks that the class defines or overrides."""
+        return frozenset(overridden(type(self), SampleHooks, (*DATA, *STYLED, *LOADING, *REFUSED)))
 
     def _generator(self) -> random.Random:
         if self.rnd is None:

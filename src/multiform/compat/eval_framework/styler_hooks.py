@@ -13,6 +13,31 @@ from multiform.formats import Language, ResponseType, TaskStyler
 #: The subject of a dataset that has none.
 NO_SUBJECT = "no_subject"
 
+#: The data-access methods.
+DATA = ("_get_raw_question", "_get_choices", "_get_correct_index")
+#: The hooks that the styler implements: a class that overrides one has no equivalent format.
+STYLED = (
+    "_get_instruction_text",
+    "_get_fewshot_target_text",
+    "_get_ground_truth",
+    "_get_cue_text",
+    "_get_possible_completions",
+    "_get_initial_prompt_text",
+    "_get_system_prompt_text",
+    "_get_instruction_messages",
+    "_get_example_messages",
+    "_get_messages",
+    "_apply_user_prompt_suffix",
+    "_sample_fewshot_examples",
+    "_create_samples",
+    "_get_context",
+    "post_process_generated_completion",
+)
+#: The hooks that load rows, which are called under every format.
+LOADING = ("_load_dataset", "_load_hf_dataset", "_shuffle_splits")
+#: Methods that a run does not call, so that overriding them is refused.
+REFUSED = ("iterate_samples", "generate_completions")
+
 
 class _FromStyler:
     """A class attribute whose default comes from the styler."""
