@@ -116,7 +116,7 @@ def task_classes_in(file: Path, *, named: bool = False) -> list[TaskClass]:
 
 def _tasks(classes: dict[str, ast.ClassDef], file: Path) -> Iterator[TaskClass]:
     for node in classes.values():
-        values = _assigned(node)
+        values = _attributes(node)
         name = values.get("NAME")
         if not isinstance(name, ast.Constant) or not isinstance(name.value, str) or not name.value:
             continue
@@ -145,7 +145,7 @@ def _base_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _assigned(node: ast.ClassDef) -> dict[str, ast.expr]:
+def _attributes(node: ast.ClassDef) -> dict[str, ast.expr]:
     """The attributes that the body of a class assigns."""
     values: dict[str, ast.expr] = {}
     for statement in node.body:

@@ -102,16 +102,16 @@ class IFEvalMetric(BaseMetric["Completion"]):
 
     def calculate(self, response: Completion) -> list[MetricResult]:
         if response.error is not None:
-            return [self._named(name, None, response) for name in _PER_PROMPT]
+            return [self._result(name, None, response) for name in _PER_PROMPT]
         context = extract_context_metric(response, IFEvalMetricContext)
         instructions = {**context.model_dump(exclude={"additional_kwargs"}), "kwargs": context.additional_kwargs}
         check = _checks()
         assert check is not None
         graded = check(instructions, [response.completion])
-        prompts = [self._named(name, graded[name], response) for name in _PER_PROMPT]
-        return prompts + [self._named(name, value, response) for name in _PER_INSTRUCTION for value in graded[name]]
+        prompts = [self._result(name, graded[name], response) for name in _PER_PROMPT]
+        return prompts + [self._result(name, value, response) for name in _PER_INSTRUCTION for value in graded[name]]
 
-    def _named(self, name: str, value: bool | None, response: Completion) -> MetricResult:
+    def _result(self, name: str, value: bool | None, response: Completion) -> MetricResult:
         number = None if value is None else float(value)
         return MetricResult(
             metric_name=f"{self.NAME}/{name}", value=number, higher_is_better=True, error=response.error

@@ -50,7 +50,7 @@ class HookedPrompt:
         item, task = item_of(doc, self.subject), self.noisy_task()
         return task._get_instruction_text(item) + task._get_cue_text(item)
 
-    def perturbed(self, noise: Perturbation) -> HookedPrompt:
+    def with_noise(self, noise: Perturbation) -> HookedPrompt:
         """The same field with noise in the question, or in the instruction where the class writes that itself."""
         return HookedPrompt(self.task, self.subject, noise)
 

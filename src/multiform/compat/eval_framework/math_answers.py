@@ -40,7 +40,7 @@ MARKUP = (
     *(r"^\circ", r"^{\circ}", r"\;", r",\!", "{,}", '"', r"\dots"),
 )
 #: Where a text states its answer, by language: as the examples do it word by word, or nearly so.
-_STATED = {
+_STATEMENTS = {
     "minerva": (
         (r"Final Answer: The final answer is(.*?). I hope it is correct.", "I hope it is correct."),
         r"(?is)(?:the\s+)?final\s+answer\s*:\s*the\s+(?:final\s+)?answer\s+is\s*(.*)",
@@ -82,7 +82,7 @@ def remove_boxed(s: str) -> str:
     return s[len("\\boxed{") : -1]
 
 
-def _unboxed(text: str) -> str | None:
+def _boxed_text(text: str) -> str | None:
     """What stands in the last box of a text, if it has one."""
     boxed = last_boxed_only_string(text)
     try:
@@ -93,12 +93,12 @@ def _unboxed(text: str) -> str | None:
 
 def get_unnormalized_answer(text: str, relaxed: bool = False) -> str:
     """The answer that a text states in English, or that there is none."""
-    return _stated(text, "minerva", relaxed)
+    return _stated_answer(text, "minerva", relaxed)
 
 
 def get_unnormalized_answer_de(text: str, relaxed: bool = False) -> str:
     """The answer that a text states in German, or that there is none."""
-    return _stated(text, "minerva_de", relaxed)
+    return _stated_answer(text, "minerva_de", relaxed)
 
 
 #: The languages that answers are stated in.
@@ -108,8 +108,8 @@ COT_EXTRACTORS: dict[str, Callable[..., str]] = {
 }
 
 
-def _stated(text: str, style: str, relaxed: bool) -> str:
-    (exact, ending), loose, tail = _STATED[style]
+def _stated_answer(text: str, style: str, relaxed: bool) -> str:
+    (exact, ending), loose, tail = _STATEMENTS[style]
     match = re.search(loose, text) if relaxed else re.search(exact, text + ending)
     if match is None:
         return INVALID_ANSWER
@@ -119,7 +119,7 @@ def _stated(text: str, style: str, relaxed: bool) -> str:
 
 def normalized_gold_from_solution(solution: str) -> str | None:
     """The normalised answer in the last box of a solution."""
-    answer = _unboxed(solution)
+    answer = _boxed_text(solution)
     return None if answer is None else normalize_final_answer(answer)
 
 
@@ -162,7 +162,7 @@ def extract_answers(
         raise ValueError(f"cot_style is {cot_style!r}; there are {', '.join(COT_EXTRACTORS)}")
     stated = normalize_final_answer(COT_EXTRACTORS[cot_style](raw, relaxed=relaxed))
     answers = [stated] if stated and stated != INVALID_ANSWER else []
-    boxed = _unboxed(raw)
+    boxed = _boxed_text(raw)
     answers += [] if boxed is None else [normalize_final_answer(boxed)]
     if answers:
         return answers

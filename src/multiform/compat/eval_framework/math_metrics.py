@@ -51,7 +51,7 @@ class PassAtK:
         self.name = f"Pass@{k}"
 
     def __call__(self, response_df: pd.DataFrame, identifier_columns: list[str], **kwargs: Any) -> pd.DataFrame:
-        return _grouped(response_df, identifier_columns, lambda values: closed_form_passatk(*_count(values), self.k))
+        return _aggregate(response_df, identifier_columns, lambda values: closed_form_passatk(*_count(values), self.k))
 
 
 class IdentifierMean:
@@ -60,7 +60,7 @@ class IdentifierMean:
     name = "IdentifierMean"
 
     def __call__(self, response_df: pd.DataFrame, identifier_columns: list[str], **kwargs: Any) -> pd.DataFrame:
-        return _grouped(response_df, identifier_columns, "mean")
+        return _aggregate(response_df, identifier_columns, "mean")
 
 
 class Identity:
@@ -72,7 +72,7 @@ class Identity:
         return response_df
 
 
-def _grouped(rows: pd.DataFrame, columns: list[str], of_values: str | Callable[[Any], float]) -> pd.DataFrame:
+def _aggregate(rows: pd.DataFrame, columns: list[str], of_values: str | Callable[[Any], float]) -> pd.DataFrame:
     others: dict[str, Any] = {name: "first" for name in rows.columns if name not in (*columns, "value")}
     return rows.groupby(columns).agg({"value": of_values, **others}).reset_index()
 
@@ -201,14 +201,14 @@ class MathReasoningCompletion(BaseMetric["Completion"]):
 def _same_value(written: list[str], truths: list[Any]) -> bool:
     """Whether one side of what is written differs from a right answer by nothing."""
     try:
-        sides = [_simplified(parse_latex(side)) for side in written]
-        right = [_simplified(truth) for truth in truths]
-        return any(abs(_simplified(side - truth)) < _TOLERANCE for side in sides for truth in right)
+        sides = [_simplify(parse_latex(side)) for side in written]
+        right = [_simplify(truth) for truth in truths]
+        return any(abs(_simplify(side - truth)) < _TOLERANCE for side in sides for truth in right)
     except Exception:  # noqa: BLE001 - equations and texts have no difference, and each says so in its own way
         return False
 
 
-def _simplified(expression: Any) -> Any:
+def _simplify(expression: Any) -> Any:
     import sympy  # type: ignore[import-untyped]
 
     try:

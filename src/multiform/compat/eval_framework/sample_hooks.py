@@ -92,7 +92,9 @@ class SampleHooks(StylerHooks):
         for pattern in custom_subjects:
             matches = [subject for subject in self.SUBJECTS if _names(pattern, subject)]
             if not matches:
-                hint = nearest(pattern, [_spelled(subject) for subject in self.SUBJECTS], listed="its subjects are")
+                hint = nearest(
+                    pattern, [_subject_name(subject) for subject in self.SUBJECTS], listed="its subjects are"
+                )
                 raise SubjectError(f"no subject '{pattern}'", where=self.NAME, hint=hint)
             chosen += [subject for subject in matches if subject not in chosen]
         return [subject for subject in self.SUBJECTS if subject in chosen]
@@ -263,5 +265,5 @@ def _names(pattern: str, subject: Any) -> bool:
     return len(parts) == len(subject) and all(part in ("*", str(value)) for part, value in pairs)
 
 
-def _spelled(subject: Any) -> str:
+def _subject_name(subject: Any) -> str:
     return ",".join(map(str, subject)) if isinstance(subject, tuple) else str(subject)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import string
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,9 @@ from typing import TYPE_CHECKING, Any
 from multiform.compat.eval_framework.helpers import LogicError
 from multiform.formats.dialects.metric_classes import AccuracyCompletion, BaseMetric, SingleValue
 from multiform.formats.dialects.samples import BaseMetricContext, extract_context_metric
+from multiform.imports.squad_metrics import normalize_answer, token_f1
+from multiform.scoring.metrics.text import exact_match
+from multiform.scoring.outcome import TextOutcome
 
 if TYPE_CHECKING:
     from multiform.formats.dialects.samples import Completion, MetricResult
@@ -27,15 +29,13 @@ class AccuracyCompletionWithEvaluate(AccuracyCompletion):
         self.ignore_punctuation = ignore_punctuation
 
     def value(self, response: Completion) -> float:
-        written = self._cleaned(response.completion)
-        equal = [written == self._cleaned(str(truth)) for truth in response.ground_truth_list]
+        equal = [self._equals(response.completion, str(truth)) for truth in response.ground_truth_list]
         return sum(equal) / len(equal)
 
-    def _cleaned(self, text: str) -> str:
-        for pattern in self.regexes_to_ignore:
-            text = re.sub(pattern, "", text)
-        text = text.lower() if self.ignore_case else text
-        return text.translate(str.maketrans("", "", string.punctuation)) if self.ignore_punctuation else text
+    def _equals(self, text: str, truth: str) -> float:
+        outcome = TextOutcome(prediction=text, references=(truth,))
+        options = {"ignore_case": self.ignore_case, "ignore_punctuation": self.ignore_punctuation}
+        return float(exact_match(outcome, regexes_to_ignore=self.regexes_to_ignore, **options))
 
 
 class AccuracyCompletionOLMES(AccuracyCompletionWithEvaluate):
@@ -68,17 +68,12 @@ class F1SquadNormalized(F1):
     NAME = "F1 SQuAD Normalized"
 
     def normalize(self, text: str) -> str:
-        plain = text.lower().translate(str.maketrans("", "", string.punctuation))
-        return " ".join(re.sub(r"\b(a|an|the)\b", " ", plain).split())
+        return normalize_answer(text)
 
 
 def calculate_f1(ref_tokens: Sequence[Any], hyp_tokens: Sequence[Any]) -> float:
     """F1 of the tokens that two lists share; 1 where both are empty."""
-    if not ref_tokens or not hyp_tokens:
-        return float(not ref_tokens and not hyp_tokens)
-    shared = (Counter(ref_tokens) & Counter(hyp_tokens)).total()
-    precision, recall = shared / len(hyp_tokens), shared / len(ref_tokens)
-    return 2 * precision * recall / (precision + recall) if shared else 0.0
+    return token_f1(ref_tokens, hyp_tokens)
 
 
 class _Rouge(SingleValue["Completion"]):
@@ -183,7 +178,7 @@ class DropF1ExactMatch(BaseMetric["Completion"]):
 
 def _scores(written: Sequence[str], right: Sequence[str]) -> tuple[float, float]:
     """F1 and exact match of two lists of spans."""
-    spans, truths = [_normalized(span) for span in written], [_normalized(span) for span in right]
+    spans, truths = [_normalize_span(span) for span in written], [_normalize_span(span) for span in right]
     exact = set(spans) == set(truths) and len(spans) == len(truths)
     return _aligned_f1([set(s.split()) for s in spans], [set(t.split()) for t in truths]), float(exact)
 
@@ -209,7 +204,7 @@ def _bag_f1(written: set[str], right: set[str]) -> float:
     return 2 * precision * recall / (precision + recall) if precision or recall else 0.0
 
 
-def _normalized(span: str) -> str:
+def _normalize_span(span: str) -> str:
     """The words of a span in lower case, numbers as floats, without punctuation and articles."""
     words = []
     for token in re.split(" |-", str(span).lower()):

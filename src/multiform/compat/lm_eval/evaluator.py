@@ -138,7 +138,7 @@ def evaluate(
         use_cache=False,
         cache_requests=_caching(cache_requests, rewrite_requests_cache),
     )
-    return without_run(results, samples=log_samples, errors=bool(bootstrap_iters))
+    return scores_of(results, samples=log_samples, errors=bool(bootstrap_iters))
 
 
 def _forms(loaded: TaskDict | Mapping[Any, Any]) -> list[Any]:
@@ -200,7 +200,7 @@ def whole_results(
 ) -> dict[str, Any]:
     """What `simple_evaluate` returns; `asked` are settings as the script gave them, `unsaid` what no task says."""
     saved = to_json(results)
-    scores = without_run(results, samples=samples, errors=errors)
+    scores = scores_of(results, samples=samples, errors=errors)
     for config in scores["configs"].values():
         metadata = config.get("metadata", {})
         config["metadata"] = {
@@ -212,7 +212,7 @@ def whole_results(
     return {**scores, **run, "config": {**config_of_run, **asked}, **last}
 
 
-def without_run(results: Results, *, samples: bool, errors: bool) -> dict[str, Any]:
+def scores_of(results: Results, *, samples: bool, errors: bool) -> dict[str, Any]:
     """What `evaluate` returns: the scores and how they were made, but not when and where."""
     saved = {key: value for key, value in to_json(results).items() if key in _SCORES}
     for config in saved["configs"].values():

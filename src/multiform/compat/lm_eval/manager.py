@@ -104,7 +104,7 @@ class TaskManager:
         """The same as one dict, with the tasks of a group in a dict under it."""
         nested: dict[Any, Any] = {}
         for item in self._items(task_list):
-            nested |= _nested(item)
+            nested |= _nested_dict(item)
         return nested
 
     def _items(self, task_list: Spec | Sequence[Spec]) -> list[Item]:
@@ -112,20 +112,20 @@ class TaskManager:
         single = isinstance(task_list, str | Mapping | Task | Group)
         specs: Sequence[Any] = [task_list] if single else list(task_list)  # type: ignore[arg-type]
         with convert_errors(KeyError):
-            items = [item for spec in specs for item in self._found(spec)]
+            items = [item for spec in specs for item in self._resolve(spec)]
         with convert_errors(ValueError):
             renamed = iter(distinct([item for item in items if isinstance(item, TaskConfig | OurGroup)]))
             built: dict[str, Item] = {}
             return [
-                self._built(next(renamed), built) if isinstance(item, TaskConfig | OurGroup) else item for item in items
+                self._build(next(renamed), built) if isinstance(item, TaskConfig | OurGroup) else item for item in items
             ]
 
-    def _found(self, spec: Any) -> list[Node | Item]:
+    def _resolve(self, spec: Any) -> list[Node | Item]:
         """What a name, a configuration or an object stands for."""
         if isinstance(spec, Task | Group):
             return [spec]
         if isinstance(spec, str):
-            return self._named(spec, {})
+            return self._resolve_name(spec, {})
         if not isinstance(spec, Mapping):
             with convert_errors(TypeError):
                 message = f"expected a task's name, configuration or object, got {shorten(spec)}"
@@ -142,18 +142,18 @@ class TaskManager:
         # What says where its rows are and what is asked is a task of its own; nothing has to be looked up.
         whole = key == "task" and ("dataset_path" in spec or "custom_dataset" in spec) and "doc_to_target" in spec
         if not whole and (name in TASK_REGISTRY or name in self.manager.index.entries):
-            return self._named(name, {other: value for other, value in spec.items() if other != key})
+            return self._resolve_name(name, {other: value for other, value in spec.items() if other != key})
         with convert_errors(ValueError):
-            return [ConfigurableTask(config=self._described(spec))]
+            return [ConfigurableTask(config=self._with_metadata(spec))]
 
-    def _named(self, name: str, changes: Mapping[str, Any]) -> list[Node | Item]:
+    def _resolve_name(self, name: str, changes: Mapping[str, Any]) -> list[Node | Item]:
         if name in TASK_REGISTRY:
             return [_of_class(TASK_REGISTRY[name], name, changes)]
         if name in GROUP_REGISTRY:
-            return [item for member in GROUP_REGISTRY[name] for item in self._named(member, changes)]
+            return [item for member in GROUP_REGISTRY[name] for item in self._resolve_name(member, changes)]
         return list(self.manager.nodes(name, changes))
 
-    def _built(self, node: Node, built: dict[str, Item]) -> Item:
+    def _build(self, node: Node, built: dict[str, Item]) -> Item:
         """The task or group of a node; nodes of one name, which are equal, are one object."""
         name = node_name(node)
         if name not in built:
@@ -164,7 +164,7 @@ class TaskManager:
         config = replace(node.config, group=node.name, metadata={**(node.config.metadata or {}), **self.metadata})
         group = Group.from_config(config)
         for member in dict.fromkeys(map(node_name, node.members)):
-            group.add(self._built(next(child for child in node.members if node_name(child) == member), built))
+            group.add(self._build(next(child for child in node.members if node_name(child) == member), built))
         return group
 
     def _task(self, config: TaskConfig) -> Task:
@@ -175,7 +175,7 @@ class TaskManager:
             return Task.from_config(config.changed(**changes), dataset_mirror=build_context().mirror)
         return ConfigurableTask(config=config.changed(**changes) if self.metadata else config)
 
-    def _described(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+    def _with_metadata(self, spec: Mapping[str, Any]) -> dict[str, Any]:
         return {**spec, "metadata": {**(spec.get("metadata") or {}), **self.metadata, "config_source": "inline"}}
 
 
@@ -192,12 +192,12 @@ def _of_class(kind: type[AnyTask], name: str, changes: Mapping[str, Any]) -> Tas
     return Task.from_config(config, dataset_mirror=build_context().mirror)
 
 
-def _nested(item: Item) -> dict[Any, Any]:
+def _nested_dict(item: Item) -> dict[Any, Any]:
     if not isinstance(item, Group):
         return {item.name: item}
     inside: dict[Any, Any] = {}
     for member in item:
-        inside |= _nested(member)
+        inside |= _nested_dict(member)
     return {ConfigurableGroup.from_group(item): inside}
 
 

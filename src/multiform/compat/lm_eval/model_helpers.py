@@ -62,10 +62,10 @@ class Collator(Generic[T]):
         """Batches of n requests, or of as many as the function says."""
         if self._group_by == "contexts":
             longest = [max(some, key=lambda pair: len(pair[1][-1])) for some in self._groups.values()]  # type: ignore[index]
-            yield from chunks([item for _, item in self._sorted(longest)], n, batch_fn)
+            yield from chunks([item for _, item in self._sort_items(longest)], n, batch_fn)
             return
         for some in self._groups.values():
-            ordered = self._sorted(some)
+            ordered = self._sort_items(some)
             self._order += [number for number, _ in ordered]
             yield from chunks([item for _, item in ordered], n, batch_fn)
 
@@ -93,7 +93,7 @@ class Collator(Generic[T]):
     def __len__(self) -> int:
         return self._size
 
-    def _sorted(self, items: Iterable[tuple[int, T]]) -> list[tuple[int, T]]:
+    def _sort_items(self, items: Iterable[tuple[int, T]]) -> list[tuple[int, T]]:
         return sorted(items, key=lambda pair: self._sort(pair[1]))
 
     @staticmethod
