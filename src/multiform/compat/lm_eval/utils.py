@@ -8,8 +8,6 @@ import hashlib
 import logging
 import os
 import re
-import secrets
-import string
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -204,35 +202,6 @@ def handle_arg_string(arg: str) -> Any:
     return text if isinstance(value, list | tuple | dict) else value
 
 
-def get_file_task_name(filename: str) -> str:
-    """The task of a file of samples.
-
-    >>> get_file_task_name("samples_arc_easy_2026-01-02.jsonl"), get_file_datetime("samples_arc_2026-01-02.jsonl")
-    ('arc_easy', '2026-01-02')
-    """
-    return filename[filename.find("_") + 1 : filename.rfind("_")]
-
-
-def get_file_datetime(filename: str) -> str:
-    """The date of a file of results or samples."""
-    return filename[filename.rfind("_") + 1 :].replace(".jsonl", "")
-
-
-def get_results_filenames(filenames: Iterable[str]) -> list[str]:
-    """The files of results among these."""
-    return [name for name in filenames if "/results_" in name and ".json" in name]
-
-
-def get_sample_results_filenames(filenames: Iterable[str]) -> list[str]:
-    """The files of samples among these."""
-    return [name for name in filenames if "/samples_" in name and ".json" in name]
-
-
-def get_latest_filename(filenames: Sequence[str]) -> str:
-    """The name with the latest date in it."""
-    return max(filenames, key=lambda name: name[name.rfind("_") + 1 :].replace(".jsonl", "").replace(".json", ""))
-
-
 def requires_delimiter(prefix: str, suffix: str) -> bool:
     """Whether two texts would run into each other: no white space on either side of where they meet."""
     return bool(prefix) and not (prefix[-1].isspace() or suffix[0].isspace())
@@ -247,11 +216,6 @@ def maybe_delimit(prefix: str | None, suffix: str | None, delimiter: str = " ") 
     if not prefix or not suffix:
         return prefix or suffix or ""
     return f"{prefix}{delimiter if requires_delimiter(prefix, suffix) else ''}{suffix}"
-
-
-def ends_with_whitespace(s: str) -> bool:
-    """Whether the last character is white space."""
-    return s[-1:].isspace()
 
 
 @dataclass
@@ -296,8 +260,3 @@ def multiturn_to_singleturn(messages: Sequence[Message]) -> list[dict[str, Any]]
 def format_turn(content: str, role: str, type: str | None = None) -> dict[str, str]:
     """A message as a dict, with its type if it has one."""
     return {**({"type": type} if type else {}), "role": role, "content": content}
-
-
-def random_task_id() -> str:
-    """Eight random letters and digits."""
-    return "".join(secrets.choice(string.ascii_lowercase + string.digits) for _ in range(8))
