@@ -261,3 +261,28 @@ def test_metrics_may_be_given_by_the_class():
 #: The classes of this file, which no other test is to find.
 DEFINED = {name: task_classes._entries.pop(name) for name in list(task_classes) if name in
            ("MyTask", "Lettered", "Bits", "Written", "Both", "Cued", "Overridden", "ByHand")}  # fmt: skip
+
+
+def test_the_hooks_of_our_own_classes_keep_their_place_in_identities():
+    class Partly(BaseTask[str]):
+        NAME = "partly"
+        DATASET_PATH = "d"
+        SAMPLE_SPLIT = "test"
+        TASK_STYLER = MCStyle()
+
+        def _get_instruction_text(self, item):
+            return item["q"]
+
+        def _get_raw_question(self, item):
+            return item["q"]
+
+        def _get_choices(self, item):
+            return item["c"]
+
+        def _get_correct_index(self, item):
+            return item["a"]
+
+    node = Partly().to_node()
+    assert not isinstance(node, Group)
+    target = node.to_dict()["doc_to_target"]
+    assert target == "multiform.catalog.styler_hooks.StylerHooks._get_ground_truth"

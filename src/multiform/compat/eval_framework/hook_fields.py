@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from multiform.compat.eval_framework import styler_hooks
 from multiform.compat.eval_framework.sample_hooks import SampleHooks
 from multiform.compat.eval_framework.styler_hooks import NO_SUBJECT
 from multiform.errors import DataError
@@ -17,6 +18,12 @@ from multiform.formats.perturbation import Perturbation
 
 #: The limit of tokens of a completion, where a class does not set one.
 DEFAULT_MAX_TOKENS = 256
+
+#: The modules that form identities name for the hooks of our own classes; they stay the same when a module moves.
+_STABLE_PLACES = {
+    styler_hooks.__name__: "multiform.catalog.styler_hooks",
+    SampleHooks.__module__: "multiform.catalog.sample_hooks",
+}
 
 
 def item_of(doc: Doc, subject: Any) -> dict[str, Any]:
@@ -34,7 +41,8 @@ def hook(task: SampleHooks, name: str, subject: Any) -> Callable[[Doc], Any]:
     def call(doc: Doc) -> Any:
         return method(item_of(doc, subject))
 
-    call.__name__, call.__qualname__, call.__module__ = method.__name__, method.__qualname__, method.__module__
+    call.__name__, call.__qualname__ = method.__name__, method.__qualname__
+    call.__module__ = _STABLE_PLACES.get(method.__module__, method.__module__)
     call.__wrapped__ = method  # type: ignore[attr-defined]
     return call
 

@@ -23,6 +23,7 @@ def aggregation_function(name: str) -> Aggregate:
         return aggregation(list(items), 0).value
 
     aggregate.__name__ = aggregate.__qualname__ = name
+    aggregate.__module__ = "multiform.compat.lm_eval.api.metrics"  # form identities name it, wherever it is defined
     aggregate.aggregation = aggregation  # type: ignore[attr-defined]
     return aggregate
 
