@@ -59,10 +59,15 @@ class _NamesModule(ModuleType):
         self._names = names
 
     def __getattr__(self, name: str) -> object:
+        if is_provided(f"{self.__name__}.{name}"):  # a module below it, which other code need not have imported
+            return import_provided(f"{self.__name__}.{name}")
         if name not in self.__all__:
             raise AttributeError(f"module '{self.__name__}', provided by Multiform, has no attribute {name!r}")
         module, _, attribute = self._names[name].partition(":")
         return getattr(importlib.import_module(module), attribute)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return import_provided, (self.__name__,)
 
 
 #: The modules of names that were imported, by import path.

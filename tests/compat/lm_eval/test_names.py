@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pickle
 import subprocess
 import sys
 from argparse import Namespace
@@ -76,8 +77,14 @@ def test_the_modules_of_lm_eval_are_attributes_of_it(installed):
     import lm_eval
 
     assert lm_eval.tasks.TaskManager is lm_eval.evaluator.TaskManager
+    assert lm_eval.api.registry.get_model is get_model
     with pytest.raises(AttributeError, match="has no attribute 'caching'"):
         _ = lm_eval.caching
+
+
+def test_a_module_of_names_is_pickled_by_its_path(installed):
+    module = importlib.import_module("lm_eval.api.instance")
+    assert pickle.loads(pickle.dumps(module)) is module
 
 
 def test_a_field_is_read_as_lm_eval_0_5_reads_it(installed):
