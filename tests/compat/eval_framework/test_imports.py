@@ -180,6 +180,36 @@ def test_a_benchmark_with_its_own_rows_context_and_metric_runs_as_it_is_written(
     assert request.gen_kwargs["max_gen_toks"] == 8
 
 
+RAW = """
+from eval_framework.metrics.base import BaseMetric, MetricResult
+from eval_framework.shared.types import Completion
+from eval_framework.tasks.benchmarks.sums import Sums
+
+
+class Kept(BaseMetric[Completion]):
+    NAME = "Kept"
+
+    def calculate(self, response):
+        kept = response.raw_completion != response.completion == "3" and response.messages[-1].content.endswith(
+            response.raw_completion
+        )
+        return [MetricResult(metric_name=self.NAME, value=float(kept), higher_is_better=True)]
+
+
+class Raw(Sums):
+    NAME = "compat_Raw"
+    DATASET_PATH = "sums"
+    METRICS = [Kept]
+"""
+
+
+def test_a_metric_gets_the_completion_before_and_after_it_was_post_processed(sums):
+    (sums / "raw.py").write_text(RAW, encoding="utf-8")
+    results = multiform.evaluate(model="dummy", tasks=[str(sums / "raw.py")])
+    assert results["compat_Raw"]["Kept,none"] == 1.0
+    assert [type(text) for text in results.forms[0].samples[0].filtered] == [str]
+
+
 def test_a_benchmark_may_derive_from_a_file_beside_it_by_the_name_of_the_package(sums):
     results = multiform.evaluate(model="dummy", tasks=[str(sums / "doubled.py")])
     assert set(results) == {"compat_Doubled"}
