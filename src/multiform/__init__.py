@@ -4,7 +4,6 @@ A name is imported when it is first used, so that `multiform --help` reads no mo
 """
 
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from multiform.imports.finder import provide_from
@@ -12,7 +11,8 @@ from multiform.imports.lazy import lazy_names
 
 if TYPE_CHECKING:
     from multiform import compat
-    from multiform.catalog import BaseTask, Group, Node, TaskManager
+    from multiform.catalog import Group, Node, TaskManager
+    from multiform.compat.eval_framework.base_task import BaseTask
     from multiform.config import (
         FewshotConfig,
         FilterPipeline,
@@ -228,8 +228,8 @@ __all__ = [
     "stop_requested",
 ]
 
-# A task's file may import `lm_eval` or `eval_framework`; the modules of `compat` answer.
-provide_from("multiform.compat", Path(__file__).parent / "compat")
+# A task's file may import `lm_eval` or `eval_framework`; the table of `compat.paths` says what answers.
+provide_from("multiform.compat.paths")
 
 #: Where the names come from: the first of these modules that has one defines it. Each imports what it builds on of
 #: those before it.
@@ -255,6 +255,7 @@ _HOMES = (
     "multiform.formats.dialects.metric_classes",
     "multiform.formats.dialects.samples",
     "multiform.catalog",
+    "multiform.compat.eval_framework.base_task",
     "multiform.lint",
     "multiform.engine.failures",
     "multiform.engine.progress",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -56,7 +57,7 @@ def _alone(monkeypatch):
 def test_a_benchmark_module_runs_on_made_up_rows(file, tmp_path, monkeypatch):
     compat.install("eval_framework", instead=True)
     for defined in task_classes_in(file):
-        kind = defined.load()
+        kind: Any = defined.load()
         _write(kind, file.stem, tmp_path)
         if file.stem in DOWNLOADING:
             monkeypatch.setattr(kind, "_load_dataset", multiform.BaseTask._load_dataset)

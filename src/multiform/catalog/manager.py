@@ -12,13 +12,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from multiform.catalog.base_task import BaseTask, task_classes
 from multiform.catalog.design import Design
 from multiform.catalog.distinct import distinct
 from multiform.catalog.folders import lm_eval_folder, task_folders
 from multiform.catalog.group import Group, Node, build_group
 from multiform.catalog.index import Entry, Index, build_index
-from multiform.catalog.python_tasks import TaskClass, task_classes_in, with_class
+from multiform.catalog.python_tasks import PythonTask, TaskClass, task_classes, task_classes_in, with_class
 from multiform.config import TaskConfig, YamlFile, read_yaml
 from multiform.config.group import subset_tasks
 from multiform.config.source import Source, display
@@ -50,7 +49,7 @@ class Target:
 
     path: Path
     selection: tuple[str, ...] = ()
-    task_class: TaskClass | type[BaseTask[Any]] | None = None
+    task_class: TaskClass | type[PythonTask] | None = None
     #: The name of one task of a class with several subjects, or of a group with subsets.
     member: str | None = None
 
@@ -319,7 +318,7 @@ def _in_python(path: Path) -> list[Target]:
     return targets
 
 
-def _instance(kind: TaskClass | type[BaseTask[Any]]) -> BaseTask[Any]:
+def _instance(kind: TaskClass | type[PythonTask]) -> PythonTask:
     """An instance of the task class; errors in its constructor name the class."""
     cls = kind.load() if isinstance(kind, TaskClass) else kind
     with running(f"{cls.__name__}()", kind=ConfigError, where=cls.NAME, hint="call it to debug it"):

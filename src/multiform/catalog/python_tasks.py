@@ -9,16 +9,41 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from multiform.catalog.base_task import BaseTask
+from multiform.catalog.group import Node
 from multiform.config.functions import FunctionRef, load_module, resolve_functions
 from multiform.config.source import Position, display
 from multiform.config.yaml import read_text
 from multiform.errors import ConfigError, shorten
 from multiform.imports import eval_framework
+from multiform.registry import Registry
 
 _MAX_BASES = 50  # no task is derived from more classes of its own file
 #: Attributes by which a task class is recognised where its base class is in another file.
 _TELLING = ("TASK_STYLER", "DATASET_PATH", "SAMPLE_SPLIT", "SUBJECTS")
+
+
+class PythonTask:
+    """A task as a Python class; `BaseTask`, which users derive their classes from, implements it."""
+
+    NAME: str
+
+    def to_node(
+        self, label: str | None = None, overrides: Mapping[str, Any] | None = None, *, member: str | None = None
+    ) -> Node:
+        """The configuration of the task; a group with a task for each subject where there are several."""
+        raise NotImplementedError
+
+    def member_names(self) -> list[str]:
+        """The names of the tasks of this class, one for each subject where there are several."""
+        raise NotImplementedError
+
+    def supported_formats(self) -> list[str]:
+        """The formats that the task can be run with."""
+        raise NotImplementedError
+
+
+#: Task classes by their NAME.
+task_classes: Registry[type[PythonTask]] = Registry("task")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +55,13 @@ class TaskClass:
     file: Path
     line: int
 
-    def load(self) -> type[BaseTask[Any]]:
+    def load(self) -> type[PythonTask]:
         """Import the file and return the class."""
         named = FunctionRef(f"{self.file.stem}.{self.attribute}", self.file.parent, Position(self.file, self.line))
         foreign = "eval_framework" in read_text(self.file)
         with eval_framework.finder.during(self.file, load_module) if foreign else nullcontext():
             cls: Any = named.resolve()
-        if not isinstance(cls, type) or not issubclass(cls, BaseTask):
+        if not isinstance(cls, type) or not issubclass(cls, PythonTask):
             place = f"{display(self.file)}:{self.line}"
             raise ConfigError(f"{self.attribute} is not a task class", where=place, hint="subclass BaseTask")
         return cls
@@ -91,7 +116,7 @@ def task_classes_in(file: Path, *, named: bool = False) -> list[TaskClass]:
 
 def _tasks(classes: dict[str, ast.ClassDef], file: Path) -> Iterator[TaskClass]:
     for node in classes.values():
-        values = _assigned(node)
+        values = _attributes(node)
         name = values.get("NAME")
         if not isinstance(name, ast.Constant) or not isinstance(name.value, str) or not name.value:
             continue
@@ -120,7 +145,7 @@ def _base_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def _assigned(node: ast.ClassDef) -> dict[str, ast.expr]:
+def _attributes(node: ast.ClassDef) -> dict[str, ast.expr]:
     """The attributes that the body of a class assigns."""
     values: dict[str, ast.expr] = {}
     for statement in node.body:

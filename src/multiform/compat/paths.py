@@ -1,31 +1,153 @@
-"""Import paths of other harnesses that have no file here.
+"""Import paths of other harnesses: for each, our module, or the names that it has and where they are defined.
 
-Each is another path, whose module it is, or a table of names with the places where they are defined ("module:name").
+Nothing else of `lm_eval` and `eval_framework` can be imported; a name that a path does not have is an ImportError.
 """
 
 from __future__ import annotations
 
+
+def _names(module: str, names: str) -> dict[str, str]:
+    """Names of one module with their places ("module:name")."""
+    return {name: f"{module}:{name}" for name in names.split()}
+
+
+_LM_EVAL, _EVAL_FRAMEWORK = "multiform.compat.lm_eval", "multiform.compat.eval_framework"
 _SCORERS = {
-    "Scorer": "multiform.scoring.scorers:Scorer",
+    **_names("multiform.scoring.scorers", "Scorer"),
     "GenScorer": "multiform.scoring.scorers:Scorer",
     "LLScorer": "multiform.scoring.scorers:Scorer",
     "FirstTokenScorer": "multiform.scoring.scorers.first_token:FirstToken",
     "RegexExtractionScorer": "multiform.scoring.scorers.regex:Regex",
     "ChoiceMatchScorer": "multiform.scoring.scorers.choice_match:ChoiceMatch",
-    "get_scorer": "multiform.compat.lm_eval.api.registry:get_scorer",
-    "register_scorer": "multiform.compat.lm_eval.api.registry:register_scorer",
+    **_names(f"{_LM_EVAL}.registry", "get_scorer register_scorer"),
 }
-_FORMATS = ("FormatConfig", "MCQAFormat", "ClozeFormat", "GenerateFormat", "COTGenFormat")
+_CONFIGS = _names("multiform.config", "FewshotConfig FilterPipeline FilterStep MetricConfig ScorerConfig")
+_METRICS = "multiform.formats.dialects.metric_classes"
+_SAMPLES = "multiform.formats.dialects.samples"
+_STYLES = "BPBStyle ClozeStyle Language MCCompletionStyle MCStyle ResponseType TaskStyle TaskStyler"
+_LIKELIHOOD_METRICS = {
+    "accuracy_loglikelihood": "AccuracyLoglikelihood AccuracyNormLoglikelihood PartialEvalAccuracy",
+    "base": "BaseLoglikelihoodMetric",
+    "bits_per_byte": "BitsPerByteLoglikelihood",
+    "confidence_weighted_accuracy": "ConfidenceWeightedAccuracy",
+    "dcs": "DistributionalCorrectnessScore",
+    "probability_mass": "ProbabilityMass ProbabilityMassNorm",
+    "ternary": "TernaryScore",
+}
+_COMPLETION_METRICS = {
+    "text_metrics": "drop_completion f1 rouge_1 rouge_2 rouge_geometric_mean rouge_l",
+    "checker_metrics": "code_assertion code_execution_pass_at_one ifeval language_checker multipl_e_assertion",
+    "math_metrics": "math_minerva_completion math_reasoning_completion",
+    "math_answers": "minerva_math_utils",
+}
+_INSTANCES = {
+    **_names("multiform.models.foreign", "Instance OutputType"),
+    **_names("multiform.requests", "Completion LLOutput"),
+    # Requests for completions and for log-likelihoods, which `request_type` tells apart.
+    "GenInstance": "multiform.models.foreign:Instance",
+    "LLInstance": "multiform.models.foreign:Instance",
+}
+_BASE_TASK = {
+    **_names("multiform.compat.eval_framework.base_task", "BaseTask SubjectType"),
+    **_names("multiform.compat.eval_framework.sample_hooks", "RANDOM_SEED"),
+    **_names("multiform.compat.eval_framework.styler_hooks", "NO_SUBJECT"),
+    **_names("multiform.formats", "Language ResponseType TaskStyle"),
+    **_names(_SAMPLES, "Sample"),
+}
 
-PATHS: dict[str, str | dict[str, str]] = {
+_LM_EVAL_PATHS: dict[str, str | dict[str, str]] = {
+    "lm_eval": _LM_EVAL,
+    "lm_eval.__main__": f"{_LM_EVAL}.__main__",
+    "lm_eval.evaluator": f"{_LM_EVAL}.evaluator",
+    "lm_eval.utils": f"{_LM_EVAL}.utils",
+    "lm_eval.defaults": _names(
+        f"{_LM_EVAL}.model_helpers",
+        "DEFAULT_MAX_GEN_TOKS DEFAULT_MAX_LENGTH DEFAULT_OTHER_SEED DEFAULT_RANDOM_SEED default_gen_kwargs",
+    ),
+    "lm_eval.api.task": f"{_LM_EVAL}.task",
+    "lm_eval.api.instance": _INSTANCES,
+    "lm_eval.api._types": _INSTANCES,
+    "lm_eval.api.filter": _names(f"{_LM_EVAL}.filters", "Filter FilterEnsemble"),
+    "lm_eval.api.group": f"{_LM_EVAL}.group",
+    "lm_eval.api.metrics": f"{_LM_EVAL}.metrics",
+    "lm_eval.api.model": f"{_LM_EVAL}.models",
+    "lm_eval.api.registry": f"{_LM_EVAL}.registry",
+    "lm_eval.api.samplers": f"{_LM_EVAL}.samplers",
+    "lm_eval.api.template": {
+        **_names("multiform.formats", "ClozeTemplateConfig MCQTemplateConfig TemplateConfig TemplateFactory"),
+        **_names("multiform.fields", "process_field"),
+    },
+    "lm_eval.api.utils": f"{_LM_EVAL}.utils",
+    "lm_eval.api._utils": f"{_LM_EVAL}.utils",
+    "lm_eval.config": {**_names(f"{_LM_EVAL}.config", "AggMetricConfig GroupConfig TaskConfig"), **_CONFIGS},
+    "lm_eval.config.task": {**_names(f"{_LM_EVAL}.config", "TaskConfig"), **_CONFIGS},
+    "lm_eval.config.group": _names(f"{_LM_EVAL}.config", "AggMetricConfig GroupConfig"),
+    "lm_eval.config.utils": _names(f"{_LM_EVAL}.config", "serialize_config"),
+    "lm_eval.config.formats": _names(
+        "multiform.formats", "FormatConfig MCQAFormat ClozeFormat GenerateFormat COTGenFormat"
+    ),
+    "lm_eval.config.templates": _names(f"{_LM_EVAL}.utils", "process_field"),
     "lm_eval.scorers": _SCORERS,
     "lm_eval.scorers._base": _SCORERS,
     "lm_eval.scorers.extraction": _SCORERS,
-    "lm_eval.api._types": "lm_eval.api.instance",
-    "lm_eval.api._utils": "lm_eval.api.utils",
-    "lm_eval.config.formats": {name: f"multiform.formats:{name}" for name in _FORMATS},
-    "lm_eval.config.templates": {"process_field": "multiform.compat.lm_eval.utils:process_field"},
-    "eval_framework.task_names": "eval_framework.tasks.registry",
-    "eval_framework.tasks.base_task": "eval_framework.tasks.base",
-    "eval_framework.tasks.task_names": "eval_framework.tasks.registry",
+    "lm_eval.filters": _names(f"{_LM_EVAL}.registry", "build_filter_ensemble"),
+    **{f"lm_eval.filters.{name}": f"{_LM_EVAL}.filters" for name in ("custom", "extraction", "selection")},
+    "lm_eval.filters.transformation": f"{_LM_EVAL}.filters",
+    "lm_eval.tasks": f"{_LM_EVAL}.manager",
+    "lm_eval.tasks.manager": f"{_LM_EVAL}.manager",
+    "lm_eval.tasks._index": _names(f"{_LM_EVAL}.index", "Entry Kind"),
+    "lm_eval.tasks._yaml_loader": _names(f"{_LM_EVAL}.index", "load_yaml"),
+    "lm_eval.models.dummy": _names(f"{_LM_EVAL}.models", "DummyLM"),
+    "lm_eval.models.huggingface": f"{_LM_EVAL}.huggingface",
+    "lm_eval.models.utils": f"{_LM_EVAL}.model_helpers",
+    "lm_eval.loggers": _names(f"{_LM_EVAL}.tracker", "EvaluationTracker"),
+    "lm_eval.loggers.evaluation_tracker": f"{_LM_EVAL}.tracker",
 }
+
+_EVAL_FRAMEWORK_PATHS: dict[str, str | dict[str, str]] = {
+    "eval_framework": _EVAL_FRAMEWORK,
+    "eval_framework.exceptions": _names(f"{_EVAL_FRAMEWORK}.helpers", "LogicError"),
+    "eval_framework.logger": _names(f"{_EVAL_FRAMEWORK}.helpers", "logger"),
+    "eval_framework.utils.helpers": _names(f"{_EVAL_FRAMEWORK}.helpers", "count_bytes"),
+    "eval_framework.utils.constants": _names(f"{_EVAL_FRAMEWORK}.helpers", "GREEN MAGENTA RED RESET YELLOW"),
+    "eval_framework.shared.types": _names(
+        _SAMPLES,
+        "BaseMetricContext Completion ConcatCompression Error LanguageMetricContext Loglikelihood MetricContext "
+        "RawCompletion RawLoglikelihood UntemplatedPrompt extract_context_metric",
+    ),
+    "eval_framework.metrics.base": {**_names(_METRICS, "BaseMetric"), **_names(_SAMPLES, "MetricResult")},
+    "eval_framework.metrics.aggregators.aggregators": f"{_EVAL_FRAMEWORK}.math_metrics",
+    **{
+        f"eval_framework.metrics.loglikelihood.{path}": _names(_METRICS, names)
+        for path, names in _LIKELIHOOD_METRICS.items()
+    },
+    "eval_framework.metrics.completion.accuracy_completion": {
+        **_names(f"{_EVAL_FRAMEWORK}.text_metrics", "AccuracyCompletionOLMES AccuracyCompletionWithEvaluate"),
+        **_names(_METRICS, "AccuracyCompletion"),
+    },
+    **{
+        f"eval_framework.metrics.completion.{path}": f"{_EVAL_FRAMEWORK}.{module}"
+        for module, paths in _COMPLETION_METRICS.items()
+        for path in paths.split()
+    },
+    "eval_framework.task_names": f"{_EVAL_FRAMEWORK}.registry",
+    "eval_framework.tasks.registry": f"{_EVAL_FRAMEWORK}.registry",
+    "eval_framework.tasks.task_names": f"{_EVAL_FRAMEWORK}.registry",
+    "eval_framework.tasks.perturbation": f"{_EVAL_FRAMEWORK}.registry",
+    "eval_framework.tasks.utils": f"{_EVAL_FRAMEWORK}.helpers",
+    "eval_framework.tasks.dataset_revisions": f"{_EVAL_FRAMEWORK}.helpers",
+    "eval_framework.tasks.benchmarks": {},
+    "eval_framework.tasks.base": _BASE_TASK,
+    "eval_framework.tasks.base_task": _BASE_TASK,
+    "eval_framework.tasks.task_style": {
+        **_names("multiform.formats", f"{_STYLES} answer_key_to_index format_mc_prompt"),
+        **_names("multiform.formats", "shuffle_correct_with_distractors"),
+        **_names(f"{_EVAL_FRAMEWORK}.helpers", "get_n_letters"),
+    },
+    "template_formatting.formatter": {
+        **_names(f"{_EVAL_FRAMEWORK}.helpers", "BaseFormatter ConcatFormatter IdentityFormatter"),
+        **_names(_SAMPLES, "Message Property Role"),
+    },
+}
+
+PATHS: dict[str, str | dict[str, str]] = {**_LM_EVAL_PATHS, **_EVAL_FRAMEWORK_PATHS}

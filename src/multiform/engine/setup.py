@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from multiform.catalog import BaseTask, Design, Group, Node, TaskManager
+from multiform.catalog import Design, Group, Node, PythonTask, TaskManager
 from multiform.catalog.distinct import distinct, same_task
 from multiform.config import TaskConfig
 from multiform.config.resolve import overridden_until
@@ -40,7 +40,7 @@ logger = logging.getLogger("multiform")
 
 
 def load_tasks(
-    tasks: str | Sequence[str | TaskConfig | Task | Group | BaseTask[Any] | type[BaseTask[Any]]],
+    tasks: str | Sequence[str | TaskConfig | Task | Group | PythonTask | type[PythonTask]],
     settings: RunSettings,
     *,
     include_path: str | Path | Sequence[str | Path] | None = None,
@@ -96,8 +96,8 @@ def _nodes(item: Any, manager: TaskManager) -> list[Node]:
         return manager.nodes(item)
     if isinstance(item, TaskConfig | Group):
         return [item]
-    task = item() if isinstance(item, type) and issubclass(item, BaseTask) else item
-    if not isinstance(task, BaseTask):
+    task = item() if isinstance(item, type) and issubclass(item, PythonTask) else item
+    if not isinstance(task, PythonTask):
         message = f"expected a task's name, configuration or class, got {type(task).__name__}"
         raise UsageError(message, where="tasks", hint="give e.g. tasks=['quiz@mcqa']")
     return [task.to_node(None)]

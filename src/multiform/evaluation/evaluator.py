@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from multiform.catalog import BaseTask, Group
+from multiform.catalog import Group, PythonTask
 from multiform.config import TaskConfig
 from multiform.engine.budget import check_budget, run_budgeted
 from multiform.engine.checks import check_model_fits
@@ -50,7 +50,7 @@ from multiform.scoring.scorers.judge_model import judging_by
 logger = logging.getLogger("multiform")
 
 #: A task by its name, as a configuration, as an object or as a class.
-TaskLike: TypeAlias = str | TaskConfig | Task | Group | BaseTask[Any] | type[BaseTask[Any]]
+TaskLike: TypeAlias = str | TaskConfig | Task | Group | PythonTask | type[PythonTask]
 
 
 def evaluate(

@@ -109,10 +109,10 @@ class PerturbedField:
 
 
 def perturbed(spec: FieldSpec, perturbation: Perturbation) -> FieldSpec:
-    """The field with noise; a field with a method `perturbed` of its own applies the noise itself."""
+    """The field with noise; a field with a method `with_noise` applies the noise itself."""
     if spec is None or isinstance(spec, PerturbedField):
         return spec
-    method = getattr(spec, "perturbed", None)
+    method = getattr(spec, "with_noise", None)
     noisy: FieldSpec = method(perturbation) if method is not None else PerturbedField(spec, perturbation)
     return noisy
 

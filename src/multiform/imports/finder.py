@@ -1,8 +1,8 @@
 """PackageFinder: an import hook that provides the package of another harness with modules of this one.
 
-Which package of ours holds these modules is said once, by `provide_from`: it is above this one, which does not know
-its name. Import paths without a file are in the table `PATHS` of its module `paths`: another path, whose module this
-one is, or names with their places ("module:name").
+A table `PATHS` says which modules and names these are. `provide_from` names the module that has it, which is above
+this one. An import path is one of our modules, or a module of names that are defined elsewhere
+("module:name"). A path above those of the table is a package without names of its own.
 """
 
 from __future__ import annotations
@@ -20,35 +20,34 @@ from types import ModuleType
 #: Loads a file as a module.
 Load = Callable[[Path], ModuleType]
 
-#: The package whose modules are provided, and its folder.
-_providers: list[tuple[str, Path]] = []
+#: The module that has the table.
+_tables: list[str] = []
 
 
-def provide_from(package: str, folder: Path) -> None:
-    """Provide `x.y` with the module `x.y` of this package, which is in this folder."""
-    _providers.append((package, folder))
-
-
-def is_provided(name: str) -> bool:
-    """Whether there is a module of ours for this name."""
-    path = _provided_path(name)
-    if path is None:
-        return False
-    return path.with_name(f"{path.name}.py").is_file() or (path / "__init__.py").is_file() or name in _table()
-
-
-def import_provided(name: str) -> ModuleType:
-    """Import our module for this name."""
-    names = _table().get(name)
-    if isinstance(names, dict):
-        return _modules.setdefault(name, _NamesModule(name, names))
-    return importlib.import_module(f"{_providers[0][0]}.{names or name}")
+def provide_from(module: str) -> None:
+    """Provide the import paths of the table `PATHS` of this module."""
+    _tables.append(module)
 
 
 @cache
 def _table() -> dict[str, str | dict[str, str]]:
-    paths: dict[str, str | dict[str, str]] = importlib.import_module(f"{_providers[0][0]}.paths").PATHS
-    return paths
+    """Our module for each import path, or the places of the names that it has."""
+    paths: dict[str, str | dict[str, str]] = importlib.import_module(_tables[0]).PATHS if _tables else {}
+    above = {".".join(path.split(".")[:depth]) for path in paths for depth in range(1, path.count(".") + 1)}
+    return {**{path: {} for path in sorted(above)}, **paths}
+
+
+def is_provided(name: str) -> bool:
+    """Whether there is a module of ours for this name."""
+    return name in _table()
+
+
+def import_provided(name: str) -> ModuleType:
+    """Import our module for this name."""
+    place = _table()[name]
+    if isinstance(place, str):
+        return importlib.import_module(place)
+    return _modules.setdefault(name, _NamesModule(name, place))
 
 
 class _NamesModule(ModuleType):
@@ -60,10 +59,15 @@ class _NamesModule(ModuleType):
         self._names = names
 
     def __getattr__(self, name: str) -> object:
+        if is_provided(f"{self.__name__}.{name}"):  # a module below it, which other code need not have imported
+            return import_provided(f"{self.__name__}.{name}")
         if name not in self.__all__:
             raise AttributeError(f"module '{self.__name__}', provided by Multiform, has no attribute {name!r}")
         module, _, attribute = self._names[name].partition(":")
         return getattr(importlib.import_module(module), attribute)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return import_provided, (self.__name__,)
 
 
 #: The modules of names that were imported, by import path.
@@ -71,14 +75,8 @@ _modules: dict[str, _NamesModule] = {}
 
 
 def original_name(name: str) -> str:
-    """The name under which a module of ours is provided; the names of other modules as they are."""
-    prefixes = [f"{package}." for package, _ in _providers]
-    return next((name.removeprefix(prefix) for prefix in prefixes if name.startswith(prefix)), name)
-
-
-def _provided_path(name: str) -> Path | None:
-    """The path that our module for this name has, without its ending."""
-    return next((folder.joinpath(*name.split(".")) for _, folder in _providers), None)
+    """The import path under which a module of ours is provided; the names of other modules as they are."""
+    return next((path for path, place in _table().items() if place == name), name)
 
 
 class PackageFinder(MetaPathFinder, Loader):
@@ -110,12 +108,11 @@ class PackageFinder(MetaPathFinder, Loader):
     ) -> ModuleSpec | None:
         if not self._has(fullname) or not (self.installed or self.is_loading):
             return None
-        provided = is_provided(fullname)
-        file = _provided_path(fullname) if provided else self.task_file(fullname)
-        if file is None:
-            return None
-        holds_paths = provided and any(path.startswith(f"{fullname}.") for path in _table())
-        return ModuleSpec(fullname, self, is_package=file.is_dir() or holds_paths)
+        if is_provided(fullname):
+            above = not isinstance(_table()[fullname], str) or any(path.startswith(f"{fullname}.") for path in _table())
+            return ModuleSpec(fullname, self, is_package=above)
+        file = self.task_file(fullname)
+        return None if file is None else ModuleSpec(fullname, self, is_package=file.is_dir())
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
         module = self._module(spec.name)

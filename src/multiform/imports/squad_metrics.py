@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
+from collections.abc import Hashable, Sequence
 
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
@@ -38,9 +39,13 @@ def compute_f1(a_gold: str, a_pred: str) -> float:
     >>> compute_f1("the red house", "a red car")
     0.5
     """
-    gold, predicted = get_tokens(a_gold), get_tokens(a_pred)
+    return token_f1(get_tokens(a_gold), get_tokens(a_pred))
+
+
+def token_f1(gold: Sequence[Hashable], predicted: Sequence[Hashable]) -> float:
+    """The same of two lists of words."""
     if not gold or not predicted:
-        return float(gold == predicted)
+        return float(not gold and not predicted)
     shared = (Counter(gold) & Counter(predicted)).total()
     if not shared:
         return 0.0

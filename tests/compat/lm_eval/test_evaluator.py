@@ -8,9 +8,9 @@ import pytest
 
 from multiform import UsageError, evaluate
 from multiform.compat.lm_eval import evaluator
-from multiform.compat.lm_eval.api.instance import Instance
-from multiform.compat.lm_eval.api.model import LM
-from multiform.compat.lm_eval.tasks import TaskManager, get_task_dict
+from multiform.compat.lm_eval.manager import TaskManager, get_task_dict
+from multiform.compat.lm_eval.models import LM
+from multiform.models.foreign import Instance
 
 from .conftest import needs_lm_eval
 

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from multiform import UsageError
-from multiform.compat.lm_eval.api.group import AggMetricConfig, ConfigurableGroup, Group
-from multiform.compat.lm_eval.api.task import ConfigurableTask
-from multiform.compat.lm_eval.config.group import GroupConfig
+from multiform.compat.lm_eval.config import AggMetricConfig, GroupConfig
 from multiform.compat.lm_eval.evaluator import evaluate, simple_evaluate
-from multiform.compat.lm_eval.evaluator_utils import EvalAcc, aggregate_groups, get_sample_size
-from multiform.compat.lm_eval.models.dummy import DummyLM
-from multiform.compat.lm_eval.tasks import TaskManager
+from multiform.compat.lm_eval.group import ConfigurableGroup, Group
+from multiform.compat.lm_eval.manager import TaskManager
+from multiform.compat.lm_eval.models import DummyLM
+from multiform.compat.lm_eval.task import ConfigurableTask
 
 
 def override(folder, name, shots):
@@ -82,15 +81,6 @@ def test_scores_are_aggregated_by_metric_and_filter(config, caplog):
     assert (scores["acc,strict"], scores["acc_stderr,strict"]) == (0.2, "N/A")
     assert scores["sample_count"] == {"acc,none": 400, "acc,strict": 300, "f1,none": 400}
     assert "metric 'acc,strict' is missing in 1/2 tasks: a" in caplog.text
-
-
-def test_inner_groups_come_before_outer_ones(config):
-    task, inner, outer = ConfigurableTask(config=config), Group("inner"), Group("outer")
-    inner.add(task)
-    outer.add(inner)
-    results = aggregate_groups(EvalAcc(metrics={"own": {"acc,none": 1.0}}, groups={"outer": outer, "inner": inner}))
-    assert list(results.metrics) == ["own", "inner", "outer"]
-    assert (get_sample_size(task, 0.5), get_sample_size(task, 2), get_sample_size(task, None)) == (3, 2, None)
 
 
 def test_a_group_is_its_configuration():

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from multiform import ModelError, UsageError, evaluate
-from multiform.compat.lm_eval.api.instance import Instance
-from multiform.compat.lm_eval.api.model import LM, TemplateLM
-from multiform.compat.lm_eval.api.registry import get_model, register_model
+from multiform.compat.lm_eval.models import LM, TemplateLM
+from multiform.compat.lm_eval.registry import get_model, register_model
 from multiform.models import models
 from multiform.models.dummy import DummyModel
-from multiform.models.foreign import ForeignModel, as_model
+from multiform.models.foreign import ForeignModel, Instance, as_model
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
 
 from .conftest import needs_lm_eval
@@ -167,7 +166,7 @@ def tiny():
 
 
 def test_a_model_that_is_already_loaded_is_wrapped(tiny, folder):
-    from multiform.compat.lm_eval.models.huggingface import HFLM
+    from multiform.compat.lm_eval.huggingface import HFLM
 
     model, tokenizer = tiny
     unset: dict[str, Any] = {"peft": None, "delta": None, "autogptq": False, "logits_cache": False}
@@ -189,7 +188,7 @@ def test_a_model_that_is_already_loaded_is_wrapped(tiny, folder):
 def test_an_hflm_has_the_attributes_of_lm_evals(tiny):
     from lm_eval.models import huggingface
 
-    from multiform.compat.lm_eval.models.huggingface import HFLM
+    from multiform.compat.lm_eval.huggingface import HFLM
 
     model, tokenizer = tiny
     settings = {"pretrained": model, "tokenizer": tokenizer, "batch_size": 4, "add_bos_token": False}
@@ -203,7 +202,7 @@ def test_an_hflm_has_the_attributes_of_lm_evals(tiny):
 
 
 def test_an_hflm_that_is_changed_inside_is_refused_and_one_that_answers_itself_is_asked(tiny):
-    from multiform.compat.lm_eval.models.huggingface import HFLM
+    from multiform.compat.lm_eval.huggingface import HFLM
 
     class Inside(HFLM):
         def _model_call(self, inps, attn_mask=None, labels=None):
@@ -228,7 +227,7 @@ def test_an_hflm_that_is_changed_inside_is_refused_and_one_that_answers_itself_i
 def test_an_encoder_decoder_that_is_already_loaded_is_wrapped(tiny):
     import transformers
 
-    from multiform.compat.lm_eval.models.huggingface import HFLM
+    from multiform.compat.lm_eval.huggingface import HFLM
 
     _, tokenizer = tiny
     config = transformers.T5Config(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pickle
 import subprocess
 import sys
 from argparse import Namespace
@@ -11,24 +12,20 @@ from typing import Any
 import pytest
 
 from multiform import MultiformError, TaskConfig, UsageError, compat
-from multiform.compat.lm_eval.api.metrics import bootstrap_stderr, mean, mean_stderr, median
-from multiform.compat.lm_eval.api.registry import get_filter, get_model, get_scorer, register_scorer
-from multiform.compat.lm_eval.api.samplers import SAMPLER_REGISTRY, ContextSampler, FirstNSampler, get_sampler
-from multiform.compat.lm_eval.api.task import ConfigurableTask
-from multiform.compat.lm_eval.api.task import Task as LmEvalTask
-from multiform.compat.lm_eval.caching import cache
-from multiform.compat.lm_eval.config.evaluate_config import EvaluatorConfig
-from multiform.compat.lm_eval.decontamination.janitor import Janitor, word_ngrams_indices
-from multiform.compat.lm_eval.models.utils import (
+from multiform.compat.lm_eval.index import load_yaml
+from multiform.compat.lm_eval.metrics import bootstrap_stderr, mean, mean_stderr, median
+from multiform.compat.lm_eval.model_helpers import (
     Collator,
     has_bos_prefix,
     maybe_truncate,
     normalize_gen_kwargs,
     resolve_max_length,
 )
-from multiform.compat.lm_eval.prompts import get_prompt, load_prompt_list
-from multiform.compat.lm_eval.tasks._yaml_loader import load_yaml
-from multiform.compat.paths import PATHS as PATHS_WITHOUT_FILES
+from multiform.compat.lm_eval.registry import get_filter, get_model, get_scorer, register_scorer
+from multiform.compat.lm_eval.samplers import SAMPLER_REGISTRY, ContextSampler, FirstNSampler, get_sampler
+from multiform.compat.lm_eval.task import ConfigurableTask
+from multiform.compat.lm_eval.task import Task as LmEvalTask
+from multiform.compat.paths import PATHS as TABLE
 from multiform.scoring.scorers import Scorer
 
 #: What the documents of the specification import, and what scripts do.
@@ -37,47 +34,57 @@ PATHS = {
     "config.task": "TaskConfig FewshotConfig MetricConfig FilterPipeline FilterStep ScorerConfig",
     "config.utils": "serialize_config",
     "config.group": "AggMetricConfig GroupConfig",
-    "config.evaluate_config": "EvaluatorConfig",
-    "config": "TaskConfig GroupConfig EvaluatorConfig",
+    "config": "TaskConfig GroupConfig FewshotConfig",
     "api.registry": "get_scorer register_scorer",
     "api.task": "TaskConfig Task ConfigurableTask GenerateTask MultipleChoiceTask LoglikelihoodTask",
     "api.instance": "Instance GenInstance LLInstance LLOutput Completion",
     "api.utils": "Message maybe_delimit requires_delimiter multiturn_to_singleturn messages_to_text format_turn",
     "api.group": "Group AggMetricConfig ConfigurableGroup",
-    "result_schema": "EvalResults SampleResult",
-    "evaluator_utils": "EvalAcc ResultAcc aggregate_groups get_sample_size print_writeout",
     "defaults": "default_gen_kwargs DEFAULT_MAX_LENGTH DEFAULT_MAX_GEN_TOKS DEFAULT_OTHER_SEED",
-    "caching.cache": "load_from_cache save_to_cache delete_cache",
-    "prompts": "get_prompt load_prompt_list PROMPT_REGISTRY PromptString",
-    "decontamination.janitor": "Janitor word_ngrams",
     "tasks._yaml_loader": "load_yaml",
     "models.utils": "Collator chunks handle_stop_sequences postprocess_generated_text undistribute",
 }
 
 
+@pytest.fixture
+def installed():
+    for package in ("lm_eval", "eval_framework"):
+        compat.install(package, instead=True)
+    yield
+    for package in ("lm_eval", "eval_framework"):
+        compat.uninstall(package)
+
+
 @pytest.mark.parametrize("module", PATHS)
-def test_import_paths_resolve(module):
-    found = importlib.import_module(f"multiform.compat.lm_eval.{module}")
+def test_import_paths_resolve(module, installed):
+    found = importlib.import_module(f"lm_eval.{module}")
     assert [name for name in PATHS[module].split() if not hasattr(found, name)] == []
 
 
-@pytest.fixture
-def installed():
-    compat.install("lm_eval", instead=True)
-    yield
-    compat.uninstall("lm_eval")
-
-
-@pytest.mark.parametrize("path", [path for path in PATHS_WITHOUT_FILES if path.startswith("lm_eval.")])
-def test_import_paths_without_a_file_resolve(path, installed):
-    names = PATHS_WITHOUT_FILES[path]
+@pytest.mark.parametrize("path", TABLE)
+def test_every_path_of_the_table_is_a_module_of_ours_or_has_all_its_names(path, installed):
+    place = TABLE[path]
     module = importlib.import_module(path)
-    if isinstance(names, str):
-        assert module is importlib.import_module(names)
+    if isinstance(place, str):
+        assert module is importlib.import_module(place)
     else:
-        assert [name for name in names if getattr(module, name, None) is None] == []
+        assert [name for name in place if getattr(module, name, None) is None] == []
         with pytest.raises(AttributeError, match="provided by Multiform, has no attribute 'nothing'"):
             _ = module.nothing
+
+
+def test_the_modules_of_lm_eval_are_attributes_of_it(installed):
+    import lm_eval
+
+    assert lm_eval.tasks.TaskManager is lm_eval.evaluator.TaskManager
+    assert lm_eval.api.registry.get_model is get_model
+    with pytest.raises(AttributeError, match="has no attribute 'caching'"):
+        _ = lm_eval.caching
+
+
+def test_a_module_of_names_is_pickled_by_its_path(installed):
+    module = importlib.import_module("lm_eval.api.instance")
+    assert pickle.loads(pickle.dumps(module)) is module
 
 
 def test_a_field_is_read_as_lm_eval_0_5_reads_it(installed):
@@ -111,8 +118,7 @@ def test_documents_are_processed_by_the_method_that_scripts_map(config):
 
 
 def test_a_configuration_is_serialized_without_what_is_not_set(config):
-    from multiform.compat.lm_eval.config.task import TaskConfig
-    from multiform.compat.lm_eval.config.utils import serialize_config
+    from multiform.compat.lm_eval.config import TaskConfig, serialize_config
 
     written = serialize_config(TaskConfig(**config, process_docs=len))
     assert written["process_docs"] == "builtins.len"
@@ -221,48 +227,6 @@ def test_a_task_file_is_a_dict(folder, tmp_path):
     (tmp_path / "b.yaml").write_text("include: b.yaml\ntask: b\n")
     with pytest.raises(ValueError, match="Include cycle"):
         load_yaml(tmp_path / "b.yaml")
-
-
-def test_settings_come_from_a_file_and_a_command_line(tmp_path):
-    (tmp_path / "run.yaml").write_text("model: dummy\ntasks: [arc_easy]\nnum_fewshot: 5\nseed: 7\n")
-    config = EvaluatorConfig.from_cli(Namespace(config=str(tmp_path / "run.yaml"), num_fewshot=0, func=print))
-    assert (config.model, config.num_fewshot, config.seed, config.batch_size) == ("dummy", 0, [7, 7, 7, 7], 1)
-    assert EvaluatorConfig.from_config(tmp_path / "run.yaml").num_fewshot == 5
-    with pytest.raises(ValueError, match="Specify --output_path"):
-        EvaluatorConfig.from_cli(Namespace(tasks=["a"], log_samples=True))
-
-
-def test_tasks_of_settings_are_resolved(folder):
-    config = EvaluatorConfig(tasks="animals,pl*n", include_path=str(folder))
-    assert {"animals", "plain"} <= set(config.process_tasks().match_tasks(config.tasks))
-    with pytest.raises(ValueError, match="Tasks not found: nothing_like_it"):
-        EvaluatorConfig(tasks=["nothing_like_it"], include_path=str(folder)).process_tasks()
-
-
-def test_objects_are_kept_by_name(tmp_path, monkeypatch):
-    monkeypatch.setattr(cache, "PATH", str(tmp_path))
-    cache.save_to_cache("requests/" + "x" * 300, [1, 2])
-    assert cache.load_from_cache("requests/" + "x" * 300, cache=True) == [1, 2]
-    assert cache.load_from_cache("requests/" + "x" * 300) is None
-    cache.delete_cache("requests")
-    assert not list(tmp_path.iterdir())
-
-
-def test_prompts_are_found_by_name(tmp_path):
-    assert get_prompt("qa-basic:question-newline-answer") == "Question: {{question}}\nAnswer:"
-    (tmp_path / "p.yaml").write_text("prompts:\n  short: {doc_to_text: '{{q}}?', doc_to_target: ' {{a}}'}\n")
-    assert get_prompt(f"{tmp_path / 'p.yaml'}:short").apply({"q": "Why", "a": "so"}) == ["Why?", " so"]
-    assert load_prompt_list("p.yaml:sh*", yaml_path=str(tmp_path)) == [f"{tmp_path / 'p.yaml'}:short"]
-    with pytest.raises(ValueError, match="no prompt 'qa-basic:nothing'"):
-        get_prompt("qa-basic:nothing")
-
-
-def test_a_janitor_cuts_out_what_it_knows():
-    janitor = Janitor(ngram_n=2, window_to_remove=0, minimum_slice_length=1)
-    janitor.register_contaminant("the Answer, is")
-    assert list(word_ngrams_indices("so the end", 2)) == [("so the", (0, 5)), ("the end", (3, 9))]
-    assert janitor.clean("we said: the answer, no more of it") == ["we said: ", " no more of it"]
-    assert janitor.clean("nothing of that kind") == ["nothing of that kind"]
 
 
 def test_requests_are_batched_and_answers_put_back():

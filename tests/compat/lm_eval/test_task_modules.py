@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import importlib
 import shutil
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from multiform.imports.finder import import_provided, is_provided
 from multiform.imports.lm_eval import finder
 
 from .conftest import blocker, needs_lm_eval
@@ -64,7 +64,7 @@ def test_every_name_is_answered(tasks):
             continue  # a folder, whose files are found
         if module.startswith("lm_eval.tasks.") and tasks.joinpath(*below).with_suffix(".py").is_file():
             continue
-        if not hasattr(importlib.import_module(f"multiform.compat.{module}"), name):
+        if not is_provided(module) or not hasattr(import_provided(module), name):
             missing.append((module, name, files[:2]))
     assert not missing
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from multiform import ConfigError, UsageError, evaluate
-from multiform.compat.lm_eval.api.group import ConfigurableGroup
-from multiform.compat.lm_eval.api.instance import Instance
-from multiform.compat.lm_eval.api.registry import (
+from multiform.compat.lm_eval.evaluator import simple_evaluate
+from multiform.compat.lm_eval.group import ConfigurableGroup
+from multiform.compat.lm_eval.manager import TaskManager, get_task_dict, get_task_name_from_object
+from multiform.compat.lm_eval.registry import (
     GROUP_REGISTRY,
     TASK_REGISTRY,
     get_aggregation,
@@ -20,10 +21,9 @@ from multiform.compat.lm_eval.api.registry import (
     register_group,
     register_task,
 )
-from multiform.compat.lm_eval.api.task import ConfigurableTask, MultipleChoiceTask, PerplexityTask, Task
-from multiform.compat.lm_eval.evaluator import simple_evaluate
-from multiform.compat.lm_eval.tasks import TaskManager, get_task_dict, get_task_name_from_object
+from multiform.compat.lm_eval.task import ConfigurableTask, MultipleChoiceTask, PerplexityTask, Task
 from multiform.forms import Task as OurTask
+from multiform.models.foreign import Instance
 
 
 @pytest.fixture

@@ -8,12 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from multiform.compat.lm_eval import utils
-from multiform.compat.lm_eval.api import metrics
-from multiform.compat.lm_eval.filters import build_filter_ensemble
-from multiform.compat.lm_eval.filters.extraction import MultiChoiceRegexFilter, RegexFilter
-from multiform.compat.lm_eval.filters.selection import TakeFirstFilter
-from multiform.compat.lm_eval.filters.transformation import MapFilter
+from multiform.compat.lm_eval import metrics, utils
+from multiform.compat.lm_eval.filters import MapFilter, MultiChoiceRegexFilter, RegexFilter, TakeFirstFilter
+from multiform.compat.lm_eval.registry import build_filter_ensemble
 
 from .conftest import needs_lm_eval
 
@@ -107,7 +104,7 @@ def test_filters_are_classes_that_take_lists_of_answers():
 
 
 def test_filters_by_name_run_one_after_the_other():
-    from multiform.compat.lm_eval.api.instance import Instance
+    from multiform.models.foreign import Instance
 
     made = build_filter_ensemble(
         "last", [("lowercase", None), ("regex", {"regex_pattern": "([a-z])"}), ("take_first", None)]

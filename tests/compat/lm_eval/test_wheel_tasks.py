@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from multiform.compat.lm_eval import evaluator
-from multiform.compat.lm_eval.api.model import LM
-from multiform.compat.lm_eval.tasks import TaskManager
+from multiform.compat.lm_eval.manager import TaskManager
+from multiform.compat.lm_eval.models import LM
 from multiform.imports.lm_eval import finder
 
 from .conftest import needs_lm_eval

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from multiform.imports.finder import import_provided, is_provided
+
 #: The version of lm-eval whose interface this is.
 __version__ = "0.4.13"
 __multiform__ = True
@@ -12,9 +14,9 @@ __all__ = ["__version__", "evaluate", "simple_evaluate"]
 
 
 def __getattr__(name: str) -> Any:
-    """The two entry points, imported when they are used."""
-    if name not in ("evaluate", "simple_evaluate"):
+    """The two entry points and the modules of lm-eval, imported when they are used."""
+    if name in ("evaluate", "simple_evaluate"):
+        return getattr(import_provided("lm_eval.evaluator"), name)
+    if name.startswith("__") or not is_provided(f"lm_eval.{name}"):
         raise AttributeError(f"module 'lm_eval', provided by Multiform, has no attribute {name!r}")
-    from multiform.compat.lm_eval import evaluator
-
-    return getattr(evaluator, name)
+    return import_provided(f"lm_eval.{name}")

@@ -68,17 +68,17 @@ def _score(value: Any) -> str:
 
 def _markdown(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     """The table; a column of numbers stands to the right, with as many decimals as its longest number needs."""
-    columns = [_aligned(header, [markdown_text(row[index]) for row in rows]) for index, header in enumerate(headers)]
+    columns = [_column(header, [markdown_text(row[index]) for row in rows]) for index, header in enumerate(headers)]
     heads = ["|" + "|".join(column[line] for column in columns) + "|" for line in range(len(rows) + 2)]
     return "\n".join(heads) + "\n"
 
 
-def _aligned(header: str, cells: Sequence[str]) -> list[str]:
+def _column(header: str, cells: Sequence[str]) -> list[str]:
     """The header, the rule below it and the cells, all of one width."""
     filled = [cell for cell in cells if cell.strip()]
     numeric = header in _NUMBERS and bool(filled) and all(_number(cell) is not None for cell in filled)
     decimals = max((_decimals(cell) for cell in filled), default=0) if numeric else 0
-    texts = [_spelled(cell, decimals) if numeric else cell for cell in cells]
+    texts = [_spell_number(cell, decimals) if numeric else cell for cell in cells]
     width = max(3, len(header), *map(len, texts), 0)
     rule = "-" * (width - 1) + ":" if numeric else "-" * width
     placed = [f"{text:>{width}}" if numeric or _whole(header, text) else f"{text:<{width}}" for text in texts]
@@ -102,7 +102,7 @@ def _decimals(text: str) -> int:
     return len(text.partition(".")[2].rstrip("0"))
 
 
-def _spelled(text: str, decimals: int) -> str:
+def _spell_number(text: str, decimals: int) -> str:
     value = _number(text)
     if value is None:
         return text

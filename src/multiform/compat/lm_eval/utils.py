@@ -1,4 +1,4 @@
-"""Helpers that tasks, models and scripts import from `lm_eval.utils`."""
+"""Helpers that tasks, models and scripts import from `lm_eval.utils` and `lm_eval.api.utils`."""
 
 from __future__ import annotations
 
@@ -10,43 +10,14 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, TypeVar
 
 from multiform.arguments import parse_arguments, parse_value
-from multiform.compat.lm_eval.table import make_table
+from multiform.compat.lm_eval.table import make_table as make_table
 from multiform.fields import Field
 from multiform.paths import sanitized
-
-__all__ = [
-    "apply_template",
-    "create_iterator",
-    "eval_logger",
-    "general_detokenize",
-    "get_file_datetime",
-    "get_file_task_name",
-    "get_latest_filename",
-    "get_results_filenames",
-    "get_rolling_token_windows",
-    "get_sample_results_filenames",
-    "handle_arg_string",
-    "handle_non_serializable",
-    "hash_string",
-    "join_iters",
-    "logging",
-    "make_disjoint_window",
-    "make_table",
-    "pattern_match",
-    "positional_deprecated",
-    "regex_replace",
-    "sanitize_list",
-    "sanitize_model_name",
-    "sanitize_task_name",
-    "setup_logging",
-    "simple_parse_args_string",
-    "softmax",
-    "weighted_f1_score",
-]
 
 T = TypeVar("T")
 Tokens = list[int]
@@ -231,30 +202,61 @@ def handle_arg_string(arg: str) -> Any:
     return text if isinstance(value, list | tuple | dict) else value
 
 
-def get_file_task_name(filename: str) -> str:
-    """The task of a file of samples.
+def requires_delimiter(prefix: str, suffix: str) -> bool:
+    """Whether two texts would run into each other: no white space on either side of where they meet."""
+    return bool(prefix) and not (prefix[-1].isspace() or suffix[0].isspace())
 
-    >>> get_file_task_name("samples_arc_easy_2026-01-02.jsonl"), get_file_datetime("samples_arc_2026-01-02.jsonl")
-    ('arc_easy', '2026-01-02')
+
+def maybe_delimit(prefix: str | None, suffix: str | None, delimiter: str = " ") -> str:
+    """Both texts, with the delimiter between them where they would run into each other.
+
+    >>> maybe_delimit("Answer:", "B"), maybe_delimit("Answer: ", "B"), maybe_delimit(None, "B")
+    ('Answer: B', 'Answer: B', 'B')
     """
-    return filename[filename.find("_") + 1 : filename.rfind("_")]
+    if not prefix or not suffix:
+        return prefix or suffix or ""
+    return f"{prefix}{delimiter if requires_delimiter(prefix, suffix) else ''}{suffix}"
 
 
-def get_file_datetime(filename: str) -> str:
-    """The date of a file of results or samples."""
-    return filename[filename.rfind("_") + 1 :].replace(".jsonl", "")
+@dataclass
+class Message:
+    """One message of a prompt; the delimiter follows its content where the prompt is plain text.
+
+    >>> Message("user", "Why?", "\\n").to_text()
+    'Why?\\n'
+    """
+
+    role: str
+    content: str
+    _delimiter: str = ""
+
+    def to_dict(self) -> dict[str, str]:
+        """The message as chat templates want it."""
+        return {"role": self.role, "content": self.content}
+
+    def to_text(self) -> str:
+        """The content with its delimiter."""
+        return f"{self.content}{self._delimiter}"
 
 
-def get_results_filenames(filenames: Iterable[str]) -> list[str]:
-    """The files of results among these."""
-    return [name for name in filenames if "/results_" in name and ".json" in name]
+def messages_to_text(messages: Sequence[Message]) -> str:
+    """A prompt as plain text."""
+    return "".join(message.to_text() for message in messages)
 
 
-def get_sample_results_filenames(filenames: Iterable[str]) -> list[str]:
-    """The files of samples among these."""
-    return [name for name in filenames if "/samples_" in name and ".json" in name]
+def multiturn_to_singleturn(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """A chat with all turns in one user message; the system message and the beginning of the answer stay apart.
+
+    >>> multiturn_to_singleturn([Message("user", "1+1?", " "), Message("assistant", "2", " "), Message("user", "2+2?")])
+    [{'role': 'user', 'content': '1+1? 2 2+2?'}]
+    """
+    turns = list(messages)
+    first = [turns.pop(0)] if turns[0].role == "system" else []
+    last = [turns.pop()] if turns[-1].role == "assistant" else []
+    turns[-1] = replace(turns[-1], _delimiter="")
+    return [message.to_dict() for message in [*first, Message("user", messages_to_text(turns)), *last]]
 
 
-def get_latest_filename(filenames: Sequence[str]) -> str:
-    """The name with the latest date in it."""
-    return max(filenames, key=lambda name: name[name.rfind("_") + 1 :].replace(".jsonl", "").replace(".json", ""))
+def format_turn(content: str, role: str, type: str | None = None) -> dict[str, str]:
+    """A message as a dict, with its type if it has one."""
+    return {**({"type": type} if type else {}), "role": role, "content": content}

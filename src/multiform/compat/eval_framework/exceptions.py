@@ -1,5 +1,0 @@
-"""Errors of metrics."""
-
-
-class LogicError(Exception):
-    """A metric was given what it cannot use."""

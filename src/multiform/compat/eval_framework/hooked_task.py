@@ -1,0 +1,290 @@
+"""HookedTask: runs a Python task whose own hooks write the prompts and compute the scores."""
+
+from __future__ import annotations
+
+import logging
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from multiform.compat.eval_framework.hook_fields import HookedPrompt, calculates, item_of
+from multiform.config import TaskConfig
+from multiform.datasets.documents import Docs, DocSource
+from multiform.errors import ConfigError, DataError, running, shorten
+from multiform.fields import Doc, FieldSpec
+from multiform.formats.dialects.metric_classes import result_keys
+from multiform.forms import prompt
+from multiform.forms.form import ChatTemplate, RunSettings
+from multiform.forms.hooks import Hooks
+from multiform.forms.sample import Sample as RenderedSample
+from multiform.forms.sample import ScoredSample
+from multiform.forms.task import Task
+from multiform.scoring.aggregations import DEFAULT_ITERATIONS
+from multiform.statistics.estimates import Estimate, mean_estimate
+
+if TYPE_CHECKING:
+    from multiform.compat.eval_framework.sample_hooks import SampleHooks
+    from multiform.formats.dialects.metric_classes import BaseMetric
+    from multiform.formats.dialects.samples import Message, MetricResult, Sample
+
+logger = logging.getLogger("multiform")
+
+#: The aggregators of eval-framework that are the same as a mean.
+AGGREGATED = ("Pass@1", "IdentifierMean", "Identity")
+#: The column with the number of a document's sample.
+SAMPLE_ID = "sample_id"
+
+
+class HookedTask(Task):
+    """Runs the samples of a Python task and scores them with its metrics."""
+
+    _one_input = True
+
+    def _configure(self, config: TaskConfig, settings: RunSettings) -> None:
+        self._samples: dict[int, Sample] = {}
+        #: The row of each document and the document's number among those of its row.
+        self._rows: list[tuple[int, int]] = []
+        self._better: dict[str, bool] = {}
+        self._errors: dict[str, list[str]] = {}
+        for name in ("python_task", "_numbered_docs", "_metric_objects"):
+            self.__dict__.pop(name, None)
+        self.config = config
+        if settings.num_fewshot is not None:
+            settings = replace(settings, num_fewshot=self._accept_shots(settings.num_fewshot))
+        super()._configure(config, settings)
+
+    def _check_perturbation(self) -> None:
+        """The questions of a Python task are perturbed by its `HookedPrompt`."""
+
+    def _accept_shots(self, num_fewshot: int) -> int:
+        """The number of few-shot examples that the constructor of the class accepts; it may refuse or change it."""
+        kind, name = type(self._prompt.task), self.config.form_name
+        with running(f"{kind.__name__}(num_fewshot={num_fewshot})", kind=ConfigError, where=name):
+            number = kind(num_fewshot=num_fewshot).num_fewshot or 0
+        if number != num_fewshot:
+            logger.warning("%s: %s makes num_fewshot=%d of %d", name, kind.__name__, number, num_fewshot)
+        return number
+
+    def set_num_fewshot(self, num_fewshot: int) -> None:
+        """Override the number of few-shot examples; the constructor of the class may refuse it or change it."""
+        super().set_num_fewshot(self._accept_shots(num_fewshot))
+
+    def _hooks(self) -> Hooks:
+        hooks = {**super()._hooks()}
+        if self.config.process_results is not None or not calculates(self._prompt.task):
+            hooks.pop("process_results", None)
+        else:
+            hooks["values"] = dict  # a metric may have several values for a document, and all of them count
+        return hooks
+
+    @property
+    def _prompt(self) -> HookedPrompt:
+        spec = self.config.doc_to_text
+        if not isinstance(spec, HookedPrompt):
+            message = "a class that writes its prompts itself does not use doc_to_text"
+            raise ConfigError(message, where=self.config.where("doc_to_text"), hint="override _get_instruction_text")
+        return spec
+
+    @cached_property
+    def python_task(self) -> SampleHooks:
+        """The Python task with the rows and the few-shot sampler of this run."""
+        rows = self.source.dataset  # a class's own _load_dataset may set more than the rows
+        task = self._prompt.noisy_task()
+        task.dataset = _Splits(self.source, rows)
+        task._draw = self._draw_examples
+        return task
+
+    # Documents and samples.
+
+    @property
+    def eval_docs(self) -> Docs:
+        return self._numbered_docs
+
+    @cached_property
+    def _numbered_docs(self) -> Docs:
+        """The evaluated rows, each repeated for every sample that the class creates from it."""
+        rows = self.source.evaluated()
+        if "_create_samples" not in self.python_task._own_hooks:
+            self._rows = [(row, 0) for row in range(len(rows))]
+        else:
+            for row, doc in enumerate(rows):
+                samples = self._create_samples(row, doc, len(self._rows))
+                self._samples |= {len(self._rows) + part: sample for part, sample in enumerate(samples)}
+                self._rows += [(row, part) for part in range(len(samples))]
+        return [{**rows[row], SAMPLE_ID: number} for number, (row, _) in enumerate(self._rows)]
+
+    def sample_of(self, doc: Doc) -> Sample:
+        """The sample of a document; created once, as that draws few-shot examples."""
+        number = doc.get(SAMPLE_ID)
+        if number is None:  # a row that did not come from `eval_docs`
+            return self._create_samples(0, doc, 0)[0]
+        if number not in self._samples:
+            row, _ = self._rows[number]
+            self._samples[number] = self._create_samples(row, doc, number)[0]
+        return self._samples[number]
+
+    def _create_samples(self, row: int, doc: Doc, number: int) -> list[Sample]:
+        from multiform.formats.dialects.samples import Sample
+
+        task = self.python_task
+        task.num_fewshot = self.num_fewshot
+        task.rnd = random.Random(f"{self.form.fewshot_seed} {row}")
+        with self._running("_create_samples"):
+            samples = task._create_samples(self._item(doc), number, str(self._prompt.subject))
+        if not isinstance(samples, list) or not samples or not all(isinstance(sample, Sample) for sample in samples):
+            message = f"{type(task).__name__}._create_samples returned {shorten(samples)}, not a list of samples"
+            raise DataError(message, where=self.name, hint="return [Sample(...)]")
+        return samples
+
+    def _item(self, doc: Doc) -> dict[str, Any]:
+        return item_of({key: value for key, value in doc.items() if key != SAMPLE_ID}, self._prompt.subject)
+
+    def _draw_examples(self, item: dict[str, Any]) -> list[dict[str, Any]]:
+        """The few-shot examples of an item, drawn by the sampler of the run."""
+        names = self.source.evaluated()[0]
+        doc = {key: value for key, value in item.items() if key in names}
+        return self.renderer.examples.docs(doc, self.num_fewshot)
+
+    # Prompts and requests.
+
+    def fewshot_context(
+        self,
+        doc: dict[str, Any],
+        num_fewshot: int,
+        system_instruction: str | None = None,
+        apply_chat_template: bool = False,
+        fewshot_as_multiturn: bool = False,
+        chat_template: ChatTemplate | None = None,
+        gen_prefix: str | None = None,
+    ) -> str:
+        """The messages of the sample as one prompt; in a chat, a last assistant message begins the completion."""
+        turns = prompt_turns(self.sample_of(doc).messages, self.name)
+        if system_instruction:
+            own_system = [turns.pop(0).content] if turns[0].role == "system" else []
+            turns.insert(0, prompt.Message("system", "\n\n".join([system_instruction, *own_system]), "\n\n"))
+        if apply_chat_template and chat_template is not None:
+            chat = prompt.chat_messages(turns, multiturn=fewshot_as_multiturn)
+            return chat_template(chat, add_generation_prompt=turns[-1].role != "assistant")
+        return prompt.plain_text(turns)
+
+    def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> RenderedSample:
+        self._check_metrics()
+        return super().sample(doc_id, doc, chat_template)
+
+    def doc_to_target(self, doc: Doc, doc_to_target: FieldSpec = None) -> Any:
+        return self.sample_of(doc).ground_truth
+
+    # Scores.
+
+    @cached_property
+    def _metric_objects(self) -> list[BaseMetric[Any]]:
+        """The metrics that calculate values; one object for the whole run, as some compare several samples."""
+        task = self._prompt.task
+        if not calculates(task):
+            return []
+        with self._running("METRICS"):
+            return [metric() for metric in task.get_metrics()]
+
+    @property
+    def _calculates(self) -> bool:
+        """Whether the values come from the metrics of the class."""
+        return self.form.scores_itself and self.config.process_results is None
+
+    def _check_metrics(self) -> None:
+        """Raise a ConfigError for metrics that cannot be computed, before the model runs."""
+        for metric in self._metric_objects if self._calculates else ():
+            unsupported = [aggregator.name for aggregator in metric.AGGREGATORS if aggregator.name not in AGGREGATED]
+            why = f"it is aggregated by {', '.join(unsupported)}" if unsupported else metric.unavailable()
+            if why is not None:
+                message = f"metric {type(metric).__name__} cannot be computed: {why}"
+                raise ConfigError(message, where=self.name, hint="give the class other METRICS, or use --predict_only")
+
+    def process_results(self, doc: Doc, results: Sequence[Any]) -> Mapping[str, Any] | None:
+        """The values that the metrics calculate; a list where a metric has several values for a document."""
+        if self.config.process_results is not None:
+            return super().process_results(doc, results)
+        keys = result_keys([type(metric) for metric in self._metric_objects])
+        values: dict[str, list[float]] = {}
+        for response in self.metric_responses(doc, results):
+            for metric in self._metric_objects:
+                with self._running(f"{type(metric).__name__}.calculate"):
+                    calculated = metric.calculate(response)
+                for result in calculated:
+                    key = keys.get((type(metric), result.metric_name), result.metric_name)
+                    self._note(key, result)
+                    values.setdefault(key, []).extend([] if result.value is None else [float(result.value)])
+        return {key: numbers[0] if len(numbers) == 1 else numbers for key, numbers in values.items()}
+
+    def metric_responses(self, doc: Doc, results: Sequence[Any]) -> Iterator[Any]:
+        """The responses of the model, as the metrics take them."""
+        message = f"metrics with calculate() take no responses of the kind {self.form.output_type}"
+        raise ConfigError(message, where=self.name, hint="give the class METRICS that are registered by name")
+
+    def _note(self, key: str, result: MetricResult) -> None:
+        self._better[key] = result.higher_is_better
+        if result.value is None:
+            why = result.error.message if result.error is not None else "no value and no error"
+            self._errors.setdefault(key, []).append(why)
+
+    def estimates(
+        self, scored: Iterable[ScoredSample], bootstrap_iters: int = DEFAULT_ITERATIONS
+    ) -> dict[str, Estimate]:
+        """The mean of all values of each metric; documents without a value are left out, with a warning."""
+        docs = list(scored)
+        if not self._calculates:
+            return super().estimates(docs, bootstrap_iters)
+        estimates: dict[str, Estimate] = {}
+        for scorer in self.scoring.scorers:
+            values = [doc.values for doc in docs if doc.scorer == scorer.name]
+            for key in dict.fromkeys(key for value in values for key in value):
+                per_doc = [value[key] for value in values if key in value]
+                numbers = [float(x) for item in per_doc for x in (item if isinstance(item, list) else [item])]
+                estimate = mean_estimate(numbers) if numbers else Estimate(value=float("nan"), n=0)
+                estimates[f"{key},{scorer.name}"] = estimate
+        for key, errors in self._errors.items():
+            logger.warning("%s: %s has no value %d times; the first: %s", self.name, key, len(errors), errors[0])
+        self._errors = {}
+        return estimates
+
+    def higher_is_better(self) -> dict[str, bool]:
+        return {**super().higher_is_better(), **self._better}
+
+    def _running(self, name: str) -> running:
+        kind = type(self._prompt.task)
+        return running(f"{kind.__name__}: {name}", where=self.config.where(), hint="call it to debug it")
+
+
+class _Splits(Mapping[str, Docs]):
+    """The rows of a task by split, processed as in the run."""
+
+    def __init__(self, source: DocSource, splits: Iterable[str]) -> None:
+        self.source, self.splits = source, list(splits)
+
+    def __getitem__(self, split: str) -> Docs:
+        if split not in self.splits:
+            raise KeyError(split)
+        return self.source.split(split)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.splits)
+
+    def __len__(self) -> int:
+        return len(self.splits)
+
+
+def prompt_turns(messages: Sequence[Message], task: str) -> list[prompt.Message]:
+    """The messages of a prompt, the last one stripped of white space as in eval-framework."""
+    turns = []
+    for message in messages:
+        if message.role is None or message.property is not None:
+            what = "a message has no role" if message.role is None else f"a message has the property {message.property}"
+            raise DataError(what, where=task, hint="give messages of the system, the user and the assistant alone")
+        after = "" if message.role.value == "user" else "\n\n"
+        turns.append(prompt.Message(message.role.value, message.content, after))
+    if not turns:
+        raise DataError("a sample has no messages", where=task, hint="check _get_messages and _create_samples")
+    last = turns[-1]
+    turns[-1] = prompt.Message(last.role, last.content.strip())
+    return turns

@@ -1,5 +1,0 @@
-"""The logger."""
-
-import logging
-
-logger = logging.getLogger("eval_framework")

@@ -1,1 +1,0 @@
-"""Metrics by the kind of response."""

@@ -1,1 +1,0 @@
-"""How several attempts become one value."""

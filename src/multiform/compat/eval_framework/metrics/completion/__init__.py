@@ -1,1 +1,0 @@
-"""Metrics of what a model wrote."""

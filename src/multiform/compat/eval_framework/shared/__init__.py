@@ -1,1 +1,0 @@
-"""What tasks and metrics share."""

@@ -1,1 +1,0 @@
-"""Tasks, stylers and their registry."""

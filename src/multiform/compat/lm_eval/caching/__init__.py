@@ -1,1 +1,0 @@
-"""Files in which scripts keep what they have made."""

@@ -1,1 +1,0 @@
-"""Finding and removing text that a benchmark holds, too."""

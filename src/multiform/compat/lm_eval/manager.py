@@ -1,0 +1,223 @@
+"""TaskManager: finds and builds tasks with lm-eval's arguments and results."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypedDict
+
+from multiform.catalog import Group as OurGroup
+from multiform.catalog import Node, node_name
+from multiform.catalog import TaskManager as OurManager
+from multiform.catalog.distinct import distinct
+from multiform.compat.errors import convert_errors
+from multiform.compat.lm_eval.config import build_context
+from multiform.compat.lm_eval.group import ConfigurableGroup, Group, child_name
+from multiform.compat.lm_eval.index import Entry, KnownNames
+from multiform.compat.lm_eval.registry import GROUP_REGISTRY, TASK_REGISTRY
+from multiform.compat.lm_eval.task import ConfigurableTask
+from multiform.compat.lm_eval.task import Task as AnyTask
+from multiform.config import TaskConfig
+from multiform.errors import UsageError, shorten
+from multiform.forms import Task
+from multiform.imports.lm_eval import finder
+
+Spec = str | Mapping[str, Any] | Task | Group
+Item = Task | Group
+
+
+class TaskDict(TypedDict):
+    """All tasks and groups, and the names of each group's members."""
+
+    tasks: dict[str, Task]
+    groups: dict[str, Group]
+    group_map: dict[str, list[str]]
+
+
+class TaskManager:
+    """Knows the tasks of the installed lm-eval, if it is there, and those of the folders that are named."""
+
+    def __init__(
+        self,
+        verbosity: str | None = None,
+        include_path: str | Path | Sequence[str | Path] | None = None,
+        include_defaults: bool = True,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.include_path = include_path
+        self.metadata = dict(metadata or {})
+        paths = [include_path] if isinstance(include_path, str | os.PathLike) else list(include_path or ())
+        installed = finder.real_folder() if include_defaults else None
+        self.folders = [*([installed / "tasks"] if installed else []), *(Path(path) for path in paths)]
+        with convert_errors(ValueError):
+            self.manager = OurManager(self.folders, library=include_defaults)
+
+    @property
+    def all_tasks(self) -> list[str]:
+        return sorted({*self.manager.index.entries, *self.all_tags, *TASK_REGISTRY})
+
+    @property
+    def all_groups(self) -> list[str]:
+        return sorted({*self.manager.index.names("group"), *GROUP_REGISTRY})
+
+    @property
+    def all_subtasks(self) -> list[str]:
+        return sorted({*self.manager.index.names("task"), *TASK_REGISTRY})
+
+    @property
+    def all_tags(self) -> list[str]:
+        return sorted(self.manager.index.tags())
+
+    @property
+    def task_index(self) -> KnownNames:
+        return KnownNames(self.manager.index)
+
+    _index = task_index
+
+    def _entry(self, name: str) -> Entry | None:
+        return self.task_index.get(name)
+
+    def match_tasks(self, task_list: Sequence[str]) -> list[str]:
+        """The names that the patterns match, sorted."""
+        return sorted({name for pattern in task_list for name in fnmatch.filter(self.all_tasks, pattern)})
+
+    def list_all_tasks(self, list_groups: bool = True, list_tags: bool = True, list_subtasks: bool = True) -> str:
+        """All names as text, a line for each."""
+        parts = {"Groups": (list_groups, self.all_groups), "Tags": (list_tags, self.all_tags),
+                 "Tasks": (list_subtasks, self.all_subtasks)}  # fmt: skip
+        return "\n".join(f"{title}:\n" + "\n".join(names) for title, (wanted, names) in parts.items() if wanted)
+
+    def load(self, task_list: Spec | Sequence[Spec]) -> TaskDict:
+        """The tasks and groups that are named, described or given."""
+        tasks: dict[str, Task] = {}
+        groups: dict[str, Group] = {}
+        for item in self._items(task_list):
+            for group in [item, *item.get_all_groups()] if isinstance(item, Group) else []:
+                _add(groups, group.name, group)
+            for task in item.get_all_tasks() if isinstance(item, Group) else [item]:
+                _add(tasks, child_name(task), task)
+        return {"tasks": tasks, "groups": groups, "group_map": {g.name: g.child_names for g in groups.values()}}
+
+    def load_task_or_group(self, task_list: Spec | Sequence[Spec]) -> dict[Any, Any]:
+        """The same as one dict, with the tasks of a group in a dict under it."""
+        nested: dict[Any, Any] = {}
+        for item in self._items(task_list):
+            nested |= _nested_dict(item)
+        return nested
+
+    def _items(self, task_list: Spec | Sequence[Spec]) -> list[Item]:
+        """The tasks and groups, those that are named or described with distinct names."""
+        single = isinstance(task_list, str | Mapping | Task | Group)
+        specs: Sequence[Any] = [task_list] if single else list(task_list)  # type: ignore[arg-type]
+        with convert_errors(KeyError):
+            items = [item for spec in specs for item in self._resolve(spec)]
+        with convert_errors(ValueError):
+            renamed = iter(distinct([item for item in items if isinstance(item, TaskConfig | OurGroup)]))
+            built: dict[str, Item] = {}
+            return [
+                self._build(next(renamed), built) if isinstance(item, TaskConfig | OurGroup) else item for item in items
+            ]
+
+    def _resolve(self, spec: Any) -> list[Node | Item]:
+        """What a name, a configuration or an object stands for."""
+        if isinstance(spec, Task | Group):
+            return [spec]
+        if isinstance(spec, str):
+            return self._resolve_name(spec, {})
+        if not isinstance(spec, Mapping):
+            with convert_errors(TypeError):
+                message = f"expected a task's name, configuration or object, got {shorten(spec)}"
+                raise UsageError(message, where="tasks", hint='give e.g. tasks=["arc_easy"]')
+        key = "group" if "group" in spec and "class" not in spec else "task"
+        name = spec.get(key)
+        if not isinstance(name, str):
+            with convert_errors(ValueError):
+                message = f"a configuration needs a 'task' or a 'group', got {shorten(dict(spec))}"
+                raise UsageError(message, where="tasks", hint="name the task")
+        if key == "group" and spec.get("task") is not None:
+            with convert_errors(ValueError):
+                return [self.manager.described_group(spec)]
+        # What says where its rows are and what is asked is a task of its own; nothing has to be looked up.
+        whole = key == "task" and ("dataset_path" in spec or "custom_dataset" in spec) and "doc_to_target" in spec
+        if not whole and (name in TASK_REGISTRY or name in self.manager.index.entries):
+            return self._resolve_name(name, {other: value for other, value in spec.items() if other != key})
+        with convert_errors(ValueError):
+            return [ConfigurableTask(config=self._with_metadata(spec))]
+
+    def _resolve_name(self, name: str, changes: Mapping[str, Any]) -> list[Node | Item]:
+        if name in TASK_REGISTRY:
+            return [_of_class(TASK_REGISTRY[name], name, changes)]
+        if name in GROUP_REGISTRY:
+            return [item for member in GROUP_REGISTRY[name] for item in self._resolve_name(member, changes)]
+        return list(self.manager.nodes(name, changes))
+
+    def _build(self, node: Node, built: dict[str, Item]) -> Item:
+        """The task or group of a node; nodes of one name, which are equal, are one object."""
+        name = node_name(node)
+        if name not in built:
+            built[name] = self._group(node, built) if isinstance(node, OurGroup) else self._task(node)
+        return built[name]
+
+    def _group(self, node: OurGroup, built: dict[str, Item]) -> Group:
+        config = replace(node.config, group=node.name, metadata={**(node.config.metadata or {}), **self.metadata})
+        group = Group.from_config(config)
+        for member in dict.fromkeys(map(node_name, node.members)):
+            group.add(self._build(next(child for child in node.members if node_name(child) == member), built))
+        return group
+
+    def _task(self, config: TaskConfig) -> Task:
+        changes: dict[str, Any] = {"metadata": {**config.metadata, **self.metadata}}
+        if config._task_class is not None:
+            keys = config._class_keys
+            changes["_class_keys"] = {**keys, "metadata": {**(keys.get("metadata") or {}), **self.metadata}}
+            return Task.from_config(config.changed(**changes), dataset_mirror=build_context().mirror)
+        return ConfigurableTask(config=config.changed(**changes) if self.metadata else config)
+
+    def _with_metadata(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        return {**spec, "metadata": {**(spec.get("metadata") or {}), **self.metadata, "config_source": "inline"}}
+
+
+def _add(items: dict[str, Any], name: str, item: Item) -> None:
+    """Put a task or group under its name; two different ones cannot both have it."""
+    if items.setdefault(name, item) is not item:
+        with convert_errors(ValueError):
+            hint = "rename one of them, or run them one by one"
+            raise UsageError(f"Duplicate task '{name}': two different ones have this name", where="tasks", hint=hint)
+
+
+def _of_class(kind: type[AnyTask], name: str, changes: Mapping[str, Any]) -> Task:
+    config = TaskConfig(task=name, _task_class=kind, _class_keys={"task": name, **changes})
+    return Task.from_config(config, dataset_mirror=build_context().mirror)
+
+
+def _nested_dict(item: Item) -> dict[Any, Any]:
+    if not isinstance(item, Group):
+        return {item.name: item}
+    inside: dict[Any, Any] = {}
+    for member in item:
+        inside |= _nested_dict(member)
+    return {ConfigurableGroup.from_group(item): inside}
+
+
+def get_task_dict(
+    task_name_list: str | Sequence[str | dict[str, Any] | Task], task_manager: TaskManager | None = None
+) -> dict[Any, Any]:
+    """The tasks by their names, those of a group in a dict under it."""
+    manager = task_manager or TaskManager()
+    listed = [task_name_list] if isinstance(task_name_list, str) else list(task_name_list)
+    return manager.load_task_or_group(listed)
+
+
+def get_task_name_from_config(task_config: dict[str, str]) -> str:
+    """The name of a task, or of its dataset where it has none."""
+    name = task_config.get("task")
+    parts = (task_config["dataset_path"], task_config.get("dataset_name")) if not name else ()
+    return name or "_".join(part for part in parts if part)
+
+
+def get_task_name_from_object(task_object: Any) -> str:
+    """The name of a task object."""
+    return str(task_object.config.task) if hasattr(task_object, "config") else type(task_object).__name__

@@ -1,0 +1,328 @@
+"""Helpers that models written for lm-eval share: batches, stop texts, generation settings, lengths."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import logging
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, Generic, Literal, TypeVar
+
+from multiform.errors import ModelError
+
+T = TypeVar("T")
+BatchSize = Callable[[int, Iterable[Any]], int]
+GroupBy = Literal["gen_kwargs", "contexts"]
+
+
+def chunks(_iter: Iterable[T], n: int = 0, fn: BatchSize | None = None) -> Iterator[list[T]]:
+    """Lists of n items, or of as many as the function says for the number of an item; all in one where n is 0.
+
+    >>> list(chunks([1, 2, 3], 2))
+    [[1, 2], [3]]
+    """
+    items = list(_iter)
+    batch: list[T] = []
+    for number, item in enumerate(items):
+        batch.append(item)
+        if len(batch) == (fn(number, items) if fn else n):
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+class Collator(Generic[T]):
+    """Sorts requests, gives them out in batches, and puts answers back into the order of the requests.
+
+    With ``group_by="gen_kwargs"`` a batch has one set of generation settings. With ``"contexts"`` one request stands
+    for all that have the same tokens but the last, and `get_cache` gives the logits to each of them.
+    """
+
+    def __init__(
+        self,
+        arr: Sequence[T],
+        sort_fn: Callable[[T], Any] = lambda item: item,
+        group_fn: Callable[[T], Any] = lambda item: item[1],  # type: ignore[index]
+        group_by: GroupBy | None = None,
+    ) -> None:
+        self._size = len(arr)
+        self._sort = sort_fn
+        self._group_by = group_by
+        numbered = list(enumerate(arr))
+        self._groups: dict[Any, list[tuple[int, T]]] = (
+            {None: numbered} if group_by is None else self.group(numbered, lambda pair: group_fn(pair[1]), group_by)
+        )
+        #: The numbers of the requests in the order in which their answers come.
+        self._order: list[int] = []
+
+    def get_batched(self, n: int = 1, batch_fn: BatchSize | None = None) -> Iterator[list[T]]:
+        """Batches of n requests, or of as many as the function says."""
+        if self._group_by == "contexts":
+            longest = [max(some, key=lambda pair: len(pair[1][-1])) for some in self._groups.values()]  # type: ignore[index]
+            yield from chunks([item for _, item in self._sort_items(longest)], n, batch_fn)
+            return
+        for some in self._groups.values():
+            ordered = self._sort_items(some)
+            self._order += [number for number, _ in ordered]
+            yield from chunks([item for _, item in ordered], n, batch_fn)
+
+    def get_cache(
+        self, req_str: tuple[str, str], cxt_toks: list[int], cont_toks: list[int], logits: Any
+    ) -> Iterator[tuple[tuple[str, str], list[int], Any]]:
+        """The logits of a request, for each request that it stands for."""
+        if self._group_by != "contexts":
+            yield req_str, cont_toks, logits
+            return
+        same: list[tuple[int, Any]] = self._groups.pop((*cxt_toks, *cont_toks[:-1]))
+        self._order += [number for number, _ in same]
+        if len(same) == 1:
+            yield req_str, cont_toks, logits
+            return
+        for (_, request), one in zip(same, logits.expand(len(same), -1, -1).chunk(len(same)), strict=True):
+            yield request[0], request[-1], one
+
+    def get_original(self, newarr: Sequence[Any]) -> list[Any]:
+        """The answers in the order of the requests."""
+        answers = dict(zip(self._order, newarr, strict=True))
+        assert len(answers) == self._size, f"{len(answers)} answers to {self._size} requests"
+        return [answers[number] for number in range(self._size)]
+
+    def __len__(self) -> int:
+        return self._size
+
+    def _sort_items(self, items: Iterable[tuple[int, T]]) -> list[tuple[int, T]]:
+        return sorted(items, key=lambda pair: self._sort(pair[1]))
+
+    @staticmethod
+    def group(arr: Iterable[Any], fn: Callable[[Any], Any], group_by: GroupBy = "gen_kwargs") -> dict[Any, list[Any]]:
+        """The items by what the function gives for each: generation settings, or the tokens of a context."""
+        groups: dict[Any, list[Any]] = {}
+        for item in arr:
+            groups.setdefault(_hashable(fn(item)), []).append(item)
+        return groups
+
+    @staticmethod
+    def get_chunks(_iter: Iterable[Any], n: int = 0, fn: BatchSize | None = None) -> Iterator[list[Any]]:
+        """The same as `chunks`."""
+        return chunks(_iter, n, fn)
+
+
+def _hashable(value: Any) -> Hashable:
+    if isinstance(value, Mapping):
+        return tuple((key, _hashable(value[key])) for key in sorted(value))
+    return tuple(map(_hashable, value)) if isinstance(value, list | tuple) else value
+
+
+Side = Literal["left", "middle", "right"]
+logger = logging.getLogger(__name__)
+
+#: What a tokenizer of transformers says where it knows no greatest length.
+TOKENIZER_INFINITY = 1000000000000000019884624838656
+DEFAULT_MAX_LENGTH = 2048
+#: The names of the greatest number of new tokens, the first goes before the others.
+_MOST_TOKENS = ("max_gen_toks", "max_new_tokens", "max_tokens", "max_completion_tokens")
+_LENGTHS = ("n_positions", "max_position_embeddings", "n_ctx")
+
+
+def handle_stop_sequences(until: str | list[str] | None, eos: str | None) -> list[str]:
+    """The stop texts as a list, with the one that ends every text.
+
+    >>> handle_stop_sequences("\\n", "</s>")
+    ['\\n', '</s>']
+    """
+    if until is not None and not isinstance(until, str | list):
+        raise ValueError(f"until: expected a text or a list of texts, got {until!r}")
+    stops = [until] if isinstance(until, str) else until if until is not None else []
+    return [*stops, *([eos] if eos is not None and eos not in stops else [])]
+
+
+def normalize_gen_kwargs(gen_kwargs: Mapping[str, Any], default_max_gen_toks: int = 256) -> dict[str, Any]:
+    """Generation settings in one form: `until` a list, `max_gen_toks` whatever it was called, greedy unless sampling.
+
+    >>> normalize_gen_kwargs({"until": "\\n", "max_new_tokens": 5})
+    {'until': ['\\n'], 'do_sample': False, 'max_gen_toks': 5}
+    """
+    settings = copy.deepcopy(dict(gen_kwargs))
+    until = settings.get("until", [])
+    settings["until"] = until if isinstance(until, list) else [until]
+    most = {name: settings.pop(name) for name in _MOST_TOKENS if name in settings}
+    said = {name: value for name, value in most.items() if value is not None}
+    if len(said) > 1:
+        logger.warning("several names for the most tokens: %s; %s is used", said, next(iter(said)))
+    temperature = float(settings.get("temperature", 0.0))
+    sampling = settings.get("do_sample")
+    if sampling is None:
+        settings["do_sample"] = temperature > 0.0
+    elif sampling is False:
+        if temperature:
+            logger.warning("do_sample is false, so that temperature %s has no effect", temperature)
+        settings["temperature"] = 0.0
+    elif temperature == 0.0:
+        logger.warning("do_sample is true, but the temperature is 0")
+    settings["max_gen_toks"] = int(next(iter(said.values()), default_max_gen_toks))
+    return settings
+
+
+def truncate_tokens(tokens: list[int], max_length: int, side: Side = "left") -> list[int]:
+    """So many tokens at most: cut off at the left or right, or out of the middle.
+
+    >>> truncate_tokens([1, 2, 3, 4, 5], 3), truncate_tokens([1, 2, 3, 4, 5], 3, side="middle")
+    ([3, 4, 5], [1, 4, 5])
+    """
+    first = max_length // 2
+    if side == "left":
+        return tokens[-max_length:]
+    if side == "right":
+        return tokens[:max_length]
+    if side == "middle":
+        return tokens[:first] + tokens[-(max_length - first) :]
+    raise ValueError(f"Unknown truncation side={side!r}: it is 'left', 'middle' or 'right'")
+
+
+def maybe_truncate(
+    tokens: list[int],
+    max_gen_toks: int,
+    max_model_len: int,
+    min_gen_toks: int = 1,
+    side: Side = "left",
+    shrink_gen_toks: bool = False,
+    verbose: bool = True,
+) -> tuple[list[int], int]:
+    """A prompt and a number of new tokens that fit into the model together.
+
+    The prompt is cut; with `shrink_gen_toks` fewer tokens are generated first, down to `min_gen_toks`.
+    """
+    if len(tokens) + max_gen_toks <= max_model_len:
+        return tokens, max_gen_toks
+    if verbose:
+        logger.warning("%d tokens and %d new ones exceed %d", len(tokens), max_gen_toks, max_model_len)
+    if not shrink_gen_toks:
+        return truncate_tokens(tokens, max_model_len - max_gen_toks, side), max_gen_toks
+    room = max_model_len - len(tokens)
+    if room >= min_gen_toks:
+        return tokens, room
+    if max_model_len <= min_gen_toks:
+        raise ValueError(f"{min_gen_toks} new tokens leave no room for a prompt in {max_model_len}: too small")
+    return truncate_tokens(tokens, max_model_len - min_gen_toks, side), min_gen_toks
+
+
+def postprocess_generated_text(
+    generation: str, stop: str | Sequence[str] | None = None, think_end_token: str | None = None
+) -> str:
+    """What was written after the thinking, up to the first stop text.
+
+    >>> postprocess_generated_text("hm</think> yes. no", ".", "</think>")
+    'yes'
+    """
+    text = generation.split(think_end_token)[-1].lstrip() if think_end_token else generation
+    for stop_string in [stop] if isinstance(stop, str) else stop or ():
+        text = text.split(stop_string)[0] if stop_string else text
+    return text
+
+
+def has_bos_prefix(sequence: str, bos_str: str | Iterable[str] | None = None) -> bool:
+    """Whether a text already begins with the token, or one of the tokens, that begin texts."""
+    starts = () if bos_str is None else (bos_str,) if isinstance(bos_str, str) else tuple(bos_str)
+    return sequence.startswith(starts)
+
+
+def _add_special_kwargs(add_special_tokens: bool | None, add_bos: bool | None = None) -> dict[str, bool]:
+    """What to tell a tokenizer about special tokens, where something is said."""
+    said = add_special_tokens if add_special_tokens is not None else add_bos
+    return {} if said is None else {"add_special_tokens": said}
+
+
+def resolve_max_length(config: Any, tokenizer: Any = None, *, default: int = DEFAULT_MAX_LENGTH) -> int:
+    """How many tokens a model takes: as its configuration for text says, its tokenizer, or the default."""
+    text = getattr(config, "text_config", None) or config
+    said = next((value for name in _LENGTHS if (value := getattr(text, name, None)) is not None), None)
+    if said is None:
+        said = getattr(tokenizer, "model_max_length", None)
+    return default if said is None or said == TOKENIZER_INFINITY else int(said)
+
+
+def configure_pad_token(tokenizer: Any, model_config: Any = None) -> Any:
+    """The tokenizer with something to fill batches up with: its own, the unknown, or the last token."""
+    if getattr(tokenizer, "pad_token_id", None) is not None or getattr(tokenizer, "pad_token", None):
+        return tokenizer
+    for name in ("unk_token", "eos_token"):
+        if getattr(tokenizer, name, None):
+            tokenizer.pad_token_id = getattr(tokenizer, f"{name}_id")
+            return tokenizer
+    if getattr(model_config, "model_type", None) == "qwen":
+        tokenizer.pad_token = "<|endoftext|>"
+    elif type(tokenizer).__name__ not in ("RWKVWorldTokenizer", "Rwkv5Tokenizer"):  # those cannot be changed
+        tokenizer.add_special_tokens({"pad_token": "<|pad|>"})
+    return tokenizer
+
+
+def replace_placeholders(string: str, default_placeholder: str, image_token: str, max_images: int) -> str:
+    """A text with the model's own token for each of the first images.
+
+    >>> replace_placeholders("<image> and <image>", "<image>", "[I]", 1)
+    '[I] and <image>'
+    """
+    return string.replace(default_placeholder, image_token, max_images)
+
+
+def flatten_image_list(images: Iterable[Iterable[T]]) -> list[T]:
+    """All images of all documents, one after the other."""
+    return [image for some in images for image in some]
+
+
+def undistribute(iterable: Iterable[Iterable[T]]) -> list[T]:
+    """What was dealt out to several, in the order that it had before.
+
+    >>> undistribute([[1, 4], [2, 5], [3]])
+    [1, 2, 3, 4, 5]
+    """
+    missing = object()
+    rows = zip_longest(*map(list, iterable), fillvalue=missing)
+    return [item for row in rows for item in row if item is not missing]  # type: ignore[misc]
+
+
+def retry_on_specific_exceptions(
+    on_exceptions: Sequence[type[Exception]],
+    max_retries: int | None = None,
+    backoff_time: float = 3.0,
+    backoff_multiplier: float = 1.5,
+    on_exception_callback: Callable[[Exception, float], Any] | None = None,
+) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """A decorator that tries again after these exceptions, each time after a longer pause."""
+
+    def decorate(function: Callable[..., T]) -> Callable[..., T]:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> T:
+            pause, tries = backoff_time, 0
+            while max_retries is None or tries < max_retries:
+                try:
+                    return function(*args, **kwargs)
+                except tuple(on_exceptions) as error:
+                    if on_exception_callback is not None:
+                        on_exception_callback(error, pause)
+                    time.sleep(pause)
+                    pause, tries = pause * backoff_multiplier, tries + 1
+            message = f"{function.__name__} failed {tries} times"
+            raise ModelError(message, where="max_retries", hint="allow more, or look at what it raises")
+
+        return call
+
+    return decorate
+
+
+DEFAULT_MAX_GEN_TOKS = 256
+DEFAULT_RANDOM_SEED = 0
+DEFAULT_OTHER_SEED = 1234
+
+
+def default_gen_kwargs(until: str | Sequence[str] | None, max_gen_toks: int = DEFAULT_MAX_GEN_TOKS) -> dict[str, Any]:
+    r"""How a task generates that does not say how: greedily, up to a stop text.
+
+    >>> default_gen_kwargs("\n\n")["until"]
+    ['\n\n']
+    """
+    stops = [until] if isinstance(until, str) else until if until is not None else []
+    return {"temperature": 0.0, "do_sample": False, "max_gen_toks": max_gen_toks, "until": stops}

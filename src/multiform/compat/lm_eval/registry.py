@@ -1,0 +1,200 @@
+"""lm-eval's registries: entries work in Multiform, and those of Multiform are found by lm-eval's functions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from multiform.compat.errors import convert_errors
+from multiform.compat.lm_eval import metrics as functions
+from multiform.compat.lm_eval.filters import BuiltinFilter, Filter, FilterEnsemble
+from multiform.compat.lm_eval.models import LM, ModelLM
+from multiform.errors import UsageError, nearest
+from multiform.models import Model, ModelEntry, models
+from multiform.models.foreign import as_model
+from multiform.scoring.aggregations import aggregations
+from multiform.scoring.aggregations import register_aggregation as register_plain
+from multiform.scoring.build import DEFAULT_METRICS
+from multiform.scoring.filters import filters
+from multiform.scoring.metrics import Metric, metrics
+from multiform.scoring.metrics.callables import callable_metric
+from multiform.scoring.scorers import Scorer, scorers
+
+_HF = ("hf", "hf-auto", "huggingface")
+
+T = TypeVar("T")
+
+MODEL_REGISTRY: dict[str, type[LM]] = {}
+FILTER_REGISTRY: dict[str, Any] = {}
+METRIC_REGISTRY: dict[str, Callable[..., Any]] = {"exact_match": functions.exact_match_fn}
+AGGREGATION_REGISTRY: dict[str, Callable[..., float]] = {
+    function.__name__: function for function in vars(functions).values() if hasattr(function, "aggregation")
+}
+TASK_REGISTRY: dict[str, Any] = {}
+GROUP_REGISTRY: dict[str, list[str]] = {}
+DEFAULT_METRIC_REGISTRY = {kind: list(names) for kind, names in DEFAULT_METRICS.items()}
+
+
+def register_model(*names: str) -> Callable[[type[LM]], type[LM]]:
+    """Register a subclass of LM; it is then also a model of Multiform, with the same arguments."""
+
+    def decorate(kind: type[LM]) -> type[LM]:
+        def load(**arguments: Any) -> Model:
+            model = as_model(kind.create_from_arg_obj(arguments))
+            model.identity = model.identity if model.stored else _identity(kind, arguments)
+            return model
+
+        models.register(*names)(ModelEntry(factory=load))
+        MODEL_REGISTRY.update(dict.fromkeys(names, kind))
+        return kind
+
+    return decorate
+
+
+def get_model(model_name: str) -> type[LM]:
+    """The class of a name: a registered one, or one that asks the model that Multiform has under it."""
+    if model_name in MODEL_REGISTRY:
+        return MODEL_REGISTRY[model_name]
+    if model_name in _HF:
+        from multiform.compat.lm_eval.huggingface import HFLM
+
+        return HFLM
+    if model_name not in models:
+        from multiform.cli.lm_eval import INSTEAD
+
+        hint = INSTEAD.get(model_name) or nearest(model_name, models, listed="models")
+        with convert_errors(ValueError):
+            raise UsageError(f"no model '{model_name}' here", where="model", hint=hint)
+    return type(f"{model_name}_lm", (ModelLM,), {"model_name": model_name})
+
+
+def register_filter(name: str) -> Callable[[type[T]], type[T]]:
+    """Register a subclass of Filter for use in a task's `filter_list`."""
+
+    def decorate(kind: type[T]) -> type[T]:
+        filters.register(name)(kind)
+        FILTER_REGISTRY[name] = kind
+        return kind
+
+    return decorate
+
+
+def get_filter(filter_name: str | Callable[..., Any]) -> Callable[..., Any]:
+    """The class of a name; a function or class is returned as it is."""
+    if callable(filter_name):
+        return filter_name
+    with convert_errors(KeyError):
+        filters.get(filter_name)  # raises, with the nearest name
+    return FILTER_REGISTRY.get(filter_name) or _filter_class(filter_name)
+
+
+def build_filter_ensemble(
+    filter_name: str, components: Iterable[tuple[Any, Mapping[str, Any] | None]]
+) -> FilterEnsemble:
+    """Filters by their names and arguments, as one."""
+    return FilterEnsemble(filter_name, [partial(get_filter(name), **(kwargs or {})) for name, kwargs in components])
+
+
+def register_metric(
+    *,
+    metric: str,
+    higher_is_better: bool = True,
+    output_type: str | list[str] | None = None,
+    aggregation: str = "mean",
+    **more: Any,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register a function of references and predictions, or of a pair of them, as a metric."""
+    types = [output_type] if isinstance(output_type, str) else output_type
+
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        metrics.register(metric)(
+            Metric(
+                name=metric,
+                fn=callable_metric(function, metric),
+                aggregation=aggregations.get(aggregation),
+                higher_is_better=higher_is_better,
+                whole=True,
+                output_types=frozenset(types or DEFAULT_METRICS),
+            )
+        )
+        METRIC_REGISTRY[metric] = function
+        return function
+
+    return decorate
+
+
+def get_metric(name: str, hf_evaluate_metric: bool = False) -> Callable[..., Any] | None:
+    """The function of a metric that takes references and predictions; None where there is none."""
+    return METRIC_REGISTRY.get(name)
+
+
+def register_aggregation(name: str) -> Callable[[Callable[..., float]], Callable[..., float]]:
+    """Register a function of all values."""
+
+    def decorate(function: Callable[..., float]) -> Callable[..., float]:
+        AGGREGATION_REGISTRY[name] = register_plain(name)(function)
+        return function
+
+    return decorate
+
+
+def get_aggregation(name: str) -> Callable[..., float] | None:
+    """The function of an aggregation, or None."""
+    if name not in AGGREGATION_REGISTRY and name in aggregations:
+        AGGREGATION_REGISTRY[name] = functions.aggregation_function(name)
+    return AGGREGATION_REGISTRY.get(name)
+
+
+def get_metric_aggregation(name: str) -> Callable[..., float] | None:
+    """The function that a metric is aggregated with, or None."""
+    if name not in metrics:
+        return None
+    aggregation = metrics.get(name).aggregation
+    return next((get_aggregation(other) for other in aggregations if aggregations.get(other) is aggregation), None)
+
+
+def is_higher_better(metric_name: str) -> bool | None:
+    """Whether more of a metric is better; None where it is not known."""
+    return metrics.get(metric_name).higher_is_better if metric_name in metrics else None
+
+
+def register_scorer(name: str) -> Callable[[type[Scorer]], type[Scorer]]:
+    """Register a scorer, which a task names with `scorer:`."""
+    return scorers.register(name)
+
+
+def get_scorer(name: str) -> type[Scorer]:
+    """The scorer of a name."""
+    with convert_errors(KeyError):
+        return scorers.get(name)
+
+
+def register_task(name: str) -> Callable[[type[T]], type[T]]:
+    """Register a task class, so that `tasks=["name"]` finds it."""
+
+    def decorate(kind: type[T]) -> type[T]:
+        TASK_REGISTRY[name] = kind
+        return kind
+
+    return decorate
+
+
+def register_group(name: str) -> Callable[[type[T]], type[T]]:
+    """Add a registered task class to a group, whose name then stands for all of its tasks."""
+
+    def decorate(kind: type[T]) -> type[T]:
+        GROUP_REGISTRY.setdefault(name, []).extend(key for key, value in TASK_REGISTRY.items() if value is kind)
+        return kind
+
+    return decorate
+
+
+def _identity(kind: type[LM], arguments: dict[str, Any]) -> str:
+    """What tells the answers of models of one class apart, as far as their arguments do."""
+    return f"{kind.__module__}.{kind.__qualname__} {json.dumps(arguments, sort_keys=True, default=repr)}"
+
+
+def _filter_class(name: str) -> type[Filter]:
+    return type(f"{name}_filter", (BuiltinFilter,), {"function": name, "single": name == "take_first"})

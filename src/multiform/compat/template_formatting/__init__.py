@@ -1,1 +1,0 @@
-"""Chat messages and their formatting as one text, provided by Multiform."""
