@@ -37,7 +37,7 @@ def config(**keys: Any) -> TaskConfig:
     )
 
 
-def response(status: int) -> httpx.Response:
+def response(status: int) -> Any:
     return httpx.Response(status, request=httpx.Request("GET", "https://huggingface.co"))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.config.check import check_keys
-from multiform.config.source import Source
+from multiform.config.source import KeyPath, Position, Source
 from multiform.config.yaml import YamlFile, read_own
 from multiform.datasets.hub import hub_file
 from multiform.errors import ConfigError, UsageError, nearest, shorten
@@ -138,7 +138,7 @@ class _Translation:
             raise ConfigError("there are no choices", where=self.where("shuffle_choices"), hint="remove the key")
         places = {"doc_to_text": "input", "doc_to_target": "target", "doc_to_choice": "choices"}
         at = self.file.source.at
-        positions = {(key,): at(*self.at, "field_spec", name) for key, name in places.items()}
+        positions: dict[KeyPath, Position] = {(key,): at(*self.at, "field_spec", name) for key, name in places.items()}
         positions[("test_split",)] = at(*self.at, "split")
         stated = {key: value for key, value in keys.items() if value is not None and value != {}}
         path = self.file.source.file
