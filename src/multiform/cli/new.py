@@ -83,7 +83,7 @@ def task_text(
     mirror = mirror_path(dataset_mirror)
     is_local = is_file(Path(dataset))
     name = name or (None if is_local else _only_name(dataset, mirror))
-    pinned = {} if is_local else {"dataset_kwargs": {"revision": revision or "main"}}
+    pinned: dict[str, Any] = {} if is_local else {"dataset_kwargs": {"revision": revision or "main"}}
     # Task files name data files relative to themselves.
     path = os.path.relpath(dataset, output.parent) if is_local and output is not None else dataset
     config = TaskConfig(task="new", dataset_path=dataset, dataset_name=name, test_split="test", **pinned)
@@ -97,8 +97,8 @@ def task_text(
         raise UsageError(f"no column looks like the {part}", where=dataset, hint=hint)
     shots = next((split for split in _SHOTS if split in list(splits) and split != evaluated), None)
     task = re.sub(r"\W+", "_", f"{Path(dataset).stem if is_local else dataset.rpartition('/')[2]}_{name or ''}")
-    formats = dict.fromkeys(("mcqa", "cloze")) if "doc_to_choice" in guess.keys else _OPEN
-    keys = {"task": task.strip("_").lower(), "dataset_path": path, "dataset_name": name, **pinned}
+    formats: Any = dict.fromkeys(("mcqa", "cloze")) if "doc_to_choice" in guess.keys else _OPEN
+    keys: dict[str, Any] = {"task": task.strip("_").lower(), "dataset_path": path, "dataset_name": name, **pinned}
     keys |= {"test_split": evaluated, "fewshot_split": shots, **guess.keys, "formats": formats}
     return _written({key: value for key, value in keys.items() if value is not None}, guess.comments, revision)
 
