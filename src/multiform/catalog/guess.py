@@ -111,40 +111,63 @@ def _named(columns: Iterable[str], names: Sequence[str]) -> list[str]:
 def _listed(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:
     """Choices in one column: a list, the text of one, texts with labels, or a mapping of letters."""
     for name in _named(columns, _CHOICES):
-        values, column = columns[name], guess.name(name) if not name.isidentifier() else name
+        values, column = columns[name], guess.name(name)
         first = next((value for value in values if value), None)
+        choices = None
+        if name.lower() == "answers" and not _named(columns, ("label", "correct", "answer_index", "ra")):
+            continue  # spellings of one answer
         if _are(values, list) and all(_are(value, str) and len(value) > 1 for value in values):
-            if name.lower() == "answers" and not any(_named(columns, ("label", "correct", "answer_index"))):
-                continue  # spellings of one answer
-            texts, marks = zip(*(_unmarked(value) for value in values), strict=True)
-            if all(marks):
-                about = "without the letters that stand before the texts"
-                template = "{{" + column + r"|map('regex_replace', '^\\(?[A-Ja-j][).:] *', '')|list}}"
-                return _Choices(template, list(texts), (name,), about=about)
-            return _Choices(column, values, (name,))
-        if isinstance(first, str) and (read := _literals(values)):
-            return _Choices("{{" + column + "|literal}}", read, (name,), about="the text of a list")
-        if isinstance(first, dict) and {"text", "label"} <= first.keys() and isinstance(first["text"], list):
-            texts = [value["text"] for value in values]
-            keys = _named(columns, ("answerkey", "answer_key", "answer", "label"))
-            for key in keys:
-                labels = [str(answer).strip() for answer in columns[key]]
-                if all(label in value["label"] for label, value in zip(labels, values, strict=True)):
-                    strip = "" if labels == columns[key] else "|string|trim"
-                    target = "{{" + f"{column}.label.index({guess.name(key)}{strip})" + "}}"
-                    return _Choices("{{" + column + ".text}}", list(texts), (name, key), target=target)
-            return _Choices("{{" + column + ".text}}", list(texts), (name,))
-        if isinstance(first, dict) and {"choices", "labels"} <= first.keys():
-            target = "{{" + column + ".labels|indexes(1)}}"
-            texts = [value["choices"] for value in values]
-            return _Choices("{{" + column + ".choices}}", list(texts), (name,), target=target)
-        if isinstance(first, dict) and all(len(str(key)) == 1 for key in first) and _are(first.values(), str):
-            return _Choices("{{" + column + ".values()|list}}", [list(v.values()) for v in values], (name,))
-        if isinstance(first, list) and first and isinstance(first[0], dict):
-            keys = [key for key, value in first[0].items() if isinstance(value, str) and "text" in key.lower()]
-            if keys and all(isinstance(item, dict) and keys[0] in item for value in values for item in value):
-                texts = [[item[keys[0]] for item in value] for value in values]
-                return _Choices("{{" + f"{column}|map(attribute='{keys[0]}')|list" + "}}", list(texts), (name,))
+            choices = _texts_listed(name, column, values)
+        elif isinstance(first, str) and (lists := _literals(values)):
+            choices = _Choices("{{" + column + "|literal}}", lists, (name,), about="the text of a list")
+        elif isinstance(first, dict) and _are(values, dict):
+            choices = _mapped(name, column, columns, guess)
+        elif isinstance(first, list) and isinstance(first[0], dict):
+            choices = _records(name, column, values)
+        if choices is not None:
+            return choices
+    return None
+
+
+def _texts_listed(name: str, column: str, values: list[list[str]]) -> _Choices:
+    unmarked = [_unmarked(value) for value in values]
+    if not all(marked for _, marked in unmarked):
+        return _Choices(column, values, (name,))
+    template = "{{" + column + r"|map('regex_replace', '^\\(?[A-Ja-j][).:] *', '')|list}}"
+    about = "without the letters that stand before the texts"
+    return _Choices(template, [texts for texts, _ in unmarked], (name,), about=about)
+
+
+def _mapped(name: str, column: str, columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:
+    """Choices in a mapping: texts with labels, choices with marks of the right ones, or letters with texts."""
+    values = columns[name]
+    keys = {*values[0]}.intersection(*values)
+    if {"text", "label"} <= keys and all(isinstance(value["text"], list) for value in values):
+        texts = [value["text"] for value in values]
+        for key in _named(columns, ("answerkey", "answer_key", "answer", "label")):
+            labels = [str(answer).strip() for answer in columns[key]]
+            if all(label in value["label"] for label, value in zip(labels, values, strict=True)):
+                strip = "" if labels == columns[key] else "|string|trim"
+                target = "{{" + f"{column}.label.index({guess.name(key)}{strip})" + "}}"
+                return _Choices("{{" + column + ".text}}", texts, (name, key), target=target)
+        return _Choices("{{" + column + ".text}}", texts, (name,))
+    if {"choices", "labels"} <= keys:
+        target = "{{" + column + ".labels|indexes(1)}}"
+        return _Choices("{{" + column + ".choices}}", [value["choices"] for value in values], (name,), target=target)
+    if all(len(str(key)) == 1 for key in values[0]) and all(_are(value.values(), str) for value in values):
+        return _Choices("{{" + column + ".values()|list}}", [list(value.values()) for value in values], (name,))
+    return None
+
+
+def _records(name: str, column: str, values: list[Any]) -> _Choices | None:
+    """Choices in a list of mappings, of which one key has the text."""
+    records = [item for value in values for item in value or ()]
+    for key in records[0] if _are(records, dict) else ():
+        if re.search("text|choice|option|value", key, re.IGNORECASE) and all(
+            isinstance(r.get(key), str) for r in records
+        ):
+            texts = [[item[key] for item in value or ()] for value in values]
+            return _Choices("{{" + f"{column}|map(attribute='{key}')|list" + "}}", texts, (name,))
     return None
 
 
