@@ -117,6 +117,7 @@ def test_columns_without_an_answer_are_said_to_be_so(folder: Folder):
         ({"options": "['a', 'b', 'c']", "answer": "c"}, {"doc_to_choice": "{{options|literal}}"}),
         ({"A": "x", "B": "y", "C": None, "answer": "B"}, {"doc_to_choice": "{{[A, B, C]|select|list}}"}),
         ({"options": ["x", "y"], "answer": 2}, {"answer_base": 1}),
+        ({"options": ["x", "y"], "gold": [1]}, {"doc_to_choice": "options", "doc_to_target": "gold"}),
         ({"options": ["x", "y"], "answer": "0"}, {"answer_base": 0}),
         ({"answer": {"aliases": ["NYC", "New York"], "value": "NYC"}}, {"doc_to_target": "{{answer.aliases}}"}),
         ({"answers": {"text": ["x"], "answer_start": [1]}}, {"doc_to_target": "{{answers.text}}"}),

@@ -258,6 +258,9 @@ def _drop_unlabelled(values: Sequence[Any], name: str, guess: Guess) -> None:
 
 def _as_answer(answers: Sequence[Any], choices: Sequence[list[Any]]) -> tuple[float, str, dict[str, Any]] | None:
     """How the values of a column name choices: the share of rows that they fit, a comment, and keys of the task."""
+    if _are(answers, list) and all(_are(answer, int) for answer in answers):
+        fits_all = all(0 <= index < len(c) for a, c in zip(answers, choices, strict=True) for index in a)
+        return (1.0, "indexes of the right choices", {}) if fits_all else None
     pairs = [(a, c) for a, c in zip(answers, choices, strict=True) if a not in _UNLABELLED and not isinstance(a, list)]
     if not pairs or any(isinstance(answer, dict) for answer, _ in pairs):
         return None
@@ -315,7 +318,18 @@ def _label_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
 def _open_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
     """Add an answer without choices: a text, a number, or several spellings; the columns that it reads."""
     for name in _named(
-        columns, ("answer_number", "final_answer", "answer", "answers", "target", "expected_answer", "output")
+        columns,
+        (
+            "answer_number",
+            "final_answer",
+            "answer",
+            "answers",
+            "target",
+            "expected_answer",
+            "short_answer",
+            "ground_truth",
+            "output",
+        ),
     ):
         values, column = columns[name], guess.name(name)
         known = [value for value in values if value not in (None, "")]
@@ -324,7 +338,7 @@ def _open_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
         first = known[0]
         if isinstance(first, dict):
             key = next((key for key in ("aliases", "text") if isinstance(first.get(key), list)), None)
-            if key is None:
+            if key is None or not any(value.get(key) for value in known):  # none, or an unlabelled split
                 continue
             guess.add("doc_to_target", "{{" + f"{column}.{key}" + "}}", "any of them is right")
         elif isinstance(first, str) and all("####" in str(value) for value in known):
