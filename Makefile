@@ -16,12 +16,13 @@
 # make zoo  every architecture of transformers against its own forward pass, a quarter of an hour; writes docs/architectures.md
 # make lint-tasks  what lint finds in 589 lm-eval tasks, counted into docs/lint-lm-eval.md; five minutes
 # make foreign-tasks  what formats recover from lm-eval's task files, counted into docs/foreign-tasks.md
+# make benchmark-pages  a page for each benchmark of the library, in docs/benchmarks
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo browser sandbox test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray golden check format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks clean
+.PHONY: help setup demo browser sandbox test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray golden check format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks benchmark-pages clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -137,6 +138,9 @@ lint-tasks: $(BIN)/.dev
 
 foreign-tasks: $(BIN)/.dev
 	$(BIN)/python scripts/inference_report.py
+
+benchmark-pages: $(BIN)/.core
+	$(BIN)/python scripts/benchmark_pages.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .coverage

@@ -93,6 +93,8 @@ PROBLEM_ROWS = [
 ]
 MMLU_ROWS = [{"question": f"Which {i}?", "choices": ["w", "x", "y", f"z{i}"], "answer": i % 4} for i in range(6)]
 BLIMP_ROWS = [{"sentence_good": "She sleeps.", "sentence_bad": "She sleep."}]
+#: What a dataset says of its own evaluation.
+EVAL_YAML = "tasks:\n  - split: test\n    field_spec: {input: question, target: answer, choices: choices}\n"
 #: A script, or a module, that uses lm-eval.
 SCRIPT = "import sys\nfrom lm_eval import simple_evaluate\nprint(sys.argv)\n"
 #: A benchmark as eval-framework has them, with rows of its own.
@@ -201,6 +203,8 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     Path("exports/part-1.csv").write_text("question;choices;answer\n2 + 2?;['3', '4'];1\n3 + 3?;['6', '7'];0\n")
     for split in ("train", "validation", "test"):
         _write_rows({f"mirror/allenai/ai2_arc/{name}/{split}": ARC_ROWS for name in ("ARC-Easy", "ARC-Challenge")})
+    _write_rows({f"mirror/org/dataset/{name}/test": ROWS for name in ("default", "german")})
+    Path("mirror/org/dataset/eval.yaml").write_text(EVAL_YAML)
     _write_rows({"mmmu_pro_sample/test": [_image_row(i) for i in range(5)]})
     Path("mmmu_pro_sample/images").mkdir()
     Path("mmmu_pro_sample/images/one.png").write_bytes(_png())

@@ -14,6 +14,7 @@ from typing import Any
 
 from multiform.catalog.design import Design
 from multiform.catalog.distinct import distinct
+from multiform.catalog.eval_yaml import PREFIX, DeclaredTask, declared_tasks
 from multiform.catalog.folders import lm_eval_folder, task_folders
 from multiform.catalog.group import Group, Node, build_group
 from multiform.catalog.index import Entry, Index, build_index
@@ -28,7 +29,7 @@ from multiform.formats.select import grammar_of
 from multiform.formats.variation import Variation, drawn_number, split_outside
 from multiform.forms import Form, RunSettings
 from multiform.imports import lm_eval
-from multiform.paths import is_dir, is_file, read_file
+from multiform.paths import is_dir, is_file, mirror_path, read_file
 
 _MAX_GROUPS = 1000
 #: The most names that a message lists.
@@ -52,6 +53,8 @@ class Target:
     task_class: TaskClass | type[PythonTask] | None = None
     #: The name of one task of a class with several subjects, or of a group with subsets.
     member: str | None = None
+    #: What a dataset's own `eval.yaml` says.
+    declared: DeclaredTask | None = None
 
 
 class TaskManager:
@@ -63,12 +66,15 @@ class TaskManager:
         *,
         library: bool = True,
         design: Design | None = None,
+        dataset_mirror: str | Path | Sequence[str | Path] | None = None,
     ) -> None:
         """Search the folders of `include_path` and, unless `library` is false, the bundled library.
 
-        `design` has the seed of the variations that ``format~N`` draws.
+        `design` has the seed of the variations that ``format~N`` draws. What a dataset declares itself
+        (``hf/ORG/DATASET``) is looked up in `dataset_mirror` before the hub.
         """
         self.design = design or Design()
+        self.dataset_mirror = mirror_path(dataset_mirror)
         self.folders = task_folders(include_path, library=library)
         self._groups = 0  # that have been built inside of the one that was named
         lm_eval.finder.folders.update(folder.resolve() for folder in self.folders)
@@ -120,7 +126,16 @@ class TaskManager:
             for name in named:
                 labels.append(self._canonical(target, name))
                 labels += [] if number is None else self._drawn(target, name, number)
-        return list(dict.fromkeys(labels)) or [None]
+        labels = list(dict.fromkeys(labels)) or [None]
+        return [self._shuffled(target, label) for label in labels] if _shuffles(target, self.design) else labels
+
+    def _shuffled(self, target: Target, label: str | None) -> str | None:
+        """The label with shuffled choices, where its format shows them and it names no order itself."""
+        node = self.node(target, label)
+        assert isinstance(node, TaskConfig)
+        if node.format is None or not node.format.shows_choices or "order" in node.axes:
+            return label
+        return str(Variation.parse(str(node.format_label)).changed(order="shuffle:0"))
 
     def _canonical(self, target: Target, label: str) -> str:
         """The label without values that a variation has anyway, and in the order of the axes."""
@@ -166,8 +181,10 @@ class TaskManager:
         """
         if target.task_class is not None:
             return _instance(target.task_class).to_node(label, overrides, member=target.member)
-        file = _read(target.path)
         changes = {**(overrides or {}), **({} if label is None else {"_formats_selection": label})}
+        if target.declared is not None:
+            return TaskConfig.from_dict({**target.declared.keys, **changes}, source=target.declared.source)
+        file = _read(target.path)
         if target.member is not None:
             keys = subset_tasks(file.data, file.source)[target.member]
             return TaskConfig.from_dict({**keys, **changes}, source=file.source)
@@ -215,6 +232,8 @@ class TaskManager:
         """The formats that a task, or every task of a group, supports."""
         if target.task_class is not None:
             return _instance(target.task_class).supported_formats()
+        if target.declared is not None:
+            return _supported_by(target.declared.keys, target.declared.source)
         file = _read(target.path)
         if target.member is not None or not _is_group(file) or "subsets" in file.data:
             return _supported_by(file.data, file.source)
@@ -224,7 +243,9 @@ class TaskManager:
         return [label for label in labels[0] if all(label in supported for supported in labels)]
 
     def _found(self, base: str, spec: str) -> list[Target]:
-        """The targets of a name, tag, glob or path."""
+        """The targets of a name, tag, glob, path or dataset with an `eval.yaml`."""
+        if base.startswith(PREFIX) and not base.endswith(_ENDINGS):
+            return [Target(task.path, declared=task) for task in declared_tasks(base, self.dataset_mirror)]
         if base.endswith(".py"):
             return _in_python(Path(base))
         if base.endswith(_ENDINGS):
@@ -305,6 +326,11 @@ class TaskManager:
 
 def _target(entry: Entry) -> Target:
     return Target(entry.path, task_class=entry.task_class, member=entry.name if entry.family else None)
+
+
+def _shuffles(target: Target, design: Design) -> bool:
+    """Whether a dataset's declaration shuffles the choices, and the run does not decide about their order."""
+    return target.declared is not None and target.declared.shuffled and design.choice_order is None
 
 
 def _in_python(path: Path) -> list[Target]:

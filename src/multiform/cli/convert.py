@@ -70,7 +70,7 @@ def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
     from multiform.formats import dialect_names, formats
 
     try:
-        return TaskManager(options.include_path).load(name)
+        return TaskManager(options.include_path, dataset_mirror=options.dataset_mirror).load(name)
     except UnknownNameError as error:
         if "@" in name or "." in name:
             raise

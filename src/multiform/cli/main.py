@@ -19,6 +19,7 @@ from multiform.cli import (
     formats,
     lint,
     ls,
+    new,
     plot,
     report,
     run,
@@ -47,6 +48,7 @@ examples:
   multiform advise pilot --half_width 0.02             how many documents and wordings an interval needs
   multiform show quiz@cot --num_fewshot 2              the exact prompt that a model gets
   multiform ls formats                                 the formats, with their descriptions
+  multiform new org/dataset --output my_task.yaml      a task file for a dataset, from its columns
   multiform validate my_task.yaml                      what is wrong with a task, and where
   multiform lint my_task.yaml@all                      what would spoil its scores, before a model is run
   multiform convert my_task.yaml --to style            the same task in another dialect
@@ -67,6 +69,7 @@ _COMMANDS = {
     "score": score,
     "show": show,
     "ls": ls,
+    "new": new,
     "validate": validate,
     "lint": lint,
     "convert": convert,

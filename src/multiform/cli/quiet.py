@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +31,9 @@ def quiet_libraries() -> Iterator[None]:
     Warnings of Python code and logs without a handler are logged as debug messages of Multiform, for
     ``--verbosity DEBUG``.
     """
-    unset = [name for name in _SETTINGS if name not in os.environ]
+    # On a terminal, downloads show their progress.
+    left_out = ("HF_HUB_DISABLE_PROGRESS_BARS",) if sys.stderr.isatty() else ()
+    unset = [name for name in _SETTINGS if name not in os.environ and name not in left_out]
     os.environ.update({name: _SETTINGS[name] for name in unset})
     shown, root, handler = warnings.showwarning, logging.getLogger(), _ToDebug()
     warnings.showwarning = _log_warning  # type: ignore[assignment]

@@ -52,7 +52,7 @@ def execute(options: argparse.Namespace) -> int:
     if not names:
         raise UsageError("no tasks named", where="validate", hint="name some, e.g. multiform validate my_task.yaml")
     settings = flags.prompt_settings(options)
-    manager = TaskManager(options.include_path, design=flags.design(options))
+    manager = TaskManager(options.include_path, design=flags.design(options), dataset_mirror=options.dataset_mirror)
     logged: set[Finding] = set()
     checked = [row for name in names for row in _checked(name, manager, settings, options, logged)]
     if options.json:

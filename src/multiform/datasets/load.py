@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from multiform.config import TaskConfig
-from multiform.datasets.arguments import DatasetKwargs
-from multiform.datasets.local import dataset_title, local_dataset, mirrored_dataset
-from multiform.datasets.splits import Dataset, listing, splits_of
+from multiform.datasets.hub import hub_dataset
+from multiform.datasets.local import local_dataset, mirrored_dataset
+from multiform.datasets.splits import Dataset, listing
 from multiform.errors import DataError, running
 
 
@@ -26,7 +26,7 @@ def load_dataset(config: TaskConfig, mirror: Path | None = None, arguments: Mapp
         )
     try:
         mirrored = mirrored_dataset(config, mirror) if mirror is not None else None
-        return mirrored or local_dataset(config) or _from_hub(config)
+        return mirrored or local_dataset(config) or hub_dataset(config, mirror)
     except DataError as error:
         raise error.or_at(config.where("dataset_path")) from error
 
@@ -42,27 +42,3 @@ def _custom(config: TaskConfig, mirror: Path | None, arguments: Mapping[str, Any
         message = f"custom_dataset returned {type(splits).__name__}, not a mapping of splits"
         raise DataError(message, where=place, hint='return {"test": [...]} or a DatasetDict')
     return Dataset(config.task, {str(split): listing(docs, place) for split, docs in splits.items()})
-
-
-#: Loaders of `datasets` that run code of a file (pickles), or ask other systems.
-_REFUSED = ("pandas", "sql", "spark", "generator", "cache")
-
-
-def _from_hub(config: TaskConfig) -> Dataset:
-    if config.dataset_path in _REFUSED:
-        message = f"'{config.dataset_path}' is a loader of datasets that does more than to read data"
-        raise DataError(message, hint="save the rows as .jsonl, .csv or .parquet, and name that file")
-    DatasetKwargs.of(config).check_separator()
-    import datasets
-
-    datasets.disable_progress_bars()
-    kwargs = {key: value for key, value in config.dataset_kwargs.items() if key != "trust_remote_code"}
-    try:
-        loaded = datasets.load_dataset(path=config.dataset_path, name=config.dataset_name, **kwargs)
-    except Exception as error:  # the hub, its cache and its loaders raise nearly anything
-        reason = " ".join(str(error).split())[:200]
-        raise DataError(
-            f"dataset '{dataset_title(config)}' could not be loaded: {type(error).__name__}: {reason}",
-            hint="check the name and the network, or give --dataset_mirror DIR",
-        ) from error
-    return splits_of(loaded, dataset_title(config), config.where("dataset_path"))

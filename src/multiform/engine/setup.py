@@ -53,7 +53,7 @@ def load_tasks(
     `design` multiplies them by variations, orders of choices and draws of few-shot examples.
     """
     design = replace(design or Design(), num_fewshot=settings.num_fewshot)
-    manager = TaskManager(include_path, design=design)
+    manager = TaskManager(include_path, design=design, dataset_mirror=dataset_mirror)
     mirror = mirror_path(dataset_mirror)
     items = [tasks] if isinstance(tasks, str) else list(tasks)
     tasks_given = [item for item in items if isinstance(item, Task)]

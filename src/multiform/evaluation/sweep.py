@@ -76,7 +76,7 @@ class Sweep:
                 models.get(options.model)
             except MultiformError as error:
                 raise error.moved(self._place(index, error.where)) from error
-            manager = TaskManager(options.include_path, design=options.design)
+            manager = TaskManager(options.include_path, design=options.design, dataset_mirror=options.dataset_mirror)
             try:
                 manager.nodes(self.tasks)
             except MultiformError as error:

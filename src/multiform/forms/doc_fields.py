@@ -199,6 +199,9 @@ class FieldReader:
         message = error.what
         if isinstance(error, MissingColumnError) and self.config.dataset_path:
             message = f"{message} in {self.config.dataset_path}"
+            if revision := self.config.dataset_kwargs.get("revision"):
+                hint = f"{error.hint}; if revision {revision} has it by a new name, write rename_columns: {{new: old}}"
+                return MissingColumnError(message, where=self.config.where(*key), hint=hint)
         return error.moved(self.config.where(*key), what=message)
 
 
