@@ -218,7 +218,8 @@ MUTATIONS: dict[str, list[Mutation]] = {
     "TaskConfig.doc_to_choice": [setting(TaskConfig, "doc_to_choice", lambda spec: ["one", "two"])],
     "TaskConfig.doc_to_target": [setting(TaskConfig, "doc_to_target", lambda spec: 0)],
     "TaskConfig.multiple_targets": [
-        returning(FieldReader, "target", lambda target: target[0] if isinstance(target, list) else target)
+        returning(FieldReader, "target", lambda target: target[0] if isinstance(target, list) else target),
+        without(TaskConfig, "multiple_targets"),
     ],
     "TaskConfig.__post_init__": [
         doing(resolve, "_compile_fields", lambda original, values, where: None),
