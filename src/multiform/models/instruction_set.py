@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias, cast, get_args
 
 from multiform.errors import ModelError
-from multiform.paths import cache_root
+from multiform.paths import cache_root, replace_file
 
 logger = logging.getLogger("multiform")
 
@@ -151,12 +151,9 @@ def _kept_verdict(cpu: str) -> Verdict | None:
 
 def _keep(cpu: str, verdict: Verdict, variables: dict[str, str] | None = None) -> Verdict:
     """Keep a verdict for later processes; where the cache cannot be written to, they try again."""
-    path = _record(cpu, variables)
-    part = path.with_suffix(f".{os.getpid()}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text(verdict)
-        part.replace(path)
+        with replace_file(_record(cpu, variables)) as partial:
+            partial.write_text(verdict)
     except OSError as error:
         logger.debug("the verdict on half precision is not kept: %s", error)
     return verdict

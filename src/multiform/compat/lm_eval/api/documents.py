@@ -14,7 +14,3 @@ class TaskDocs(OurTask):
     def download(self, dataset_kwargs: Mapping[str, Any] | None = None, **kwargs: Any) -> None:
         """Read the dataset. lm-eval does so when a task is created, Multiform when a row is needed."""
         super().download(dataset_kwargs)
-
-    def _process_doc(self, doc: Any) -> Any:
-        """A document as it is; subclasses call their own."""
-        return doc
