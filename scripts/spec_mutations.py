@@ -114,7 +114,7 @@ def method(name: str, change: Callable[..., Any]) -> Mutation:
 
 def not_called(name: str) -> Mutation:
     """A mutation after which a method that a subclass overrides is not called in a run."""
-    return method("_overrides", lambda original, self, asked: asked != name and original(self, asked))
+    return returning(task_module, "collect_hooks", dropping(name))
 
 
 def ignored(name: str, result: Any = None) -> Mutation:
@@ -212,13 +212,15 @@ MUTATIONS: dict[str, list[Mutation]] = {
     "TaskConfig.tag": [returning(Index, "tags", lambda tags: {})],
     "TaskConfig.custom_dataset": [setting(TaskConfig, "custom_dataset", lambda load: lambda **kwargs: load())],
     "TaskConfig.test_split": [
-        doing(DocSource, "eval_split", lambda original, self: self.config.validation_split or original(self))
+        doing(DocSource, "has", lambda original, self, kind:
+              original(self, kind) and (kind != "test" or not original(self, "validation"))),
     ],
     "TaskConfig.doc_to_text": [setting(TaskConfig, "doc_to_text", lambda spec: "the same question")],
     "TaskConfig.doc_to_choice": [setting(TaskConfig, "doc_to_choice", lambda spec: ["one", "two"])],
     "TaskConfig.doc_to_target": [setting(TaskConfig, "doc_to_target", lambda spec: 0)],
     "TaskConfig.multiple_targets": [
-        returning(FieldReader, "target", lambda target: target[0] if isinstance(target, list) else target)
+        returning(FieldReader, "target", lambda target: target[0] if isinstance(target, list) else target),
+        without(TaskConfig, "multiple_targets"),
     ],
     "TaskConfig.__post_init__": [
         doing(resolve, "_compile_fields", lambda original, values, where: None),

@@ -54,7 +54,7 @@ def csv_cell(value: Any) -> Any:
     >>> csv_cell("=HYPERLINK(A1)"), csv_cell(-0.5), csv_cell("quiz")
     ("'=HYPERLINK(A1)", -0.5, 'quiz')
     """
-    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
+    return f"'{value}" if isinstance(value, str) and value.lstrip(" ").startswith(_FORMULA) else value
 
 
 def latex_text(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
@@ -49,6 +50,16 @@ def many_rows(path):
             writer.write_table(part)
 
 
+def zeros(size: int) -> Any:
+    """A function that writes a file of this size, which takes no place on the disk."""
+
+    def write(path):
+        path.touch()
+        os.truncate(path, size)
+
+    return write
+
+
 def named(name: str, content: Any) -> tuple[str, dict[str, Any]]:
     return f"dataset_path: {name}\n", {name: content}
 
@@ -88,6 +99,13 @@ REFUSED: dict[str, tuple[tuple[str, dict[str, Any]], str]] = {
     "device of data_files, as CSV": (with_kwargs("csv", "{data_files: r.csv}", r__csv=ZERO), "device"),
     "device by a pattern": (with_kwargs("csv", "{data_files: '*.csv'}", r__csv=ZERO), "no data file"),
     "pipe by a pattern": (with_kwargs("text", "{data_files: '*.txt'}", r__txt=PIPE), "no data file"),
+    "pipe as an archive": (with_kwargs("csv", "{data_files: 'zip://r.csv::r.zip'}", r__zip=PIPE), "pipe"),
+    "device as an archive": (with_kwargs("csv", "{data_files: 'gzip://::file:///dev/zero'}"), "device"),
+    "line without end": (named("rows.jsonl", zeros(10**10)), "a line of more than"),
+    "file without end": (named("rows.jsonl", zeros(10**12)), "too large"),
+    "JSON without end": (named("rows.json", zeros(10**12)), "too large"),
+    "CSV without end": (folder(test__csv=zeros(10**10)), "too large"),
+    "Parquet without end": (named("rows.parquet", zeros(10**12)), "too large"),
     "pickle": (with_kwargs("pandas", "{data_files: r.pkl}", r__pkl=PICKLE), "more than to read data"),
     "pickle in a folder": (("dataset_path: pandas\ndataset_kwargs: {data_dir: data}\n", {"data/r.pkl": PICKLE}), ""),
     "query": (with_kwargs("sql", "{sql: select 1, con: 'sqlite:///x'}"), "more than to read data"),

@@ -193,6 +193,7 @@ HOSTILE = {
     "latex math": r"$\write18{id}$",
     "latex characters": r"^^5cinput #1 {50%} a~b & c \\ d",
     "latex comment": "quiet\n\\input{x}",
+    "formula after a space": " =1+1",
     "hyperlink": '=HYPERLINK("http://x.example","quiz")',
     "command": "@SUM(1+1)*cmd|' /C calc'!A0",
     "plus": "+1+cmd",
@@ -227,7 +228,7 @@ def test_no_name_is_a_formula_in_csv(renamed: Callable[..., Results], name: str)
     rows = list(csv.DictReader(io.StringIO(renamed([(name, "mcqa")]).table("csv"))))
     assert rows[0]["task"].removeprefix("'") == name
     texts = [row[column] for row in rows for column in ("name", "kind", "task", "format", "metric", "filter")]
-    assert not [text for text in texts if text.startswith(("=", "+", "-", "@"))]
+    assert not [text for text in texts if text.strip().startswith(("=", "+", "-", "@"))]
 
 
 @EACH_NAME
@@ -242,5 +243,5 @@ def test_names_are_text_in_one_column_of_markdown(
     page = MarkdownIt("commonmark").enable("table").render(table(renamed([(name, "mcqa")])))
     cells = [re.findall(r"<td[^>]*>(.*?)</td>", row) for row in page.split("<tr>")[2:]]
     assert {len(row) for row in cells} == {9}
-    assert html.unescape(cells[0][0]) == one_line(f"{name}@mcqa")
+    assert html.unescape(cells[0][0]) == one_line(f"{name}@mcqa").strip()
     assert not re.search(r"<(a|img|code)\b", page)

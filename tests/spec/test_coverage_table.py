@@ -21,8 +21,11 @@ def test_every_name_has_a_test_and_the_page_is_up_to_date(coverage):
 
 
 @pytest.mark.process
-def test_every_row_has_a_mutation(coverage):
-    code = "from spec_mutations import MUTATIONS; print(*MUTATIONS); assert all(MUTATIONS.values())"
+def test_every_row_has_a_mutation_which_can_be_made(coverage):
+    code = (
+        "from spec_mutations import MUTATIONS; print(*MUTATIONS); assert all(MUTATIONS.values())\n"
+        "for mutations in MUTATIONS.values():\n    for mutation in mutations: mutation()"
+    )
     command = [sys.executable, "-c", code]
     folder = Path(coverage.__file__).parent
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)

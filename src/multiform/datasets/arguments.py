@@ -112,17 +112,25 @@ class DatasetKwargs:
                 hint = "write e.g. dataset_kwargs: {data_files: rows.jsonl}"
                 raise DataError(message, where=self.where("data_files"), hint=hint)
             name = name.removeprefix("file://").removeprefix("local://")
+            if "://" in name:
+                for part in name.split("::"):  # such as zip://rows.csv::archive.zip
+                    self._check_regular(part.removeprefix("file://").removeprefix("local://"), bases)
             paths += [name] if "://" in name else self._paths(name, bases)
         return paths
+
+    def _check_regular(self, name: str, bases: Sequence[Path]) -> None:
+        """Refuse a pipe, a device or a folder, which may never end."""
+        for base in bases:
+            if os.path.exists(base / name) and not is_file(base / name):
+                message = f"'{name}' is a pipe, a device or a folder, not a file"
+                raise DataError(message, where=self.where("data_files"), hint="name a data file")
 
     def _paths(self, name: str, bases: Sequence[Path]) -> list[str]:
         """The file of that name, or all that match it as a pattern, of the first base that has any."""
         for base in bases:
             if is_file(base / name):
                 return [str(base / name)]
-            if os.path.exists(base / name):
-                message = f"'{name}' is a pipe, a device or a folder, not a file"
-                raise DataError(message, where=self.where("data_files"), hint="name a data file")
+            self._check_regular(name, [base])
             if _is_pattern(name):
                 from datasets.data_files import resolve_pattern
 

@@ -19,6 +19,10 @@ Rows = list[dict[str, Any]]
 _BOM = "\ufeff"
 #: The most rows of a Parquet file.
 _MAX_ROWS = 10_000_000
+#: The most bytes of a file that is read line by line, and of one that is read as a whole.
+_MAX_BYTES, _MAX_WHOLE = 50_000_000_000, 4_000_000_000
+#: The most characters of a line of JSON Lines.
+_MAX_LINE = 100_000_000
 
 
 def read_rows(path: Path, *, field: str | None = None, delimiter: str | None = None) -> Rows:
@@ -36,6 +40,7 @@ def read_rows(path: Path, *, field: str | None = None, delimiter: str | None = N
             message = f"a {name} is for {' and '.join(kinds)} files"
             raise DataError(message, where=display(path), hint=f"remove the {name}, or name another file")
     try:
+        _check_size(path, _MAX_WHOLE if ending in (".json", ".csv", ".tsv") else _MAX_BYTES)
         if field is not None:
             return _read_json(path, field)
         return reader(path) if delimiter is None else _read_csv(path, delimiter)
@@ -50,12 +55,23 @@ def read_rows(path: Path, *, field: str | None = None, delimiter: str | None = N
         ) from error
 
 
+def _check_size(path: Path, most: int) -> None:
+    """Refuse a file that would fill the memory: one without content may be of any size."""
+    size = path.stat().st_size
+    if size > most:
+        message = f"the file is too large: {size:,} bytes, and {most:,} are allowed"
+        raise DataError(message, where=display(path), hint="keep the rows that are evaluated")
+
+
 def _read_jsonl(path: Path) -> Rows:
     rows: Rows = []
     name = display(path)
     # Split at newlines only: other line separators may stand inside strings.
     with io.TextIOWrapper(open_file(path), encoding="utf-8", newline="\n") as file:
-        for number, line in enumerate(file, start=1):
+        for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE), ""), start=1):
+            if len(line) == _MAX_LINE:
+                message = f"a line of more than {_MAX_LINE:,} characters"
+                raise DataError(message, where=f"{name}:{number}", hint="write one row on each line")
             line = line.removeprefix(_BOM) if number == 1 else line
             if line.strip():
                 rows.append(_row(_parse(line, path, number), f"{name}:{number}"))

@@ -329,6 +329,13 @@ def test_what_the_user_chooses_replaces_what_a_task_asks_for(server: Any, monkey
     assert f"the judge 'big' is asked at {server.base_url}/chat/completions, with the key of $MY_TOKEN" in caplog.text
 
 
+@pytest.mark.parametrize("name", ["claude-sonnet-4-6", "gpt-5-mini", "gemini-2", "openai-chat"])
+@pytest.mark.parametrize("key", [{"api_key_env": "MY_TOKEN"}, {"api_key": "sk-mine"}, {"headers": {"X-Key": "k"}}])
+def test_a_task_does_not_choose_the_provider_that_gets_a_key_of_the_user(key: dict[str, Any], name: str) -> None:
+    with pytest.raises(ConfigError, match="the task names, which would choose where the key is sent"):
+        run("Rome", kwargs={"judge_model": name}, judge=key)
+
+
 def test_the_model_of_the_user_comes_first(recording: type[Recording]) -> None:
     run("Rome", kwargs={"judge_model": "claude-sonnet-4-6"}, judge_model="recording")
     assert len(recording.asked) == 1

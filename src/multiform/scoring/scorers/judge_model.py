@@ -120,6 +120,10 @@ def choose_judge(name: str | None, arguments: Mapping[str, Any]) -> JudgeSpec:
         raise ConfigError(message, where=_WHERE, hint=hint)
     if arguments:
         logger.info("the judge is that of --judge_model and --judge_args, not that of the task")
+    keys = [key for key in choice.arguments if key.lower() in (*_SECRETS, "api_key_env")]
+    if keys and not (choice.model or choice.base_url):
+        message = f"{keys[0]} is a key for a judge that the task names, which would choose where the key is sent"
+        raise ConfigError(message, where="--judge_args", hint="name the judge, too: --judge_model, or base_url=...")
     name = choice.model or name
     if not name:
         raise ConfigError("no judge is named", where=f"{_WHERE}.judge_model", hint="name one here or in --judge_model")
