@@ -96,8 +96,7 @@ def _facts(name: str, tasks: list[TaskConfig]) -> Iterator[tuple[str, str]]:
     yield "Name", f"`{name}`" + (f", a group of {len(tasks)} tasks such as `{config.task}`" if len(tasks) > 1 else "")
     yield "Dataset", ", ".join(f"[{path}](https://huggingface.co/datasets/{path})" for path in paths[:3])
     yield "Kind", str(facts.get("kind", ""))
-    rows = rows_of(tasks)
-    yield "Rows", "unknown" if rows is None else f"{rows:,}"
+    yield "Rows", rows_text(tasks)
     languages = list(dict.fromkeys(str(task.metadata.get("language")) for task in tasks))
     yield "Language", ", ".join(languages[:12]) + (f" and {len(languages) - 12} more" if len(languages) > 12 else "")
     yield "Licence", str(facts.get("licence", "unknown"))
@@ -113,16 +112,12 @@ def _facts(name: str, tasks: list[TaskConfig]) -> Iterator[tuple[str, str]]:
         yield "Note", "written from a description of the columns, and never run on real rows"
 
 
-def rows_of(tasks: list[TaskConfig]) -> int | None:
-    """The evaluated rows of all tasks; a file may state the number of the whole family in each of them.
-
-    None where a file does not know it.
-    """
+def rows_text(tasks: list[TaskConfig]) -> str:
+    """The evaluated rows of all tasks; a file may state the number of the whole family in each of them."""
     stated = [task.metadata.get("rows") or 0 for task in tasks]
     if not all(isinstance(number, int) for number in stated):
-        return None
-    numbers = [int(number) for number in stated]
-    return numbers[0] if len({*numbers}) == 1 else sum(numbers)
+        return "unknown"
+    return f"{stated[0] if len({*stated}) == 1 else sum(stated):,}"
 
 
 def example(config: TaskConfig) -> list[tuple[str, str]]:
@@ -189,7 +184,7 @@ def main() -> None:
             f"[{name}]({name}.md)",
             facts.get("title"),
             facts.get("kind"),
-            f"{rows_of(tasks):,}",
+            rows_text(tasks),
             facts.get("licence"),
         )
         rows.append("| " + " | ".join(re.sub(r"[|\n]", " ", str(cell)) for cell in cells) + " |")
