@@ -15,7 +15,7 @@ import warnings
 
 import pytest
 
-from multiform.cli.quiet import quiet_libraries
+from multiform.cli.parser import quiet_libraries
 from tests.cli.conftest import Folder
 
 COLUMNS = 80

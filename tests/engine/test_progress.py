@@ -14,8 +14,7 @@ import pytest
 
 from multiform import evaluate
 from multiform.engine.progress import PlainProgress, Silent, TerminalProgress, chosen_progress
-from multiform.engine.status import RunningScore, RunStatus
-from multiform.engine.status_text import score_lines
+from multiform.engine.status import RunningScore, RunStatus, score_lines
 from multiform.models.dummy import DummyModel
 from multiform.models.usage import Usage, Workload
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest, Response

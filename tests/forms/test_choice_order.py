@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from multiform import Completion, ConfigError, LLOutput, Model, Task, TaskConfig, evaluate
-from multiform.formats.order import ChoiceOrder
+from multiform.formats.variation import ChoiceOrder
 
 DOCS: list[dict[str, Any]] = [
     {

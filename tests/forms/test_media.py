@@ -19,10 +19,10 @@ import pytest
 from multiform import ConfigError, DataError, Task, evaluate
 from multiform.cli.main import main
 from multiform.datasets.media_files import media_from
-from multiform.engine.store.records import request_key
+from multiform.engine.store.store import request_key
 from multiform.forms import GenerateTask
 from multiform.media import Media, MediaText, named
-from multiform.media.audio import decode_wav, encode_wav, waveform_from_array
+from multiform.media.values import decode_wav, encode_wav, waveform_from_array
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest
 from multiform.results import sample_lines
 from multiform.results.export import json_line

@@ -11,7 +11,7 @@ import pytest
 from multiform import evaluate, read_results
 from multiform.report.payload import payload
 from multiform.results.closing import clearest_difference, closing_lines
-from multiform.results.usage import usage_words
+from multiform.results.provenance import usage_words
 from multiform.statistics.paired import paired_differences
 from multiform.statistics.scores import document_scores
 from tests.engine.scripted import ScriptedModel, documents, write_task

@@ -13,10 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from multiform.catalog.design import Design
-from multiform.catalog.distinct import distinct
 from multiform.catalog.eval_yaml import PREFIX, DeclaredTask, declared_tasks
 from multiform.catalog.folders import lm_eval_folder, task_folders
-from multiform.catalog.group import Group, Node, build_group
+from multiform.catalog.group import Group, Node, build_group, distinct
 from multiform.catalog.index import Entry, Index, build_index
 from multiform.catalog.python_tasks import PythonTask, TaskClass, task_classes, task_classes_in, with_class
 from multiform.config import TaskConfig, YamlFile, read_yaml

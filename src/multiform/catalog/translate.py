@@ -11,7 +11,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from multiform.config import TaskConfig
-from multiform.config.serialize import plain
+from multiform.config.keys import plain
 from multiform.fields import FieldSpec
 from multiform.formats.dialects.convert import Written
 from multiform.jinja import has_markup

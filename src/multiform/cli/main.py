@@ -31,8 +31,7 @@ from multiform.cli import (
     view,
 )
 from multiform.cli import options as flags
-from multiform.cli.parser import Parser
-from multiform.cli.quiet import quiet_libraries
+from multiform.cli.parser import Parser, quiet_libraries
 from multiform.errors import MultiformError, RunInterrupted, UsageError, nearest, reason
 from multiform.stopping import sigterm_interrupts
 from multiform.terminal import VisibleStream, visible

@@ -20,8 +20,8 @@ from multiform.terminal import visible
 
 if TYPE_CHECKING:
     from multiform.engine.progress import Progress
-    from multiform.evaluation.ending import Evaluation
     from multiform.evaluation.options import RunOptions
+    from multiform.evaluation.outcome import Evaluation
     from multiform.results import Results
 
 HELP = "evaluate a model on tasks, each in one or several formats"

@@ -146,7 +146,7 @@ def _asked(request: dict[str, Any]) -> str:
 
 
 def _print_templates(form: Task, *, as_json: bool) -> None:
-    from multiform.config.serialize import plain
+    from multiform.config.keys import plain
     from multiform.results.export import json_line
 
     templates = {key: plain(getattr(form.config, key)) for key in ("doc_to_text", "doc_to_choice", "doc_to_target")}

@@ -71,7 +71,7 @@ def execute(options: argparse.Namespace) -> int:
         raise UsageError(message, where="--only", hint=f"give 0 to {len(sweep.models) - 1}")
     sweep.check(options.only)
     if options.slurm:
-        from multiform.evaluation.slurm import write_scripts
+        from multiform.evaluation.sweep import write_scripts
 
         files = write_scripts(sweep, Path(options.slurm))
         print(f"wrote {', '.join(map(str, files))}; submit them with {files[-1]}")

@@ -10,7 +10,7 @@ from multiform.imports.lazy import lazy_names
 if TYPE_CHECKING:
     from multiform.config.fewshot import FewshotConfig
     from multiform.config.group import GroupConfig
-    from multiform.config.scoring import FilterPipeline, FilterStep, MetricConfig, ScorerConfig
+    from multiform.config.keys import FilterPipeline, FilterStep, MetricConfig, ScorerConfig
     from multiform.config.source import Source
     from multiform.config.task import TaskConfig
     from multiform.config.yaml import YamlFile, read_yaml
@@ -31,7 +31,7 @@ __all__ = [
 _HOMES = (
     "multiform.config.fewshot",
     "multiform.config.group",
-    "multiform.config.scoring",
+    "multiform.config.keys",
     "multiform.config.source",
     "multiform.config.task",
     "multiform.config.yaml",

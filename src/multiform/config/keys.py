@@ -1,14 +1,56 @@
-"""TaskKeys: every key that a task file can have."""
+"""The keys that a task file may have, with their types and default values, and how they are written as plain data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
+from typing_extensions import NotRequired, Required, TypedDict  # pydantic needs these before 3.12
+
 from multiform.config.fewshot import FewshotConfig
-from multiform.config.scoring import FilterPipeline, MetricConfig, ScorerConfig
 from multiform.formats import FormatConfig, OutputType, TemplateConfig
+
+
+class MetricConfig(TypedDict, total=False):
+    """An entry of `metric_list`; other keys than these are passed to the metric as arguments.
+
+    Example::
+
+        metric_list:
+          - metric: exact_match
+            aggregation: mean
+            higher_is_better: true
+            ignore_case: true
+    """
+
+    metric: Required[str | Callable[..., Any]]
+    aggregation: str | Callable[..., Any] | None
+    reduction: str | Callable[..., Any] | None
+    higher_is_better: bool | None
+    kwargs: dict[str, Any] | None
+
+
+class FilterStep(TypedDict, total=False):
+    """One step of a filter pipeline; other keys than these are passed to the filter as arguments."""
+
+    function: Required[str | Callable[..., Any]]
+    kwargs: dict[str, Any]
+
+
+class FilterPipeline(TypedDict):
+    """A named sequence of filters that are applied to the model's responses, optionally with metrics of its own."""
+
+    name: str
+    filter: list[FilterStep]
+    metric_list: NotRequired[list[MetricConfig]]
+
+
+class ScorerConfig(TypedDict, total=False):
+    """A registered scorer and the arguments of its constructor."""
+
+    type: Required[str]
+    kwargs: dict[str, Any]
 
 
 class Unstated(str):
@@ -108,3 +150,24 @@ class TaskKeys:
     #: Noise in the question: `type`, `probability`, `seed` and `unmodifiable_words`.
     perturbation: dict[str, Any] | None = None
     perturbation_unmodifiable_words: list[str] | None = None
+
+
+def plain(value: Any, keep_callable: bool = False) -> Any:
+    """Convert dataclasses, tuples and functions to values that JSON and YAML have; functions become their names.
+
+    With `keep_callable`, functions and formats stay as they are.
+    """
+    if isinstance(value, FormatConfig):  # a format that is not registered cannot be written down by name
+        return value if keep_callable else {"type": value.format_name, **value.to_dict()}
+    if is_dataclass(value) and not isinstance(value, type) and not callable(value):
+        inner = {f.name: getattr(value, f.name) for f in fields(value) if not f.name.startswith("_")}
+        return {key: plain(item, keep_callable) for key, item in inner.items() if item is not None}
+    if isinstance(value, str):  # subclasses become plain strings
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: plain(item, keep_callable) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item, keep_callable) for item in value]
+    if callable(value) and not keep_callable:
+        return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else str(value)
+    return value

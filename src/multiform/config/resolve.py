@@ -19,10 +19,10 @@ from multiform.config.prompts import load_prompt
 from multiform.errors import ConfigError, shorten
 from multiform.fields import Field, FieldSpec
 from multiform.formats import FieldMapping, FormatConfig, compile_format, select_format
+from multiform.formats.compile import check_raw
 from multiform.formats.dialects.template_factory import wrapped
 from multiform.formats.infer import DescriptionWithoutChoices, Prompt, Recovered, Refused, infer, without_choices
 from multiform.formats.perturbation import Perturbation, perturbed
-from multiform.formats.raw import check_raw
 from multiform.formats.select import Selected, UnknownFormatError, fewshot_draw, grammar_of, task_overrides
 from multiform.jinja import compile_template
 

@@ -9,16 +9,15 @@ from typing import Any, Self
 
 from multiform.config.check import check_keys, check_values
 from multiform.config.functions import resolve_filter_functions, resolve_functions
-from multiform.config.keys import TaskKeys, UnstatedFlag
+from multiform.config.keys import TaskKeys, UnstatedFlag, plain
 from multiform.config.resolve import format_key, resolve
-from multiform.config.serialize import plain
 from multiform.config.source import Source, where
 from multiform.errors import ConfigError, shorten
 from multiform.formats import FieldMapping, FormatConfig, TemplateConfig
 from multiform.formats.dialects.template_factory import template_of
 from multiform.formats.infer import Recovered
-from multiform.formats.order import ChoiceOrder
 from multiform.formats.select import without_overrides
+from multiform.formats.variation import ChoiceOrder
 
 #: The maximum number of repeats: each of them is a request in memory.
 MAX_REPEATS = 10_000

@@ -15,7 +15,7 @@ from multiform.config import TaskConfig
 from multiform.config.source import display
 from multiform.errors import DataError, UsageError, shorten
 from multiform.media import Kind, Media, pixel_hash, sha256
-from multiform.media.audio import Waveform, decode_wav, waveform_from_array
+from multiform.media.values import Waveform, decode_wav, waveform_from_array
 from multiform.paths import mirror_folders, read_file
 
 #: Gives the file that a path in a document means.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.catalog import Design, Group, Node, PythonTask, TaskManager
-from multiform.catalog.distinct import distinct, same_task
+from multiform.catalog.group import distinct, same_task
 from multiform.config import TaskConfig
 from multiform.config.resolve import overridden_until
 from multiform.engine.lazy_model import lazy_model

@@ -17,9 +17,17 @@ from multiform.engine.budget import check_budget, run_budgeted
 from multiform.engine.checks import check_model_fits
 from multiform.engine.contests import Contest, contests
 from multiform.engine.failures import OnError
-from multiform.engine.forecast import check_clusters, detectable_differences
 from multiform.engine.hosts import Host, chosen_host
-from multiform.engine.pending import PendingSample, RequestCaching, by_form, check_gold, pending_samples, written_out
+from multiform.engine.pending import (
+    PendingSample,
+    RequestCaching,
+    by_form,
+    check_clusters,
+    check_gold,
+    detectable_differences,
+    pending_samples,
+    written_out,
+)
 from multiform.engine.progress import Progress, chosen_progress
 from multiform.engine.run import RunOutcome, planned, run_samples
 from multiform.engine.setup import (
@@ -33,9 +41,16 @@ from multiform.engine.setup import (
 )
 from multiform.engine.stops import TaskStops
 from multiform.engine.store import chosen_store
-from multiform.evaluation.ending import Evaluation, ended, how_to_go_on, interrupts_say, journal_of, recorded
 from multiform.evaluation.options import RunOptions
-from multiform.evaluation.outcome import FinishedRun
+from multiform.evaluation.outcome import (
+    Evaluation,
+    FinishedRun,
+    ended,
+    how_to_go_on,
+    interrupts_say,
+    journal_of,
+    recorded,
+)
 from multiform.execution import using_sandbox
 from multiform.forms import Task
 from multiform.forms.request_cache import delete_requests

@@ -23,7 +23,7 @@ from multiform.execution import using_sandbox
 from multiform.forms import RunSettings, Sample, ScoredSample, Task
 from multiform.paths import mirror_path
 from multiform.results import FormResult, Results
-from multiform.results.configs import described_config
+from multiform.results.export import described_config
 from multiform.results.intervals import with_intervals
 from multiform.results.provenance import package_version
 from multiform.results.recorded import RecordedDoc, RecordedRun, newest_run

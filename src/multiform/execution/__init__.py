@@ -6,8 +6,7 @@ guest      what happens inside of the sandbox
 code_eval  the metric pass@k over programs and their tests
 """
 
-from multiform.execution.code_eval import CodeEval
-from multiform.execution.program import Outcome, run_program
+from multiform.execution.program import CodeEval, Outcome, run_program
 from multiform.execution.sandbox import SANDBOXES, chosen_sandbox, is_sandbox, using_sandbox
 
 __all__ = ["SANDBOXES", "CodeEval", "Outcome", "chosen_sandbox", "is_sandbox", "run_program", "using_sandbox"]

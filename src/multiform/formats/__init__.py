@@ -1,6 +1,6 @@
 """Formats: how documents become prompts and are scored; the built-in formats, their dialects and variations."""
 
-from multiform.formats.base import FormatConfig, OutputType, Scored, formats, register_format
+from multiform.formats.base import FormatConfig, OutputType, Scored, dialect_names, formats, register_format
 from multiform.formats.builtin import BPBFormat, ClozeFormat, COTGenFormat, GenerateFormat, HybridFormat, MCQAFormat
 from multiform.formats.compile import FieldMapping, bound, compile_format
 from multiform.formats.dialects.builtin_stylers import BPBStyle, ClozeStyle, MCCompletionStyle, MCStyle
@@ -14,7 +14,6 @@ from multiform.formats.dialects.styler import ResponseType, TaskStyle, TaskStyle
 from multiform.formats.dialects.template import TemplateConfig
 from multiform.formats.dialects.template_factory import TemplateFactory, template_of
 from multiform.formats.language import Language
-from multiform.formats.names import dialect_names
 from multiform.formats.select import select_format, supported_formats
 
 __all__ = [

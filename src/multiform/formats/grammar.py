@@ -10,8 +10,7 @@ from typing import Any
 from multiform.errors import ConfigError, UsageError, nearest, shorten
 from multiform.formats.axes import BUILTIN, Axis, Change
 from multiform.formats.base import FormatConfig
-from multiform.formats.order import ChoiceOrder
-from multiform.formats.variation import Variation, balanced
+from multiform.formats.variation import ChoiceOrder, Variation, balanced
 
 #: Axes that leave the format as it is: the order of the choices, and which few-shot examples are drawn.
 RUN_AXES = ("order", "draw")

@@ -7,12 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from multiform.errors import ConfigError, nearest, shorten
-from multiform.formats.base import FormatConfig, formats
+from multiform.formats.base import FormatConfig, dialect_names, formats
 from multiform.formats.compile import FieldMapping
 from multiform.formats.grammar import Grammar, draw_number
-from multiform.formats.names import dialect_names
-from multiform.formats.order import ChoiceOrder
-from multiform.formats.variation import Variation
+from multiform.formats.variation import ChoiceOrder, Variation
 
 #: The type of an entry that has a finished prompt in place of a format.
 PROMPT = "prompt"

@@ -12,7 +12,7 @@ from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats import FieldMapping, FormatConfig
 from multiform.formats.compile import CompiledFormat
 from multiform.formats.infer import problem
-from multiform.formats.order import moved
+from multiform.formats.variation import moved
 from multiform.forms.form import FieldSet
 from multiform.jinja import choice_list, has_markup, parse_literal_list
 from multiform.labels import digit_answers, digit_base, gold_index, label_list, whole_number

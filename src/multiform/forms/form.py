@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 from multiform.config import FewshotConfig, TaskConfig
-from multiform.config.serialize import plain
+from multiform.config.keys import plain
 from multiform.formats.compile import CompiledFormat
-from multiform.formats.order import ChoiceOrder
+from multiform.formats.variation import ChoiceOrder
 from multiform.forms.hooks import Hooks
 from multiform.forms.samplers import DEFAULT_SEED
 from multiform.hashing import short_hash

@@ -14,13 +14,12 @@ from multiform.errors import ConfigError, DataError, locating, running
 from multiform.fields import Doc
 from multiform.formats.fewshot_answer import after_prefix, written_answer
 from multiform.forms import prompt
-from multiform.forms.contexts import constructed
 from multiform.forms.doc_fields import DocFields, FieldReader
 from multiform.forms.examples import FewshotExamples
 from multiform.forms.form import ChatTemplate, Form
 from multiform.forms.kinds import KINDS, Kind
 from multiform.forms.media import MediaReader
-from multiform.forms.prompt import Message, PromptOptions
+from multiform.forms.prompt import Message, PromptOptions, constructed
 from multiform.forms.sample import Context, Sample
 from multiform.requests import Instance
 

@@ -18,12 +18,11 @@ from multiform.errors import ConfigError, MultiformError
 from multiform.fields import Doc, FieldSpec
 from multiform.formats import OutputType
 from multiform.forms import form as lengths
-from multiform.forms.contexts import context_text, is_chat
 from multiform.forms.examples import check_fewshot
 from multiform.forms.form import ChatTemplate, Form, RunSettings
 from multiform.forms.hooks import FIELD_HOOKS, Hooks, collect_hooks
 from multiform.forms.kinds import choice
-from multiform.forms.prompt import PromptOptions
+from multiform.forms.prompt import PromptOptions, context_text, is_chat
 from multiform.forms.renderer import Renderer
 from multiform.forms.request_cache import RequestCache, requests_folder
 from multiform.forms.sample import Context, Sample

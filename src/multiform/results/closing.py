@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multiform.engine.status_text import duration
+from multiform.engine.status import duration
 from multiform.results.notes import extractions
 from multiform.results.pivot import p_words, shown_comparisons
+from multiform.results.provenance import usage_words
 from multiform.results.results import Results
-from multiform.results.usage import usage_words
 from multiform.statistics.estimates import ALPHA
 
 #: How many formats with several wordings have a line.

@@ -72,7 +72,7 @@ def _rows(entry: FormResult | GroupResult) -> Iterator[dict[str, Any]]:
 
 def html_table(results: Results) -> str:
     """The results as an HTML table, a row for each metric of each form, then of each group; then the notes."""
-    from multiform.results.failures import result_notes
+    from multiform.results.notes import result_notes
     from multiform.results.table import COLUMNS, rows
 
     head = "".join(f"<th>{escape(name)}</th>" for name in COLUMNS)

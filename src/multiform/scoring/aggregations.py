@@ -7,17 +7,62 @@ standard error of a mean, and the bootstrap for a fixed list of others, capped f
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from numbers import Real
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, UsageError, running, shorten
 from multiform.registry import Registry
-from multiform.scoring.bootstrap import bootstrap_mean_stderr, bootstrap_values
 from multiform.statistics.estimates import Estimate, mean_estimate, ratio_estimate, resampled_estimate
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+CHUNK = 1000
+
+
+def bootstrap_stderr(statistic: Callable[[Sequence[Any]], float], items: Sequence[Any], iterations: int) -> float:
+    """The standard deviation of a statistic over resamples of the items."""
+    import numpy as np
+
+    return float(np.std(bootstrap_values(statistic, items, iterations), ddof=1))
+
+
+def bootstrap_values(statistic: Callable[[Sequence[Any]], float], items: Sequence[Any], iterations: int) -> list[float]:
+    """A statistic of resamples of the items."""
+    return [float(statistic([items[i] for i in row])) for rows in resamples(len(items), iterations) for row in rows]
+
+
+def bootstrap_mean_stderr(
+    finish: Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]], values: Sequence[float], iterations: int
+) -> float:
+    """The standard deviation of a function of the mean over resamples of the values; NaN is a missing value."""
+    import numpy as np
+
+    array = np.asarray(values, dtype=np.float64)
+    chunks = [finish(np.nanmean(array[rows], axis=1)) for rows in resamples(len(array), iterations)]
+    return float(np.std(np.concatenate(chunks), ddof=1))
+
+
+def resamples(n: int, iterations: int) -> Iterator[np.ndarray[Any, Any]]:
+    """The indexes of resamples, one row each, in chunks.
+
+    >>> import random
+    >>> rows = next(resamples(5, 1000))
+    >>> rows[0].tolist() == random.Random(0).choices(range(5), k=5)
+    True
+    """
+    import numpy as np
+
+    chunk = min(CHUNK, iterations)
+    for seed in range(iterations // chunk if chunk else 0):
+        draws = np.random.RandomState([seed]).random_sample((chunk, n))
+        yield (draws * n).astype(np.int64)
+
 
 #: Takes the values of all documents and the number of bootstrap resamples.
 Aggregation = Callable[[Sequence[Any], int], Estimate]

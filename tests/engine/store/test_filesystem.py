@@ -8,7 +8,7 @@ import pytest
 
 from multiform.engine.store import chosen_store
 from multiform.engine.store import store as store_module
-from multiform.engine.store.filesystem import check_local, filesystem
+from multiform.engine.store.database import check_local, filesystem
 from multiform.errors import UsageError
 
 

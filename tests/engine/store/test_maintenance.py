@@ -14,7 +14,7 @@ import pytest
 
 from multiform.cli.main import main
 from multiform.engine.store import Store
-from multiform.engine.store.records import request_key
+from multiform.engine.store.store import request_key
 from multiform.requests import LLOutput, LoglikelihoodRequest
 
 DAY = 86400

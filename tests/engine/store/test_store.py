@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from multiform import evaluate
 from multiform.engine.store import Store, chosen_store, database, default_path
-from multiform.engine.store.records import output_line, read_output, request_key
-from multiform.engine.store.writer import PAUSE
+from multiform.engine.store.database import PAUSE
+from multiform.engine.store.store import output_line, read_output, request_key
 from multiform.requests import (
     Completion,
     GenerationRequest,

@@ -16,7 +16,7 @@ from multiform.errors import IncompleteRunError
 from multiform.models.hf.model import HFModel
 from multiform.models.torch.planner import Planner
 from multiform.requests import Request
-from multiform.results.failures import result_notes
+from multiform.results.notes import result_notes
 from multiform.stopping import request_stop, stoppable
 
 

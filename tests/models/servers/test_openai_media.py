@@ -11,7 +11,7 @@ import pytest
 
 from multiform.datasets.media_files import media_from
 from multiform.errors import ModelError
-from multiform.media.audio import decode_wav
+from multiform.media.values import decode_wav
 from multiform.models.servers.openai_chat import OpenAIChat
 from multiform.models.servers.openai_completions import OpenAICompletions
 from multiform.models.servers.openai_protocol import message_part

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import multiform
-from multiform.engine.store.records import output_line, read_output
+from multiform.engine.store.store import output_line, read_output
 from multiform.models import models
 from multiform.models.servers import client
 from multiform.models.servers.server_model import ServerModel

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform.config import TaskConfig as OurConfig
-from multiform.config.serialize import plain
+from multiform.config.keys import plain
 
 
 class TaskConfig(OurConfig):

@@ -12,7 +12,7 @@ from typing import Any, TypedDict
 from multiform.catalog import Group as OurGroup
 from multiform.catalog import Node, node_name
 from multiform.catalog import TaskManager as OurManager
-from multiform.catalog.distinct import distinct
+from multiform.catalog.group import distinct
 from multiform.compat.errors import convert_errors
 from multiform.compat.lm_eval.config import build_context
 from multiform.compat.lm_eval.group import ConfigurableGroup, Group, child_name

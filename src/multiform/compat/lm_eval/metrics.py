@@ -6,9 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from multiform.scoring.aggregations import aggregations
-from multiform.scoring.bootstrap import bootstrap_mean_stderr
-from multiform.scoring.bootstrap import bootstrap_stderr as resampled_stderr
+from multiform.scoring.aggregations import aggregations, bootstrap_mean_stderr
+from multiform.scoring.aggregations import bootstrap_stderr as resampled_stderr
 from multiform.scoring.metrics.text import exact_match
 from multiform.scoring.outcome import TextOutcome
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from multiform.engine.executors.base import Unit
+from multiform.engine.executors.local import Unit
 from multiform.engine.executors.subtrees import halves, subtrees
 from multiform.errors import ModelError
 from multiform.models.usage import Usage

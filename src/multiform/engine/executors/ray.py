@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from multiform.engine.executors.base import Unit
 from multiform.engine.executors.cluster import ClusterOptions, check_address, described, no_cluster
+from multiform.engine.executors.local import Unit
 from multiform.engine.executors.pool import Event, Failed, Finished, Ready, Responded
 from multiform.engine.executors.remote_model import LoadedModel
 from multiform.engine.executors.worker import Worker, installed_version

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from multiform.engine.executors.base import Unit
+from multiform.engine.executors.local import Unit
 from multiform.engine.executors.pool import Pool, PoolExecutor
 from multiform.engine.lazy_model import Facts
 from multiform.media import Kind

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
-from multiform.engine.executors.base import Unit
+from multiform.engine.executors.local import Unit
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest, resolved_names
 
 #: Bytes of text in a token, about.

@@ -11,8 +11,7 @@ from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, TypeAlias
 
-from multiform.engine.executors.base import Unit
-from multiform.engine.executors.local import LocalExecutor
+from multiform.engine.executors.local import LocalExecutor, Unit
 from multiform.engine.executors.remote_model import LoadedModel
 from multiform.engine.lazy_model import Facts
 from multiform.engine.setup import create_model

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
+import time
+from collections.abc import Callable
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import TypeAlias
+
+from multiform.errors import UsageError
 
 #: Seconds to wait for another process that is writing.
 PATIENCE = 10.0
@@ -111,3 +118,115 @@ def _set_up(database: sqlite3.Connection) -> None:
         # Or another process was faster.
         for statement in {0: TABLES, 1: _FROM_1, 2: _FROM_2}.get(layout(database), ()):
             database.execute(statement)
+
+
+#: Types of file systems on which several machines see one file, as /proc/mounts calls them.
+_NETWORK = frozenset(
+    {
+        "nfs",
+        "nfs4",
+        "cifs",
+        "smb2",
+        "smb3",
+        "smbfs",
+        "lustre",
+        "gpfs",
+        "beegfs",
+        "beegfs_nodev",
+        "fhgfs",
+        "ceph",
+        "ceph-fuse",
+        "glusterfs",
+        "juicefs",
+        "mfs",
+        "lizardfs",
+        "dvs",
+        "ncpfs",
+        "davfs",
+        "s3fs",
+        "gcsfuse",
+        "rclone",
+        "afs",
+        "panfs",
+        "wekafs",
+        "orangefs",
+        "pvfs2",
+        "ocfs2",
+        "gfs2",
+        "sshfs",
+    }
+)
+
+
+def check_local(path: Path, *, mounts: Path = Path("/proc/mounts")) -> None:
+    """Refuse a store on a network file system; nothing is known where the system does not list what is mounted."""
+    kind = filesystem(path, mounts)
+    if kind in _NETWORK:
+        message = f"the store would be on a network file system ({kind}), where SQLite may lose or damage responses"
+        hint = "name a file on a local disk with --cache_path or $MULTIFORM_STORE; multiform store merge joins several"
+        raise UsageError(message, where=str(path), hint=hint)
+
+
+def filesystem(path: Path, mounts: Path) -> str | None:
+    """The type of the file system that a path is on; None where that is not known."""
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="replace").splitlines()
+        place = path.expanduser().resolve()
+    except (OSError, ValueError):  # a name that no file can have is reported where it is used
+        return None
+    kinds: dict[Path, str] = {}
+    for line in lines:
+        _, mounted, kind, *_ = [*line.split(" "), "", "", ""]
+        kinds[Path(mounted.replace(r"\040", " "))] = kind.removeprefix("fuse.")  # the last mount hides those before
+    return next((kinds[folder] for folder in (place, *place.parents) if folder in kinds), None)
+
+
+#: The hash of a request, and its output as a line.
+Row: TypeAlias = tuple[bytes, str]
+#: Seconds in which responses are gathered for one commit: a killed process loses no more than these.
+PAUSE = 0.1
+#: The longest pause between two attempts to write rows that could not be written.
+LONGEST_PAUSE = 10.0
+
+
+class BackgroundWriter:
+    """Calls `write(rows, last)` in a thread with the rows gathered so far, so that the model never waits for a disk.
+
+    Rows that `write` returns could not be written for now: they are kept and written together with later ones. `last`
+    is true in the final call.
+    """
+
+    def __init__(self, write: Callable[[list[Row], bool], list[Row]]) -> None:
+        self._write = write
+        self._rows: SimpleQueue[Row | None] = SimpleQueue()
+        self._thread = Thread(target=self._work, name="multiform-store", daemon=True)
+        self._thread.start()
+
+    def put(self, row: Row) -> None:
+        self._rows.put(row)
+
+    def close(self) -> None:
+        """Write the remaining rows and end the thread."""
+        self._rows.put(None)
+        self._thread.join()
+
+    def _work(self) -> None:
+        rows: list[Row] = []
+        pause, next_attempt = PAUSE, 0.0
+        going = True
+        while going:
+            received = [self._rows.get()]
+            if received[0] is not None:
+                time.sleep(PAUSE)
+            while True:
+                try:
+                    received.append(self._rows.get_nowait())
+                except Empty:
+                    break
+            going = None not in received
+            rows += [row for row in received if row is not None]
+            if going and time.monotonic() < next_attempt:
+                continue
+            rows = self._write(rows, not going)
+            pause = min(2 * pause, LONGEST_PAUSE) if rows else PAUSE
+            next_attempt = time.monotonic() + pause if rows else 0.0

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from multiform.engine.store import database
-from multiform.engine.store.filesystem import check_local
-from multiform.engine.store.records import is_intact
+from multiform.engine.store.database import check_local
+from multiform.engine.store.store import is_intact
 from multiform.errors import UsageError
 
 logger = logging.getLogger("multiform")

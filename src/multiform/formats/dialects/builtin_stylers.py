@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 from multiform.errors import ConfigError, nearest
-from multiform.formats.base import FormatConfig
+from multiform.formats.base import FormatConfig, dialect_names
 from multiform.formats.dialects.metric_classes import (
     AccuracyCompletion,
     AccuracyLoglikelihood,
@@ -16,7 +16,6 @@ from multiform.formats.dialects.metric_classes import (
     BitsPerByteLoglikelihood,
 )
 from multiform.formats.dialects.styler import FormatStyler, ResponseType, TaskStyle
-from multiform.formats.names import dialect_names
 from multiform.labels import LabelSpec
 
 _LABELLED = {False: "{label}. {choice}", True: " {label}. {choice}"}

@@ -11,12 +11,11 @@ from typing_extensions import Self
 
 from multiform.calls import accepted, overridden
 from multiform.errors import UsageError
-from multiform.formats.base import FormatConfig, variant
+from multiform.formats.base import FormatConfig, overlaid, unsaid, variant
 from multiform.formats.compile import FieldMapping, bound, compile_format
 from multiform.formats.dialects.metric_classes import metric_specs
 from multiform.formats.fewshot_answer import written_answer
 from multiform.formats.language import LITERALS, Language, language_of
-from multiform.formats.names import overlaid, unsaid
 from multiform.jinja import has_markup
 from multiform.labels import label_list
 

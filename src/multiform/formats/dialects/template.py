@@ -12,9 +12,8 @@ from typing_extensions import Self
 from multiform.calls import overridden
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc, Field, FieldSpec, process_field
-from multiform.formats.base import FormatConfig, variant
+from multiform.formats.base import FormatConfig, overlaid, unsaid, variant
 from multiform.formats.compile import BoundTemplate, FieldMapping, bound, compile_format
-from multiform.formats.names import overlaid, unsaid
 from multiform.jinja import choice_list, has_markup
 from multiform.labels import LABEL_KINDS, label_list
 from multiform.registry import Registry

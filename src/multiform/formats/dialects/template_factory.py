@@ -8,12 +8,10 @@ from typing import Any, Literal
 
 from multiform.errors import ConfigError, nearest, shorten
 from multiform.fields import Doc, FieldSpec, process_field
-from multiform.formats.base import FormatConfig, OutputType
-from multiform.formats.compile import FieldMapping, bound, compile_format
+from multiform.formats.base import FormatConfig, OutputType, dialect_names
+from multiform.formats.compile import FieldMapping, bound, check_raw, compile_format
 from multiform.formats.dialects.builtin_templates import ClozeTemplateConfig, MCQTemplateConfig
 from multiform.formats.dialects.template import FormatTemplate, TemplateConfig, templates
-from multiform.formats.names import dialect_names
-from multiform.formats.raw import check_raw
 from multiform.labels import gold_index
 
 
