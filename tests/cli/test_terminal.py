@@ -57,7 +57,7 @@ def test_a_run_in_a_terminal_of_80_columns_ends_with_all_there_is_to_know(folder
     paths = [line for line in lines if "/" in line and "out" in line]  # which nothing may split
     assert max(len(line) for line in lines if line not in paths) <= COLUMNS
     text = "\n".join(lines)
-    order = ["planning", "running 54 requests for 18 documents", "Best − worst", "largest difference: ", "took 0:0"]
+    order = ["planning", "running 54 requests for 18 documents", "Best − worst", "differences: ", "took 0:0"]
     order += ["next: multiform report out"]
     places = [text.index(words) for words in order]
     assert places == sorted(places)
