@@ -137,3 +137,16 @@ def test_file_names_that_are_not_utf8_are_listed_with_escapes(folder):
 def test_without_a_kind_the_help_says_which_there_are(folder):
     ran = folder.run("ls")
     assert (ran.code, "subtasks" in ran.out) == (0, True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--kind", "mathh"], "--kind: no task of kind 'mathh'; did you mean 'math'?"),
+        (["--language", "xx"], "--language: no such task in language 'xx'"),
+    ],
+)
+def test_a_kind_or_language_that_no_task_has_is_an_error(folder, flags, message):
+    ran = folder.run("ls", "tasks", *flags)
+    assert ran.code == 2
+    assert message in ran.err

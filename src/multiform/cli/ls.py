@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.cli import options as flags
 from multiform.cli.parser import one_of
+from multiform.errors import UsageError, nearest
 
 if TYPE_CHECKING:
     from multiform.catalog.index import Entry, Index
@@ -73,7 +74,11 @@ def _indexed(options: argparse.Namespace) -> list[dict[str, Any]]:
     if options.kind == "tags":
         return [{"name": tag, "about": ", ".join(tasks), "tasks": tasks} for tag, tasks in index.tags().items()]
     if options.kind == "tasks":
-        return [row for row in map(_task_row, _families(index).values()) if _is_wanted(row, options)]
+        rows = list(map(_task_row, _families(index).values()))
+        wanted = [row for row in rows if _is_wanted(row, options)]
+        if not wanted:
+            raise _no_such_tasks(rows, options)
+        return wanted
     names = index.names("group" if options.kind == "groups" else "task")
     return [{"name": n, "about": (path := display(index.entries[n].path)), "path": path} for n in names]
 
@@ -113,6 +118,18 @@ def _is_wanted(row: Mapping[str, Any], options: argparse.Namespace) -> bool:
     kind, language = (options.task_kind or "").lower(), (options.language or "").lower()
     languages = [name.lower() for name in row.get("languages", [str(row.get("language", ""))])]
     return kind in str(row.get("kind", "")).lower() and (not language or language in languages)
+
+
+def _no_such_tasks(rows: Sequence[Mapping[str, Any]], options: argparse.Namespace) -> UsageError:
+    """The error for a kind or language that no task has, with the nearest ones that some have."""
+    kinds = sorted({str(row["kind"]) for row in rows if "kind" in row})
+    languages = sorted({name for row in rows for name in row.get("languages", [str(row.get("language", ""))]) if name})
+    unknown_kind = options.task_kind and not any(options.task_kind.lower() in kind.lower() for kind in kinds)
+    flag, name, known = (
+        ("--kind", options.task_kind, kinds) if unknown_kind else ("--language", options.language, languages)
+    )
+    message = f"no task of kind '{options.task_kind}'" if unknown_kind else f"no such task in language '{name}'"
+    return UsageError(message, where=flag, hint=nearest(str(name), known, listed="there are"))
 
 
 def _registered(kind: str) -> list[dict[str, Any]]:
