@@ -53,6 +53,20 @@ def test_a_group_in_which_all_is_right_has_an_interval_within_0_and_1(tmp_path):
     assert 0.7 < low < 0.95
 
 
+def test_a_metric_that_only_some_tasks_of_a_group_have_stays_within_its_range(tmp_path):
+    write_task(tmp_path, "one", documents(12, 1))
+    write_task(tmp_path, "two", documents(12, 1))
+    metrics = "aggregate_metric_list: [{metric: all, weight_by_size: false}]\n"
+    (tmp_path / "all.yaml").write_text(f"group: all\ntask: [one@mcqa, two@generate]\n{metrics}", encoding="utf-8")
+    results = evaluate(model=ScriptedModel(lambda *_: 1.0), tasks="all", include_path=tmp_path, progress=False)
+    (group,) = results.groups
+    generated = next(form for form in results.forms if form.name == "two@generate")
+    for key in ("exact_match,none", "invalid,none"):
+        key = next(known for known in group.estimates if known.startswith(key.partition(",")[0]))
+        assert group.estimates[key].interval == pytest.approx(generated.estimates[key].interval)
+    assert all(0 <= bound <= 1 for estimate in group.estimates.values() for bound in estimate.interval)
+
+
 def test_a_rescored_run_that_was_stopped_has_the_same_intervals(tmp_path):
     write_task(tmp_path, "many", documents(400, 1))
     for option in ({"until_ci": 0.06}, {"budget": 300}):

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from multiform.results.results import FormResult, GroupResult
-from multiform.statistics.estimates import LEVEL, STOPPED_LEVEL, Estimate
+from multiform.statistics.estimates import LEVEL, STOPPED_LEVEL, Estimate, recorded_estimate
 
 if TYPE_CHECKING:  # it needs numpy, which a run of one form does not
     from multiform.statistics.scores import DocumentScores
@@ -60,8 +60,24 @@ def _with_group_intervals(group: GroupResult, forms: Mapping[str, FormResult], l
     from multiform.results.compare import group_table
 
     inside = [forms[name] for name in group.forms if name in forms]
-    tables = {key: group_table(group, inside, key) for key in group.estimates}
-    return replace(group, estimates=_estimates(group.estimates, tables, level))
+    # A group's score is over the forms that have the metric.
+    having = {key: [form for form in inside if key in form.estimates] for key in group.estimates}
+    tables = {key: group_table(group, members, key) for key, members in having.items()}
+    estimates = _estimates(group.estimates, tables, level)
+    for key, members in having.items():
+        if tables[key] is None:
+            estimates[key] = _without_documents(estimates[key], [form.estimates[key] for form in members])
+    return replace(group, estimates=estimates)
+
+
+def _without_documents(score: Estimate, members: Sequence[Estimate]) -> Estimate:
+    """A group's score that is no mean over documents: the interval of its only form, or one within its range."""
+    if len(members) == 1:
+        return replace(score, low=members[0].low, high=members[0].high)
+    bounded = recorded_estimate(score.value, score.stderr, score.n)
+    if bounded.low is not None and all(member.value >= 0 for member in members):
+        return replace(bounded, low=max(0.0, bounded.low))
+    return bounded
 
 
 def _estimates(
