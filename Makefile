@@ -106,12 +106,12 @@ test-vllm: $(BIN)/.dev .venv-vllm/.done
 	VLLM_PYTHON=$(CURDIR)/.venv-vllm/bin/python $(BIN)/pytest -m slow tests/models/servers/test_openai_vllm.py tests/models/vllm
 
 bench-vllm: .venv-vllm/.done
-	.venv-vllm/bin/python -m benchmarks.vllm
+	.venv-vllm/bin/python -m tools.benchmarks.vllm
 
 # Ray on this machine, with 2 workers and as a cluster of 3 nodes.
 test-ray: $(BIN)/.dev
 	$(BIN)/pip install -q -e '.[ray]'
-	$(BIN)/pytest -m slow tests/engine/executors
+	$(BIN)/pytest -m slow tests/run/executors
 
 golden: $(BIN)/.dev
 	$(BIN)/python tests/test_public_api.py
@@ -119,28 +119,28 @@ golden: $(BIN)/.dev
 	$(BIN)/python -m tests.formats.test_variations
 
 bench: $(BIN)/.dev
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m tools.benchmarks
 
 bench-short: $(BIN)/.dev
-	$(BIN)/python -m benchmarks --short
+	$(BIN)/python -m tools.benchmarks --short
 
 parity: $(BIN)/.dev
-	$(BIN)/python -m parity
+	$(BIN)/python -m tools.parity
 
 parity-tasks: $(BIN)/.dev
-	$(BIN)/python -m parity.made
+	$(BIN)/python -m tools.parity.made
 
 zoo: $(BIN)/.dev
-	$(BIN)/python -m zoo
+	$(BIN)/python -m tools.zoo
 
 lint-tasks: $(BIN)/.dev
-	$(BIN)/python -m parity.lint_report
+	$(BIN)/python -m tools.parity.lint_report
 
 foreign-tasks: $(BIN)/.dev
-	$(BIN)/python scripts/inference_report.py
+	$(BIN)/python tools/scripts/inference_report.py
 
 benchmark-pages: $(BIN)/.core
-	$(BIN)/python scripts/benchmark_pages.py
+	$(BIN)/python tools/scripts/benchmark_pages.py
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .coverage

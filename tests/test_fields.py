@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from multiform.errors import ConfigError, DataError
 from multiform.fields import Field, process_field
-from multiform.jinja import compile_template, render
+from multiform.prompts.template import compile_template, render
 
 DOC = {
     "question": "Why?",

@@ -62,8 +62,8 @@ def write_outputs(destination: Path) -> None:
 
 def output(argv: list[str]) -> str:
     """What a command prints; of one that fails, the message and the exit code as well."""
-    from multiform.catalog import library
     from multiform.cli.main import main
+    from multiform.tasks import library
 
     stdout, stderr = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(stdout), contextlib.redirect_stderr(stderr):

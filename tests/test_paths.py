@@ -177,7 +177,7 @@ def test_a_pipe_is_written_directly(tmp_path):
 #: Functions that write in another way, and may.
 OTHERS = {
     "cli/main.py": ["_open_closed_streams"],  # /dev/null
-    "media/values.py": ["encode_wav"],  # in memory
+    "prompts/media.py": ["encode_wav"],  # in memory
     "models/hf/model.py": ["convert_gguf"],  # into a folder that is renamed
     "results/export.py": ["prepare_output"],  # an empty file, to see whether one can be written
     "results/journal.py": ["_open"],  # a log that grows line by line

@@ -11,19 +11,7 @@ from multiform.imports.lazy import lazy_names
 
 if TYPE_CHECKING:
     from multiform import compat
-    from multiform.catalog import Group, Node, TaskManager
     from multiform.compat.eval_framework.base_task import BaseTask
-    from multiform.config import (
-        FewshotConfig,
-        FilterPipeline,
-        FilterStep,
-        GroupConfig,
-        MetricConfig,
-        ScorerConfig,
-        TaskConfig,
-    )
-    from multiform.engine.failures import FailedDoc
-    from multiform.engine.progress import Progress
     from multiform.errors import (
         ConfigError,
         DataError,
@@ -34,7 +22,6 @@ if TYPE_CHECKING:
         RunInterrupted,
         UsageError,
     )
-    from multiform.evaluation import evaluate, rescore
     from multiform.fields import Doc, FieldSpec, process_field
     from multiform.formats import (
         BPBFormat,
@@ -83,8 +70,8 @@ if TYPE_CHECKING:
     )
     from multiform.forms.samplers import BalancedSampler, FirstNSampler, RandomSampler
     from multiform.lint import Finding, FormFindings, lint_form, lint_tasks
-    from multiform.media import Media
     from multiform.models import Completions, Loglikelihoods, Model, register_model
+    from multiform.prompts.media import Media
     from multiform.requests import (
         Completion,
         FailedRequest,
@@ -98,7 +85,10 @@ if TYPE_CHECKING:
         RollingRequest,
     )
     from multiform.results import FormResult, GroupResult, Results, read_results
+    from multiform.results.failures import FailedDoc
     from multiform.results.scores import NoSuchResultError, Scores
+    from multiform.run import evaluate, rescore
+    from multiform.run.progress import Progress
     from multiform.scoring.aggregations import Aggregation, register_aggregation
     from multiform.scoring.filters import Filter, Pipeline, register_filter
     from multiform.scoring.metrics import Metric, register_metric
@@ -107,6 +97,18 @@ if TYPE_CHECKING:
     from multiform.scoring.scorers import ReadingScorer, Scorer, register_scorer
     from multiform.statistics.estimates import Estimate
     from multiform.stopping import stop_requested
+    from multiform.tasks import (
+        FewshotConfig,
+        FilterPipeline,
+        FilterStep,
+        Group,
+        GroupConfig,
+        MetricConfig,
+        Node,
+        ScorerConfig,
+        TaskConfig,
+        TaskManager,
+    )
 
 __all__ = [
     "Aggregation",
@@ -236,12 +238,12 @@ provide_from("multiform.compat.paths")
 _HOMES = (
     "multiform.errors",
     "multiform.stopping",
-    "multiform.media",
+    "multiform.prompts.media",
     "multiform.requests",
     "multiform.fields",
     "multiform.formats",
     "multiform.formats.perturbation",
-    "multiform.config",
+    "multiform.tasks",
     "multiform.statistics.estimates",
     "multiform.scoring.aggregations",
     "multiform.scoring.reductions",
@@ -254,14 +256,14 @@ _HOMES = (
     "multiform.forms.samplers",
     "multiform.formats.dialects.metric_classes",
     "multiform.formats.dialects.samples",
-    "multiform.catalog",
+    "multiform.tasks",
     "multiform.compat.eval_framework.base_task",
     "multiform.lint",
-    "multiform.engine.failures",
-    "multiform.engine.progress",
+    "multiform.results.failures",
+    "multiform.run.progress",
     "multiform.results",
     "multiform.results.scores",
-    "multiform.evaluation",
+    "multiform.run",
 )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from multiform.errors import MissingColumnError, nearest, running
-from multiform.jinja import compile_template, has_markup, render
+from multiform.prompts.template import compile_template, has_markup, render
 
 Doc: TypeAlias = Mapping[str, Any]
 FieldSpec: TypeAlias = str | int | float | list[Any] | dict[str, Any] | Callable[[Any], Any] | None

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypeVar
 
-from multiform.media import Media, MediaText
+from multiform.prompts.media import Media, MediaText
 
 T = TypeVar("T")
 

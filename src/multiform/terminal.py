@@ -81,3 +81,14 @@ class VisibleStream:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def duration(seconds: float) -> str:
+    """Seconds as hours, minutes and seconds.
+
+    >>> duration(5), duration(80), duration(3725)
+    ('0:05', '1:20', '1:02:05')
+    """
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

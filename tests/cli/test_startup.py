@@ -43,12 +43,12 @@ def test_a_light_command_loads_nothing_heavy(command: str) -> None:
 
 
 def test_help_reads_neither_tasks_nor_templates() -> None:
-    assert loaded("--help") & {"jinja2", "yaml", "multiform.config", "multiform.forms"} == set()
+    assert loaded("--help") & {"jinja2", "yaml", "multiform.tasks", "multiform.forms"} == set()
 
 
 def test_listing_tasks_with_a_cached_index_reads_no_configuration() -> None:
     loaded("ls", "tasks")
-    heavier = {"jinja2", "yaml", "multiform.config.task", "multiform.forms", "multiform.catalog.manager"}
+    heavier = {"jinja2", "yaml", "multiform.tasks.config", "multiform.forms", "multiform.tasks.manager"}
     assert loaded("ls", "tasks") & heavier == set()
 
 
@@ -77,6 +77,6 @@ def test_no_other_name_is_there() -> None:
 
 
 def test_a_public_name_stays_what_it_is_once_modules_are_imported() -> None:
-    code = "import multiform.evaluation, multiform.cli.run, multiform; print(callable(multiform.evaluate))"
+    code = "import multiform.run, multiform.cli.run, multiform; print(callable(multiform.evaluate))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout == "True\n"

@@ -19,7 +19,7 @@ STEPS = re.findall(r"^\d+\. .*", PAGE.partition("## The way of one document")[2]
 
 
 def _package_map() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("package_map", ROOT / "scripts" / "package_map.py")
+    spec = importlib.util.spec_from_file_location("package_map", ROOT / "tools" / "scripts" / "package_map.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -38,10 +38,10 @@ def test_the_map_has_every_package_with_its_size() -> None:
     package_map = _package_map()
     shown = package_map.sizes(PAGE.partition(package_map.BEGIN)[2].partition(package_map.END)[0])
     actual = package_map.sizes(package_map.drawn())
-    assert list(shown) == list(actual), "run python scripts/package_map.py --write"
+    assert list(shown) == list(actual), "run python tools/scripts/package_map.py --write"
     for name, (modules, lines) in actual.items():
         close = (pytest.approx(modules, rel=0.1, abs=1), pytest.approx(lines, rel=0.1, abs=20))
-        assert shown[name] == close, f"{name}: run python scripts/package_map.py --write"
+        assert shown[name] == close, f"{name}: run python tools/scripts/package_map.py --write"
 
 
 def test_the_way_of_a_document_has_at_most_25_steps_that_each_name_a_function() -> None:

@@ -38,7 +38,7 @@ import yaml
 
 from multiform import evaluate
 from multiform.cli.main import main
-from multiform.viewer import Viewer
+from multiform.report.server import Viewer
 
 pytestmark = pytest.mark.process
 

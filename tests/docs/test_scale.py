@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.simulate_scale import Setting, main, predicted_seconds, simulate
+from tools.scripts.simulate_scale import Setting, main, predicted_seconds, simulate
 
 ROOT = Path(__file__).parents[2]
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from multiform import ConfigError, FormatConfig, Task, TaskConfig, TaskManager, UsageError
-from multiform.catalog import Design, Group
 from multiform.cli.main import main
 from multiform.formats import formats, select_format
 from multiform.formats.axes import BUILTIN
@@ -19,6 +18,7 @@ from multiform.formats.grammar import Grammar
 from multiform.formats.select import Selected
 from multiform.formats.variation import Variation
 from multiform.forms import RunSettings
+from multiform.tasks import Design, Group
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "quiz" / "variations.txt"
 BUILT_IN = ("mcqa", "cloze", "hybrid", "generate", "cot", "bpb")

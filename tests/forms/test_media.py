@@ -18,14 +18,13 @@ import pytest
 
 from multiform import ConfigError, DataError, Task, evaluate
 from multiform.cli.main import main
-from multiform.datasets.media_files import media_from
-from multiform.engine.store.store import request_key
 from multiform.forms import GenerateTask
-from multiform.media import Media, MediaText, named
-from multiform.media.values import decode_wav, encode_wav, waveform_from_array
+from multiform.prompts.media import Media, MediaText, decode_wav, encode_wav, named, waveform_from_array
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest
 from multiform.results import sample_lines
 from multiform.results.export import json_line
+from multiform.run.store.store import request_key
+from multiform.tasks.datasets.media_files import media_from
 
 Image = pytest.importorskip("PIL.Image")
 

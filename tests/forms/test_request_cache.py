@@ -10,11 +10,11 @@ import sys
 import pytest
 
 from multiform import evaluate
-from multiform.config.functions import load_module
 from multiform.forms import Task
 from multiform.forms.samplers import FirstNSampler, samplers
 from multiform.models.dummy import DummyModel
 from multiform.requests import GenerationRequest
+from multiform.tasks.functions import load_module
 
 ROWS = [{"q": f"Question {number}?", "a": "yes"} for number in range(5)]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from multiform.catalog import TaskManager
 from multiform.forms import Task
+from multiform.tasks import TaskManager
 
 
 def quiz() -> Task:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from multiform import Task, TaskConfig, evaluate
-from multiform.config import yaml
 from multiform.fields import Doc
 from multiform.formats import compile as format_compiler
-from multiform.jinja import render
 from multiform.models.dummy import DummyModel
+from multiform.prompts.template import render
+from multiform.tasks import yaml
 
 DOCS = [{"q": f"{n} + 1?", "options": [str(n), str(n + 1)], "key": "B"} for n in range(4)]
 

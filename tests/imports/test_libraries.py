@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from multiform.config import read_yaml
-from multiform.config.functions import resolve_functions
 from multiform.errors import ConfigError
+from multiform.tasks import read_yaml
+from multiform.tasks.functions import resolve_functions
 
 pytest.importorskip("transformers")
 

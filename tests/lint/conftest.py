@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from multiform.catalog import TaskManager
 from multiform.forms import RunSettings, Task
 from multiform.lint import FormFindings, Tokenizer, lint_form
+from multiform.tasks import TaskManager
 
 Row = dict[str, Any]
 

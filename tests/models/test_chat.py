@@ -12,7 +12,7 @@ import pytest
 from transformers.utils import chat_template_utils
 
 from multiform.errors import ModelError
-from multiform.models.chat import ChatTemplate
+from multiform.prompts.chat import ChatTemplate
 
 MESSAGES = [{"role": "user", "content": "Hello"}]
 LONG = [{"role": "user", "content": "Hello " * 40}]

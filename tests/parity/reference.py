@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from multiform import Results, evaluate
-from parity.theirs import load_tasks, reading_from, requests
+from tools.parity.theirs import load_tasks, reading_from, requests
 
 __all__ = ["evaluated", "load_tasks", "models", "reading_from", "requests"]
 

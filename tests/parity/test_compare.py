@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from multiform.config import read_yaml
-from parity.cached import cached
-from parity.compare import FAILS, LEAK, compared, together
-from parity.found import TaskFile, task_files
-from parity.requests import SETTINGS, Built, Setting
+from multiform.tasks import read_yaml
+from tools.parity.cached import cached
+from tools.parity.compare import FAILS, LEAK, compared, together
+from tools.parity.found import TaskFile, task_files
+from tools.parity.requests import SETTINGS, Built, Setting
 
 PLAIN = Setting(0, False)
 

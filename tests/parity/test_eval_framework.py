@@ -14,10 +14,10 @@ import pytest
 
 import multiform
 from multiform import compat
-from multiform.catalog import task_classes
-from multiform.catalog.python_tasks import task_classes_in
 from multiform.errors import MultiformError
 from multiform.imports.eval_framework import finder
+from multiform.tasks import task_classes
+from multiform.tasks.python_tasks import task_classes_in
 from tests.parity.eval_framework_rows import write_rows
 
 #: Why some modules are not scored, by what the error says.

@@ -12,8 +12,8 @@ from unittest import mock
 import pytest
 
 from multiform.imports import libraries
-from parity.found import task_files
-from parity.made.every import Outcome, broken_groups, outcomes
+from tools.parity.found import task_files
+from tools.parity.made.every import Outcome, broken_groups, outcomes
 
 pytestmark = [pytest.mark.parity, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

@@ -191,7 +191,7 @@ def test_prompts_by_templates_and_by_code_are_taken_apart(name: str, lm_eval_tas
 
 @pytest.mark.slow
 def test_the_page_says_how_many_tasks_are_recovered(lm_eval_tasks: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "scripts"))
     inference_report = importlib.import_module("inference_report")
 
     try:

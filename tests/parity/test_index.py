@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from multiform.catalog.index import Index, build_index, reader
+from multiform.tasks.index import Index, build_index, reader
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
 

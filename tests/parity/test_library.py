@@ -7,8 +7,8 @@ import collections
 import pytest
 
 from multiform.paths import mirror_folders
-from parity import library
-from parity.compare import FAILS, LEAK
+from tools.parity import library
+from tools.parity.compare import FAILS, LEAK
 
 pytestmark = [pytest.mark.parity, pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 

@@ -8,7 +8,7 @@ import pytest
 
 from multiform.forms import RunSettings
 from multiform.lint import Code, lint_form
-from parity import ours
+from tools.parity import ours
 
 pytestmark = pytest.mark.parity
 

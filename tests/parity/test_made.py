@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from multiform import TaskConfig
-from parity import standins
-from parity.made.code import read_function
-from parity.made.documents import attempt, made_documents
-from parity.made.shapes import Rows, Shape, Taste
-from parity.made.templates import read_template
+from tools.parity import standins
+from tools.parity.made.code import read_function
+from tools.parity.made.documents import attempt, made_documents
+from tools.parity.made.shapes import Rows, Shape, Taste
+from tools.parity.made.templates import read_template
 
 TEXT = Taste().leaf
 

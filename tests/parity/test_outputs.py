@@ -18,8 +18,8 @@ import pytest
 from multiform import read_results
 from multiform.cli.main import main
 from multiform.report import write_report
+from multiform.report.runs import Runs
 from multiform.results.run_comparison import compare_runs
-from multiform.viewer.runs import Runs
 from tests.parity.tiny_model import save_tiny_model
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]

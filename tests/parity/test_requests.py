@@ -9,8 +9,8 @@ import pytest
 
 from multiform import Task, TaskManager
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request
-from parity import chat
 from tests.parity import reference
+from tools.parity import chat
 
 pytestmark = [pytest.mark.parity, pytest.mark.filterwarnings("ignore")]
 

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from multiform import Results, evaluate, read_results
-from multiform.engine.failures import FailedDoc
 from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.report import write_report
 from multiform.requests import Completion
 from multiform.results.compare import compare_forms
 from multiform.results.extraction import is_unread
+from multiform.results.failures import FailedDoc
 from multiform.results.form_comparison import FormComparison
 from multiform.results.run_comparison import compare_runs
 

@@ -14,7 +14,7 @@ from multiform.results.closing import clearest_difference, closing_lines
 from multiform.results.provenance import usage_words
 from multiform.statistics.paired import paired_differences
 from multiform.statistics.scores import document_scores
-from tests.engine.scripted import ScriptedModel, documents, write_task
+from tests.run.scripted import ScriptedModel, documents, write_task
 
 
 def test_a_difference_that_is_not_significant_is_not_a_finding() -> None:

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from multiform import evaluate
-from multiform.evaluation import rescore
 from multiform.results.export import to_json
 from multiform.results.read import read_results
-from tests.engine.scripted import ScriptedModel, documents, write_task
+from multiform.run import rescore
+from tests.run.scripted import ScriptedModel, documents, write_task
 
 
 class ClusterModel(ScriptedModel):

@@ -21,7 +21,7 @@ from multiform.results.pivot import pivot
 from multiform.results.results import FormResult, GroupResult
 from multiform.results.table import table_text
 from multiform.terminal import one_line
-from tests.engine.scripted import ScriptedModel, documents, write_task
+from tests.run.scripted import ScriptedModel, documents, write_task
 
 
 @pytest.fixture(scope="module")

@@ -43,7 +43,7 @@ FIELDS: dict[str, Any] = {
 }
 
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "spec_coverage.py"
+SCRIPT = Path(__file__).parents[2] / "tools" / "scripts" / "spec_coverage.py"
 
 
 class Scripted(Model):

@@ -8,9 +8,9 @@ from typing import Any
 
 from multiform.arguments import parse_arguments
 from multiform.cli.parser import Arguments, Gather
-from multiform.config.parse import parse_yaml
-from multiform.config.yaml import read_text
 from multiform.errors import ConfigError, UsageError, nearest, shorten
+from multiform.tasks.parse import parse_yaml
+from multiform.tasks.yaml import read_text
 
 _NOT_IN_FILES = ("config", "help")
 

@@ -12,7 +12,7 @@ from multiform.cli.parser import one_of
 from multiform.errors import UsageError
 
 if TYPE_CHECKING:
-    from multiform.config import TaskConfig
+    from multiform.tasks import TaskConfig
 
 HELP = "write a task or format in another dialect"
 DESCRIPTION = "Write a task or format in another dialect: formats, template or style."
@@ -65,9 +65,9 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
-    from multiform.catalog import TaskManager
-    from multiform.catalog.manager import UnknownNameError
     from multiform.formats import dialect_names, formats
+    from multiform.tasks import TaskManager
+    from multiform.tasks.manager import UnknownNameError
 
     try:
         return TaskManager(options.include_path, dataset_mirror=options.dataset_mirror).load(name)
@@ -80,8 +80,8 @@ def _tasks(name: str, options: argparse.Namespace) -> list[TaskConfig]:
 
 def _task(config: TaskConfig, options: argparse.Namespace) -> tuple[str, list[str]]:
     """The task in the other dialect, and the differences."""
-    from multiform.catalog.translate import class_text, config_text, task_fields
     from multiform.formats.dialects.convert import written
+    from multiform.tasks.translate import class_text, config_text, task_fields
 
     if config.format is None:
         message = "its prompts are not made by a format" if config.template_config is None else "its template is code"

@@ -10,8 +10,8 @@ from multiform.cli import options as flags
 from multiform.cli.convert import yaml_text
 
 if TYPE_CHECKING:
-    from multiform.config import TaskConfig
     from multiform.formats import FormatConfig
+    from multiform.tasks import TaskConfig
 
 HELP = "explain a format, or show the question and choices that formats find in a task"
 DESCRIPTION = (
@@ -84,8 +84,8 @@ def _explanation(name: str, format: FormatConfig) -> dict[str, Any]:
 
 def _example(format: FormatConfig) -> tuple[str, list[str], Any]:
     """The prompt of the example document, the continuations that are scored after it, and its target."""
-    from multiform.config import TaskConfig
     from multiform.forms import Task
+    from multiform.tasks import TaskConfig
 
     config = TaskConfig(
         task="example",
@@ -121,7 +121,7 @@ def _print_explanation(explanation: dict[str, Any]) -> None:
 
 def _infer(options: argparse.Namespace) -> int:
     """Print the raw fields behind each task's prompt; tasks with the same result are listed together."""
-    from multiform.catalog import TaskManager
+    from multiform.tasks import TaskManager
 
     names = [name.rpartition("@")[0] if "@" in name else name for name in options.names]
     by_result: dict[str, dict[str, Any]] = {}

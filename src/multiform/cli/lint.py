@@ -76,8 +76,8 @@ def _linted(
     name: str, options: argparse.Namespace, tokenizer: Tokenizer | None
 ) -> tuple[list[FormFindings], list[str]]:
     """The findings about the forms of a name; an error in one does not hide the others."""
-    from multiform.engine.setup import load_tasks
     from multiform.lint import lint_form
+    from multiform.run.setup import load_tasks
 
     settings = flags.prompt_settings(options)
     try:

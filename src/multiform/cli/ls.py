@@ -12,7 +12,7 @@ from multiform.cli.parser import one_of
 from multiform.errors import UsageError, nearest
 
 if TYPE_CHECKING:
-    from multiform.catalog.index import Entry, Index
+    from multiform.tasks.index import Entry, Index
 
 #: What is listed of a task beside its name.
 ABOUT = ("title", "kind", "rows", "language", "licence")
@@ -65,9 +65,9 @@ def _rows(options: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _indexed(options: argparse.Namespace) -> list[dict[str, Any]]:
-    from multiform.catalog.folders import task_folders
-    from multiform.catalog.index import build_index, warn_of
-    from multiform.config.source import display
+    from multiform.tasks.folders import task_folders
+    from multiform.tasks.index import build_index, warn_of
+    from multiform.tasks.source import display
 
     index = build_index(task_folders(options.include_path))
     warn_of(sorted({str(error) for error in index.broken.values()}))
@@ -97,7 +97,7 @@ def _families(index: Index) -> dict[str, list[Entry]]:
 
 def _task_row(entries: Sequence[Entry]) -> dict[str, Any]:
     """What is known of a task, or of all subsets of a dataset."""
-    from multiform.config.source import display
+    from multiform.tasks.source import display
 
     first, members = entries[0], entries[1:]
     row = {"name": first.name, "about": (path := display(first.path)), "path": path, **first.about}

@@ -159,7 +159,7 @@ def _code(*, refused: bool) -> contextlib.AbstractContextManager[None]:
     """Whether the code of tasks is run while a command is executed."""
     if not refused:
         return contextlib.nullcontext()
-    from multiform.config.functions import code_refused
+    from multiform.tasks.functions import code_refused
 
     return code_refused()
 

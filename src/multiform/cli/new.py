@@ -12,8 +12,8 @@ from multiform.cli import options as flags
 from multiform.errors import UsageError
 
 if TYPE_CHECKING:
-    from multiform.catalog.guess import Guess
-    from multiform.datasets.splits import Dataset
+    from multiform.tasks.datasets.splits import Dataset
+    from multiform.tasks.guess import Guess
 
 HELP = "write a task file for a dataset, from its columns"
 DESCRIPTION = "Look at the columns of a dataset and write a task file, with a comment wherever it is a guess."
@@ -75,10 +75,10 @@ def task_text(
     output: Path | None = None,
 ) -> str:
     """The text of a task file for a dataset."""
-    from multiform.catalog.guess import guess_mapping
-    from multiform.config import TaskConfig
-    from multiform.datasets.load import load_dataset
     from multiform.paths import is_file, mirror_path
+    from multiform.tasks import TaskConfig
+    from multiform.tasks.datasets.load import load_dataset
+    from multiform.tasks.guess import guess_mapping
 
     mirror = mirror_path(dataset_mirror)
     is_local = is_file(Path(dataset))
@@ -119,7 +119,7 @@ def _only_name(dataset: str, mirror: Path | None) -> str | None:
 
 def _evaluated(splits: Dataset) -> str:
     """The split to evaluate: the first of the usual ones that has answers."""
-    from multiform.catalog.guess import guess_mapping
+    from multiform.tasks.guess import guess_mapping
 
     names = sorted(splits, key=lambda name: _EVALUATED.index(name) if name in _EVALUATED else len(_EVALUATED))
     rows = {name: splits[name][:_ROWS] for name in names if splits[name]}

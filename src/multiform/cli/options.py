@@ -13,8 +13,8 @@ from multiform.cli.parser import Arguments, Folders, one_of
 from multiform.errors import ConfigError, UsageError, shorten
 
 if TYPE_CHECKING:
-    from multiform.catalog import Design
     from multiform.forms import RunSettings
+    from multiform.tasks import Design
 
 
 def add_sources(parser: argparse.ArgumentParser) -> None:
@@ -292,7 +292,7 @@ def prompt_settings(options: argparse.Namespace) -> RunSettings:
 
 def design(options: argparse.Namespace) -> Design:
     """How the flags multiply the forms."""
-    from multiform.catalog import Design
+    from multiform.tasks import Design
 
     try:
         return Design(
@@ -307,7 +307,7 @@ def design(options: argparse.Namespace) -> Design:
 
 def gen_kwargs(options: argparse.Namespace) -> dict[str, Any]:
     """The generation arguments, checked even where no task of the run generates."""
-    from multiform.engine.checks import generation_arguments
+    from multiform.run.checks import generation_arguments
 
     return generation_arguments(options.gen_kwargs)
 

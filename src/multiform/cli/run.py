@@ -19,10 +19,10 @@ from multiform.cli.parser import Arguments, Gather, one_of
 from multiform.terminal import visible
 
 if TYPE_CHECKING:
-    from multiform.engine.progress import Progress
-    from multiform.evaluation.options import RunOptions
-    from multiform.evaluation.outcome import Evaluation
     from multiform.results import Results
+    from multiform.run.options import RunOptions
+    from multiform.run.outcome import Evaluation
+    from multiform.run.progress import Progress
 
 HELP = "evaluate a model on tasks, each in one or several formats"
 DESCRIPTION = "Evaluate a model on tasks, each in one or several formats."
@@ -135,10 +135,10 @@ def _add_output(output: Any) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Run the evaluation: progress goes to standard error, the table or JSON to standard output."""
     from multiform.cli.configfile import merged
-    from multiform.engine.progress import make_progress
     from multiform.errors import UsageError
-    from multiform.evaluation.evaluator import run_evaluation
     from multiform.results.export import prepare_output
+    from multiform.run.evaluate import run_evaluation
+    from multiform.run.progress import make_progress
 
     options = merged(options)
     logging.getLogger("multiform").setLevel(options.verbosity)
@@ -174,7 +174,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _run_options(options: argparse.Namespace, tasks: Sequence[str], model: Any, progress: Progress) -> RunOptions:
     """The options of the evaluation, from the command line."""
-    from multiform.evaluation.options import RunOptions
+    from multiform.run.options import RunOptions
 
     named_alike = [field.name for field in fields(RunOptions) if field.name in options]
     computed = {
@@ -260,7 +260,7 @@ def print_results(results: Results, *, as_json: bool, whole: bool = False, style
 
 def _print_stops(results: Results) -> None:
     """Print where a budgeted run stopped, and why."""
-    from multiform.engine.stops import stop_lines
+    from multiform.results.stops import stop_lines
 
     for line in stop_lines(results.run.get("budget", ())):
         print(line)

@@ -48,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Score the run and print the results."""
     from multiform.cli.run import print_results
-    from multiform.evaluation.rescoring import rescore
     from multiform.results.export import prepare_output, write_results
+    from multiform.run.rescoring import rescore
 
     logging.getLogger("multiform").setLevel(options.verbosity)
     if options.output_path:

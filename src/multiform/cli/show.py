@@ -39,8 +39,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print prompts, templates or JSON lines."""
-    from multiform.engine.progress import Silent
-    from multiform.engine.setup import load_model, load_tasks
+    from multiform.run.progress import Silent
+    from multiform.run.setup import load_model, load_tasks
 
     name = flags.model_name(options)
     settings = flags.prompt_settings(options)
@@ -146,8 +146,8 @@ def _asked(request: dict[str, Any]) -> str:
 
 
 def _print_templates(form: Task, *, as_json: bool) -> None:
-    from multiform.config.keys import plain
     from multiform.results.export import json_line
+    from multiform.tasks.keys import plain
 
     templates = {key: plain(getattr(form.config, key)) for key in ("doc_to_text", "doc_to_choice", "doc_to_target")}
     names = ("description", "gen_prefix", "target_delimiter", "fewshot_delimiter")

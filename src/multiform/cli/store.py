@@ -52,13 +52,13 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _path(options: argparse.Namespace) -> Path:
-    from multiform.engine.store import default_path
+    from multiform.run.store import default_path
 
     return Path(options.cache_path).expanduser() if options.cache_path else default_path()
 
 
 def _ls(options: argparse.Namespace) -> tuple[str, Any]:
-    from multiform.engine.store.maintenance import usage
+    from multiform.run.store.maintenance import usage
 
     models = usage(_path(options))
     lines = []
@@ -70,7 +70,7 @@ def _ls(options: argparse.Namespace) -> tuple[str, Any]:
 
 
 def _stats(options: argparse.Namespace) -> tuple[str, Any]:
-    from multiform.engine.store.maintenance import usage
+    from multiform.run.store.maintenance import usage
 
     path = _path(options)
     models = usage(path)
@@ -83,9 +83,9 @@ def _stats(options: argparse.Namespace) -> tuple[str, Any]:
 
 
 def _gc(options: argparse.Namespace) -> tuple[str, Any]:
-    from multiform.engine.store.maintenance import prune, prune_files
     from multiform.forms.request_cache import requests_folder
     from multiform.paths import cache_root
+    from multiform.run.store.maintenance import prune, prune_files
 
     if options.max_age is None and options.max_size is None and options.model is None:
         message = "nothing says what to remove"
@@ -115,8 +115,8 @@ def _gc(options: argparse.Namespace) -> tuple[str, Any]:
 
 
 def _export(options: argparse.Namespace) -> tuple[str, Any]:
-    from multiform.engine.store.maintenance import exported
     from multiform.paths import replace_output
+    from multiform.run.store.maintenance import exported
 
     lines = (json.dumps(line) + "\n" for line in exported(_path(options)))
     if options.output is None:
@@ -132,7 +132,7 @@ def _export(options: argparse.Namespace) -> tuple[str, Any]:
 
 
 def _merge(options: argparse.Namespace) -> tuple[str, Any]:
-    from multiform.engine.store.maintenance import merge
+    from multiform.run.store.maintenance import merge
 
     if len(options.files) < 2:
         message = "expected the file to add to and at least one other"

@@ -16,8 +16,8 @@ from multiform.errors import IncompleteRunError, MultiformError, UsageError
 from multiform.terminal import one_line
 
 if TYPE_CHECKING:
-    from multiform.evaluation.sweep import Sweep
     from multiform.results import Results
+    from multiform.run.sweep import Sweep
 
 HELP = "run models × tasks × formats × shots from one file, with one leaderboard"
 DESCRIPTION = "Run models × tasks × formats × shots from one YAML file, with one leaderboard at the end."
@@ -62,8 +62,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Run what is missing, and print the leaderboard."""
-    from multiform.evaluation.sweep import read_sweep
-    from multiform.viewer.leaderboard import leaderboard
+    from multiform.report.leaderboard import leaderboard
+    from multiform.run.sweep import read_sweep
 
     sweep = read_sweep(Path(options.file))
     if options.only is not None and options.only >= len(sweep.models):
@@ -71,7 +71,7 @@ def execute(options: argparse.Namespace) -> int:
         raise UsageError(message, where="--only", hint=f"give 0 to {len(sweep.models) - 1}")
     sweep.check(options.only)
     if options.slurm:
-        from multiform.evaluation.sweep import write_scripts
+        from multiform.run.sweep import write_scripts
 
         files = write_scripts(sweep, Path(options.slurm))
         print(f"wrote {', '.join(map(str, files))}; submit them with {files[-1]}")
@@ -92,9 +92,9 @@ def execute(options: argparse.Namespace) -> int:
 
 def _run(sweep: Sweep, options: argparse.Namespace) -> tuple[dict[str, Results], list[tuple[str, MultiformError]]]:
     """The results of all runs by their titles, and the runs that failed; one that fails does not stop the others."""
-    from multiform.engine.hosts import CachedHost, chosen_host
-    from multiform.engine.progress import make_progress
-    from multiform.evaluation.evaluator import run_evaluation
+    from multiform.run.evaluate import run_evaluation
+    from multiform.run.hosts import CachedHost, chosen_host
+    from multiform.run.progress import make_progress
 
     overrides: dict[str, Any] = {"use_cache": options.cache_path} if options.cache_path else {}
     if options.cached:

@@ -12,10 +12,9 @@ from multiform.cli import values
 from multiform.errors import MultiformError, UsageError
 
 if TYPE_CHECKING:
-    from multiform.catalog import TaskManager
-    from multiform.config import TaskConfig
     from multiform.forms import RunSettings
     from multiform.lint import Finding
+    from multiform.tasks import TaskConfig, TaskManager
 
 logger = logging.getLogger("multiform")
 
@@ -44,9 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Check every form and print all errors; the exit code is 2 if there are any."""
-    from multiform.catalog import TaskManager
     from multiform.formats.variation import split_outside
     from multiform.results.export import plain_json
+    from multiform.tasks import TaskManager
 
     names = [name for spec in [*options.names, *options.tasks] for name in split_outside(spec, ",")]
     if not names:
@@ -67,7 +66,7 @@ def _checked(
     name: str, manager: TaskManager, settings: RunSettings, options: argparse.Namespace, logged: set[Finding]
 ) -> Iterator[dict[str, Any]]:
     """A row for each form of a task or group; an error in one does not hide the others."""
-    from multiform.catalog import Group
+    from multiform.tasks import Group
 
     try:
         targets = manager.targets(name)
@@ -95,8 +94,8 @@ def _rendered(
     config: TaskConfig, settings: RunSettings, options: argparse.Namespace, logged: set[Finding]
 ) -> dict[str, Any]:
     """The row of a form whose configuration is valid, after rendering its documents."""
-    from multiform.engine.setup import check_output_types, load_tasks
     from multiform.lint import lint_tasks, reference_findings, unsilenced
+    from multiform.run.setup import check_output_types, load_tasks
 
     count = 0
     notes: list[MultiformError] = []

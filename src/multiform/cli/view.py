@@ -30,7 +30,7 @@ def execute(options: argparse.Namespace) -> int:
     from pathlib import Path
 
     from multiform.errors import UsageError
-    from multiform.viewer import Viewer
+    from multiform.report.server import Viewer
 
     if not Path(options.folder).is_dir():
         raise UsageError("there is no such folder", where=options.folder, hint="name the --output_path of a run")

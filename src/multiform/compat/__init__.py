@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from multiform.config.functions import load_module
 from multiform.errors import UsageError, nearest
 from multiform.imports import eval_framework, lm_eval
 from multiform.imports.finder import PackageFinder
+from multiform.tasks.functions import load_module
 
 _FINDERS: dict[str, PackageFinder] = {module.finder.packages[0]: module.finder for module in (lm_eval, eval_framework)}
 

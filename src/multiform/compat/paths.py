@@ -21,7 +21,7 @@ _SCORERS = {
     "ChoiceMatchScorer": "multiform.scoring.scorers.choice_match:ChoiceMatch",
     **_names(f"{_LM_EVAL}.registry", "get_scorer register_scorer"),
 }
-_CONFIGS = _names("multiform.config", "FewshotConfig FilterPipeline FilterStep MetricConfig ScorerConfig")
+_CONFIGS = _names("multiform.tasks", "FewshotConfig FilterPipeline FilterStep MetricConfig ScorerConfig")
 _METRICS = "multiform.formats.dialects.metric_classes"
 _SAMPLES = "multiform.formats.dialects.samples"
 _STYLES = "BPBStyle ClozeStyle Language MCCompletionStyle MCStyle ResponseType TaskStyle TaskStyler"

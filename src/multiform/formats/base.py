@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal, TypeVar, get_args
 
 from multiform.errors import ConfigError, nearest, shorten
 from multiform.formats.fewshot_answer import asked_statement
-from multiform.jinja import compile_template, has_markup
 from multiform.labels import LABEL_KINDS, LabelSpec
+from multiform.prompts.template import compile_template, has_markup
 from multiform.registry import Registry
 
 #: A function from overrides, of the dialect's fields or the format's, to a format.

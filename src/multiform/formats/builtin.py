@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from multiform.formats.base import FormatConfig, Scored
-from multiform.jinja import has_markup
 from multiform.labels import LabelSpec
+from multiform.prompts.template import has_markup
 
 
 @dataclass(frozen=True, kw_only=True)

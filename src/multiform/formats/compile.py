@@ -10,8 +10,8 @@ from typing import Any
 from multiform.errors import ConfigError
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.base import FormatConfig
-from multiform.jinja import Compiled, compile_template, has_markup, literal_text, render
 from multiform.labels import gold_index, gold_label, gold_text, label_list
+from multiform.prompts.template import Compiled, compile_template, has_markup, literal_text, render
 
 #: The variables for the labels of choices that instructions may use.
 _LABEL_NAMES = ("_choice_labels", "_choice_list_and", "_choice_list_or")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from multiform.jinja import has_markup
 from multiform.labels import split_solution
+from multiform.prompts.template import has_markup
 
 _QUOTED = re.compile(r"""[“„]([^“”„\n]*)[“”]|«([^«»\n]*)»|"([^"\n]*)\"""")
 _NAME = re.compile(r"\[[^][\n]+\]")

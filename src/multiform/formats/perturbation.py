@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from multiform.errors import ConfigError, nearest, shorten
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.jinja import has_markup, literal_text
+from multiform.prompts.template import has_markup, literal_text
 
 Kind = Literal["editor", "permute", "replace", "delete", "uppercase"]
 

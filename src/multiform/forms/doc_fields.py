@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from multiform.config import TaskConfig
 from multiform.errors import ConfigError, DataError, MissingColumnError, MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats import FieldMapping, FormatConfig
@@ -14,8 +13,10 @@ from multiform.formats.compile import CompiledFormat
 from multiform.formats.infer import problem
 from multiform.formats.variation import moved
 from multiform.forms.form import FieldSet
-from multiform.jinja import choice_list, has_markup, parse_literal_list
 from multiform.labels import digit_answers, digit_base, gold_index, label_list, whole_number
+from multiform.prompts.filters import choice_list, parse_literal_list
+from multiform.prompts.template import has_markup
+from multiform.tasks import TaskConfig
 
 T = TypeVar("T")
 

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from multiform.config import FewshotConfig, TaskConfig
-from multiform.config.keys import plain
 from multiform.formats.compile import CompiledFormat
 from multiform.formats.variation import ChoiceOrder
 from multiform.forms.hooks import Hooks
 from multiform.forms.samplers import DEFAULT_SEED
 from multiform.hashing import short_hash
 from multiform.scoring.build import Scoring, build_scoring
+from multiform.tasks import FewshotConfig, TaskConfig
+from multiform.tasks.keys import plain
 
 #: Turns messages into one string; called with the messages and `add_generation_prompt`.
 ChatTemplate: TypeAlias = Callable[..., str]
@@ -121,8 +121,7 @@ class Form:
 
     @property
     def num_fewshot(self) -> int:
-        run, task = self.settings.num_fewshot, self.config.num_fewshot
-        return (task or 0) if run is None or task == 0 else run
+        return self.config.shots(self.settings.num_fewshot)
 
     @property
     def fewshot(self) -> FewshotConfig:

@@ -8,15 +8,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from multiform.config import TaskConfig
-from multiform.datasets.media_files import Finder, file_finder, media_from
 from multiform.errors import ConfigError, DataError, MultiformError, nearest
 from multiform.fields import Doc
 from multiform.forms.doc_fields import FieldReader
 from multiform.forms.prompt import Message, plain_text
-from multiform.jinja import has_markup, parse_literal_list
-from multiform.media import MARKS, Kind, Media, MediaText, media_of
+from multiform.prompts.filters import parse_literal_list
+from multiform.prompts.media import MARKS, Kind, Media, MediaText, media_of
+from multiform.prompts.template import has_markup
 from multiform.requests import ChatText
+from multiform.tasks import TaskConfig
+from multiform.tasks.datasets.media_files import Finder, file_finder, media_from
 
 #: The media of a document by kind, as the numbers in marks count them; None where a column is empty.
 Numbered: TypeAlias = Mapping[Kind, Sequence[Media | None]]

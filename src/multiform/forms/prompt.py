@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from multiform.errors import DataError, UsageError, shorten
 from multiform.forms.form import ChatTemplate, Form, RunSettings
 from multiform.forms.sample import Context
-from multiform.media import Media, MediaText, parts
+from multiform.prompts.media import Media, MediaText, parts
 from multiform.requests import ChatText, Instance, Request
 
 

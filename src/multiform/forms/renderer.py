@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from multiform.calls import accepted
-from multiform.datasets.documents import Docs
 from multiform.errors import ConfigError, DataError, locating, running
 from multiform.fields import Doc
 from multiform.formats.fewshot_answer import after_prefix, written_answer
@@ -22,6 +21,7 @@ from multiform.forms.media import MediaReader
 from multiform.forms.prompt import Message, PromptOptions, constructed
 from multiform.forms.sample import Context, Sample
 from multiform.requests import Instance
+from multiform.tasks.datasets.documents import Docs
 
 logger = logging.getLogger("multiform")
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from multiform.calls import mismatch, name_of
 from multiform.errors import ConfigError, DataError, nearest, shorten
-from multiform.media import named
+from multiform.prompts.media import named
 from multiform.registry import Registry
 
 DEFAULT_SEED = 1234

@@ -12,8 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from multiform.config import TaskConfig
-from multiform.datasets.documents import DocSource
 from multiform.errors import ConfigError, MultiformError
 from multiform.fields import Doc, FieldSpec
 from multiform.formats import OutputType
@@ -31,6 +29,8 @@ from multiform.forms.scorer import FormScorer
 from multiform.forms.task_scores import TaskScores
 from multiform.requests import Instance
 from multiform.scoring.build import Scoring
+from multiform.tasks import TaskConfig
+from multiform.tasks.datasets.documents import DocSource
 
 _CLASSES: dict[str, type[Task]] = {}
 
@@ -293,7 +293,7 @@ class Task(TaskScores):
     def sample(self, doc_id: int, doc: Doc, chat_template: ChatTemplate | None = None) -> Sample:
         """One document, rendered: its prompt, gold answer and requests.
 
-        >>> from multiform.catalog import TaskManager
+        >>> from multiform.tasks import TaskManager
         >>> task = Task.from_config(TaskManager().load("quiz@mcqa")[0])
         >>> sample = task.sample(0, task.eval_docs[0])
         >>> sample.instances[0].request.continuation, sample.choices

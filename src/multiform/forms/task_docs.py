@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from multiform.calls import accepted
-from multiform.config import TaskConfig
-from multiform.config.task import task_keys
-from multiform.datasets.documents import Docs, DocSource, selected
-from multiform.datasets.splits import Dataset
 from multiform.errors import ConfigError, DataError, nearest, running
 from multiform.fields import Doc
 from multiform.forms.form import Form, RunSettings
 from multiform.requests import resolved_names
+from multiform.tasks import TaskConfig
+from multiform.tasks.config import task_keys
+from multiform.tasks.datasets.documents import Docs, DocSource, selected
+from multiform.tasks.datasets.splits import Dataset
 
 
 class TaskSettings(ABC):

@@ -65,7 +65,7 @@ class _Evaluate(ModuleType):
         """Load a metric."""
         if path != "code_eval":
             return self.__getattr__("load")(path, *args, **kwargs)
-        from multiform.execution import CodeEval  # it is rarely needed, and starts processes
+        from multiform.sandbox import CodeEval  # it is rarely needed, and starts processes
 
         return CodeEval()
 

@@ -13,9 +13,10 @@ from typing import Any, ClassVar
 
 from multiform.errors import MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.jinja import choice_list, compile_template, has_markup
 from multiform.lint.codes import Code
 from multiform.lint.finding import Finding
+from multiform.prompts.filters import choice_list
+from multiform.prompts.template import compile_template, has_markup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from multiform.config import TaskConfig
 from multiform.errors import ConfigError, nearest
 from multiform.lint.codes import CODES, Code
+from multiform.tasks import TaskConfig
 
 Level = Literal["warning", "info"]
 

@@ -33,7 +33,7 @@ class FormFindings:
 def lint_form(task: Task, docs: Iterable[tuple[int, Doc]], tokenizer: Tokenizer | None = None) -> FormFindings:
     """All findings about a form and these documents; with a tokenizer, those about tokens as well.
 
-    >>> from multiform.catalog import TaskManager
+    >>> from multiform.tasks import TaskManager
     >>> task = Task.from_config(TaskManager().load("quiz@mcqa")[0])
     >>> lint_form(task, task.doc_iterator())
     FormFindings(form='quiz@mcqa', docs=144, findings=(), silenced=())

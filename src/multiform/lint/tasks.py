@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from multiform.config import FewshotConfig
 from multiform.fields import Doc
 from multiform.forms import RollingTask, Task
 from multiform.lint.documents import DocumentFields, document_findings
 from multiform.lint.finding import Finding, silenced, unsilenced
 from multiform.models import Model
+from multiform.tasks import FewshotConfig
 
 
 def task_findings(task: Task, docs: Iterable[tuple[int, Doc]]) -> list[Finding]:

@@ -38,8 +38,8 @@ class Tokenizer:
     @classmethod
     def load(cls, name: str, *, max_length: int | None = None) -> Tokenizer:
         """The tokenizer of a folder or of the hub, or of the bundled model for "bundled"; no model is loaded."""
-        from multiform.models.chat import ChatTemplate as TokenizerChat
         from multiform.models.tokenizer import load_encoder
+        from multiform.prompts.chat import ChatTemplate as TokenizerChat
 
         try:
             encoder = load_encoder(_folder(name), None, None)

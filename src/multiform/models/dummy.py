@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from multiform.errors import UsageError, nearest
-from multiform.media import Kind
 from multiform.models.model import LOCAL_ARGUMENTS, Model
+from multiform.prompts.media import Kind
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Response, RollingRequest
 
 

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from multiform.errors import UsageError
-from multiform.models.chat import ChatTemplate
 from multiform.models.generation_options import GenerationOptions, generation_options
 from multiform.models.model import Model
 from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, score_rolling, special_tokens, think_end
@@ -17,6 +16,7 @@ from multiform.models.torch.plan import Tokens
 from multiform.models.torch.sampling import random_numbers, sampling
 from multiform.models.torch.sequences import Generation, Pair
 from multiform.models.usage import Counters, Usage
+from multiform.prompts.chat import ChatTemplate
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, Request, Response, RollingRequest
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from multiform.errors import ModelError, UsageError
-from multiform.media import Kind
 from multiform.models.usage import Usage, Workload
+from multiform.prompts.media import Kind
 from multiform.requests import (
     Completion,
     FailedRequest,

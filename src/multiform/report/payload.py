@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from multiform.engine.stops import stop_lines
 from multiform.forms import ScoredSample
 from multiform.report.command import arguments_text, command
 from multiform.report.forms import form_entry, group_entry, primary_samples, short_formats, variation_table
@@ -20,6 +19,7 @@ from multiform.results.provenance import usage_words
 from multiform.results.results import FormResult, Results
 from multiform.results.rows import sample_row
 from multiform.results.run_comparison import compare_wordings
+from multiform.results.stops import stop_lines
 from multiform.statistics.estimates import Estimate
 from multiform.statistics.paired import Difference, simultaneous_bounds
 from multiform.statistics.spread import Spread

@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from multiform.engine.status import duration
 from multiform.results.notes import extractions
 from multiform.results.pivot import p_words, shown_comparisons
 from multiform.results.provenance import usage_words
 from multiform.results.results import Results
 from multiform.statistics.estimates import ALPHA
+from multiform.terminal import duration
 
 #: How many formats with several wordings have a line.
 _POPULATIONS = 4

@@ -12,19 +12,19 @@ from inspect import getsource, isfunction
 from pathlib import Path
 from typing import Any
 
-from multiform.config.fewshot import FewshotConfig
-from multiform.config.keys import plain
-from multiform.config.source import display
 from multiform.errors import UsageError, shorten
 from multiform.formats.variation import Variation
 from multiform.forms import Task
-from multiform.media import named
 from multiform.paths import replace_output, sanitized
+from multiform.prompts.media import named
 from multiform.results.extraction import extraction_of
 from multiform.results.notes import failures_of
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.results.samples import sample_lines, task_hash
 from multiform.statistics.estimates import Estimate
+from multiform.tasks.fewshot import FewshotConfig
+from multiform.tasks.keys import plain
+from multiform.tasks.source import display
 
 #: Line separators that JSON does not escape, but `str.splitlines` and others split at.
 _LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\x85\u2028\u2029"}

@@ -21,10 +21,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
-from multiform.engine.failures import FailedDoc
 from multiform.errors import MultiformError
 from multiform.forms import ScoredSample
 from multiform.results.export import json_line, to_json, write_json
+from multiform.results.failures import FailedDoc
 from multiform.results.results import Results
 from multiform.results.samples import sample_line
 

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from multiform.engine.failures import FailedDoc
 from multiform.errors import DataError, reason, shorten
 from multiform.forms import Sample, ScoredSample
 from multiform.forms.sample import Step
 from multiform.requests import LLOutput, LoglikelihoodRequest, Output
+from multiform.results.failures import FailedDoc
 from multiform.results.recorded import MALFORMED, RecordedRun, newest_run, recorded_doc
 from multiform.results.results import FormResult, GroupResult, Results
 from multiform.statistics.estimates import Estimate, recorded_estimate

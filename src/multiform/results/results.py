@@ -7,14 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from multiform.catalog import Group, node_name
-from multiform.engine.failures import FailedDoc
 from multiform.errors import UsageError, shorten
 from multiform.forms import ScoredSample
 from multiform.requests import Ending
+from multiform.results.failures import FailedDoc
 from multiform.results.scores import Scores, no_such_form
 from multiform.scoring.groups import group_scores
 from multiform.statistics.estimates import Estimate
+from multiform.tasks import Group, node_name
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -9,7 +9,7 @@ from typing import Any
 
 from multiform.forms import Sample, ScoredSample
 from multiform.hashing import sha256
-from multiform.media import Media, named
+from multiform.prompts.media import Media, named
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, Output, Request, RollingRequest
 from multiform.results.results import FormResult, metrics_in_order
 

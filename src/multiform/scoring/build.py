@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from multiform.calls import mismatch, name_of
-from multiform.config import TaskConfig
 from multiform.errors import ConfigError, MultiformError, nearest, reason
 from multiform.scoring.filters import Pipeline, build_pipeline
 from multiform.scoring.metrics import Metric, build_metric, metrics
 from multiform.scoring.metrics.callables import pair
 from multiform.scoring.metrics.text import CORPUS
 from multiform.scoring.scorers import Scorer, scorers
+from multiform.tasks import TaskConfig
 
 #: Metrics of a task that names none.
 DEFAULT_METRICS: Mapping[str, Sequence[str]] = {

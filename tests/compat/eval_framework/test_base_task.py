@@ -10,11 +10,11 @@ import pytest
 
 from multiform import BaseTask, BPBStyle, ClozeStyle, ConfigError, MCCompletionStyle, MCStyle, TaskManager
 from multiform import evaluate as run
-from multiform.catalog import Group, task_classes
 from multiform.formats.dialects.metric_classes import AccuracyLoglikelihood, BitsPerByteLoglikelihood
 from multiform.formats.dialects.styler import ResponseType, TaskStyler
 from multiform.forms import Task
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
+from multiform.tasks import Group, task_classes
 
 
 @pytest.fixture(autouse=True)
@@ -285,4 +285,4 @@ def test_the_hooks_of_our_own_classes_keep_their_place_in_identities():
     node = Partly().to_node()
     assert not isinstance(node, Group)
     target = node.to_dict()["doc_to_target"]
-    assert target == "multiform.catalog.styler_hooks.StylerHooks._get_ground_truth"
+    assert target == "multiform.tasks.styler_hooks.StylerHooks._get_ground_truth"

@@ -12,7 +12,6 @@ import pytest
 
 from multiform import BaseTask, ConfigError, DataError, MCStyle, ResponseType
 from multiform import evaluate as run
-from multiform.catalog import task_classes
 from multiform.formats.dialects.metric_classes import (
     AccuracyCompletion,
     AccuracyLoglikelihood,
@@ -28,6 +27,7 @@ from multiform.formats.dialects.samples import (
     extract_context_metric,
 )
 from multiform.forms import Task
+from multiform.tasks import task_classes
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from multiform import ConfigError, TaskManager, compat
-from multiform.config.functions import FunctionRef, load_module
-from multiform.config.source import Position
 from multiform.imports.lm_eval import finder
+from multiform.tasks.functions import FunctionRef, load_module
+from multiform.tasks.source import Position
 
 
 @pytest.fixture(autouse=True)

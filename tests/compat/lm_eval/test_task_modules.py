@@ -75,7 +75,7 @@ def test_modules_load_from_a_copy_where_lm_eval_is_not_installed(tasks, tmp_path
         shutil.copytree(tasks / name.partition("/")[0], copy / name.partition("/")[0], dirs_exist_ok=True)
     shutil.copytree(tasks / "ifeval", copy / "ifeval")
     code = (
-        "import sys\nfrom pathlib import Path\nfrom multiform.config.functions import load_module\n"
+        "import sys\nfrom pathlib import Path\nfrom multiform.tasks.functions import load_module\n"
         "for name in sys.argv[2:]:\n    print(load_module(Path(sys.argv[1]) / name).__name__)\n"
         "from importlib.util import find_spec\nprint('installed:', find_spec('lm_eval'))\n"
     )

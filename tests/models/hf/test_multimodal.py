@@ -16,15 +16,15 @@ import torch
 import transformers
 
 import multiform
-from multiform.datasets.media_files import media_from
-from multiform.engine.executors import LocalExecutor
 from multiform.errors import ModelError, UsageError
-from multiform.media import Media
 from multiform.models import models
 from multiform.models.hf.model import HFModel
 from multiform.models.hf.multimodal import HFMultimodalModel
 from multiform.models.hf.multimodal_inputs import ImageOptions, resize_image
+from multiform.prompts.media import Media
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest
+from multiform.run.executors import LocalExecutor
+from multiform.tasks.datasets.media_files import media_from
 
 pytestmark = pytest.mark.long
 

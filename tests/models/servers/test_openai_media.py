@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from multiform.datasets.media_files import media_from
 from multiform.errors import ModelError
-from multiform.media.values import decode_wav
 from multiform.models.servers.openai_chat import OpenAIChat
 from multiform.models.servers.openai_completions import OpenAICompletions
 from multiform.models.servers.openai_protocol import message_part
 from multiform.models.servers.protocol import with_media
+from multiform.prompts.media import decode_wav
 from multiform.requests import GenerationRequest
+from multiform.tasks.datasets.media_files import media_from
 
 Image = pytest.importorskip("PIL.Image")
 

@@ -21,7 +21,7 @@ from multiform.models.torch.seq2seq import PLAIN, scores_together
 from multiform.models.torch.sequences import Pair
 from multiform.models.torch.trial import loglikelihood_alone
 from multiform.models.usage import Counters
-from zoo.models import CUSTOM, zoo_model
+from tools.zoo.models import CUSTOM, zoo_model
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
@@ -34,7 +34,7 @@ PAIRS = [
 
 @pytest.mark.parametrize("name", ["gpt_neo", f"{CUSTOM}window"])
 def test_a_window_that_rounding_hides_is_found_out(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoo.models.GAIN", 0.7)
+    monkeypatch.setattr("tools.zoo.models.GAIN", 0.7)
     planner = Planner(LMHead(zoo_model(name).to(torch.bfloat16)), max_length=160)
     outputs = dict(score(planner, PAIRS, BatchLimits(8, 4096), Counters()))
     for index, pair in enumerate(PAIRS):

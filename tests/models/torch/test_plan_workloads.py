@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from multiform.engine.pending import pending_samples
-from multiform.engine.setup import load_tasks
 from multiform.forms import RunSettings
 from multiform.models.torch.plan import Cost
 from multiform.requests import LoglikelihoodRequest
+from multiform.run.pending import pending_samples
+from multiform.run.setup import load_tasks
 
 SUBJECT = "high_school_biology"
 DOCS = 200

@@ -29,7 +29,7 @@ from multiform.models.torch.seq2seq import (
 from multiform.models.torch.sequences import Pair
 from multiform.models.usage import Counters
 from tests.tiny_models import make_tokenizer
-from zoo.models import WITH_ENCODER, scaled, zoo_model
+from tools.zoo.models import WITH_ENCODER, scaled, zoo_model
 
 SIZES = {"layers": 2, "ffn_dim": 48, "attention_heads": 4}
 

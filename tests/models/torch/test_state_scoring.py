@@ -21,7 +21,7 @@ from multiform.models.torch.sequences import Pair
 from multiform.models.torch.state_scoring import Resume
 from multiform.models.torch.trial import loglikelihood_alone, state_trial
 from multiform.models.usage import Counters
-from zoo.models import CUSTOM, zoo_model
+from tools.zoo.models import CUSTOM, zoo_model
 
 pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.long]
 

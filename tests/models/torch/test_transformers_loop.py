@@ -16,8 +16,8 @@ from multiform.models.torch.sampling import Sampling
 from multiform.models.torch.sequences import Generation
 from multiform.models.torch.transformers_loop import greedy_config, prompt_inputs
 from multiform.models.usage import Counters
-from zoo.check import NumberTokenizer
-from zoo.models import zoo_model
+from tools.zoo.check import NumberTokenizer
+from tools.zoo.models import zoo_model
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

@@ -32,8 +32,8 @@ from multiform.models.torch.trial_setup import TrialRecords, trial_length, trial
 from multiform.models.usage import Counters
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 from tests.tiny_models import llama_config, make_tokenizer
-from zoo import custom
-from zoo.models import scaled, zoo_model
+from tools.zoo import custom
+from tools.zoo.models import scaled, zoo_model
 
 SHOTS = "Question: what is it?\nAnswer: yes, the cat sat on the mat. A dog is a good dog, and do dogs dig?\n\n"
 QUESTIONS = ["is 12 + 30 = 42?", "what is the capital of France?", "what sat on the mat?"]

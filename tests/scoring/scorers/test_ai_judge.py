@@ -413,7 +413,7 @@ def test_flags_and_a_config_file_choose_the_judge(server: Any, tmp_path: Any) ->
 def test_a_recorded_run_is_judged_again_by_the_judge_that_the_user_names(
     recording: type[Recording], tmp_path: Any
 ) -> None:
-    from multiform.evaluation.rescoring import rescore
+    from multiform.run.rescoring import rescore
 
     (tmp_path / "rows.jsonl").write_text(json.dumps(DOCS[0]))
     (tmp_path / "task.yaml").write_text(

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from multiform import Task, TaskManager
-from multiform.config import TaskConfig
 from multiform.errors import ConfigError, DataError
 from multiform.scoring.build import build_scoring
 from multiform.scoring.filters import Pipeline
@@ -20,6 +19,7 @@ from multiform.scoring.metrics import build_metric
 from multiform.scoring.outcome import TextOutcome
 from multiform.scoring.scorers import scorers
 from multiform.scoring.scorers.code import read_tests
+from multiform.tasks import TaskConfig
 from tests.conftest import ROOT
 
 pytestmark = pytest.mark.process

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from multiform.catalog.group import Group, Node
-from multiform.catalog.python_tasks import PythonTask, task_classes
 from multiform.compat.eval_framework.hook_fields import (
     DEFAULT_MAX_TOKENS,
     HookedDataset,
@@ -22,12 +20,14 @@ from multiform.compat.eval_framework.hook_fields import (
 from multiform.compat.eval_framework.hooked_kinds import KINDS
 from multiform.compat.eval_framework.sample_hooks import SampleHooks
 from multiform.compat.eval_framework.styler_hooks import DATA, LOADING, NO_SUBJECT, REFUSED, STYLED
-from multiform.config import GroupConfig, TaskConfig
 from multiform.errors import ConfigError
 from multiform.formats import BPBStyle, FieldMapping, OutputType, ResponseType, TaskStyler, supported_formats
 from multiform.formats.dialects.metric_classes import BaseMetric, BitsPerByteLoglikelihood, metric_specs, result_keys
 from multiform.formats.variation import Variation
 from multiform.scoring.build import build_scoring
+from multiform.tasks import GroupConfig, TaskConfig
+from multiform.tasks.group import Group, Node
+from multiform.tasks.python_tasks import PythonTask, task_classes
 
 SubjectType = TypeVar("SubjectType")
 

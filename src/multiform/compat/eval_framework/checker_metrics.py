@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from multiform.compat.eval_framework.helpers import NO_CONTAINER, LogicError
-from multiform.config.functions import load_module
 from multiform.errors import UsageError
 from multiform.formats.dialects.metric_classes import BaseMetric
 from multiform.formats.dialects.samples import (
@@ -18,6 +17,7 @@ from multiform.formats.dialects.samples import (
     extract_context_metric,
 )
 from multiform.imports.lm_eval import finder
+from multiform.tasks.functions import load_module
 
 if TYPE_CHECKING:
     from multiform.formats.dialects.samples import Completion, MetricResult

@@ -21,8 +21,8 @@ DEFAULT_MAX_TOKENS = 256
 
 #: The modules that form identities name for the hooks of our own classes; they stay the same when a module moves.
 _STABLE_PLACES = {
-    styler_hooks.__name__: "multiform.catalog.styler_hooks",
-    SampleHooks.__module__: "multiform.catalog.sample_hooks",
+    styler_hooks.__name__: "multiform.tasks.styler_hooks",
+    SampleHooks.__module__: "multiform.tasks.sample_hooks",
 }
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from multiform.compat.eval_framework.hook_fields import DEFAULT_MAX_TOKENS
 from multiform.compat.eval_framework.hooked_task import SAMPLE_ID, HookedTask, prompt_turns
-from multiform.config import TaskConfig
 from multiform.errors import DataError, shorten
 from multiform.fields import Doc, FieldSpec
 from multiform.forms import prompt
@@ -17,6 +16,7 @@ from multiform.forms.hooks import Hooks
 from multiform.forms.sample import Sample as RenderedSample
 from multiform.forms.task import GenerateTask, LoglikelihoodTask, MultipleChoiceTask
 from multiform.scoring.filters import Pipeline
+from multiform.tasks import TaskConfig
 
 if TYPE_CHECKING:
     from multiform.formats.dialects.samples import Sample

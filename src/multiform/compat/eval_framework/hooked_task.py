@@ -10,8 +10,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from multiform.compat.eval_framework.hook_fields import HookedPrompt, calculates, item_of
-from multiform.config import TaskConfig
-from multiform.datasets.documents import Docs, DocSource
 from multiform.errors import ConfigError, DataError, running, shorten
 from multiform.fields import Doc, FieldSpec
 from multiform.formats.dialects.metric_classes import result_keys
@@ -23,6 +21,8 @@ from multiform.forms.sample import ScoredSample
 from multiform.forms.task import Task
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.statistics.estimates import Estimate, mean_estimate
+from multiform.tasks import TaskConfig
+from multiform.tasks.datasets.documents import Docs, DocSource
 
 if TYPE_CHECKING:
     from multiform.compat.eval_framework.sample_hooks import SampleHooks

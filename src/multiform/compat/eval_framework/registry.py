@@ -11,12 +11,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from multiform.catalog.python_tasks import task_classes_in
 from multiform.compat.eval_framework.base_task import BaseTask
 from multiform.errors import UsageError, nearest
 from multiform.formats import ResponseType
 from multiform.formats.perturbation import Perturbation as PerturbationConfig
 from multiform.imports.eval_framework import finder
+from multiform.tasks.python_tasks import task_classes_in
 
 SomeTask = TypeVar("SomeTask", bound=BaseTask[Any])
 

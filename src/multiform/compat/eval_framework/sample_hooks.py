@@ -13,10 +13,10 @@ from typing_extensions import Self
 
 from multiform.calls import overridden
 from multiform.compat.eval_framework.styler_hooks import DATA, LOADING, NO_SUBJECT, REFUSED, STYLED, StylerHooks
-from multiform.config import TaskConfig
-from multiform.datasets.load import load_dataset
 from multiform.errors import ConfigError, DataError, UsageError, nearest
 from multiform.formats import ResponseType
+from multiform.tasks import TaskConfig
+from multiform.tasks.datasets.load import load_dataset
 
 if TYPE_CHECKING:
     from multiform.formats.dialects.samples import BaseMetricContext, Message, Sample

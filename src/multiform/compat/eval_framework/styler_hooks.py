@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from multiform.config import Source
-from multiform.config.source import Position
 from multiform.formats import Language, ResponseType, TaskStyler
+from multiform.tasks import Source
+from multiform.tasks.source import Position
 
 #: The subject of a dataset that has none.
 NO_SUBJECT = "no_subject"

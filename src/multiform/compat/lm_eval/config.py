@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from multiform.config import TaskConfig as OurConfig
-from multiform.config.keys import plain
+from multiform.tasks import TaskConfig as OurConfig
+from multiform.tasks.keys import plain
 
 
 class TaskConfig(OurConfig):

@@ -15,11 +15,11 @@ from multiform.compat.lm_eval.manager import TaskDict, TaskManager
 from multiform.compat.lm_eval.registry import get_model
 from multiform.compat.lm_eval.utils import handle_non_serializable, hash_string
 from multiform.errors import UsageError
-from multiform.evaluation import evaluate as run
 from multiform.forms import ScoredSample, Task
 from multiform.requests import Completion, GenerationRequest, Instance, LLOutput, LoglikelihoodRequest, Request
 from multiform.results import FormResult, Results
 from multiform.results.export import to_json
+from multiform.run import evaluate as run
 
 
 @convert_errors(ValueError)

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from multiform.catalog import Group as OurGroup
 from multiform.compat.errors import convert_errors
 from multiform.compat.lm_eval.config import AggMetricConfig, GroupConfig
-from multiform.config import GroupConfig as OurGroupConfig
 from multiform.errors import UsageError
 from multiform.forms import Task
 from multiform.scoring.groups import group_scores
 from multiform.statistics.estimates import Estimate
+from multiform.tasks import Group as OurGroup
+from multiform.tasks import GroupConfig as OurGroupConfig
 
 eval_logger = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
-from multiform.catalog.index import Entry as OurEntry
-from multiform.catalog.index import Index
 from multiform.compat.errors import convert_errors
-from multiform.config.functions import FunctionRef, resolve_functions
-from multiform.config.yaml import IncludeCycleError, read_own, read_yaml
+from multiform.tasks.functions import FunctionRef, resolve_functions
+from multiform.tasks.index import Entry as OurEntry
+from multiform.tasks.index import Index
+from multiform.tasks.yaml import IncludeCycleError, read_own, read_yaml
 
 
 def load_yaml(path: str | Path, *, resolve_func: bool = True, recursive: bool = True) -> dict[str, Any]:

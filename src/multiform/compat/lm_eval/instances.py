@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from multiform.errors import DataError, shorten
-from multiform.media import Kind, Media
 from multiform.models.foreign import Instance, OutputType
+from multiform.prompts.media import Kind, Media
 from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request, RollingRequest
 from multiform.requests import Instance as Ours
 

@@ -9,10 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypedDict
 
-from multiform.catalog import Group as OurGroup
-from multiform.catalog import Node, node_name
-from multiform.catalog import TaskManager as OurManager
-from multiform.catalog.group import distinct
 from multiform.compat.errors import convert_errors
 from multiform.compat.lm_eval.config import build_context
 from multiform.compat.lm_eval.group import ConfigurableGroup, Group, child_name
@@ -20,10 +16,13 @@ from multiform.compat.lm_eval.index import Entry, KnownNames
 from multiform.compat.lm_eval.registry import GROUP_REGISTRY, TASK_REGISTRY
 from multiform.compat.lm_eval.task import ConfigurableTask
 from multiform.compat.lm_eval.task import Task as AnyTask
-from multiform.config import TaskConfig
 from multiform.errors import UsageError, shorten
 from multiform.forms import Task
 from multiform.imports.lm_eval import finder
+from multiform.tasks import Group as OurGroup
+from multiform.tasks import Node, TaskConfig, node_name
+from multiform.tasks import TaskManager as OurManager
+from multiform.tasks.group import distinct
 
 Spec = str | Mapping[str, Any] | Task | Group
 Item = Task | Group

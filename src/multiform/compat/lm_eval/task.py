@@ -12,7 +12,6 @@ from multiform.compat.lm_eval import instances as conversion
 from multiform.compat.lm_eval.config import OWN_CODE, TaskConfig, build_context, build_from
 from multiform.compat.lm_eval.samplers import as_sampler
 from multiform.compat.lm_eval.utils import Message, apply_template, maybe_delimit, requires_delimiter
-from multiform.config import TaskConfig as OurConfig
 from multiform.errors import ConfigError, DataError, running
 from multiform.fields import Doc
 from multiform.forms import ChatTemplate, RunSettings, Sample
@@ -22,6 +21,7 @@ from multiform.requests import Completion, LLOutput, Output, RollingRequest
 from multiform.requests import Instance as Ours
 from multiform.scoring.filters import Pipeline
 from multiform.statistics.estimates import Estimate
+from multiform.tasks import TaskConfig as OurConfig
 
 T = TypeVar("T")
 

@@ -16,8 +16,8 @@ from multiform.formats.compile import FieldMapping, bound, compile_format
 from multiform.formats.dialects.metric_classes import metric_specs
 from multiform.formats.fewshot_answer import written_answer
 from multiform.formats.language import LITERALS, Language, language_of
-from multiform.jinja import has_markup
 from multiform.labels import label_list
+from multiform.prompts.template import has_markup
 
 #: Stands for the cue in a prompt that is cut off before it.
 _CUE = "\0"

@@ -14,8 +14,9 @@ from multiform.errors import ConfigError, DataError, shorten
 from multiform.fields import Doc, Field, FieldSpec, process_field
 from multiform.formats.base import FormatConfig, overlaid, unsaid, variant
 from multiform.formats.compile import BoundTemplate, FieldMapping, bound, compile_format
-from multiform.jinja import choice_list, has_markup
 from multiform.labels import LABEL_KINDS, label_list
+from multiform.prompts.filters import choice_list
+from multiform.prompts.template import has_markup
 from multiform.registry import Registry
 
 #: Templates by the first part of their `template_type`.

@@ -15,8 +15,8 @@ from multiform.formats.infer.layout import Layout, NoQuestionError, UnclearLayou
 from multiform.formats.infer.options import Options, indexed_list
 from multiform.formats.infer.parts import Text, Value, template_parts
 from multiform.formats.infer.result import ADD, ADD_CHOICES, Recovered, Refused
-from multiform.jinja import has_markup
 from multiform.labels import label_list
+from multiform.prompts.template import has_markup
 
 _WITHOUT = "run it without a format"
 _NO_QUESTION = Refused(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from multiform.jinja import lex
+from multiform.prompts.template import lex
 
 
 @dataclass(frozen=True, slots=True)

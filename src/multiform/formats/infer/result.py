@@ -10,7 +10,7 @@ from multiform.errors import ConfigError, DataError
 from multiform.fields import Doc, Field, FieldSpec
 from multiform.formats.compile import FieldMapping
 from multiform.formats.dialects.choice_helpers import shuffle_correct_with_distractors
-from multiform.jinja import choice_list
+from multiform.prompts.filters import choice_list
 
 #: Hints where nothing can be recovered.
 ADD = "write a file that includes this one and gives formats: (say mcqa), doc_to_text: the bare question"

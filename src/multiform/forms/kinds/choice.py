@@ -15,7 +15,7 @@ from multiform.forms.form import Form
 from multiform.forms.kinds.common import answer_delimiter, missing, one_question, shot_answer
 from multiform.forms.sample import Context, Sample
 from multiform.labels import gold_index
-from multiform.media import media_of
+from multiform.prompts.media import media_of
 from multiform.requests import LLOutput, LoglikelihoodRequest, Output, Request
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import ChoiceOutcome, Outcome

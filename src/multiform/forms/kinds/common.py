@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from multiform.config import TaskConfig
 from multiform.errors import ConfigError, DataError, shorten
 from multiform.forms.doc_fields import DocFields
 from multiform.forms.form import Form
+from multiform.tasks import TaskConfig
 
 
 def one_question(form: Form, fields: DocFields) -> list[str]:

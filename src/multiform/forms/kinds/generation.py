@@ -13,7 +13,7 @@ from multiform.forms.kinds import choice
 from multiform.forms.kinds.common import missing, no_answer, one_question, shot_answer
 from multiform.forms.sample import Context, Sample
 from multiform.labels import label_list
-from multiform.media import media_of
+from multiform.prompts.media import media_of
 from multiform.requests import Completion, GenerationRequest, Output, Request
 from multiform.scoring.filters import Pipeline
 from multiform.scoring.outcome import Outcome, TextOutcome

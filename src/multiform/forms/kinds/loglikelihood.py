@@ -11,7 +11,7 @@ from multiform.forms.form import Form
 from multiform.forms.kinds.choice import filtered
 from multiform.forms.kinds.common import answer_delimiter, missing, one_question, shot_answer
 from multiform.forms.sample import Context, Sample
-from multiform.media import media_of
+from multiform.prompts.media import media_of
 from multiform.requests import LoglikelihoodRequest, Output, Request
 from multiform.scoring.outcome import LikelihoodOutcome, Outcome
 

@@ -15,7 +15,6 @@ import transformers
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.chat import ChatTemplate, template_variables
 from multiform.models.hf.source import (
     ModelSource,
     check_gguf_file,
@@ -33,6 +32,7 @@ from multiform.models.hf.source import (
 from multiform.models.identity import converted_folder, fingerprint, foreign_code
 from multiform.models.instruction_set import check_half_precision, limit_instruction_set
 from multiform.models.torch.device import HALF, device_of
+from multiform.prompts.chat import ChatTemplate, template_variables
 
 logger = logging.getLogger("multiform")
 

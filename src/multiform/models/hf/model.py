@@ -17,7 +17,6 @@ from tokenizers import pre_tokenizers
 
 from multiform.errors import UsageError
 from multiform.models.arguments import argument_names
-from multiform.models.chat import template_variables
 from multiform.models.generation_options import GenerationOptions
 from multiform.models.hf.backend import Backend, CausalBackend, Seq2SeqBackend
 from multiform.models.hf.load import Loaded, load, without_progress_bars
@@ -34,6 +33,7 @@ from multiform.models.torch.planner import Planner
 from multiform.models.torch.sampling import check_config, in_force, num_beams
 from multiform.models.torch.sequences import Pair
 from multiform.models.usage import Workload
+from multiform.prompts.chat import template_variables
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
 
 if TYPE_CHECKING:

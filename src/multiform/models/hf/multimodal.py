@@ -16,7 +16,6 @@ import transformers
 from transformers import GenerationConfig, PreTrainedModel
 
 from multiform.errors import ModelError, UsageError, shorten
-from multiform.media import Kind, MediaText
 from multiform.models.hf.load import Loaded, load
 from multiform.models.hf.model import HFModel
 from multiform.models.hf.multimodal_inputs import ImageOptions, Inputs, extend_inputs, placeholder_text, supported_media
@@ -27,6 +26,7 @@ from multiform.models.torch.batching import BatchLimits, fixed_rows, run_batches
 from multiform.models.torch.plan import Tokens
 from multiform.models.torch.sequences import Generation, end_tokens
 from multiform.models.torch.transformers_loop import SamplingProcessor, StoppingCriterion
+from multiform.prompts.media import Kind, MediaText
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, Response
 
 #: The auto class for image-text and audio-text models; older releases have one for images only.

@@ -11,9 +11,9 @@ import jinja2
 from torch import Tensor
 
 from multiform.errors import ModelError
-from multiform.media import MARKS, Kind, Media, MediaText
-from multiform.models.chat import apply_bounded, select_template
 from multiform.models.tokenizer import Encoder
+from multiform.prompts.chat import apply_bounded, select_template
+from multiform.prompts.media import MARKS, Kind, Media, MediaText
 
 if TYPE_CHECKING:
     from PIL.Image import Image

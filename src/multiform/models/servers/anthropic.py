@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from multiform.errors import ModelError, UsageError
-from multiform.media import Kind, Media
 from multiform.models.arguments import ArgumentRules
 from multiform.models.servers import protocol
 from multiform.models.servers.protocol import request_messages, with_media
 from multiform.models.servers.server_model import CHAT_RULES, ChatServer, resolve_arguments
+from multiform.prompts.media import Kind, Media
 from multiform.requests import Completion, GenerationRequest
 
 #: The version of the interface that requests are written for.

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from multiform.errors import ModelError
-from multiform.media import Kind, Media
 from multiform.models.servers import protocol
 from multiform.models.servers.exchange import RefusedError
 from multiform.models.servers.protocol import request_messages, with_media
 from multiform.models.servers.server_model import CHAT_RULES, ChatServer, resolve_arguments
+from multiform.prompts.media import Kind, Media
 from multiform.requests import Completion, GenerationRequest
 
 #: The interface accepts no more stop strings than this; completions are cut at all of them on arrival.

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 from multiform.errors import ModelError
-from multiform.media import Kind
 from multiform.models.model import Loglikelihoods, no_loglikelihoods
 from multiform.models.servers.openai_protocol import (
     NUMBERS,
@@ -22,6 +21,7 @@ from multiform.models.servers.openai_protocol import (
 )
 from multiform.models.servers.protocol import completion, finish_reason, request_messages, stop_strings, with_media
 from multiform.models.servers.server_model import CHAT_RULES, ChatServer, resolve_arguments
+from multiform.prompts.media import Kind
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from multiform.errors import ModelError, UsageError
-from multiform.models.chat import apply_tokenizer_template
 from multiform.models.identity import fingerprint
 from multiform.models.model import Completions, Loglikelihoods, no_loglikelihoods
 from multiform.models.servers.exchange import RefusedError
@@ -44,6 +43,7 @@ from multiform.models.tokenizer import Encoder, fit, load_encoder, rolling_windo
 from multiform.models.torch.plan import Tokens
 from multiform.models.torch.sequences import Pair
 from multiform.models.vllm.queries import MAX_LABELS, Abilities, Kind, Query, scoring_queries
+from multiform.prompts.chat import apply_tokenizer_template
 from multiform.requests import (
     Completion,
     FailedRequest,

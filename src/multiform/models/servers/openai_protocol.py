@@ -18,12 +18,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from multiform.errors import ModelError
-from multiform.media import Media
 from multiform.models.model import Loglikelihoods
 from multiform.models.servers import protocol
 from multiform.models.servers.client import Client
 from multiform.models.servers.openai_logprobs import ROUNDING, echoed_logprobs, is_logprob, total_score
 from multiform.models.vllm.queries import FORCED_ARGUMENT, Query
+from multiform.prompts.media import Media
 from multiform.requests import FailedRequest, GenerationRequest, LLOutput, LoglikelihoodRequest
 
 #: Servers accept no more stop strings than this; completions are cut at all of them on arrival.

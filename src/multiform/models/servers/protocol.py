@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from multiform.errors import ModelError
-from multiform.media import Media, parts
 from multiform.models.generation_options import DEFAULT_MAX_GEN_TOKS, LIMIT_NAMES
+from multiform.prompts.media import Media, parts
 from multiform.requests import Completion, GenerationRequest, LoglikelihoodRequest
 
 #: A text, image or audio clip as a part of a message, in the terms of a protocol.

@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, get_args
 
 from multiform.models.arguments import argument_names
-from multiform.models.chat import template_variables
 from multiform.models.generation_options import GenerationOptions
 from multiform.models.hf.source import ModelSource
 from multiform.models.local import LocalModel
@@ -30,6 +29,7 @@ from multiform.models.vllm.arguments import (
 )
 from multiform.models.vllm.engine import check_model_config, completion, in_chunks, load_files, sampling_options, start
 from multiform.models.vllm.queries import Kind, computed_tokens, log_likelihoods, scoring_queries
+from multiform.prompts.chat import template_variables
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 from multiform.arguments import parse_arguments
-from multiform.config.generation import generation_overrides
 from multiform.errors import ConfigError, DataError, MultiformError, shorten
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.jinja import compile_template, render
+from multiform.prompts.template import compile_template, render
 from multiform.requests import GenerationRequest
 from multiform.scoring.metrics import register_metric
 from multiform.scoring.outcome import Outcome, TextOutcome
 from multiform.scoring.scorers.base import Scorer, compiled, register_scorer
 from multiform.scoring.scorers.judge_model import JudgeSpec, ask, check_wish, choose_judge
+from multiform.tasks.generation import generation_overrides
 
 #: "Verdict: CORRECT", "**Score:** 7", "Score: 7/10"; the verdict is the first group that matched.
 DEFAULT_PATTERN = (

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from multiform.errors import ConfigError, DataError, MultiformError, shorten
-from multiform.execution import run_program
 from multiform.fields import Doc, Field, FieldSpec
-from multiform.jinja import compile_template, render
+from multiform.prompts.template import compile_template, render
+from multiform.sandbox import run_program
 from multiform.scoring.metrics import register_metric
 from multiform.scoring.outcome import Outcome, TextOutcome
 from multiform.scoring.scorers.base import Scorer, register_scorer

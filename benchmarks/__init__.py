@@ -1,8 +1,0 @@
-"""Multiform and lm-eval 0.4.13 side by side: the same rows, model and threads.
-
-python -m benchmarks --help   says what can be measured
-workloads   the tasks and their requests       sides     a side in a process of its own
-child       what runs in that process          answering a model of either side
-agreement   whether both gave the same         rows      one line of the table
-scoring, growth, building, startup, rerun      the measurements
-"""

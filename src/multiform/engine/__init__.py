@@ -1,1 +1,0 @@
-"""The engine: runs forms on a model, and caches its responses."""

@@ -1,0 +1,171 @@
+"""Chat templates: how a tokenizer writes a conversation as one prompt."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import jinja2
+
+from multiform.deadline import TimeLimitError, survives
+from multiform.errors import ModelError, UsageError, nearest
+from multiform.prompts.limits import TooMuchError, render_bounded
+from multiform.prompts.sandbox import is_metered, meter
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+logger = logging.getLogger("multiform")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChatTemplate:
+    """A tokenizer's chat template, with its variables.
+
+    `model` is the model's name in messages, `apply` the function of the tokenizer or processor that applies a
+    template, and `template` the name of one of several templates.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    model: str
+    apply: Callable[..., Any]
+    template: str | None = None
+    variables: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def text(self) -> str | None:
+        """The template itself, or None where the tokenizer has none."""
+        return select_template(self.tokenizer.chat_template, self.template)
+
+    def check_name(self) -> None:
+        """Refuse a name that the tokenizer does not have; warn where it has a single template without a name."""
+        if self.text is not None and not isinstance(self.tokenizer.chat_template, Mapping):
+            logger.warning("%s: there is one chat template alone; it is used for '%s'", self.model, self.template)
+
+    @property
+    def variant(self) -> str:
+        """The template's name and the variables as JSON; empty by default."""
+        chosen = {**self.variables, **({"template": self.template} if self.template else {})}
+        return f" {json.dumps(chosen, sort_keys=True, default=str)}" if chosen else ""
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool = True) -> str:
+        """The messages as one prompt; without the system message where the template refuses it."""
+        options = {
+            **self.variables,
+            "chat_template": self.text,
+            "tokenize": False,
+            "add_generation_prompt": add_generation_prompt,
+            "continue_final_message": not add_generation_prompt,
+        }
+        chat = [dict(message) for message in messages]
+        try:
+            return apply_bounded(lambda: self.apply(chat, **options), self.text or "", self.model)
+        except jinja2.TemplateError as error:
+            # Templates of models that were trained without a system role refuse one.
+            others = [message for message in chat if message["role"] != "system"]
+            if len(others) == len(chat):
+                raise ModelError(f"the chat template fails: {error}", where=self.model) from error
+            logger.warning("%s: the chat template fails (%s); left out the system message", self.model, error)
+            return apply_bounded(lambda: self.apply(others, **options), self.text or "", self.model)
+
+
+#: When the rendering that is going on began: a template that is tried and then rendered sees one time.
+_now: ContextVar[datetime] = ContextVar("now")
+
+
+def apply_bounded(apply: Callable[[], Any], text: str, model: str) -> str:
+    """The prompt that `apply` renders with transformers; a ModelError where that takes too much time or memory.
+
+    Anybody can have written the chat template of a model.
+    """
+    now = _now.set(datetime.now())
+    try:
+        if _meter_template(text):
+            return render_bounded(lambda: str(apply()))
+        problem = survives(apply)
+        if problem is not None:
+            raise TooMuchError(problem)
+        return str(apply())
+    except (TooMuchError, TimeLimitError, MemoryError, RecursionError) as error:
+        hint = "run without --apply_chat_template, or with another model"
+        message = f"the chat template asks for too much: {str(error) or type(error).__name__}"
+        raise ModelError(message, where=model, hint=hint) from error
+    finally:
+        _now.reset(now)
+
+
+@lru_cache(maxsize=64)
+def _meter_template(text: str) -> bool:
+    """Have transformers use a metered template, which it compiles once and keeps; False where a version cannot."""
+    from transformers.utils import chat_template_utils as utils
+
+    compile_plain = getattr(utils, "_cached_compile_jinja_template", None)
+    if compile_plain is None:
+        return False
+
+    def compile_metered(source: str) -> jinja2.Template:
+        return _install_meter(compile_plain(""), source)  # constants are evaluated when a template is compiled
+
+    utils._cached_compile_jinja_template = compile_metered
+    try:
+        template = utils._compile_jinja_template(text)
+    finally:
+        utils._cached_compile_jinja_template = compile_plain
+    if not is_metered(template):  # somebody else has had it compiled before
+        _install_meter(template, text)
+    return utils._compile_jinja_template(text) is template
+
+
+def _install_meter(template: jinja2.Template, source: str) -> jinja2.Template:
+    def strftime_now(format: str) -> str:
+        return _now.get().strftime(format)
+
+    meter(template, source)
+    template.environment.globals["strftime_now"] = strftime_now
+    return template
+
+
+def template_variables(variables: Mapping[str, Any] | None, enable_thinking: bool | None) -> dict[str, Any]:
+    """The variables of a template for the model arguments `chat_template_args` and `enable_thinking`."""
+    return {**(variables or {}), **({} if enable_thinking is None else {"enable_thinking": enable_thinking})}
+
+
+def select_template(templates: str | Mapping[str, str] | None, name: str | None) -> str | None:
+    """The template of that name among a tokenizer's, or its default or only one; None where it has none.
+
+    >>> select_template({"default": "a", "tool_use": "b"}, "tool_use")
+    'b'
+    """
+    if not isinstance(templates, Mapping):
+        return templates or None
+    selected = name or "default"
+    if selected not in templates:
+        hint = nearest(selected, templates, listed="templates")
+        raise UsageError(f"the tokenizer has no chat template '{selected}'", where="--apply_chat_template", hint=hint)
+    return templates[selected]
+
+
+def apply_tokenizer_template(
+    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, Any]], *, add_generation_prompt: bool
+) -> str:
+    """The messages as one prompt by a tokenizer's default template; an error where it has none or it fails."""
+    if not tokenizer.chat_template:
+        what = "the tokenizer has no chat template"
+        raise ModelError(what, where=tokenizer.name_or_path, hint="run without --apply_chat_template")
+    chat = [dict(message) for message in messages]
+    options = {
+        "tokenize": False,
+        "add_generation_prompt": add_generation_prompt,
+        "continue_final_message": not add_generation_prompt,
+    }
+    template = select_template(tokenizer.chat_template, None) or ""
+    try:
+        return apply_bounded(lambda: tokenizer.apply_chat_template(chat, **options), template, tokenizer.name_or_path)
+    except jinja2.TemplateError as error:
+        raise ModelError(f"the chat template fails: {error}", where=tokenizer.name_or_path) from error

@@ -1,0 +1,163 @@
+"""The filters of templates beside those of Jinja: lm-eval's, and those that formats are written with."""
+
+from __future__ import annotations
+
+import ast
+import html
+import json
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
+from threading import current_thread, main_thread
+from typing import Any
+
+from multiform.errors import DataError, shorten
+from multiform.labels import gold_index, gold_label, gold_text, index_among, join_words, label_list
+from multiform.prompts.limits import spend
+
+
+def _findall(text: str, pattern: str) -> list[str]:
+    """All matches of a regular expression."""
+    _spend_search(text)
+    return [match[0] for match in re.finditer(pattern, text)]
+
+
+def _boxed(text: str) -> str:
+    """What the last ``\\boxed{...}`` of a solution holds."""
+    start = max(text.rfind("\\boxed"), text.rfind("\\fbox"))
+    opening = text.find("{", start)
+    if start < 0 or opening < 0:
+        raise DataError(
+            f"no \\boxed{{...}} in {shorten(text)}", hint="use the filter on solutions that box their answer"
+        )
+    depth = 0
+    for position in range(opening, len(text)):
+        depth += {"{": 1, "}": -1}.get(text[position], 0)
+        if depth == 0:
+            return text[opening + 1 : position]
+    raise DataError(f"a brace is not closed in {shorten(text[start:])}", hint="check the solution")
+
+
+def _spend_search(text: str) -> None:
+    """Count what a search may cost.
+
+    Python looks at the clock after 4,096 starts of a search, each of which may take as long as the text, and only in
+    the main thread: elsewhere, a child process has to.
+    """
+    spend(20 * len(text) if current_thread() is main_thread() or not hasattr(os, "fork") else 10**9)
+
+
+def _regex_replace(text: str, pattern: str, repl: str, count: int = 0) -> str:
+    def expanded(match: re.Match[str]) -> str:
+        replacement = match.expand(repl)
+        spend(len(replacement))
+        return replacement
+
+    _spend_search(text)
+    return re.sub(pattern, expanded, text, count=count)
+
+
+def _answer_key_to_index(key: object, labels: Sequence[str] | None = None) -> int:
+    """The 0-based index of a key: its place in `labels`, or of a letter or 1-based digit."""
+    text = str(key).strip()
+    if labels is not None:
+        return list(map(str, labels)).index(text)
+    return int(text) - 1 if text.isdigit() else ord(text.upper()) - ord("A")
+
+
+def choice_list(choices: Any) -> Any:
+    """Choices as a list: the values of a mapping, or the items of a list that is spelled out as text."""
+    if isinstance(choices, Mapping):
+        return list(choices.values())
+    listed = parse_literal_list(choices) if isinstance(choices, str) else choices
+    if listed is None:
+        raise DataError(f"expected a list of choices, got {shorten(choices)}", hint="check doc_to_choice")
+    return listed
+
+
+def parse_literal_list(text: str) -> list[Any] | None:
+    """The list that a rendered template spells out, or None when it is not one.
+
+    >>> parse_literal_list("['a', 'b']")
+    ['a', 'b']
+    >>> parse_literal_list("a, b") is None
+    True
+    """
+    stripped = text.strip()
+    if not (stripped.startswith("[") and stripped.endswith("]")):
+        return None
+    try:
+        value = ast.literal_eval(stripped)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return None
+    return value if isinstance(value, list) else None
+
+
+def _literal(text: Any) -> Any:
+    """The list or mapping that a column spells out as text; other values as they are."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return ast.literal_eval(text.strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        hint = "use the filter on columns with lists as text only"
+        raise DataError(f"not a list or mapping as text: {shorten(text)}", hint=hint) from error
+
+
+def _from_json(text: Any) -> Any:
+    """The value that a column holds as JSON; other values as they are."""
+    if not isinstance(text, str):
+        return text
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not JSON: {shorten(text)}", hint="use the filter on columns with JSON only") from error
+
+
+def _indexes(values: Sequence[Any], value: Any) -> list[int]:
+    """Where a list has the value, such as the 1 of right answers in a list of labels."""
+    return [index for index, item in enumerate(values) if item == value]
+
+
+def _mend_encoding(text: str) -> str:
+    """UTF-8 that was read as Latin-1 ("Ã±") read again as UTF-8 ("ñ"); other texts as they are."""
+    try:
+        return text.encode("latin-1").decode("utf-8")
+    except UnicodeError:
+        return text
+
+
+def _over_choices(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda answer, choices, *labels, **base: function(answer, choice_list(choices), *labels, **base)
+
+
+def _index_among(answer: Any, choices: Any, digits: bool | None = False, base: int | None = None) -> int | list[int]:
+    listed = parse_literal_list(answer) if isinstance(answer, str) else None
+    return index_among(answer if listed is None else listed, choice_list(choices), digits=digits, base=base)
+
+
+def _lead(text: str, separator: str) -> str:
+    """A text with the separator after it, unless it is empty or ends in white space."""
+    return text if not text or text[-1].isspace() or text.endswith(separator) else text + separator
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    "regex_replace": _regex_replace,
+    "answer_key_to_index": _answer_key_to_index,
+    "choice_list": choice_list,
+    "literal": _literal,
+    "findall": _findall,
+    "boxed": _boxed,
+    "indexes": _indexes,
+    "mend_encoding": _mend_encoding,
+    "unescape": html.unescape,
+    "from_json": _from_json,
+    "values": lambda mapping: list(mapping.values()),
+    "gold_index": _over_choices(gold_index),
+    "gold_label": _over_choices(gold_label),
+    "gold_text": _over_choices(gold_text),
+    "index_among": _index_among,
+    "labels": label_list,
+    "join_words": join_words,
+    "lead": _lead,
+}

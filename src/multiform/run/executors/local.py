@@ -1,0 +1,113 @@
+"""The local executor: one model, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any, Protocol, TypeAlias, get_args
+
+from multiform.errors import ModelError, MultiformError, reason
+from multiform.models.model import Model
+from multiform.requests import FailedRequest, LoglikelihoodRequest, Output, Request, RollingRequest
+from multiform.results.failures import checked
+from multiform.run.store import Store
+from multiform.stopping import stop_requested
+
+#: Requests of one kind that go to one model together, because they share prefixes: all of a run, or those below one
+#: node of the prefix tree.
+Unit: TypeAlias = Sequence[Request]
+
+
+class Executor(Protocol):
+    """Runs units of work, in any order and on any machine."""
+
+    #: Requests that were run more than once so far, because a worker failed on their unit.
+    asked_again: int
+
+    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+        """Yield every request of every unit once, with its output as soon as it is known, or how it failed.
+
+        After `stop_requested()` no further request is started; those in flight are still yielded.
+        """
+
+
+def responses(
+    executor: Executor, requests: Iterable[Request], *, identity: str = "", store: Store | None = None
+) -> Generator[tuple[Request, Output | FailedRequest], None, None]:
+    """Yield every distinct request with its output, as soon as the model has it; it is stored at that moment.
+
+    A request that failed is not stored, and neither is an invalid output, such as a log-likelihood of NaN: that is
+    a failed request, too. `identity` is that of the model, under which its responses are stored.
+    """
+    with nullcontext(_forget) if store is None else store.recording(identity) as record:
+        for request, output in executor.run(units(requests)):
+            response = checked(request, output)
+            if not isinstance(response, FailedRequest):
+                record(request, response)
+            yield request, response
+
+
+def units(requests: Iterable[Request]) -> list[Unit]:
+    """The distinct requests as units of work: one for each kind, so that requests that share a prefix stay together.
+
+    >>> from multiform.requests import LoglikelihoodRequest, RollingRequest
+    >>> [len(unit) for unit in units([RollingRequest("a"), LoglikelihoodRequest("a", "b"), RollingRequest("a")])]
+    [1, 1]
+    """
+    distinct = dict.fromkeys(requests)
+    by_kind = ([request for request in distinct if isinstance(request, kind)] for kind in get_args(Request))
+    return [unit for unit in by_kind if unit]
+
+
+def _forget(request: Request, output: Output) -> None:
+    """Takes the place of a store where there is none."""
+
+
+class LocalExecutor:
+    """Runs one unit after the other on the model."""
+
+    asked_again = 0
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+
+    def run(self, units: Sequence[Unit]) -> Iterator[tuple[Request, Output | FailedRequest]]:
+        for unit in units:
+            if stop_requested():
+                return
+            yield from self._responses(unit)
+
+    def _responses(self, unit: Unit) -> Iterator[tuple[Request, Output | FailedRequest]]:
+        if kinds := {
+            item.kind for request in unit if not isinstance(request, RollingRequest) for item in request.media
+        }:
+            self.model.check_media(kinds)
+        missing = dict.fromkeys(range(len(unit)))
+        name = self.model.name
+        try:
+            for position, output in self._method(unit)(unit):
+                if position not in missing:
+                    message = (
+                        f"model '{name}' gave a second response to request {position}, or there is no such request"
+                    )
+                    raise ModelError(message, hint="yield one (position, output) for each request")
+                del missing[position]
+                yield unit[position], output
+                if stop_requested() and not self.model.handles_stop:
+                    return
+        except MultiformError:
+            raise
+        except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError, OSError) as error:
+            message = f"model '{name}' failed: {reason(error)}"
+            raise ModelError(message, hint="run again with a smaller --batch_size or another device") from error
+        if not stop_requested():
+            for position in missing:
+                yield unit[position], FailedRequest(reason=f"model '{name}' gave no response")
+
+    def _method(self, unit: Unit) -> Callable[[Any], Iterator[tuple[int, Output | FailedRequest]]]:
+        """The method of the model for the kind of the unit's requests."""
+        if isinstance(unit[0], LoglikelihoodRequest):
+            return self.model.loglikelihood
+        if isinstance(unit[0], RollingRequest):
+            return self.model.loglikelihood_rolling
+        return self.model.generate

@@ -1,0 +1,134 @@
+"""Worker: a process of a cluster that holds one copy of the model and runs units on it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, TypeAlias
+
+from multiform.models import Model, models
+from multiform.models.registry import ModelEntry
+from multiform.models.usage import Usage
+from multiform.requests import FailedRequest, Output, Request, Response
+from multiform.run.executors.local import LocalExecutor, Unit
+from multiform.run.executors.remote_model import LoadedModel
+from multiform.run.lazy_model import Facts
+from multiform.run.setup import create_model
+from multiform.stopping import request_stop, stoppable
+
+logger = logging.getLogger("multiform")
+
+#: Responses that are sent together, each with the position of its request in the unit.
+_Batch: TypeAlias = list[Response[Output | FailedRequest]]
+
+
+class Worker:
+    """The code of a worker: loads the model, and runs units on it."""
+
+    model: Model
+
+    def __init__(self) -> None:
+        self._turns = _Turns()
+
+    def load(self, name: str, entry: ModelEntry, arguments: Mapping[str, Any], folder: str) -> LoadedModel:
+        """Load the model; relative paths in its arguments are those of the driver, which is in `folder`."""
+        self._messages = _Messages()
+        with suppress(OSError):  # a node may not have that folder
+            os.chdir(folder)
+        models.register(name)(entry)  # the driver's own code may have registered it
+        model = self.model = create_model(name, arguments)
+        return LoadedModel(
+            facts=Facts.of(model),
+            media=model.media,
+            stored=model.stored,
+            counts_tokens=model.usage() is not None,
+            version=installed_version(),
+        )
+
+    def run_unit(self, unit: Unit, pause: float, run: int) -> Iterator[tuple[_Batch, list[tuple[int, str]], Usage]]:
+        """Responses to a unit of a run, what was logged, and what was computed; gathered for `pause` seconds."""
+        positions = {request: position for position, request in enumerate(unit)}
+        before, sent = self._usage(), time.monotonic()
+        batch: _Batch = []
+        with self._turns.of(run):
+            for request, output in LocalExecutor(self.model).run([unit]):
+                batch.append((positions[request], output))
+                if time.monotonic() - sent >= pause:
+                    usage = self._usage()
+                    yield batch, self._messages.pop_all(), usage.since(before)
+                    batch, before, sent = [], usage, time.monotonic()
+        yield batch, self._messages.pop_all(), self._usage().since(before)
+
+    def plan(self, requests: Sequence[Request]) -> str | None:
+        return self.model.plan(requests)
+
+    def apply_chat_template(self, messages: Sequence[Mapping[str, Any]], add_generation_prompt: bool) -> str:
+        return self.model.apply_chat_template(messages, add_generation_prompt=add_generation_prompt)
+
+    def stop(self, run: int) -> None:
+        """Finish what is in flight, and begin nothing new of this run."""
+        self._turns.stop(run)
+
+    def _usage(self) -> Usage:
+        return self.model.usage() or Usage()
+
+
+class _Turns:
+    """Which run a worker is working on, so that a stop ends that run and no later one.
+
+    A stop comes from another thread: before, during or after a unit of its run.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._current = self._stopped = -1
+
+    def stop(self, run: int) -> None:
+        with self._lock:
+            self._stopped = max(self._stopped, run)
+            if self._current == run:
+                request_stop()
+
+    @contextmanager
+    def of(self, run: int) -> Iterator[None]:
+        """A block in which a unit of a run is computed; `stop_requested()` says whether that run was stopped."""
+        with stoppable():
+            with self._lock:
+                self._current = run
+                if run <= self._stopped:
+                    request_stop()
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._current = -1
+
+
+class _Messages(logging.Handler):
+    """Collects what a worker logs, for the driver's log."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self._lines: list[tuple[int, str]] = []
+        logger.addHandler(self)
+        logger.setLevel(logging.INFO)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self._lines.append((record.levelno, record.getMessage()))
+
+    def pop_all(self) -> list[tuple[int, str]]:
+        lines, self._lines = self._lines, []
+        return lines
+
+
+def installed_version() -> str:
+    """The version of Multiform on this node; a cluster needs the same everywhere."""
+    try:
+        return version("multiform")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,301 @@
+"""From scored samples to the results of a run."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from multiform.errors import IncompleteRunError, MultiformError, RunInterrupted
+from multiform.forms import Task
+from multiform.hashing import short_hash
+from multiform.models import Model
+from multiform.paths import sanitized
+from multiform.results import FormResult, GroupResult, Results
+from multiform.results.export import described_config, output_folder, write_results
+from multiform.results.failures import described
+from multiform.results.intervals import with_intervals
+from multiform.results.journal import Journal
+from multiform.results.provenance import model_name, provenance, usage_entry
+from multiform.results.results import group_results
+from multiform.results.stops import TaskStops
+from multiform.run.options import RunOptions
+from multiform.run.pending import PendingSample
+from multiform.run.samples import RunOutcome
+from multiform.run.store import Store
+from multiform.tasks import Group
+from multiform.tasks.keys import plain
+
+if TYPE_CHECKING:
+    from multiform.results.form_comparison import FormComparison
+
+
+#: Options of their own, which go to a model beside its arguments.
+_NOT_MODEL_ARGS = ("batch_size", "max_batch_size", "device", "chat_template")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedRun:
+    """A run after its last response: its options, forms and groups, the outcome, and how long it took."""
+
+    options: RunOptions
+    model: Model
+    forms: Sequence[Task]
+    groups: Sequence[Group]
+    outcome: RunOutcome
+    #: The documents of each form that a training corpus contains; None where that is not checked.
+    contaminated: Mapping[str, set[int] | None]
+    #: Where a budget stopped.
+    stops: Sequence[TaskStops]
+    seconds: float
+
+
+def results_of(run: FinishedRun) -> Results:
+    """The results of a run: scores of each form and group, provenance, and where a budget stopped.
+
+    Results of an incomplete run have the forms with at least one scored document, and no groups. A budget may also
+    leave out all documents of a group's subject.
+    """
+    options, model, outcome, stops = run.options, run.model, run.outcome, run.stops
+    described_run = _described(options, model)
+    if stops:
+        described_run["budget"] = [asdict(stop) for stop in stops]
+    complete = outcome.state == "complete"
+    forms = [form for form in run.forms if outcome.scored[form.name] or (complete and not stops)]
+    form_results = [
+        form_result(
+            form,
+            outcome,
+            template=model.chat_template_name(),
+            total_docs=len(form.eval_docs),
+            arguments=described_run["model_args"],
+            contaminated=run.contaminated[form.name],
+            count=options.on_error == "count",
+            iterations=options.bootstrap_iters if complete else 0,  # partial results are there at once
+        )
+        for form in forms
+    ]
+    by_name = {form.form: form for form in form_results}
+    of_groups = [result for group in run.groups for result in group_results(group, by_name)] if complete else []
+    form_results, of_groups = with_intervals(form_results, of_groups, described_run.get("budget", ()))
+    return Results(
+        forms=form_results,
+        groups=of_groups,
+        comparisons=form_comparisons(form_results, of_groups),
+        status=outcome.state,
+        run=described_run,
+        provenance=provenance(
+            model=model,
+            source=options.model if isinstance(options.model, str) else "CUSTOM",
+            arguments=options.model_arguments,
+            seconds=run.seconds,
+            system_instruction=options.system_instruction,
+            fewshot_as_multiturn=True if options.settings.multiturn else options.fewshot_as_multiturn,
+            chat=bool(options.apply_chat_template),
+            usage=usage_entry(
+                outcome.usage,
+                requests=outcome.requests,
+                cached=outcome.cached,
+                asked_again=outcome.asked_again,
+                loading_seconds=model.loading_seconds,
+            ),
+        ),
+    )
+
+
+def _described(options: RunOptions, model: Model) -> dict[str, Any]:
+    """The key `config` of the results file, in lm-eval's order."""
+    arguments, samples = options.model_arguments, options.samples
+    return {
+        "model": options.model_label,
+        "model_args": {name: value for name, value in arguments.items() if name not in _NOT_MODEL_ARGS},
+        **model.info(),
+        "batch_size": options.batch_size,
+        "batch_sizes": [],
+        "device": options.device,
+        "use_cache": str(options.use_cache) if isinstance(options.use_cache, str | Path) else None,
+        "limit": options.limit,
+        "bootstrap_iters": options.bootstrap_iters,
+        "gen_kwargs": None if options.gen_kwargs is None else dict(options.settings.gen_kwargs),
+        "num_fewshot": options.num_fewshot,
+        **({} if samples is None else {"samples": {task: list(ids) for task, ids in samples.items()}}),
+        **dict(zip(("random_seed", "numpy_seed", "torch_seed", "fewshot_seed"), options.seeds, strict=True)),
+        "arguments": options.described_arguments,
+    }
+
+
+def form_result(
+    task: Task,
+    outcome: RunOutcome,
+    *,
+    template: str,
+    total_docs: int,
+    arguments: Mapping[str, Any],
+    contaminated: set[int] | None = None,
+    count: bool = False,
+    iterations: int,
+) -> FormResult:
+    """The scores of a form; their standard errors are bootstrapped in `iterations` draws.
+
+    `template` names the model's chat template, and `arguments` are the model's. With `count`, failed documents count as
+    wrong; with `contaminated`, there are also the scores without these documents.
+    """
+    config = task.config
+    scored, failed = list(outcome.scored[task.name]), outcome.failed.get(task.name, ())
+    bounds = task.scorer.bounds(scored, len(failed)) if failed else {}
+    if failed and count:
+        scored += task.scorer.counted_wrong([(doc.sample, doc.reason) for doc in failed], scored)
+        scored.sort(key=lambda sample: sample.doc_id)
+    estimates = task.estimates(scored, iterations)
+    if contaminated is not None:
+        clean = task.estimates([doc for doc in scored if doc.doc_id not in contaminated], iterations)
+        estimates |= {key.replace(",", "_decontaminate,", 1): estimate for key, estimate in clean.items()}
+    form, format, mapping = task.form, config.format, config.mapping
+    return FormResult(
+        form=task.name,
+        task=config.base_name,
+        alias=task.name.replace(config.base_name, config.task_alias, 1) if config.task_alias else task.name,
+        identity=form.identity(template),
+        version=form.metadata.get("version", "Yaml"),
+        num_fewshot=form.metadata.get("num_fewshot", form.num_fewshot),
+        total_docs=total_docs,
+        estimates=estimates,
+        higher_is_better=task.higher_is_better(),
+        config=described_config(task, arguments),
+        format=None if format is None else format.to_dict(),
+        format_label=config.format_label,
+        mapping=plain({"question": mapping.question, "choices": mapping.choices, "answer": mapping.answer}),
+        overridden=form.overridden,
+        samples=scored,
+        cluster=form.metadata.get("cluster"),
+        failed=failed,
+        bounds=bounds,
+    )
+
+
+def form_comparisons(forms: Sequence[FormResult], groups: Sequence[GroupResult]) -> list[FormComparison]:
+    """The forms of each task and group, compared; numpy is not needed where there is nothing to compare."""
+    if len({form.task for form in forms}) == len(forms) and all(form.cluster is None for form in forms):
+        return []
+    from multiform.results.compare import compare_forms
+
+    return compare_forms(forms, groups)
+
+
+logger = logging.getLogger("multiform")
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """The results of a run, the files that were written, and what kept it from being complete."""
+
+    results: Results
+    files: Sequence[Path] = field(default_factory=list)
+    problem: MultiformError | RunInterrupted | None = None
+
+
+def journal_of(options: RunOptions, model: Model, pending: Sequence[PendingSample]) -> Journal | None:
+    """The journal of a run whose results are written somewhere."""
+    if options.output_path is None:
+        return None
+    documents: dict[str, int] = {}
+    forms: dict[str, Task] = {}
+    for entry in pending:
+        forms[entry.task.name] = entry.task
+        documents[entry.task.name] = documents.get(entry.task.name, 0) + 1
+    template = model.chat_template_name()
+    identities = sorted([name, task.form.identity(template)] for name, task in forms.items())
+    name = model_name(model, options.model_arguments)
+    return Journal(
+        output_folder(Path(options.output_path), sanitized(name)),
+        short_hash([model.identity, identities, options.limit, options.samples]),
+        about={"model": options.model_label, "model_name": name},
+        documents=documents,
+        samples=options.log_samples,
+    )
+
+
+@contextmanager
+def interrupts_say(message: Callable[[], str]) -> Iterator[None]:
+    """Give a KeyboardInterrupt from a block a message that says how to go on, unless it has one."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        if str(interrupt):
+            raise
+        if isinstance(interrupt, RunInterrupted):
+            raise RunInterrupted(message(), signal=interrupt.signal) from None
+        raise KeyboardInterrupt(message()) from None
+
+
+@contextmanager
+def recorded(journal: Journal | None) -> Iterator[None]:
+    """Record in the journal that a block raised."""
+    try:
+        yield
+    except BaseException as error:
+        if journal is not None:
+            journal.end("stopped" if isinstance(error, KeyboardInterrupt) else "failed")
+        raise
+
+
+def ended(run: FinishedRun, store: Store | None, journal: Journal | None) -> Evaluation:
+    """The results, written to `output_path` if there is one; partial results with the error that ended the run."""
+    state = run.outcome.state
+    problem = _problem(run.options, run.outcome, store)
+    if problem is None:
+        return _written(results_of(run), run.options, journal)
+    try:
+        partial = results_of(run)
+    except MultiformError as error:  # such as an aggregation that takes all documents
+        logger.warning("there are no partial results: %s", error)
+        partial = Results(forms=[], run={}, provenance={}, status=state)
+    problem.results = partial if partial.forms else None
+    files = journal.end(state, partial if partial.forms else None) if journal is not None else []
+    return Evaluation(partial, files, problem)
+
+
+def _written(results: Results, options: RunOptions, journal: Journal | None) -> Evaluation:
+    if options.output_path is None or journal is None:
+        return Evaluation(results)
+    try:
+        files = write_results(results, Path(options.output_path), samples=options.log_samples)
+    except MultiformError as error:  # the results are shown even where they could not be written
+        return Evaluation(results, journal.end("failed"), error)
+    journal.complete()
+    return Evaluation(results, files)
+
+
+def _problem(
+    options: RunOptions, outcome: RunOutcome, store: Store | None
+) -> IncompleteRunError | RunInterrupted | None:
+    """What kept a run from being complete, and how to go on."""
+    if outcome.signal is not None:
+        return RunInterrupted(how_to_go_on(store, fresh=options.fresh), signal=outcome.signal)
+    if (error := outcome.error) is not None:
+        incomplete = error.as_kind(IncompleteRunError)
+        incomplete.__cause__ = error
+        return incomplete
+    empty = [name for name, docs in outcome.failed.items() if docs and not outcome.scored[name]]
+    if outcome.state == "complete" and not empty:
+        return None
+    message, hint = described(outcome.failed, outcome.documents), how_to_go_on(store, fresh=options.fresh)
+    if options.policy.is_exceeded(sum(map(len, outcome.failed.values())), outcome.documents):
+        message += ", more than max_failures allows"
+    elif options.on_error != "stop":
+        message += f"; no document of {', '.join(empty)} is left to score"
+    else:
+        hint += "; with on_error skip they are left out, with count they count as wrong"
+    return IncompleteRunError(message, hint=hint)
+
+
+def how_to_go_on(store: Store | None, *, fresh: bool) -> str:
+    """What to tell a user whose run is not complete: how to get the rest."""
+    if store is None or not store.working:
+        return "the responses are not stored: run the same command again to start over"
+    if fresh:
+        return "the responses so far are stored; the same command asks all again, and without fresh what is not stored"
+    return "the responses so far are stored; run the same command again to go on"

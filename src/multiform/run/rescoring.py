@@ -1,0 +1,241 @@
+"""rescore: score the responses of a recorded run again, with other metrics, filters or scorers and without a model."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Container, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from multiform.errors import MultiformError, UsageError, locating, nearest
+from multiform.forms import RunSettings, Sample, ScoredSample, Task
+from multiform.paths import mirror_path
+from multiform.results import FormResult, Results
+from multiform.results.export import described_config
+from multiform.results.failures import FailedDoc
+from multiform.results.intervals import with_intervals
+from multiform.results.provenance import package_version
+from multiform.results.recorded import RecordedDoc, RecordedRun, newest_run
+from multiform.results.results import group_results
+from multiform.run.checks import check_settings
+from multiform.run.outcome import form_comparisons, form_result
+from multiform.run.pending import pending_samples
+from multiform.run.samples import RunOutcome
+from multiform.run.setup import check_consent
+from multiform.run.store import Store, chosen_store
+from multiform.sandbox import using_sandbox
+from multiform.scoring.aggregations import DEFAULT_ITERATIONS
+from multiform.scoring.scorers.judge_model import JudgeChoice, judging_by
+from multiform.tasks import Group, TaskConfig, TaskManager
+
+logger = logging.getLogger("multiform")
+
+#: Keys of a task that determine its requests: with another value, the recorded responses are not those of the task.
+_ASKED = (
+    *("dataset_path", "dataset_name", "test_split", "validation_split", "process_docs", "output_type", "doc_to_text"),
+    *("doc_to_choice", "description", "target_delimiter", "fewshot_delimiter", "gen_prefix", "repeats"),
+    *("generation_kwargs", "num_fewshot"),
+)
+#: Keys of a results file that are not about where, when and with which software a run was done.
+_NOT_PROVENANCE = (
+    *("results", "groups", "group_subtasks", "configs", "versions", "n-shot", "higher_is_better", "n-samples"),
+    *("config", "task_hashes", "intervals", "forms", "across_forms", "status", "failures"),
+)
+
+
+def rescore(
+    run: str | Path,
+    *,
+    tasks: str | Sequence[str] | None = None,
+    include_path: str | Path | Sequence[str | Path] | None = None,
+    metric_list: Sequence[Any] | None = None,
+    filter_list: Sequence[Any] | None = None,
+    scorer: Any = None,
+    dataset_mirror: str | Path | Sequence[str | Path] | None = None,
+    use_cache: str | Path | None = None,
+    bootstrap_iters: int = DEFAULT_ITERATIONS,
+    confirm_run_unsafe_code: bool = False,
+    sandbox: str | None = None,
+    judge_model: str | None = None,
+    judge_args: str | Mapping[str, Any] | None = None,
+) -> Results:
+    """Score the responses of a run again, without a model.
+
+    `run` is a results file, or a folder whose newest one is taken. The responses are those of the samples files beside
+    it; where it has none, those of the store (`use_cache` names another than the user's), for prompts that are rendered
+    again. `tasks` are those to score, by default all of the run; a task file that was changed since, or one of the same
+    name in `include_path`, is scored as it is now, as long as its requests are the same. `metric_list`,
+    `filter_list` and `scorer` replace those of every task; metrics that a format brings along stay. `sandbox`,
+    `judge_model` and `judge_args` are those of `evaluate`.
+    """
+    recorded = newest_run(Path(run))
+    check_settings(sandbox=sandbox, judge_model=judge_model)
+    judge = JudgeChoice.of(judge_model, judge_args)
+    replaced = {"metric_list": metric_list, "filter_list": filter_list, "scorer": scorer}
+    changes = {key: value for key, value in replaced.items() if value is not None}
+    named = dataset_mirror or os.environ.get("MULTIFORM_DATASET_MIRROR")
+    mirror = mirror_path(named)
+    with using_sandbox(sandbox), judging_by(judge):
+        configs, groups = _configs(recorded, tasks, TaskManager(include_path))
+        changed = [(config.changed(**changes), _settings(recorded, config.form_name)) for config in configs]
+        forms = [Task.from_config(config, dataset_mirror=mirror).under(settings) for config, settings in changed]
+        check_consent(forms, confirm_run_unsafe_code, judge)
+        store = chosen_store(use_cache)
+        results = [_form(form, recorded, store, bootstrap_iters) for form in forms]
+    by_name = {result.form: result for result in results}
+    of_groups = [result for group in groups for result in group_results(group, by_name)]
+    settings = recorded.results.get("config", {})
+    results, of_groups = with_intervals(results, of_groups, () if changes else settings.get("budget", ()))
+    return Results(
+        forms=results,
+        groups=of_groups,
+        comparisons=form_comparisons(results, of_groups),
+        run=_run(recorded, judge),
+        provenance=_provenance(recorded),
+        status=recorded.results.get("status", "complete"),
+    )
+
+
+def _run(recorded: RecordedRun, judge: JudgeChoice) -> dict[str, Any]:
+    """What the recorded run says about itself, with the judge of now."""
+    run = dict(recorded.results.get("config", {}))
+    return {**run, "arguments": {**(run.get("arguments") or {}), **judge.described()}} if judge else run
+
+
+def _configs(
+    recorded: RecordedRun, tasks: str | Sequence[str] | None, manager: TaskManager
+) -> tuple[list[TaskConfig], list[Group]]:
+    """The tasks to score, and the groups that they are reported in."""
+    if tasks is not None:
+        names = [tasks] if isinstance(tasks, str) else list(tasks)
+        nodes = [node for name in names for node in manager.nodes(name)]
+    else:
+        nodes = [node for form in recorded.forms for node in _recorded_nodes(form, recorded, manager)]
+        nodes += [node for name in recorded.results.get("group_subtasks", {}) for node in _group(name, manager)]
+    groups = [node for node in nodes if isinstance(node, Group)]
+    listed = [config for node in nodes for config in (node.tasks() if isinstance(node, Group) else [node])]
+    configs = {config.form_name: config for config in listed}
+    for name in configs:
+        if name not in recorded.forms:
+            hint = nearest(name, recorded.forms, listed="its tasks are")
+            raise UsageError(f"there is no '{name}' in the run", where=str(recorded.file), hint=hint)
+    return list(configs.values()), groups
+
+
+def _recorded_nodes(form: str, recorded: RecordedRun, manager: TaskManager) -> Sequence[Any]:
+    """The task of that name; where there is none, that of the file from which the run had it."""
+    try:
+        return manager.nodes(form)
+    except MultiformError:
+        source = (recorded.results["configs"][form].get("metadata") or {}).get("config_source")
+        if not source or not Path(source).is_file():
+            raise
+        _, at, format_name = form.partition("@")
+        return manager.nodes(f"{source}{at}{format_name}")
+
+
+def _group(name: str, manager: TaskManager) -> Sequence[Any]:
+    try:
+        return [node for node in manager.nodes(name) if isinstance(node, Group)]
+    except MultiformError as error:
+        logger.warning("the group is left out: %s", error)
+        return []
+
+
+def _settings(recorded: RecordedRun, form: str) -> RunSettings:
+    """The settings of the run, as far as they determine the requests of a form."""
+    results, run = recorded.results, recorded.results.get("config", {})
+    then = results["configs"][form]
+    return RunSettings(
+        perturbation=then.get("perturbation"),
+        keep_description=bool(then.get("keep_description")),
+        fewshot_seed=run.get("fewshot_seed"),
+        num_fewshot=run.get("num_fewshot"),
+        apply_chat_template=bool(results.get("chat_template")),
+        fewshot_as_multiturn=results.get("fewshot_as_multiturn"),
+        system_instruction=results.get("system_instruction"),
+        gen_kwargs=run.get("gen_kwargs") or {},
+        limit=run.get("limit"),
+        samples=run.get("samples"),
+    )
+
+
+def _form(task: Task, recorded: RecordedRun, store: Store | None, iterations: int) -> FormResult:
+    arguments = recorded.results.get("config", {}).get("model_args") or {}
+    _check_same_requests(task, recorded, arguments if isinstance(arguments, Mapping) else {})
+    with_outputs: list[tuple[Sample, tuple[Any, ...]]] = []
+    scored: list[ScoredSample] = []
+    failed: dict[int, FailedDoc] = {}
+    for entry in recorded.results.get("failures", {}).get(task.name, {}).get("documents", ()):
+        sample = Sample(doc_id=entry["doc_id"], doc={})
+        failed[sample.doc_id] = FailedDoc(sample=sample, reason=entry["reason"], retried=entry["retried"])
+    counted = False
+    logged = recorded.docs(task.name)
+    for doc in _stored_docs(task, recorded, store, failed) if logged is None else logged:
+        sample = task.renderer.with_requests(doc.doc_id, dict(doc.doc), doc.instances)
+        if doc.failure is not None:
+            counted = True
+            failed[doc.doc_id] = FailedDoc(sample=sample, reason=doc.failure)
+            continue
+        with_outputs.append((sample, doc.outputs))
+        scored += task.score(sample, doc.outputs)
+    scored += task.scorer.score_together(with_outputs)
+    outcome = RunOutcome(
+        state="complete",
+        scored={task.name: sorted(scored, key=lambda sample: sample.doc_id)},
+        failed={task.name: sorted(failed.values(), key=lambda doc: doc.doc_id)},
+        documents=len(with_outputs) + len(failed),
+    )
+    with locating(task.name):
+        return form_result(
+            task,
+            outcome,
+            template=str(recorded.results.get("model_name")),
+            total_docs=recorded.results["n-samples"][task.name]["original"],
+            arguments=arguments if isinstance(arguments, Mapping) else {},
+            count=counted,
+            iterations=iterations,
+        )
+
+
+def _stored_docs(
+    task: Task, recorded: RecordedRun, store: Store | None, failed: Container[int]
+) -> Iterator[RecordedDoc]:
+    """The documents of a form whose responses the store has; an error unless it has all that did not fail."""
+    hint = "run the same command again, best with --log_samples: stored responses are not requested again"
+    if store is None or task.form.settings.apply_chat_template:
+        message = f"there are no samples of '{task.name}' beside it, and prompts of a chat need the model"
+        raise UsageError(message, where=str(recorded.file), hint=hint)
+    samples = [entry.sample for entry in pending_samples(task) if entry.sample.doc_id not in failed]
+    requests = dict.fromkeys(instance.request for sample in samples for instance in sample.instances)
+    cached = store.known(str(recorded.results.get("model_identity")), requests)
+    if len(cached) < len(requests):
+        message = (
+            f"there are no samples of '{task.name}' beside it, and {store.path} has {len(cached)} of {len(requests)}"
+        )
+        raise UsageError(f"{message} responses", where=str(recorded.file), hint=hint)
+    for sample in samples:
+        outputs = tuple(cached[instance.request] for instance in sample.instances)
+        yield RecordedDoc(doc_id=sample.doc_id, doc=sample.doc, instances=sample.instances, outputs=outputs)
+
+
+def _check_same_requests(task: Task, recorded: RecordedRun, arguments: Mapping[str, Any]) -> None:
+    """Refuse a task whose requests differ from those of the run."""
+    now, then = described_config(task, arguments), recorded.results["configs"][task.name]
+    changed = [key for key in _ASKED if now.get(key) != then.get(key) and (now.get(key) or then.get(key))]
+    if changed:
+        message = f"'{task.name}' asks something else than in the run: {', '.join(changed)} changed"
+        hint = "run the task again: stored responses are not requested again"
+        raise UsageError(message, where=task.config.where(changed[0]) or str(recorded.file), hint=hint)
+
+
+def _provenance(recorded: RecordedRun) -> dict[str, Any]:
+    provenance = {key: value for key, value in recorded.results.items() if key not in _NOT_PROVENANCE}
+    return {
+        **provenance,
+        "date_iso": datetime.now().isoformat(),
+        "multiform_version": package_version("multiform"),
+        "rescored_from": recorded.file.name,
+    }

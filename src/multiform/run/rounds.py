@@ -1,0 +1,354 @@
+"""Rounds of a budgeted run: the forms of a task or group, evaluated on more and more documents."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from multiform.errors import UsageError, shorten
+from multiform.forms import ScoredSample
+from multiform.models.usage import Usage
+from multiform.results.failures import ErrorPolicy, FailedDoc
+from multiform.results.stops import FormStop, TaskStops
+from multiform.run.contests import Contest
+from multiform.run.pending import PendingSample
+from multiform.run.progress import Progress, Silent, WatchingProgress
+from multiform.run.samples import RunOutcome
+from multiform.run.status import EvaluationStatus, RunningScore
+from multiform.statistics.elimination import Search, search_forms
+from multiform.statistics.estimates import STOPPED_LEVEL, mean_estimate
+from multiform.statistics.means import form_means
+from multiform.statistics.scores import Array, document_scores
+from multiform.statistics.sequences import confidence_sequence, document_order
+
+#: Runs the samples of a round on a model, and reports the progress.
+Ask: TypeAlias = Callable[[Sequence[PendingSample], Progress], RunOutcome]
+#: A document of a subject; a task is its own and only subject.
+_Document: TypeAlias = tuple[str, int]
+
+#: The probability with which a statement about the forms of a task may be wrong.
+DELTA = 0.05
+#: Documents of a round; of the first one, if intervals are judged by their width; and the fewest clusters for that.
+_ROUND, _PILOT, _FEWEST_CLUSTERS = 16, 32, 20
+
+
+class EndedError(Exception):
+    """A round was stopped or failed, which ends the run."""
+
+    def __init__(self, outcome: RunOutcome) -> None:
+        self.outcome = outcome
+
+
+class _CountingProgress(Silent):
+    """Progress of a round, as a part of the progress of all rounds."""
+
+    def __init__(self, progress: Progress, status: EvaluationStatus) -> None:
+        self._progress, self._status = progress, status
+
+    def answered(self) -> None:
+        self._progress.answered()
+
+    def scored(self, form: str, metric: str, running: float, n: int) -> None:
+        self._status.completed += 1
+        self._progress.scored(form, metric, running, n)
+
+
+class RoundLog:
+    """Collects the outcomes of all rounds as the outcome of one run."""
+
+    def __init__(self, ask: Ask, forms: Sequence[str], documents: int, policy: ErrorPolicy, progress: Progress) -> None:
+        self.counts_failed = policy.on_error == "count"
+        self.scored: dict[str, list[ScoredSample]] = {form: [] for form in forms}
+        self.failed: dict[str, list[FailedDoc]] = {form: [] for form in forms}
+        self.requests = self.cached = self.asked_again = 0
+        self.usage: Usage | None = None
+        self.status = EvaluationStatus(0)
+        self._ask, self._documents, self._policy, self._progress = ask, documents, policy, progress
+
+    def begin(self, evaluations: int) -> None:
+        """Begin a run of at most this number of evaluations, and show it."""
+        self.status = EvaluationStatus(evaluations)
+        self._progress.message(f"evaluating in rounds, at most {evaluations:,} evaluations of a document under a form")
+        if isinstance(self._progress, WatchingProgress):
+            self._progress.watch(self.status)
+
+    def ask(self, entries: Sequence[PendingSample]) -> RunOutcome:
+        """Run the samples of a round; raises an `EndedError` where the run cannot go on after it."""
+        before = self.status.completed
+        outcome = self._ask(entries, _CountingProgress(self._progress, self.status))
+        self.status.completed = before + len(entries)  # with those that failed
+        for form in outcome.scored:
+            self.scored[form] += outcome.scored[form]
+            self.failed[form] += outcome.failed.get(form, ())
+        self.requests += outcome.requests
+        self.cached += outcome.cached
+        self.asked_again += outcome.asked_again
+        if outcome.usage is not None:
+            self.usage = outcome.usage + (self.usage or Usage())
+        failures = sum(map(len, self.failed.values()))
+        if outcome.state == "complete" and self._policy.is_exceeded(failures, self._documents):
+            outcome = replace(outcome, state="failed")
+        if outcome.state != "complete":
+            raise EndedError(outcome)
+        return outcome
+
+    def outcome(self, last: RunOutcome | None = None) -> RunOutcome:
+        """The outcome of all rounds; `last` is a round that ended the run."""
+        scored = {form: sorted(samples, key=lambda sample: sample.doc_id) for form, samples in self.scored.items()}
+        return replace(
+            last or RunOutcome(state="complete", scored={}, failed={}, documents=0),
+            scored=scored,
+            failed=self.failed,
+            documents=self._documents,
+            requests=self.requests,
+            cached=self.cached,
+            asked_again=self.asked_again,
+            usage=self.usage,
+        )
+
+
+class Rounds:
+    """The forms of one contest, evaluated on more and more of its documents.
+
+    Documents come in random order, those of a cluster together.
+    """
+
+    def __init__(
+        self, contest: Contest, pending: Mapping[str, Sequence[PendingSample]], *, log: RoundLog, seed: int | None
+    ) -> None:
+        self.contest, self._log = contest, log
+        self.names = list(contest.forms)
+        self._pending: dict[tuple[str, _Document], PendingSample] = {}
+        #: The first document of each cluster.
+        self._heads: dict[tuple[str, str], _Document] = {}
+        for form, subjects in contest.forms.items():
+            for subject, task in subjects.items():
+                for entry in pending.get(task.name, ()):
+                    if entry.sample.instances:
+                        self._pending[form, (subject, entry.sample.doc_id)] = entry
+        shared = set.intersection(*({doc for form, doc in self._pending if form == name} for name in self.names))
+        clusters: dict[_Document, list[_Document]] = {}
+        for doc in sorted(shared):
+            clusters.setdefault(self._cluster(doc), []).append(doc)
+        heads = {subject: [doc_id for s, doc_id in clusters if s == subject] for subject in contest.subjects}
+        order = document_order(heads, equal_subjects=contest.equal_subjects, seed=seed)
+        #: The documents that every form has, a list for each cluster, in random order.
+        self.units = [clusters[head] for head in order]
+        self._sizes = Counter(subject for subject, _ in shared)
+        self._largest = max(map(len, self.units), default=1)
+        #: The interval of each form, and of each form of a subject, which holds at all rounds together.
+        self._means = {name: confidence_sequence(level=1 - DELTA) for name in self.names}
+        self._scores: dict[str, dict[_Document, float]] = {name: {} for name in self.names}
+        self._asked = 0
+        self._metric = "no metric"
+
+    def _cluster(self, doc: _Document) -> _Document:
+        """The first document of the cluster that a document belongs to: itself, where documents are independent."""
+        entry = self._pending[self.names[0], doc]
+        column = entry.task.form.metadata.get("cluster")
+        if column is None:
+            return doc
+        key = (doc[0], str(entry.sample.doc.get(column)))
+        return self._heads.setdefault(key, doc)
+
+    @property
+    def documents(self) -> int:
+        """The number of documents that every form has."""
+        return sum(map(len, self.units))
+
+    @property
+    def evaluations(self) -> int:
+        return sum(map(len, self._scores.values()))
+
+    @property
+    def most_evaluations(self) -> int:
+        """The maximum number of evaluations."""
+        return len(self.names) * self.documents
+
+    def search(self, budget: int) -> TaskStops:
+        """Find the best and the worst form within a budget of evaluations."""
+        units = max(1, budget // self._largest)
+        if len(self.names) == 1:
+            self._ask(self.units[:units], self.names)
+            why = self._no_more if units >= len(self.units) else "the budget is spent"
+            return self._stops({self.names[0]: why}, f"The interval holds with probability {1 - DELTA:g}.")
+        search = search_forms(
+            lambda positions, chosen: self._ask(
+                [self.units[position] for position in positions], [self.names[index] for index in chosen]
+            ),
+            documents=len(self.units),
+            forms=len(self.names),
+            budget=units,
+            block=min(_ROUND, max(1, units // len(self.names))),
+            delta=DELTA,
+        )
+        guarantee = f"With probability {1 - DELTA:g} or more, the best and the worst form are among those named."
+        stops = self._stops(self._reasons(search), guarantee, best=search.best, worst=search.worst)
+        best, worst = search.picked
+        spread = None if search.spread is None else search.spread * self._scale
+        return replace(stops, picked=(self.names[best], self.names[worst]), spread=spread)
+
+    def until(self, half_width: float) -> TaskStops:
+        """Evaluate each form until its interval is no wider than ± `half_width`."""
+        position = 0
+        while position < len(self.units):
+            unfinished = [name for name in self.names if self._width(name) > half_width]
+            if not unfinished:
+                break
+            chunk = self._chunk(position, _ROUND if position else _PILOT)
+            self._ask(self.units[position : position + chunk], unfinished, bounded=False)
+            position += chunk
+        reasons = {}
+        for name in self.names:
+            width = self._width(name)
+            why = "its interval is narrow enough" if width <= half_width else self._no_more
+            reasons[name] = f"{why} (± {width:.3f})" if math.isfinite(width) else why
+        guarantee = (
+            f"Each interval is a {STOPPED_LEVEL:.0%} one, so that it holds with probability {1 - DELTA:g} "
+            "although the run stopped because of its width."
+        )
+        return self._stops(reasons, guarantee, rule="until_ci")
+
+    def _chunk(self, position: int, documents: int) -> int:
+        """How many of the next clusters have this number of documents."""
+        sizes = accumulate(map(len, self.units[position:]))
+        return sum(size < documents for size in sizes) + 1
+
+    def _width(self, name: str) -> float:
+        """Half the interval of a form so far; infinite before there are enough documents to tell."""
+        scores = self._scores[name]
+        clusters = [self._cluster(doc) for doc in scores]
+        if len(scores) < _PILOT or len(set(clusters)) < _FEWEST_CLUSTERS:
+            return math.inf
+        (estimate,) = form_means(document_scores(list(scores.values()), clusters)).estimates(STOPPED_LEVEL)
+        low, high = estimate.interval
+        return (high - low) / 2
+
+    @property
+    def _no_more(self) -> str:
+        if self.documents == self._sizes.total():
+            return "no more documents"
+        return "no more documents of a task, and all tasks of the group weigh the same"
+
+    @property
+    def _scale(self) -> float:
+        """What a score of a cluster, which is a share of the largest one, is of a mean over documents."""
+        return self._largest * len(self.units) / self.documents if self.units else 1.0
+
+    def _ask(self, units: Sequence[Sequence[_Document]], names: Sequence[str], *, bounded: bool = True) -> Array:
+        """A row of scores for each cluster of which all forms have scores, a column for each form.
+
+        The score of a cluster is the sum of its documents' over the size of the largest cluster.
+        """
+        outcome = self._log.ask([self._pending[name, doc] for unit in units for doc in unit for name in names])
+        self._asked += len(units)
+        columns = [self._column(name, outcome, bounded=bounded) for name in names]
+        complete = [[doc for doc in unit if all(doc in column for column in columns)] for unit in units]
+        rows = [[sum(column[doc] for doc in unit) / self._largest for column in columns] for unit in complete if unit]
+        for name, column in zip(names, columns, strict=True):
+            self._scores[name] |= column
+        if bounded:
+            for name, values in zip(names, zip(*rows, strict=True), strict=False):
+                self._means[name] = self._means[name].updated(values)
+        self._show()
+        return np.array(rows, dtype=np.float64).reshape(len(rows), len(names))
+
+    def _column(self, name: str, outcome: RunOutcome, *, bounded: bool) -> dict[_Document, float]:
+        """The scores of a form on the documents of a round."""
+        column: dict[_Document, float] = {}
+        for subject, task in self.contest.forms[name].items():
+            first = task.scorer.scorers[0].name
+            scored = [sample for sample in outcome.scored.get(task.name, ()) if sample.scorer == first]
+            column |= {(subject, s.doc_id): self._value(task.name, s, bounded=bounded) for s in scored}
+            if self._log.counts_failed:
+                failed = outcome.failed.get(task.name, ())
+                column |= {(subject, document.sample.doc_id): 0.0 for document in failed}
+        return column
+
+    def _show(self) -> None:
+        """The intervals so far, for the display of the run."""
+        before = [score for score in self._log.status.scores if score.form not in self._means]
+        self._log.status.scores = [
+            *before,
+            *(
+                RunningScore(
+                    form=name,
+                    metric=self._metric,
+                    estimate=mean_estimate(list(scores.values())),
+                    documents=self.documents,
+                )
+                for name, scores in self._scores.items()
+                if scores
+            ),
+        ]
+
+    def _value(self, name: str, sample: ScoredSample, *, bounded: bool) -> float:
+        metric = self.contest.metric if self.contest.metric in sample.values else next(iter(sample.values), "")
+        value = sample.values.get(metric or "")
+        if not isinstance(value, int | float) or (bounded and not 0 <= value <= 1):
+            needed = "between 0 and 1" if bounded else "a number"
+            message = f"'{name}' scores {shorten(value, 40)} by {metric or 'no metric'}, which is not {needed}"
+            flag = "--budget" if bounded else "--until_ci"
+            raise UsageError(message, where=flag, hint="leave the form out, or name a metric like acc")
+        self._metric = metric or self._metric
+        return float(value)
+
+    def _reasons(self, search: Search) -> dict[str, str]:
+        if not search.wanted:
+            last = "the best and the worst form are known"
+        elif self._asked == len(self.units):
+            last = self._no_more
+        else:
+            last = "the budget is spent"
+        candidates, most = {*search.best, *search.worst}, search.counts.max()
+
+        def reason(index: int) -> str:
+            if index not in candidates:
+                return "it is neither the best nor the worst form"
+            if search.counts[index] < most and search.wanted:
+                return "others looked better and others worse in an earlier round"
+            return last
+
+        return {name: reason(index) for index, name in enumerate(self.names)}
+
+    def _stops(
+        self,
+        reasons: Mapping[str, str],
+        guarantee: str,
+        *,
+        best: Sequence[int] = (),
+        worst: Sequence[int] = (),
+        rule: Literal["budget", "until_ci"] = "budget",
+    ) -> TaskStops:
+        members = {
+            task.name: self._stop(name, f"as {name}: {reasons[name]}", subject)
+            for name, subjects in self.contest.forms.items()
+            for subject, task in subjects.items()
+            if len(self.contest.subjects) > 1 and any(doc[0] == subject for doc in self._scores[name])
+        }
+        return TaskStops(
+            task=self.contest.name,
+            metric=self._metric,
+            rule=rule,
+            forms={name: self._stop(name, why) for name, why in reasons.items()},
+            guarantee=guarantee,
+            best=tuple(self.names[index] for index in best),
+            worst=tuple(self.names[index] for index in worst),
+            members=members,
+        )
+
+    def _stop(self, name: str, why: str, subject: str | None = None) -> FormStop:
+        """Where a form, or its part in a subject, stopped."""
+        if subject is not None:
+            evaluated = sum(doc[0] == subject for doc in self._scores[name])
+            return FormStop(evaluated=evaluated, documents=self._sizes[subject], why=why)
+        mean = self._means[name]
+        bounds = (min(1.0, bound * self._scale) for bound in (mean.low, mean.high))
+        low, high = bounds if mean.n else (None, None)
+        return FormStop(evaluated=len(self._scores[name]), documents=self.documents, why=why, low=low, high=high)

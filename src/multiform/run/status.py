@@ -1,0 +1,255 @@
+"""RunStatus: the progress of a run and its remaining time. The engine updates it, displays read it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from multiform.models.usage import Usage, Workload
+from multiform.requests import GenerationRequest, LoglikelihoodRequest, Request
+from multiform.statistics.estimates import Estimate
+from multiform.terminal import duration, visible
+
+#: The assumed length of a completion, in characters, where a model does not count tokens.
+_COMPLETION = 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunningScore:
+    """The first score of a form over the documents scored so far; `documents` is the number of all."""
+
+    form: str
+    metric: str
+    estimate: Estimate
+    documents: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimeLeft:
+    """Seconds until the last response; "at least" where a part has not begun and its speed is not known, "at most"
+    where no completion is finished and all are taken to be as long as they may be."""
+
+    seconds: float
+    bound: Literal["about", "at least", "at most"] = "about"
+
+
+class RunStatus:
+    """The progress of the requests of a run: how many responses, tokens and documents so far.
+
+    Progress is by tokens where the model counts them (`workload` and `usage`), which it does within a batch, too, and
+    by the length of requests elsewhere. `clock` gives seconds; they count from here, after loading and planning.
+    """
+
+    #: What is counted, and how the number of all is introduced.
+    unit = "requests"
+    of = "of"
+
+    def __init__(
+        self,
+        requests: Sequence[Request],
+        *,
+        cached: int = 0,
+        workload: Workload | None = None,
+        usage: Callable[[], Usage | None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.requests = len(requests)
+        self.cached = cached
+        self.completed = 0
+        self.workload = workload
+        self.scores: Sequence[RunningScore] = ()
+        self._size = sum(map(_size, requests))
+        self._size_done = 0
+        self._usage = usage
+        self._before = usage() or Usage()
+        self._clock = clock
+        self._started = clock()
+
+    def count(self, request: Request) -> None:
+        """A request has its response."""
+        self.completed += 1
+        self._size_done += _size(request)
+
+    @property
+    def elapsed(self) -> float:
+        """The seconds since the run began."""
+        return self._clock() - self._started
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the model has computed in this run; None where it does not count tokens."""
+        usage = self._usage()
+        return None if usage is None else usage.since(self._before)
+
+    @property
+    def tokens(self) -> tuple[int, int] | None:
+        """The tokens that are computed, and those that are expected in all; None where they are not counted."""
+        usage, workload = self.usage, self.workload
+        if usage is None or workload is None:
+            return None
+        rest = round(_prefill_left(workload, usage) + _decode_left(workload, usage))
+        return usage.computed_tokens, usage.computed_tokens + (rest if self.completed < self.requests else 0)
+
+    @property
+    def share(self) -> float:
+        """The completed share of the work, from 0 to 1."""
+        if self.completed >= self.requests:
+            return 1.0
+        tokens = self.tokens
+        done, total = (self._size_done, self._size) if tokens is None else tokens
+        return min(1.0, done / max(1, total))
+
+    @property
+    def time_left(self) -> TimeLeft | None:
+        """The estimated remaining time; None while there is nothing to estimate it from."""
+        if self.completed >= self.requests:
+            return TimeLeft(seconds=0.0)
+        usage, workload = self.usage, self.workload
+        if usage is None or workload is None:
+            if not self._size_done:
+                return None
+            return TimeLeft(seconds=self.elapsed / self._size_done * (self._size - self._size_done))
+        return _time_left(workload, usage)
+
+
+class EvaluationStatus(RunStatus):
+    """The progress of a budgeted run, in evaluations; it may need fewer of them in the end."""
+
+    unit = "evaluations"
+    of = "of at most"
+
+    def __init__(self, evaluations: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__((), clock=clock)
+        self.requests = evaluations
+
+    @property
+    def share(self) -> float:
+        return min(1.0, self.completed / max(1, self.requests))
+
+    @property
+    def time_left(self) -> TimeLeft | None:
+        if not self.completed:
+            return None
+        remaining = max(0, self.requests - self.completed)
+        return TimeLeft(seconds=self.elapsed / self.completed * remaining, bound="at most")
+
+
+def _time_left(workload: Workload, usage: Usage) -> TimeLeft | None:
+    """The remaining time by the speeds of prefill and decode so far, which are far apart."""
+    prefill, decode = _prefill_left(workload, usage), _decode_left(workload, usage)
+    if (prefill and not usage.prefill_seconds) or not usage.computed_tokens:
+        return None
+    seconds = prefill * usage.prefill_seconds / max(1, usage.prefill)
+    if decode and not usage.decode_seconds:
+        return TimeLeft(seconds=seconds, bound="at least")
+    seconds += decode * usage.decode_seconds / max(1, usage.decode)
+    return TimeLeft(seconds=seconds, bound="at most" if decode and not usage.completions else "about")
+
+
+def _prefill_left(workload: Workload, usage: Usage) -> float:
+    """The prompt tokens that are still to be computed; with padding there are more than were planned."""
+    if usage.prefill <= workload.prefill:
+        return workload.prefill - usage.prefill
+    return workload.prefill * max(0.0, 1 - usage.unshared / max(1, workload.unshared))
+
+
+def _decode_left(workload: Workload, usage: Usage) -> float:
+    """The tokens still to decode, if the remaining completions are as long as the finished ones."""
+    unfinished = workload.completions - usage.completions
+    if not usage.completions:
+        return max(float(unfinished), workload.decode - usage.decode)
+    mean = usage.completion_tokens / usage.completions
+    return max(float(unfinished), mean * workload.completions - usage.decode) if unfinished > 0 else 0.0
+
+
+def _size(request: Request) -> int:
+    """The length of a request, in characters."""
+    if isinstance(request, LoglikelihoodRequest):
+        return len(request.context) + len(request.continuation)
+    if isinstance(request, GenerationRequest):
+        return len(request.context) + _COMPLETION
+    return len(request.text)
+
+
+#: The minimum width of a form's name, and the maximum width of a metric's.
+_SHORTEST_NAME = 8
+_LONGEST_METRIC = 16
+_MILLION = 1_000_000
+
+
+def count(number: float) -> str:
+    """A number of tokens or requests, from ten millions on in millions.
+
+    >>> count(1234), count(45_678_901)
+    ('1,234', '45.7M')
+    """
+    return f"{number / _MILLION:,.1f}M" if number >= 10 * _MILLION else f"{number:,.0f}"
+
+
+def time_words(status: RunStatus) -> str:
+    """The elapsed time and the remaining time."""
+    time_left = status.time_left
+    words = "time left not known yet" if time_left is None else f"{time_left.bound} {duration(time_left.seconds)} left"
+    return f"{duration(status.elapsed)} · {words}"
+
+
+def count_words(status: RunStatus) -> list[str]:
+    """Requests (or evaluations), tokens and speed."""
+    words = [f"{status.completed:,} {status.of} {status.requests:,} {status.unit}"]
+    elapsed = max(status.elapsed, 1e-3)
+    if status.tokens is None:
+        return [*words, f"{status.completed / elapsed:,.1f} {status.unit}/s"]
+    done, total = status.tokens
+    return [*words, f"{count(done)} of {count(total)} tokens", f"{count(done / elapsed)} tokens/s"]
+
+
+def packed(words: Iterable[str], width: int, separator: str = " · ") -> Iterator[str]:
+    """Join words into lines no longer than `width`, unless a word is longer itself.
+
+    >>> list(packed(["one", "two", "three"], 12))
+    ['one · two', 'three']
+    """
+    line = ""
+    for word in words:
+        if line and len(line) + len(separator) + len(word) > width:
+            yield line
+            line = ""
+        line = f"{line}{separator}{word}" if line else word
+    if line:
+        yield line
+
+
+def score_lines(scores: Sequence[RunningScore], width: int) -> list[str]:
+    """A line for each form: its name, the metric, the score with its interval, and the documents so far."""
+    metrics = [shortened(visible(score.metric), _LONGEST_METRIC) for score in scores]
+    metric_width = max(map(len, metrics), default=0)
+    numbers = [
+        f"{metric.ljust(metric_width)}  {_value(score)}  {score.estimate.n:,}/{score.documents:,}"
+        for metric, score in zip(metrics, scores, strict=True)
+    ]
+    room = max(_SHORTEST_NAME, width - max(map(len, numbers), default=0) - 2)
+    names = [shortened(visible(score.form), room) for score in scores]
+    name_width = max(map(len, names), default=0)
+    return [f"{name.ljust(name_width)}  {words}" for name, words in zip(names, numbers, strict=True)]
+
+
+def _value(score: RunningScore) -> str:
+    estimate = score.estimate
+    value = f"{estimate.value:.4f}"
+    if estimate.low is None or estimate.high is None:
+        return value
+    return f"{value} ({estimate.low:.4f} to {estimate.high:.4f})"
+
+
+def shortened(name: str, width: int) -> str:
+    """A name without its middle, where it is longer than the width.
+
+    >>> shortened("a_task_with_a_long_name@mcqa", 16)
+    'a_task_…ame@mcqa'
+    """
+    if len(name) <= width:
+        return name
+    tail = width // 2
+    return f"{name[: width - tail - 1]}…{name[-tail:]}"

@@ -1,0 +1,317 @@
+"""Store: responses by the identity of the model and the content of the request, so that any run of any task finds them.
+
+A store that cannot be read or written does not stop a run: that is reported, and the run goes on without it. Responses
+that cannot be written for now, as another process writes or the disk is full, are kept in memory and tried again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import math
+import os
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar
+
+from multiform.paths import cache_root
+from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Output, Request
+from multiform.run.store import database
+from multiform.run.store.database import PAUSE, BackgroundWriter, Row, check_local
+
+
+def request_key(request: Request) -> bytes:
+    """The SHA-256 of everything in a request: its kind, texts, options, media, and which repeat it is.
+
+    >>> request_key(LoglikelihoodRequest("ab", "c")) == request_key(LoglikelihoodRequest("a", "bc"))
+    False
+    """
+    if isinstance(request, LoglikelihoodRequest):
+        return _sha256(_kind("loglikelihood", request), request.context, request.continuation, *_media(request))
+    if isinstance(request, GenerationRequest):
+        options = json.dumps(request.options, default=repr)
+        return _sha256(_kind("generation", request), request.context, options, str(request.sample), *_media(request))
+    return _sha256("rolling", request.text)
+
+
+def _kind(kind: str, request: LoglikelihoodRequest | GenerationRequest) -> str:
+    """The kind of a request; a chat is another one than a text that looks like it."""
+    return f"{kind} in a chat" if request.chat else kind
+
+
+def _media(request: LoglikelihoodRequest | GenerationRequest) -> list[str]:
+    return [f"{item.kind} {item.sha256}" for item in request.media]
+
+
+def _sha256(*texts: str) -> bytes:
+    digest = hashlib.sha256()
+    for text in texts:
+        data = text.encode("utf-8", "surrogatepass")
+        # With its length before it, a text cannot run into the next one.
+        digest.update(b"%d:" % len(data))
+        digest.update(data)
+    return digest.digest()
+
+
+def checksum(*texts: str) -> bytes:
+    """Eight bytes that tell a row of the store from a damaged one."""
+    return _sha256(*texts)[:8]
+
+
+def response_checksum(identity: str, request: bytes, line: str) -> bytes:
+    """The checksum of a response: of its model, the hash of its request, and its output as a line."""
+    return checksum(identity, request.hex(), line)
+
+
+def is_intact(identity: str, request: bytes, line: str, stored: bytes | None) -> bool:
+    """Whether a row is as it was written; rows of older files have no checksum."""
+    return stored is None or stored == response_checksum(identity, request, line)
+
+
+def output_line(output: Output) -> str:
+    """An output as a line of JSON; numbers keep every bit. A truncated context and an unusual end add values to it.
+
+    >>> output_line(LLOutput(-0.1, True, 3)), output_line(Completion(" yes", context_truncated=True))
+    ('[-0.1, true, 3]', '[" yes", false, true]')
+    >>> output_line(Completion("I", finish_reason="content_filter"))
+    '["I", false, false, "content_filter"]'
+    """
+    cut = [True] if output.context_truncated else []
+    if isinstance(output, LLOutput):
+        return json.dumps([output.loglikelihood, output.is_greedy, output.tokens, *cut])
+    if output.finish_reason is not None:
+        return json.dumps([output.text, output.truncated, output.context_truncated, output.finish_reason])
+    return json.dumps([output.text, output.truncated, *cut])
+
+
+def read_output(line: str, request: Request) -> Output | None:
+    """The output that `output_line` wrote, or None for anything else: a log-likelihood that is no number, too."""
+    try:
+        values = json.loads(line)
+    except (ValueError, TypeError, RecursionError):
+        return None
+    if isinstance(request, GenerationRequest):
+        return Completion(*values) if _are(values, str, bool, more=(bool, str)) else None
+    if not _are(values, float | int, bool, int | None, more=(bool,)) or not float(values[0]) < math.inf:
+        return None
+    return LLOutput(float(values[0]), *values[1:])
+
+
+def _are(values: Any, *kinds: Any, more: tuple[type, ...]) -> bool:
+    """Whether `values` is a list with these types, perhaps with the first ones of `more` at its end."""
+    if not isinstance(values, list) or not len(kinds) <= len(values) <= len(kinds) + len(more):
+        return False
+    return all(isinstance(value, kind) for value, kind in zip(values, [*kinds, *more], strict=False))
+
+
+logger = logging.getLogger("multiform")
+
+T = TypeVar("T")
+#: Stores one response.
+Record: TypeAlias = Callable[[Request, Output], None]
+
+#: How many requests are looked up in one query; SQLite limits the values of a statement.
+_AT_ONCE = 500
+#: How often to try to read a file that another process has locked, each time for the timeout of a connection:
+#: to compute everything again would take longer.
+_READ_ATTEMPTS = 6
+
+
+def default_path() -> Path:
+    """Where responses are stored: ``$MULTIFORM_STORE``, or a file in the user's cache."""
+    path = os.environ.get("MULTIFORM_STORE")
+    return Path(path).expanduser() if path else cache_root() / "answers.db"
+
+
+def chosen_store(use_cache: bool | str | Path | None) -> Store | None:
+    """The store that a run uses: the user's, the named one, or none; an error where it is on a network file system."""
+    if use_cache is False:
+        return None
+    path = default_path() if use_cache is None or use_cache is True else Path(use_cache).expanduser()
+    check_local(path)
+    return Store(path)
+
+
+class CachedResponses(dict[Request, Output]):
+    """The responses that a store has; `oldest` is when the first of them came, in seconds since 1970.
+
+    `damaged` has the hashes of requests whose rows are not as they were written.
+    """
+
+    oldest: int | None = None
+    damaged: Sequence[str] = ()
+
+
+class Store:
+    """A file of responses; `working` is false once responses cannot be stored for good."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.working = True
+        self._readable = True
+
+    def known(self, identity: str, requests: Iterable[Request]) -> CachedResponses:
+        """The requests whose responses by this model are cached, with their outputs."""
+        requests = list(requests)
+        cached = self._read(lambda connection: _cached(connection, identity, requests))
+        if cached is None:
+            return CachedResponses()
+        if cached.damaged:
+            named = f"{', '.join(cached.damaged[:5])}{', …' if len(cached.damaged) > 5 else ''}"
+            message = "%s: %d responses of %s are damaged, and are requested again: %s"
+            logger.warning(message, self.path, len(cached.damaged), identity, named)
+        return cached
+
+    def facts(self, signature: str) -> dict[str, Any] | None:
+        """The stored facts about a model, by a signature that is known without loading it."""
+
+        def read(connection: sqlite3.Connection) -> dict[str, Any] | None:
+            query = database.adapted(connection, "SELECT facts, checksum FROM facts WHERE signature = ?")
+            row = connection.execute(query, (signature,)).fetchone()
+            if row and row[1] not in (None, checksum(signature, str(row[0]))):
+                message = "%s: the facts about a model (%s) are damaged, and it is loaded again"
+                logger.warning(message, self.path, signature[:16])
+                return None
+            return dict(json.loads(row[0])) if row else None
+
+        return self._read(read)
+
+    def remember(self, signature: str, facts: Mapping[str, Any]) -> None:
+        """Store the facts about a model; where that fails, the model is loaded again in the next run."""
+        if not self.working:
+            return
+        try:
+            with closing(database.connect(self.path)) as connection, connection:
+                line = json.dumps(facts, default=str)
+                row = (signature, line, checksum(signature, line))
+                connection.execute("INSERT OR REPLACE INTO facts (signature, facts, checksum) VALUES (?, ?, ?)", row)
+        except (sqlite3.Error, OSError, ValueError) as error:
+            if not database.is_passing(error):
+                self._fail(error)
+
+    @contextmanager
+    def recording(self, identity: str) -> Iterator[Record]:
+        """A context manager that gives a function which stores responses of this model."""
+        writer = BackgroundWriter(_Recorder(self, identity).write)
+        try:
+            yield lambda request, output: writer.put((request_key(request), output_line(output)))
+        finally:
+            writer.close()
+
+    def _read(self, use: Callable[[sqlite3.Connection], T]) -> T | None:
+        """The result of `use` on the open file; None where there is no file, or reading fails."""
+        attempts = _READ_ATTEMPTS if self._readable else 0
+        for attempt in range(attempts):
+            try:
+                connection = database.connect_to_read(self.path)
+                if connection is None:
+                    return None
+                with closing(connection):
+                    return use(connection)
+            except (sqlite3.Error, OSError, ValueError) as error:
+                if not database.is_passing(error):
+                    self._readable = False
+                    self._fail(error)
+                    return None
+                message = "waiting" if attempt + 1 < attempts else "going on without"
+                logger.warning("%s: cached responses cannot be read: %s; %s", self.path, error, message)
+        return None
+
+    def _fail(self, error: Exception) -> None:
+        """Store nothing more, and warn once."""
+        if not self.working:
+            return
+        self.working = False
+        hint = "name another file with --cache_path, or use --no_cache"
+        if database.is_read_only(error) and self._readable and self.path.is_file():
+            message = "the file cannot be written: cached responses are used, and new ones are not stored"
+            logger.warning("%s: %s (%s); %s", self.path, message, error, hint)
+        else:
+            logger.warning("%s: responses cannot be stored: %s; going on without; %s", self.path, error, hint)
+
+
+class _Recorder:
+    """Writes the responses of one model over a single connection."""
+
+    def __init__(self, store: Store, identity: str) -> None:
+        self.store = store
+        self.identity = identity
+        self._connection: sqlite3.Connection | None = None
+        self._warned = False
+
+    def write(self, rows: Sequence[Row], last: bool) -> list[Row]:
+        """Write the rows; returns those to try again later."""
+        deadline = time.monotonic() + (database.PATIENCE if last else 0)
+        try:
+            while rows and self.store.working and not self._written(rows):
+                if time.monotonic() >= deadline:
+                    if last:
+                        self.store.working = False
+                        logger.warning("%s: %d responses were not stored", self.store.path, len(rows))
+                    return list(rows)
+                time.sleep(PAUSE)
+        finally:
+            if last:
+                self._disconnect()
+        return []
+
+    def _written(self, rows: Sequence[Row]) -> bool:
+        """Whether the rows were written, or another attempt would fail as well."""
+        try:
+            self._connection = self._connection or database.connect(self.store.path)
+            _insert(self._connection, self.identity, rows)
+        except (sqlite3.Error, OSError, ValueError) as error:
+            self._disconnect()
+            if not database.is_passing(error):
+                self.store._fail(error)
+                return True
+            if not self._warned:
+                self._warned = True
+                message = "they are kept in memory and tried again"
+                logger.warning("%s: responses cannot be stored for now: %s; %s", self.store.path, error, message)
+            return False
+        return True
+
+    def _disconnect(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+def _cached(connection: sqlite3.Connection, identity: str, requests: Iterable[Request]) -> CachedResponses:
+    cached = CachedResponses()
+    model = _model_id(connection, identity)
+    keyed = ((request_key(request), request) for request in requests)
+    times, damaged = [], []
+    while model is not None and (batch := dict(islice(keyed, _AT_ONCE))):
+        placeholders = ",".join("?" * len(batch))
+        query = "SELECT request, output, created, checksum FROM answers WHERE model = ? AND request"
+        query = f"{database.adapted(connection, query)} IN ({placeholders})"
+        for key, line, seconds, stored in connection.execute(query, (model, *batch)):
+            output = read_output(line, batch[key]) if is_intact(identity, key, str(line), stored) else None
+            if output is None:
+                damaged.append(key.hex()[:16])
+            else:
+                cached[batch[key]] = output
+                times.append(seconds)
+    cached.oldest = min((seconds for seconds in times if seconds), default=None)
+    cached.damaged = damaged
+    return cached
+
+
+def _insert(connection: sqlite3.Connection, identity: str, rows: Sequence[Row]) -> None:
+    with connection:
+        connection.execute("INSERT OR IGNORE INTO models (identity) VALUES (?)", (identity,))
+        model, now = _model_id(connection, identity), int(time.time())
+        query = "INSERT OR REPLACE INTO answers (model, request, output, created, checksum) VALUES (?, ?, ?, ?, ?)"
+        connection.executemany(query, [(model, *row, now, response_checksum(identity, *row)) for row in rows])
+
+
+def _model_id(connection: sqlite3.Connection, identity: str) -> int | None:
+    row = connection.execute("SELECT id FROM models WHERE identity = ?", (identity,)).fetchone()
+    return None if row is None else int(row[0])

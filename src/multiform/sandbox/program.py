@@ -1,0 +1,182 @@
+"""One program of a model: run in a sandbox, called by its tests from another process."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import signal
+import subprocess
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import cache
+from math import comb
+from typing import Any
+
+from multiform.errors import ModelError
+from multiform.sandbox.command import (
+    ENVIRONMENT,
+    GUEST,
+    chosen_sandbox,
+    command,
+    container_name,
+    readable_paths,
+)
+from multiform.sandbox.guest import STARTED
+
+logger = logging.getLogger("multiform")
+
+#: Seconds for starting the processes and ending them, beside those of the program.
+_STARTING = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Whether a program passed its tests, and why not; `protection` lists what kept it from the machine."""
+
+    passed: bool
+    result: str
+    protection: tuple[str, ...] = ()
+
+
+def run_program(
+    source: str, checks: str = "", *, seconds: float = 3.0, megabytes: int = 2048, sandbox: str | None = None
+) -> Outcome:
+    """Run an untrusted Python program, then its tests, which call what it defines.
+
+    The tests run in another process than the program, which cannot forge their verdict. Without tests, a program
+    passes that runs to its end, by its own word. It gets an empty folder, no environment and no network.
+
+    >>> run_program("def f(x): return 2 * x", "assert f(2) == 4").result
+    'passed'
+    >>> run_program("def f(x): return x", "assert f(2) == 4").result
+    'AssertionError: '
+    """
+    sandbox = sandbox or chosen_sandbox()
+    report, words = start(sandbox, source, checks, seconds=seconds, megabytes=megabytes)
+    if report is None:
+        message = f"the sandbox {sandbox} could not be started for a program: {words}"
+        raise ModelError(message, hint="check the memory and the processes of the machine, and run it again")
+    protection = (sandbox, *report["protection"])
+    if report["protection"]:
+        _say_once(protection)
+    return Outcome(report["passed"] is True, str(report["result"]), protection)
+
+
+def start(
+    sandbox: str, source: str, checks: str, *, seconds: float, megabytes: int
+) -> tuple[dict[str, Any] | None, str]:
+    """The report of the tests' process; None where it could not be started, with what was said instead."""
+    container = container_name()
+    with tempfile.TemporaryDirectory(prefix="program-", ignore_cleanup_errors=True) as folder:
+        job = {
+            "sandbox": sandbox,
+            "program": source.encode("utf-8", "replace").decode(),  # no source has halves of surrogate pairs
+            "seconds": seconds,
+            "megabytes": megabytes,
+            "folder": folder,
+            "readable": [*readable_paths(), str(GUEST)],
+        }
+        process = subprocess.Popen(
+            command(sandbox, container),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env=dict(os.environ) if sandbox.startswith("docker") else {**ENVIRONMENT, "HOME": folder},
+            start_new_session=True,
+        )
+        try:
+            output, words = process.communicate(_parts(json.dumps(job), checks), timeout=seconds + _STARTING)
+            late = False
+        except subprocess.TimeoutExpired as error:
+            output, words, late = error.stdout or b"", b"it took too long", True
+            if sandbox.startswith("docker"):
+                subprocess.run(["docker", "kill", container], capture_output=True, check=False)
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            process.communicate()
+    started, _, report = output.partition(b"\n")
+    if started + b"\n" != STARTED:
+        return None, _summary(words.decode("utf-8", "replace"))
+    try:
+        return json.loads(report), ""
+    except ValueError:
+        result = "timed out" if late else "the process of its tests ended"
+        return {"passed": False, "result": result, "protection": []}, ""
+
+
+def _summary(words: str) -> str:
+    """What a process said on one line; the last line of a traceback."""
+    lines = words.strip().splitlines() or ["it ended without a word"]
+    return " ".join((lines[-1] if "Traceback" in words else " ".join(lines)).split())[:300]
+
+
+def _parts(*texts: str) -> bytes:
+    """The texts, each after its length."""
+    encoded = [text.encode("utf-8", "replace") for text in texts]
+    return b"".join(len(data).to_bytes(8, "big") + data for data in encoded)
+
+
+@cache
+def _say_once(protection: tuple[str, ...]) -> None:
+    logger.info("programs of the model run in a sandbox: %s", ", ".join(protection))
+    if protection[0] == "none":
+        logger.warning("--sandbox none: programs of the model run with your rights on your files and your network")
+
+
+class CodeEval:
+    """The metric `code_eval` of the library evaluate: the same arguments and results, but in a sandbox."""
+
+    def compute(
+        self,
+        *,
+        references: Sequence[str],
+        predictions: Sequence[Sequence[str]],
+        k: Sequence[int] = (1, 10, 100),
+        num_workers: int = 4,
+        timeout: float = 3.0,
+    ) -> tuple[dict[str, float], dict[int, list[tuple[int, dict[str, Any]]]]]:
+        """The value of pass@k for each k, and what became of each program by problem.
+
+        >>> tests, programs = ["assert f(2) == 4"], [["def f(x): return 2 * x", "def f(x): return x"]]
+        >>> CodeEval().compute(references=tests, predictions=programs, k=[1, 2])[0]
+        {'pass@1': 0.5, 'pass@2': 1.0}
+        """
+        sandbox = chosen_sandbox()  # here, as threads do not know what was chosen
+        places = [(problem, number) for problem, written in enumerate(predictions) for number in range(len(written))]
+
+        def outcome(place: tuple[int, int]) -> Outcome:
+            problem, number = place
+            program, tests = predictions[problem][number], references[problem]
+            return run_program(program, tests, seconds=timeout, sandbox=sandbox)
+
+        results: dict[int, list[tuple[int, dict[str, Any]]]] = defaultdict(list)
+        with ThreadPoolExecutor(max_workers=num_workers) as pool:
+            for (problem, number), result in zip(places, pool.map(outcome, places), strict=True):
+                described = {
+                    "task_id": problem,
+                    "passed": result.passed,
+                    "completion_id": number,
+                    "result": result.result,
+                }
+                results[problem].append((number, described))
+        passed = [sum(entry["passed"] for _, entry in entries) for entries in results.values()]
+        totals = [len(entries) for entries in results.values()]
+        values = {
+            f"pass@{most}": sum(map(_chance, totals, passed, [most] * len(totals))) / len(totals)
+            for most in k
+            if totals and min(totals) >= most
+        }
+        return values, results
+
+
+def _chance(total: int, passed: int, most: int) -> float:
+    """The probability that at least one of `most` programs, drawn from all without repetition, passes."""
+    return 1.0 - comb(total - passed, most) / comb(total, most)

@@ -1,0 +1,203 @@
+"""TaskConfig: the configuration of a task, resolved under the format that it runs with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from multiform.errors import ConfigError, shorten
+from multiform.formats import FieldMapping, FormatConfig, TemplateConfig
+from multiform.formats.dialects.template_factory import template_of
+from multiform.formats.infer import Recovered
+from multiform.formats.select import without_overrides
+from multiform.formats.variation import ChoiceOrder
+from multiform.tasks.check import check_keys, check_values
+from multiform.tasks.functions import resolve_filter_functions, resolve_functions
+from multiform.tasks.keys import TaskKeys, UnstatedFlag, plain
+from multiform.tasks.resolve import format_key, resolve
+from multiform.tasks.source import Source, where
+
+#: The maximum number of repeats: each of them is a request in memory.
+MAX_REPEATS = 10_000
+_TEMPLATES = ("output_type", "description", "doc_to_text", "doc_to_choice", "doc_to_target", "gen_prefix",
+              "target_delimiter", "fewshot_delimiter")  # fmt: skip
+#: Fields that a format or prompt may replace; `to_dict` has them as the task states them.
+_REPLACED_BY_FORMAT = (*_TEMPLATES, "fewshot_config", "filter_list", "scorer")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig(TaskKeys):
+    """Configuration of one evaluation task, with its fields resolved under a format.
+
+    >>> config = TaskConfig(task="t", doc_to_text="q", doc_to_choice="options", doc_to_target="key", formats="mcqa")
+    >>> config.output_type, config.doc_to_target
+    ('multiple_choice', "{{ key|gold_index(options, 'letters') }}")
+
+    Under a format, `doc_to_text`, `doc_to_choice` and `doc_to_target` are the format's templates, and `mapping` has
+    the fields of the task.
+    """
+
+    _formats_selection: str | None = None
+    _qualified_name: str | None = None
+    _source: Source | None = field(default=None, compare=False)
+    _task_class: type | None = field(default=None, compare=False)
+    #: All keys of the file, for a task class that takes more keys than there are fields.
+    _class_keys: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    _given: dict[str, Any] = field(init=False, default_factory=dict, compare=False)
+    #: The fields as the task states them, without perturbation.
+    prompt: FieldMapping = field(init=False, compare=False)
+    #: The fields that the format renders.
+    mapping: FieldMapping = field(init=False, compare=False)
+    #: The fields of few-shot examples that the format renders, where they have their own.
+    fewshot_mapping: FieldMapping | None = field(init=False, default=None, compare=False)
+    #: The format that the task runs under, and the label by which it was selected.
+    format: FormatConfig | None = field(init=False, default=None)
+    format_label: str | None = field(init=False, default=None)
+    #: What its variation says, by axis; the order of the choices; and which draw of few-shot examples it has.
+    axes: Mapping[str, str] = field(init=False, default_factory=dict, compare=False)
+    choice_order: ChoiceOrder | None = field(init=False, default=None)
+    fewshot_draw: int = field(init=False, default=0)
+    #: The mapping recovered from a task that was written as a finished prompt.
+    recovered: Recovered | None = field(init=False, default=None, compare=False)
+    #: Whether the task or its format sets `output_type`; otherwise it is `generate_until` by default.
+    output_type_stated: bool = field(init=False, default=True, compare=False)
+    #: The settings of the task that its format overrides, for messages.
+    overridden: tuple[str, ...] = field(init=False, default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        values = self._checked()
+        folder = self._source.file.parent if self._source else Path()
+        # The only place that sets attributes of the frozen object.
+        object.__setattr__(self, "_given", values)
+        for name, value in resolve(values, folder=folder, where=self.where).items():
+            object.__setattr__(self, name, value)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any], *, source: Source | None = None, **overrides: Any) -> TaskConfig:
+        """Build from a mapping of keys; errors name the file and line of a key where `source` knows them."""
+        values = {**data, **overrides}
+        task = str(values.get("task", ""))
+        if not task:
+            raise ConfigError("missing key 'task'", where=where(source, None), hint="give the task a name")
+        check_keys("a task", task_keys(), values, lambda *path: where(source, task, *path))
+        return cls(**resolve_functions(values), _source=source)
+
+    @property
+    def base_name(self) -> str:
+        """The task's name without a format."""
+        return self.task.rpartition("@")[0] or self.task if "@" in self.task else self.task
+
+    @property
+    def form_name(self) -> str:
+        """The name that results are keyed by: ``task@format`` where a format was selected, else the bare task.
+
+        A task that had to be told from another one of the same name is ``group::task``.
+        """
+        if self._qualified_name is not None:
+            return self._qualified_name
+        if not self._formats_selection and "@" not in self.task:
+            return self.base_name
+        label = self.format_label or self._formats_selection or self.task.rpartition("@")[2]
+        return f"{self.base_name}@{label}"
+
+    def shots(self, requested: int | None) -> int:
+        """The number of few-shot examples in a run that asks for this number; a task that sets 0 keeps it."""
+        return (self.num_fewshot or 0) if requested is None or self.num_fewshot == 0 else requested
+
+    def given(self, key: str) -> Any:
+        """The value of a key as the task states it, before any format."""
+        return self._given[key]
+
+    def format_key(self, name: str) -> tuple[str, ...]:
+        """The path of a key of the task's format, where the task itself defines that format."""
+        return format_key(self.formats, self.format_label, name)
+
+    def where(self, *path: str | int) -> str | None:
+        """The file, line and path of a key, as messages show them."""
+        return where(self._source, self.form_name, *path)
+
+    def to_dict(self, keep_callable: bool = False) -> dict[str, Any]:
+        """The configuration as plain data, without empty fields; functions by name, unless `keep_callable` is true.
+
+        Fields are as the task states them, so that the same configuration can be built again; `templates` has the
+        resolved ones. `output_type` is that of the format, but for a finished prompt, whose question and choices can
+        be recovered only with the output type that it was written for.
+        """
+        public = [f.name for f in fields(self) if f.init and f.name[0] != "_" and f.name != "template_config"]
+        replaced = (self.format, self.use_prompt, self.template, self.perturbation)
+        as_given = ("fewshot_config",) if all(cause is None for cause in replaced) else _REPLACED_BY_FORMAT
+        values = {name: self._given[name] if name in as_given else getattr(self, name) for name in public}
+        if self.recovered is None or (self.recovered.how == "raw" and not isinstance(self.prompt.answer, int)):
+            values["output_type"] = self.output_type
+        if isinstance(self.template, TemplateConfig):
+            values["template"] = self.template.to_dict()
+        if self._formats_selection is not None:
+            values["task"] = self.form_name
+        return {key: plain(value, keep_callable) for key, value in values.items() if value is not None}
+
+    def templates(self) -> dict[str, Any]:
+        """The exact templates and delimiters that prompts are rendered with."""
+        return {name: plain(getattr(self, name)) for name in _TEMPLATES if getattr(self, name) is not None}
+
+    def changed(self, **changes: Any) -> Self:
+        """A copy of the configuration in which some keys are changed."""
+        keys = {**self._given, **changes}
+        selection = keys["_formats_selection"] or keys["task"].partition("@")[2] or None
+        if "formats" not in changes:
+            keys["formats"] = without_overrides(keys["formats"], selection, changes.keys())
+        return type(self)(**keys)
+
+    def __repr__(self) -> str:
+        """The keys that were set, as the task has them, without long values."""
+        defaults = {f.name: f.default if f.default_factory is MISSING else f.default_factory() for f in fields(self)}
+        values = {key: value for key, value in self._given.items() if key[0] != "_" and value != defaults[key]}
+        keys = {**values, "task": self.form_name}
+        return f"{type(self).__name__}({', '.join(f'{key}={shorten(plain(keys[key]), 40)}' for key in keys)})"
+
+    def _checked(self) -> dict[str, Any]:
+        """The keys with checked types; empty ones have their default values."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.init}
+        tag: Any = self.tag
+        values["tag"] = [tag] if isinstance(tag, str) else tag
+        for name in ("metric_list", "filter_list", "dataset_kwargs", "generation_kwargs", "metadata", "tag"):
+            if values[name] is None:  # an empty value in YAML
+                values[name] = {} if name.endswith("kwargs") or name == "metadata" else []
+        flag = values["multiple_targets"]
+        checked = {**values, "multiple_targets": bool(flag) if isinstance(flag, UnstatedFlag) else flag}
+        check_values(type(self), checked, lambda *path: where(self._source, self.task, *path))
+        values |= self._stated_template()
+        values["filter_list"] = resolve_filter_functions(values["filter_list"], self._source, self.where("filter_list"))
+        if not self.task.partition("@")[0] and (self.task or self._source is not None):
+            raise ConfigError("the task has no name", where=self.where("task"), hint="write 'task: name'")
+        if "\n" in self.task:
+            message = f"the name {shorten(self.task)} has more than one line"
+            raise ConfigError(message, where=self.where("task"), hint="write it on one line")
+        for name, least in (("num_fewshot", 0), ("repeats", 1)):
+            if values[name] is not None and values[name] < least:
+                message = f"expected {least} or more, got {values[name]}"
+                raise ConfigError(message, where=self.where(name), hint=f"give a number of {least} or more")
+        if values["answer_base"] not in (None, 0, 1):
+            message = f"expected 0 or 1, got {values['answer_base']}"
+            raise ConfigError(
+                message, where=self.where("answer_base"), hint="say whether answers count from 0 or from 1"
+            )
+        if values["repeats"] > MAX_REPEATS:
+            message = f"expected {MAX_REPEATS:,} or less, got {values['repeats']:,}"
+            raise ConfigError(message, where=self.where("repeats"), hint="ask each question fewer times")
+        return values
+
+    def _stated_template(self) -> dict[str, Any]:
+        """The template that `template` or `template_config` states, as the value of `template`."""
+        stated, config = self.template, self.template_config
+        if stated is not None and config is not None and template_of(stated) != config:
+            message = "template and template_config are two different templates"
+            raise ConfigError(message, where=self.where("template_config"), hint="give one of the two")
+        return {"template": config if stated is None else stated, "template_config": None}
+
+
+def task_keys() -> list[str]:
+    """The keys that a task may have."""
+    return [f.name for f in fields(TaskConfig) if f.init]

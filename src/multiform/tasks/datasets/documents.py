@@ -1,0 +1,272 @@
+"""The documents of a task: its splits, processed, and which of them are evaluated."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from multiform.errors import ConfigError, DataError, MultiformError, running
+from multiform.fields import Field
+from multiform.tasks import FewshotConfig, TaskConfig
+from multiform.tasks.datasets.load import load_dataset
+from multiform.tasks.datasets.splits import Dataset, splits_of
+
+Docs = Sequence[dict[str, Any]]
+
+#: The kinds of splits, in the order in which few-shot examples are looked for.
+_KINDS = ("training", "validation", "test")
+
+
+class DocSource:
+    """Reads the splits of a task's dataset, and processes them, when they are first needed.
+
+    `hooks` are methods of the task's class: `test_docs`, `has_test_docs` and the like give the documents of a split,
+    as they are, and `process_doc` transforms each document that is read. `download` loads the dataset in the place of
+    `load_dataset`.
+    """
+
+    def __init__(
+        self,
+        config: TaskConfig,
+        mirror: Path | None,
+        *,
+        hooks: Mapping[str, Callable[..., Any]] | None = None,
+        download: Callable[[], Dataset] | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.config = config
+        self.mirror = mirror
+        self.hooks = hooks or {}
+        self._download = download
+        #: What a task's `custom_dataset` gets: its metadata, and the arguments of the model.
+        known = config.metadata if metadata is None else metadata
+        self.arguments = {**(arguments or {}), **config.dataset_kwargs, **known}
+        self._dataset: Dataset | None = None
+        #: The splits as the task's own code gave them.
+        self._given: Any = None
+        self._splits: dict[tuple[str, int, str], Docs] = {}
+
+    def reusing(self, other: DocSource | None) -> DocSource:
+        """This source with the loaded splits of `other`, where both have the same data."""
+        if other is not None and self._reads() == other._reads():
+            self._dataset, self._given, self._splits = other._dataset, other._given, other._splits
+        return self
+
+    def _reads(self) -> tuple[Any, ...]:
+        """Everything that determines the documents, as a key."""
+        config = self.config
+        has_code = config.custom_dataset is not None or self.has_own_docs
+        code = (config.custom_dataset, self.arguments) if has_code else None
+        return config.dataset_path, config.dataset_name, config.dataset_kwargs, code, self.mirror
+
+    @property
+    def dataset(self) -> Dataset:
+        if self._dataset is None:
+            self._dataset = self._load() if self._download is None else self._download()
+        return self._dataset
+
+    def _load(self) -> Dataset:
+        return load_dataset(self.config, self.mirror, self.arguments)
+
+    def open(self) -> Dataset:
+        """Open the dataset again."""
+        self._splits.clear()
+        self._dataset, self._given = self._load(), None
+        return self._dataset
+
+    @property
+    def is_open(self) -> bool:
+        return self._dataset is not None
+
+    @property
+    def splits(self) -> Any:
+        """The splits as tasks' own code takes them: those that it gave, or a `datasets.Dataset` for each."""
+        dataset = self.dataset
+        if self._given is None:
+            self._given = Tables(dataset)
+        return self._given
+
+    def use(self, splits: Any) -> None:
+        """Read the documents from these splits, a mapping from names to rows, which the task's own code gives."""
+        place = self.config.where("class")
+        if not isinstance(splits, Mapping):
+            message = f"dataset was set to {type(splits).__name__}, not to a mapping of splits"
+            raise DataError(message, where=place, hint='set e.g. self.dataset = {"test": [...]}')
+        self._splits.clear()
+        self._given = splits
+        self._dataset = splits_of(splits, self.config.task, place)
+
+    @property
+    def has_own_docs(self) -> bool:
+        """Whether code of the task says which documents there are."""
+        names = (f"{has}{kind}_docs" for kind in _KINDS for has in ("", "has_"))
+        return self._download is not None or any(name in self.hooks for name in names)
+
+    def has(self, kind: str) -> bool:
+        """Whether there is a training, validation or test split."""
+        if f"has_{kind}_docs" in self.hooks:
+            return bool(self.hooks[f"has_{kind}_docs"]())
+        return f"{kind}_docs" in self.hooks or getattr(self.config, f"{kind}_split") is not None
+
+    def docs_of(self, kind: str) -> Docs:
+        """The training, validation or test documents."""
+        if f"{kind}_docs" not in self.hooks:
+            name = getattr(self.config, f"{kind}_split")
+            if name is None:
+                raise self._unnamed_split()
+            return self.split(name)
+        key = (f"{kind}_docs()", id(self.config.process_docs), "")
+        if key not in self._splits:
+            place, hint = self.config.where("class"), "it runs the task's own code: call it to debug it"
+            with running(f"{kind}_docs", where=place, hint=hint):
+                docs = self.hooks[f"{kind}_docs"]()
+                self._splits[key] = [doc if isinstance(doc, dict) else dict(doc) for doc in docs or ()]
+        return self._splits[key]
+
+    @property
+    def eval_split(self) -> str:
+        """The test split, or the validation split where there is none."""
+        split = self.config.test_split or self.config.validation_split
+        if split is None:
+            raise self._unnamed_split()
+        return split
+
+    def _unnamed_split(self) -> DataError:
+        hint = f"set test_split or validation_split; {self.dataset.name} has: {', '.join(self.dataset)}"
+        return DataError("the task names no split to evaluate", where=self.config.where(), hint=hint)
+
+    def split(self, name: str) -> Docs:
+        return self._processed(name, self.config.process_docs)
+
+    def evaluated(self) -> Docs:
+        """The test documents, or those for validation where there are none."""
+        kind = "test" if self.has("test") else "validation"
+        docs = self.docs_of(kind)
+        if not docs:
+            own = f"{kind}_docs" in self.hooks
+            place = f"from {kind}_docs" if own else f"in split '{self.eval_split}' of {self.dataset.name}"
+            hint = f"check {'the class' if own else 'the data file and process_docs'}"
+            raise DataError(f"no documents {place}", where=self.config.where(), hint=hint)
+        return docs
+
+    def fewshot(self) -> Docs:
+        """The documents to draw examples from: those that `fewshot_indices` names, or all."""
+        config = self.config.fewshot_config
+        assert isinstance(config, FewshotConfig)
+        pool = self._fewshot_pool(config)
+        if config.fewshot_indices is None:
+            return pool
+        wrong = [index for index in config.fewshot_indices if not 0 <= index < len(pool)]
+        if wrong:
+            place = self.config.where("fewshot_config", "fewshot_indices")
+            raise DataError(f"no document {wrong[0]} to draw from", where=place, hint=f"there are {len(pool)}")
+        return [pool[index] for index in config.fewshot_indices]
+
+    def _fewshot_pool(self, config: FewshotConfig) -> Docs:
+        """The few-shot split or samples; without them the training, validation or test split."""
+        if config.split is not None:
+            return self._processed(config.split, config.process_docs)
+        try:
+            samples = config.get_docs(self.dataset) if config.samples is not None else None
+        except ConfigError as error:
+            place = self.config.where("fewshot_config", "samples")
+            raise error.moved(place) from error
+        if samples is not None:
+            return list(samples)
+        for kind in _KINDS:
+            if self.has(kind):
+                return self.docs_of(kind)
+        raise DataError("there is no split to draw few-shot examples from", where=self.config.where("fewshot_split"))
+
+    def _processed(self, name: str, process: Callable[..., Any] | None) -> Docs:
+        key = (name, id(process), repr((self.config.rename_columns, self.config.drop_docs)))
+        if key not in self._splits:
+            try:
+                rows = self.dataset[name]
+            except DataError as error:
+                place = error.where or self.config.where(_split_key(self.config, name))
+                raise error.moved(place) from error
+            read = prepared(rows, self.config)
+            docs = read if process is None else _process(process, read, self.config)
+            transform = self.hooks.get("process_doc")
+            self._splits[key] = docs if transform is None else [transform(doc) for doc in docs]
+        return self._splits[key]
+
+
+class Tables(Mapping[str, Any]):
+    """The splits of a dataset as `datasets.Dataset`s, which tasks' own code maps and filters."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._tables: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._tables:
+            import datasets
+
+            self._tables[name] = datasets.Dataset.from_list(list(self._dataset[name]))
+        return self._tables[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._dataset)
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+
+def selected(
+    docs: Docs,
+    *,
+    limit: float | None = None,
+    samples: Sequence[int] | None = None,
+    rank: int = 0,
+    world_size: int = 1,
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The documents to evaluate with their indexes: the first `limit` (a fraction below 1), or `samples`.
+
+    >>> [i for i, _ in selected([{}] * 10, limit=0.25)], [i for i, _ in selected([{}] * 10, samples=[7, 2])]
+    ([0, 1, 2], [2, 7])
+    """
+    if samples is not None:
+        wrong = [index for index in samples if not 0 <= index < len(docs)]
+        if wrong:
+            raise DataError(f"no document {wrong[0]}", hint=f"the split has documents 0 to {len(docs) - 1}")
+        chosen: Sequence[int] = sorted(set(samples))
+    else:
+        number = len(docs) if limit is None else math.ceil(len(docs) * limit) if limit < 1 else int(limit)
+        chosen = range(min(number, len(docs)))
+    for index in chosen[rank::world_size]:
+        yield index, docs[index]
+
+
+def prepared(rows: Docs, config: TaskConfig) -> Docs:
+    """The rows with the column names of `rename_columns`, and without those for which `drop_docs` is true."""
+    names, condition = config.rename_columns, config.drop_docs
+    if names:
+        rows = [
+            {names[key] if key in names and names[key] not in row else key: value for key, value in row.items()}
+            for row in rows
+        ]
+    if condition is None:
+        return rows
+    drops = Field.of(condition)
+    try:
+        return [row for row in rows if not drops.read(row)]
+    except MultiformError as error:
+        raise DataError(error.what, where=config.where("drop_docs"), hint=error.hint) from error
+
+
+def _process(process: Callable[..., Any], rows: Docs, config: TaskConfig) -> Docs:
+    """Apply a task's function to a split; it gets a `datasets.Dataset`, as such functions expect."""
+    import datasets
+
+    with running("process_docs", where=config.where("process_docs"), hint="call it on the split to debug it"):
+        return [dict(doc) for doc in process(datasets.Dataset.from_list(list(rows)))]
+
+
+def _split_key(config: TaskConfig, name: str) -> str:
+    keys = ("test_split", "validation_split", "training_split", "fewshot_split")
+    return next((key for key in keys if getattr(config, key) == name), "fewshot_config")

@@ -1,0 +1,219 @@
+"""Rows out of local files: JSON Lines, JSON, CSV, TSV and Parquet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from multiform.errors import DataError, nearest, shorten
+from multiform.paths import open_file, read_file
+from multiform.tasks.source import display
+
+Rows = list[dict[str, Any]]
+
+_BOM = "\ufeff"
+#: The most rows of a Parquet file.
+_MAX_ROWS = 10_000_000
+#: The most bytes of a file that is read line by line, and of one that is read as a whole.
+_MAX_BYTES, _MAX_WHOLE = 50_000_000_000, 4_000_000_000
+#: The most characters of a line of JSON Lines.
+_MAX_LINE = 100_000_000
+
+
+def read_rows(path: Path, *, field: str | None = None, delimiter: str | None = None) -> Rows:
+    """All rows of a file, whose ending says what it is.
+
+    `field` is the key of a JSON object that holds the rows, `delimiter` what stands between the values of a CSV file.
+    """
+    ending = path.suffix.lower()
+    reader = READERS.get(ending)
+    if reader is None:
+        endings = ", ".join(READERS)
+        raise DataError(f"unknown kind of data file '{path.suffix}'", where=display(path), hint=f"use one of {endings}")
+    for name, value, kinds in (("field", field, (".json",)), ("delimiter", delimiter, (".csv", ".tsv"))):
+        if value is not None and ending not in kinds:
+            message = f"a {name} is for {' and '.join(kinds)} files"
+            raise DataError(message, where=display(path), hint=f"remove the {name}, or name another file")
+    try:
+        _check_size(path, _MAX_WHOLE if ending in (".json", ".csv", ".tsv") else _MAX_BYTES)
+        if field is not None:
+            return _read_json(path, field)
+        return reader(path) if delimiter is None else _read_csv(path, delimiter)
+    except FileNotFoundError as error:
+        raise DataError("no such data file", where=display(path), hint="check the path") from error
+    except UnicodeDecodeError as error:
+        raise _not_utf8(path) from error
+    except OSError as error:
+        reason = error.strerror or _flat(error, path)
+        raise DataError(
+            f"cannot be read: {reason}", where=display(path), hint="check the file and its rights"
+        ) from error
+
+
+def _check_size(path: Path, most: int) -> None:
+    """Refuse a file that would fill the memory: one without content may be of any size."""
+    size = path.stat().st_size
+    if size > most:
+        message = f"the file is too large: {size:,} bytes, and {most:,} are allowed"
+        raise DataError(message, where=display(path), hint="keep the rows that are evaluated")
+
+
+def _read_jsonl(path: Path) -> Rows:
+    rows: Rows = []
+    name = display(path)
+    # Split at newlines only: other line separators may stand inside strings.
+    with io.TextIOWrapper(open_file(path), encoding="utf-8", newline="\n") as file:
+        for number, line in enumerate(iter(lambda: file.readline(_MAX_LINE), ""), start=1):
+            if len(line) == _MAX_LINE:
+                message = f"a line of more than {_MAX_LINE:,} characters"
+                raise DataError(message, where=f"{name}:{number}", hint="write one row on each line")
+            line = line.removeprefix(_BOM) if number == 1 else line
+            if line.strip():
+                rows.append(_row(_parse(line, path, number), f"{name}:{number}"))
+    return rows
+
+
+def _read_json(path: Path, field: str | None = None) -> Rows:
+    """A list of objects; or an object on each line, which many files of this ending are."""
+    text = read_file(path).decode("utf-8").removeprefix(_BOM)
+    if field is not None:
+        return _field_rows(_parse(text, path, None), path, field)
+    if text.lstrip().startswith("{") and len(text.splitlines()) > 1 and _is_object(text.lstrip().partition("\n")[0]):
+        return _read_jsonl(path)
+    data = _parse(text, path, None)
+    if not isinstance(data, list):
+        message = f"expected a list of objects, got {shorten(data)}"
+        raise DataError(message, where=display(path), hint='write [{"column": value, ...}, ...], or save it as .jsonl')
+    return [_row(row, f"{display(path)}: item {index}") for index, row in enumerate(data)]
+
+
+def _field_rows(data: Any, path: Path, field: str) -> Rows:
+    if not isinstance(data, dict) or field not in data:
+        hint = nearest(field, data, listed="its keys are") if isinstance(data, dict) else "remove the field"
+        raise DataError(f"no field '{field}' in the file", where=display(path), hint=hint)
+    rows = data[field]
+    if not isinstance(rows, list):
+        message = f"expected a list of objects in field '{field}', got {shorten(rows)}"
+        raise DataError(message, where=display(path), hint='write {"' + field + '": [{"column": value, ...}, ...]}')
+    return [_row(row, f"{display(path)}: {field}: item {index}") for index, row in enumerate(rows)]
+
+
+def _is_object(line: str) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except (ValueError, RecursionError):
+        return False
+
+
+def _read_csv(path: Path, delimiter: str | None = None) -> Rows:
+    if delimiter is None:
+        delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    if len(delimiter) != 1:
+        message = f"a delimiter is one character, got {shorten(delimiter)}"
+        hint = "write dataset_path: csv with data_files for patterns of several"
+        raise DataError(message, where=display(path), hint=hint)
+    csv.field_size_limit(sys.maxsize)  # a passage may well be longer than the 128 KB that csv allows
+    with io.TextIOWrapper(open_file(path), encoding="utf-8-sig", newline="") as file:
+        lines = csv.reader(file, delimiter=delimiter, strict=True)
+        try:
+            columns = next(lines, [])
+            twice = [name for name in columns if columns.count(name) > 1]
+            if twice:
+                message = f"the column '{twice[0]}' is there twice"
+                raise DataError(message, where=f"{display(path)}:1", hint="rename one of the two")
+            return [_csv_row(columns, values, f"{display(path)}:{lines.line_num}") for values in lines if values]
+        except csv.Error as error:
+            message = f"not valid CSV: {error}"
+            raise DataError(message, where=f"{display(path)}:{lines.line_num}", hint="check the quotes") from error
+
+
+def _csv_row(columns: list[str], values: list[str], place: str) -> dict[str, Any]:
+    if len(values) != len(columns):
+        message = f"{len(values)} values for {len(columns)} columns"
+        raise DataError(message, where=place, hint="quote a value that holds the delimiter or a line break")
+    return dict(zip(columns, values, strict=True))
+
+
+def _read_parquet(path: Path) -> Rows:
+    import pyarrow.lib
+    import pyarrow.parquet
+
+    try:
+        with open_file(path) as file:
+            table = pyarrow.parquet.ParquetFile(file)
+            if table.metadata.num_rows > _MAX_ROWS:  # a few bytes may stand for any number of equal rows
+                message = f"{table.metadata.num_rows:,} rows, and {_MAX_ROWS:,} are allowed"
+                raise DataError(message, where=display(path), hint="keep the rows that are evaluated")
+            content = table.read()
+    except (pyarrow.lib.ArrowException, OSError) as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise
+        message = f"not a Parquet file, or damaged: {_flat(error, path)}"
+        raise DataError(message, where=display(path), hint="write it again") from error
+    return _table_rows(content, path)
+
+
+def _table_rows(table: Any, path: Path) -> Rows:
+    try:
+        rows: Rows = table.to_pylist()
+    except Exception as error:  # dates and time zones that Python does not know raise nearly anything
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            try:
+                column.to_pylist()
+            except Exception as cause:  # noqa: BLE001
+                message = f"the column '{name}' of type {column.type} has a value that Python cannot hold"
+                hint = f"write it as text; the reason is {_flat(cause, path)}"
+                raise DataError(message, where=display(path), hint=hint) from error
+        raise
+    return rows
+
+
+def _parse(text: str, path: Path, number: int | None) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        line = error.lineno if number is None else number
+        message = f"not valid JSON: {error.msg} at column {error.pos + 1 if number else error.colno}"
+        raise DataError(message, where=f"{display(path)}:{line}", hint="fix this line") from error
+    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or brackets without end
+        message = f"not valid JSON: {str(error).partition(';')[0]}"
+        raise DataError(message, where=f"{display(path)}:{number or 1}", hint="fix this line") from error
+
+
+def _row(value: Any, place: str) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    message = f"expected an object with columns, got {shorten(value)}"
+    raise DataError(message, where=place, hint='write {"column": value, ...}')
+
+
+def _not_utf8(path: Path) -> DataError:
+    """Where the first byte is that is not UTF-8."""
+    before = read_file(path)
+    try:
+        before.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = before[: error.start].count(b"\n") + 1
+        message = f"not UTF-8: byte 0x{before[error.start]:02x} at offset {error.start}"
+        return DataError(message, where=f"{display(path)}:{line}", hint="save the file as UTF-8")
+    return DataError("not UTF-8", where=display(path), hint="save the file as UTF-8")
+
+
+def _flat(error: Exception, path: Path) -> str:
+    """The reason in one line, without the path, which the message names already."""
+    text = " ".join(str(error).split()).replace(f"Could not open Parquet input source '{path}': ", "")
+    return shorten(text, 160).strip("'\"").rstrip(".")
+
+
+READERS: dict[str, Callable[[Path], Rows]] = {
+    ".jsonl": _read_jsonl,
+    ".json": _read_json,
+    ".csv": _read_csv,
+    ".tsv": _read_csv,
+    ".parquet": _read_parquet,
+}

@@ -1,0 +1,191 @@
+"""Datasets on the local disk: a file, a folder, or a loader of `datasets` with the files that it reads.
+
+`dataset_kwargs` mean what they mean to `datasets.load_dataset`; one that cannot be honoured is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from multiform.errors import DataError, nearest, reason
+from multiform.paths import is_dir, is_file, mirror_folders
+from multiform.tasks import TaskConfig
+from multiform.tasks.datasets.arguments import DatasetKwargs, tried
+from multiform.tasks.datasets.files import READERS, Rows, read_rows
+from multiform.tasks.datasets.splits import Dataset, merged, splits_of
+from multiform.tasks.source import display
+
+#: Values of `dataset_path` that name a loader of `datasets`; the files are in `dataset_kwargs`.
+_LOADERS = ("json", "csv", "parquet", "text", "arrow", "xml", "webdataset", "imagefolder", "audiofolder")
+#: Those that cannot be meant as anything else, even where no files are named.
+_FILE_LOADERS = ("json", "csv", "parquet")
+#: The loader for each ending.
+_LOADER_OF = {".jsonl": "json", ".json": "json", ".ndjson": "json", ".parquet": "parquet", ".csv": "csv",
+              ".tsv": "csv", ".txt": "text", ".arrow": "arrow", ".xml": "xml"}  # fmt: skip
+#: Endings of which `read_rows` gives the rows that the loader gives; of CSV, it leaves numbers as text.
+_READ_ALIKE = (".jsonl", ".json", ".parquet")
+
+
+def local_dataset(config: TaskConfig) -> Dataset | None:
+    """The dataset in a file or folder beside the task file or below the current folder, if there is one."""
+    path, kwargs = str(config.dataset_path), DatasetKwargs.of(config)
+    bases = [*([config._source.file.parent] if config._source else []), Path.cwd()]
+    if path in _FILE_LOADERS or (path in _LOADERS and (kwargs.data_files or kwargs.data_dir)):
+        return _loaded(kwargs, path, bases)
+    for base in bases:
+        target = base / path
+        if is_file(target):
+            return kwargs.selected(_file(kwargs, target))
+        named = target / config.dataset_name if config.dataset_name else target
+        if is_dir(named):
+            return _folder(kwargs, [named])
+        if is_dir(target) and not _describes_itself(target):
+            raise _no_such_name(target, config)
+    if path.startswith((".", "/")) or Path(path).suffix in READERS:
+        hint = f"check the name; looked for {tried(bases, path)}"
+        raise DataError(f"no such file or folder '{path}'", hint=hint)
+    return None
+
+
+def mirrored_dataset(config: TaskConfig, mirror: Path) -> Dataset | None:
+    """The dataset in a mirror of the hub, if it is there; of several mirrors, each split in the first that has it.
+
+    A split is a file in ``DIR/<dataset_path>/<dataset_name or default>``; what `data_files` and `data_dir` name is
+    there, too, or below ``DIR/<dataset_path>``, as in the repository that is mirrored.
+    """
+    kwargs = DatasetKwargs.of(config)
+    whole = kwargs if kwargs.data_files or kwargs.data_dir else replace(kwargs, split=None)
+    found = [dataset for folder in mirror_folders(mirror) if (dataset := _in_mirror(config, whole, folder))]
+    if not found:
+        return None
+    return found[0] if whole is kwargs else kwargs.selected(merged(found))
+
+
+def _in_mirror(config: TaskConfig, kwargs: DatasetKwargs, mirror: Path) -> Dataset | None:
+    """The dataset in one folder of mirrored datasets, if it is there."""
+    if not is_dir(mirror):
+        raise DataError(f"no folder '{mirror}'", where="--dataset_mirror", hint="check the path")
+    root = mirror / str(config.dataset_path)
+    folders = [root / (config.dataset_name or "default")]
+    if kwargs.data_files or kwargs.data_dir:
+        folders.append(root)
+    folders = [folder for folder in folders if is_dir(folder)]
+    return _folder(kwargs, folders) if folders else None
+
+
+def dataset_title(config: TaskConfig) -> str:
+    """The name of a task's dataset in messages."""
+    return f"{config.dataset_path}/{config.dataset_name}" if config.dataset_name else str(config.dataset_path)
+
+
+def _describes_itself(folder: Path) -> bool:
+    """Whether the folder is a dataset's repository, whose names and splits `datasets` knows how to read."""
+    return is_file(folder / "README.md") or is_file(folder / f"{folder.name}.py")
+
+
+def _no_such_name(folder: Path, config: TaskConfig) -> DataError:
+    names = [path.name for path in folder.iterdir() if path.is_dir()]
+    hint = nearest(str(config.dataset_name), names, listed="the folders there are")
+    message = f"no folder '{config.dataset_name}' in {display(folder)}"
+    return DataError(message, where=config.where("dataset_name"), hint=hint)
+
+
+def _file(kwargs: DatasetKwargs, path: Path) -> Dataset:
+    """One file, which serves every split."""
+    for key in ("data_files", "data_dir"):
+        if getattr(kwargs, key) is not None:
+            message = f"dataset_path is the file {display(path)} already"
+            raise DataError(message, where=kwargs.where(key), hint=f"remove {key}, or name a folder as dataset_path")
+    options = kwargs.read_options(_LOADER_OF.get(path.suffix.lower(), "json"))
+    return Dataset(str(kwargs.config.dataset_path), {"train": _reading([path], options)}, any_split=True)
+
+
+def _folder(kwargs: DatasetKwargs, folders: Sequence[Path]) -> Dataset:
+    """A folder with a file for each split, or with the files that `data_files` names."""
+    if kwargs.data_files:
+        return _loaded(kwargs, None, folders)
+    folder = kwargs.folder(folders)
+    try:
+        files = {path.stem: path for path in sorted(folder.iterdir()) if path.suffix.lower() in READERS}
+    except OSError as error:
+        raise DataError(f"{display(folder)} cannot be read: {error.strerror}", hint="check its rights") from error
+    if not files:
+        endings = ", ".join(f"test{ending}" for ending in READERS)
+        raise DataError(f"no data files in {display(folder)}", hint=f"put a file for each split there: {endings}")
+    options = kwargs.read_options(_LOADER_OF[next(iter(files.values())).suffix.lower()])
+    splits = {split: _reading([path], options) for split, path in files.items()}
+    return kwargs.selected(Dataset(dataset_title(kwargs.config), splits))
+
+
+def _loaded(kwargs: DatasetKwargs, loader: str | None, bases: Sequence[Path]) -> Dataset:
+    """The files that `data_files` and `data_dir` name, as a loader of `datasets` reads them.
+
+    JSON and Parquet files without options are read by `read_rows`, which is faster and has better messages.
+    """
+    if kwargs.data_files is None:
+        if kwargs.data_dir is None:
+            message = f"'{loader}' is a kind of file, and no file is named"
+            raise DataError(message, hint="write e.g. dataset_kwargs: {data_files: rows.jsonl}")
+        return _through_datasets(kwargs, str(loader), {"data_dir": str(kwargs.folder(bases))})
+    files = kwargs.files(bases)
+    endings = {Path(name).suffix.lower() for names in files.values() for name in names}
+    options = dict(kwargs.options)
+    if loader is None:
+        loader = _loader_of(kwargs, endings)
+        options |= {"sep": "\t"} if endings == {".tsv"} and not {"sep", "delimiter"} & options.keys() else {}
+    one_table = not isinstance(kwargs.data_files, dict)
+    remote = any("://" in name for names in files.values() for name in names)
+    if not options and not remote and all(e in _READ_ALIKE and _LOADER_OF[e] == loader for e in endings):
+        splits = {split: _reading([Path(name) for name in names]) for split, names in files.items()}
+        return kwargs.selected(Dataset(dataset_title(kwargs.config), splits, any_split=one_table))
+    return _through_datasets(kwargs, loader, {"data_files": files}, options, any_split=one_table)
+
+
+def _loader_of(kwargs: DatasetKwargs, endings: set[str]) -> str:
+    loaders = {_LOADER_OF.get(ending) for ending in endings}
+    loader = loaders.pop()
+    if loaders or loader is None:
+        message = f"no one loader for files that end in {', '.join(sorted(endings))}"
+        hint = f"write dataset_path: json (or {', '.join(_LOADERS[1:])}) and the path of the files"
+        raise DataError(message, where=kwargs.where("data_files"), hint=hint)
+    return loader
+
+
+def _through_datasets(
+    kwargs: DatasetKwargs,
+    loader: str,
+    source: Mapping[str, Any],
+    options: Mapping[str, Any] | None = None,
+    *,
+    any_split: bool = False,
+) -> Dataset:
+    """The dataset as a loader of `datasets` gives it; an option that the loader does not have is an error."""
+    import datasets
+
+    kwargs.check_separator()
+    datasets.disable_progress_bars()
+    config, options = kwargs.config, kwargs.options if options is None else options
+    try:
+        known = [*datasets.load_dataset_builder(loader, **source).BUILDER_CONFIG_CLASS.__dataclass_fields__]
+        for key in options:
+            if key not in known:
+                message = f"unknown argument '{key}' of the {loader} loader of datasets"
+                raise DataError(message, where=kwargs.where(key), hint=nearest(key, known, listed="it takes"))
+        loaded = datasets.load_dataset(loader, **source, **options, **kwargs.about_caching, split=kwargs.split)
+    except DataError:
+        raise
+    except Exception as error:  # the loaders raise nearly anything
+        message = f"datasets cannot read the files as {loader}: {reason(error.__cause__ or error, 200)}"
+        place = config.where("dataset_kwargs")
+        raise DataError(message, where=place, hint="check the files and dataset_kwargs") from error
+    dataset = splits_of(loaded, dataset_title(config), config.where("dataset_path"))
+    if any_split and kwargs.split is None:
+        return Dataset(dataset.name, {"train": lambda: dataset["train"]}, any_split=True)
+    return dataset
+
+
+def _reading(paths: Sequence[Path], options: Mapping[str, Any] | None = None) -> Callable[[], Rows]:
+    return lambda: [row for path in paths for row in read_rows(path, **(options or {}))]

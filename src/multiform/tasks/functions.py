@@ -1,0 +1,203 @@
+"""`!function module.name` in a task file: code from a module beside the file, or from an installed one."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
+from dataclasses import dataclass
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from multiform.errors import ConfigError, nearest, reason
+from multiform.imports import lm_eval
+from multiform.imports.finder import original_name
+from multiform.imports.libraries import with_removed_modules, with_sandboxed_code_eval
+from multiform.paths import read_file
+from multiform.tasks.source import Position, Source
+
+_IMPORTS_LM_EVAL = re.compile(rb"^[ \t]*(?:from|import)[ \t]+lm_eval\b", re.MULTILINE)
+
+
+_refused: ContextVar[bool] = ContextVar("code_refused", default=False)
+
+
+@contextmanager
+def code_refused() -> Iterator[None]:
+    """Refuse the code of tasks instead of running it."""
+    token = _refused.set(True)
+    try:
+        yield
+    finally:
+        _refused.reset(token)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionRef:
+    """A function that is named but not yet imported."""
+
+    name: str
+    folder: Path
+    position: Position
+
+    def resolve(self) -> Callable[..., Any]:
+        """Import the function: from ``module.py`` beside the file, else from an importable module."""
+        if _refused.get():
+            raise self._error("the task brings code, which --no_code refuses", "look at it, and leave the flag out")
+        module_name, _, attribute = self.name.rpartition(".")
+        file = self.folder.joinpath(*module_name.split(".")).with_suffix(".py")
+        module = self._from_file(file) if file.is_file() else self._from_path(module_name)
+        if not hasattr(module, attribute):
+            known = [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
+            raise self._error(f"no '{attribute}' in {module_name}", nearest(attribute, known, listed="its functions"))
+        function = getattr(module, attribute)
+        if not callable(function):
+            raise self._error(f"it is of type {type(function).__name__}, not a function", "name a function")
+        return function  # type: ignore[no-any-return]
+
+    def _from_file(self, file: Path) -> ModuleType:
+        try:
+            return load_module(file)
+        except (Exception, SystemExit) as error:  # whatever the user's module raises while it loads
+            message = f"{file.name} failed to load: {reason(error)}"
+            raise self._error(message, _not_provided(error) or _advice(error, file)) from error
+
+    def _from_path(self, module_name: str) -> ModuleType:
+        try:
+            return _imported(module_name, self.folder)
+        except (Exception, SystemExit) as error:  # an installed module may fail in any way, too
+            missing = isinstance(error, ModuleNotFoundError) and module_name.startswith(error.name or "?")
+            message = f"no module '{module_name}' beside the file or installed"
+            if not missing:
+                message = f"module '{module_name}' failed to load: {reason(error)}"
+            hint = f"put {module_name.replace('.', '/')}.py beside the YAML file, or install the module"
+            raise self._error(message, hint) from error
+
+    def _error(self, what: str, hint: str) -> ConfigError:
+        return ConfigError(what, where=f"{self.position}: {self}", hint=hint)
+
+    def __str__(self) -> str:
+        return f"!function {self.name}"
+
+
+def load_module(file: Path) -> ModuleType:
+    """Import a Python file as a module; a file that has changed since it was imported is imported again.
+
+    `import lm_eval` in it gives Multiform's own modules of that name, so that a task is the same whether lm-eval is
+    installed or not. Where these lack a name, the file is imported again with the installed lm-eval.
+    """
+    source = read_file(file)
+    stamp = hashlib.sha256(str(file).encode() + b"\0" + source).hexdigest()[:12]
+    name = f"_multiform_task_{file.stem}_{stamp}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if not _IMPORTS_LM_EVAL.search(source):
+        return _run(file, name)
+    try:
+        with lm_eval.finder.during(file, load_module):
+            return _run(file, name)
+    except ImportError as error:
+        if not _not_provided(error) or lm_eval.finder.real_folder() is None:
+            raise
+        return _run(file, name)
+
+
+def _imported(name: str, folder: Path) -> ModuleType:
+    """Import an installed module; it gets the same `lm_eval` as a file beside the task."""
+    if name in sys.modules:
+        return sys.modules[name]
+    try:
+        with with_removed_modules(), lm_eval.finder.during(folder / "task.yaml", load_module):
+            return importlib.import_module(name)
+    except ImportError as error:
+        if not _not_provided(error) or lm_eval.finder.real_folder() is None:
+            raise
+        return importlib.import_module(name)
+
+
+def _run(file: Path, name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, file, loader=_SourceLoader(name, str(file)))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        with with_removed_modules(), _sandboxed(file):
+            spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _sandboxed(file: Path) -> AbstractContextManager[None]:
+    """Have programs of models run in the sandbox where a file says that it runs some."""
+    return with_sandboxed_code_eval() if b"code_eval" in read_file(file) else nullcontext()
+
+
+def _not_provided(error: BaseException) -> str:
+    """A hint where a module imports a name from lm_eval that Multiform does not provide; empty otherwise."""
+    name = original_name(getattr(error, "name", None) or "")
+    if not isinstance(error, ImportError) or name.partition(".")[0] != "lm_eval":
+        return ""
+    return f"docs/lm-eval.md says what of {name} is provided; 'pip install lm-eval' adds the rest"
+
+
+def _advice(error: BaseException, file: Path) -> str:
+    place = f"{file.name}{_line(error, file)}"
+    return f"install what {place} imports" if isinstance(error, ModuleNotFoundError) else f"fix {place}"
+
+
+def resolve_functions(value: Any) -> Any:
+    """The same data with each function reference replaced by the imported function."""
+    if isinstance(value, FunctionRef):
+        return value.resolve()
+    if isinstance(value, dict):
+        return {key: resolve_functions(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [resolve_functions(item) for item in value]
+    return value
+
+
+def resolve_filter_functions(filter_list: Any, source: Source | None, where: str | None) -> Any:
+    """The pipelines of filters with a function in place of each argument that is the text ``!function module.name``."""
+
+    def resolved(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: resolved(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [resolved(item) for item in value]
+        if not isinstance(value, str) or not value.startswith("!function "):
+            return value
+        file = Path("task.yaml") if source is None else source.file
+        position = Position(file, 1) if source is None else source.at("filter_list")
+        try:
+            return FunctionRef(value.removeprefix("!function ").strip(), file.parent, position).resolve()
+        except ConfigError as error:
+            raise error.moved(f"{where}: {value}") from error
+
+    return resolved(filter_list)
+
+
+class _SourceLoader(SourceFileLoader):
+    """Compiles the source each time: cached bytecode would miss a second change within one second."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
+
+
+def _line(error: BaseException, file: Path) -> str:
+    """``:12`` where the error came from a line of the file."""
+    if isinstance(error, SyntaxError) and error.filename == str(file):
+        return f":{error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    return f":{lines[-1]}" if lines else ""

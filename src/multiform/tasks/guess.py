@@ -1,0 +1,419 @@
+"""Guesses of a field mapping from the columns and values of rows, for `multiform new`.
+
+Names suggest what a column is, and the values decide: an answer has to be the text, letter or number of a choice.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import string
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from multiform.tasks.datasets.files import Rows
+
+_QUESTION = ("question", "query", "problem", "question_stem", "qtext", "goal", "prompt", "input", "instruction",
+             "startphrase", "ctx", "sent1", "hypothesis", "sentence", "premise", "text")  # fmt: skip
+_CONTEXT = ("context", "passage", "article", "paragraph", "narrative", "story", "contexts", "support", "background",
+            "document", "flores_passage", "premise")  # fmt: skip
+_BODY = ("body",)
+_CHOICES = ("choices", "options", "endings", "answer_choices", "candidates", "alternatives", "answers", "mc1_targets")
+_ANSWER = ("answerkey", "answer_key", "answer", "label", "answer_index", "answer_idx", "target", "gold", "correct",
+           "correct_answer", "correct_option", "correct_answer_num", "cop", "ra", "gold_label", "final_decision",
+           "correct_choice", "labels", "answers", "answer_number", "final_answer", "expected_answer")  # fmt: skip
+_RATIONALE = ("solution", "rationale", "explanation", "exp", "reasoning", "cot_content", "long_answer")
+_SUBJECT = ("subject", "subject_name", "category", "topic", "domain", "discipline")
+#: Columns that end in a number or letter and are no choices.
+_NO_CHOICES = (
+    "sentence",
+    "sent",
+    "question",
+    "text",
+    "hypothesis",
+    "span",
+    "start",
+    "end",
+    "premise",
+    "speaker",
+    "ctx",
+)
+_WRONG = re.compile(r"(distractor|incorrect|wrong)[\W_]?(answers?|choice)?[\W_]?\d*", re.IGNORECASE)
+_SERIES = re.compile(r"(?P<stem>.*?)[ _-]?(?P<mark>[A-Ja-j]|\d)")
+_TRUTH = {"false": 0, "true": 1, "no": 0, "yes": 1}
+_UNLABELLED = (None, "", -1, "-1")
+
+
+@dataclass(slots=True)
+class Guess:
+    """The keys of a task file, with a comment for each of them."""
+
+    keys: dict[str, Any] = field(default_factory=dict)
+    comments: dict[str, str] = field(default_factory=dict)
+    renamed: dict[str, str] = field(default_factory=dict)
+
+    def add(self, key: str, value: Any, comment: str = "") -> None:
+        self.keys[key] = value
+        if comment:
+            self.comments[key] = comment
+
+    def name(self, column: str) -> str:
+        """The column in a template, by another name where its own could not stand there."""
+        if column.isidentifier():
+            return column
+        return self.renamed.setdefault(column, re.sub(r"\W+", "_", column).strip("_") or "column")
+
+
+@dataclass(frozen=True, slots=True)
+class _Choices:
+    """A template of the choices, its value in each row, and the columns that it reads."""
+
+    template: str | list[str]
+    values: list[list[Any]]
+    columns: tuple[str, ...]
+    #: The template and values of the right answer, where the choices say it themselves.
+    target: str | None = None
+    about: str = ""
+
+
+def guess_mapping(rows: Rows) -> Guess:
+    """The field mapping of rows, as far as names and values show it."""
+    guess = Guess()
+    columns = {
+        column: [row.get(column) for row in rows] for column in dict.fromkeys(key for row in rows for key in row)
+    }
+    choices = _listed(columns, guess) or _series(columns, guess) or _right_and_wrong(columns, guess)
+    used: set[str] = set()
+    if choices is not None:
+        used |= {*choices.columns}
+        guess.add("doc_to_choice", choices.template, choices.about)
+        used |= _choice_answer(columns, choices, guess)
+    else:
+        used |= _label_answer(columns, guess) or _open_answer(columns, guess)
+    _texts({name: values for name, values in columns.items() if name not in used}, guess)
+    _rationale(columns, used, guess)
+    for name in _named(columns, _SUBJECT):
+        if all(isinstance(value, str) for value in columns[name]) and 1 < len(set(columns[name])) <= len(rows) / 2:
+            guess.add("metadata", {"cluster": name}, "documents of one value depend on each other")
+            break
+    if guess.renamed:
+        guess.add("rename_columns", guess.renamed, "names with blanks cannot stand in templates")
+    return guess
+
+
+def _named(columns: Iterable[str], names: Sequence[str]) -> list[str]:
+    """The columns of these names, in the order of the names."""
+    plain = {re.sub(r"[\W_]+", "_", column).strip("_").lower(): column for column in columns}
+    return [plain[name] for name in names if name in plain]
+
+
+def _listed(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:
+    """Choices in one column: a list, the text of one, texts with labels, or a mapping of letters."""
+    for name in _named(columns, _CHOICES):
+        values, column = columns[name], guess.name(name)
+        first = next((value for value in values if value), None)
+        choices = None
+        if name.lower() == "answers" and not _named(columns, ("label", "correct", "answer_index", "ra")):
+            continue  # spellings of one answer
+        if _are(values, list) and all(_are(value, str) and len(value) > 1 for value in values):
+            choices = _texts_listed(name, column, values)
+        elif isinstance(first, str) and (lists := _literals(values)):
+            choices = _Choices("{{" + column + "|literal}}", lists, (name,), about="the text of a list")
+        elif isinstance(first, dict) and _are(values, dict):
+            choices = _mapped(name, column, columns, guess)
+        elif isinstance(first, list) and isinstance(first[0], dict):
+            choices = _records(name, column, values)
+        if choices is not None:
+            return choices
+    return None
+
+
+def _texts_listed(name: str, column: str, values: list[list[str]]) -> _Choices:
+    unmarked = [_unmarked(value) for value in values]
+    if not all(marked for _, marked in unmarked):
+        return _Choices(column, values, (name,))
+    template = "{{" + column + r"|map('regex_replace', '^\\(?[A-Ja-j][).:] *', '')|list}}"
+    about = "without the letters that stand before the texts"
+    return _Choices(template, [texts for texts, _ in unmarked], (name,), about=about)
+
+
+def _mapped(name: str, column: str, columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:
+    """Choices in a mapping: texts with labels, choices with marks of the right ones, or letters with texts."""
+    values = columns[name]
+    keys = {*values[0]}.intersection(*values)
+    if {"text", "label"} <= keys and all(isinstance(value["text"], list) for value in values):
+        texts = [value["text"] for value in values]
+        for key in _named(columns, ("answerkey", "answer_key", "answer", "label")):
+            labels = [str(answer).strip() for answer in columns[key]]
+            if all(label in value["label"] for label, value in zip(labels, values, strict=True)):
+                strip = "" if labels == columns[key] else "|string|trim"
+                target = "{{" + f"{column}.label.index({guess.name(key)}{strip})" + "}}"
+                return _Choices("{{" + column + ".text}}", texts, (name, key), target=target)
+        return _Choices("{{" + column + ".text}}", texts, (name,))
+    if {"choices", "labels"} <= keys:
+        target = "{{" + column + ".labels|indexes(1)}}"
+        return _Choices("{{" + column + ".choices}}", [value["choices"] for value in values], (name,), target=target)
+    if all(len(str(key)) == 1 for key in values[0]) and all(_are(value.values(), str) for value in values):
+        return _Choices("{{" + column + ".values()|list}}", [list(value.values()) for value in values], (name,))
+    return None
+
+
+def _records(name: str, column: str, values: list[Any]) -> _Choices | None:
+    """Choices in a list of mappings, of which one key has the text."""
+    records = [item for value in values for item in value or ()]
+    for key in records[0] if _are(records, dict) else ():
+        if re.search("text|choice|option|value", key, re.IGNORECASE) and all(
+            isinstance(r.get(key), str) for r in records
+        ):
+            texts = [[item[key] for item in value or ()] for value in values]
+            return _Choices("{{" + f"{column}|map(attribute='{key}')|list" + "}}", texts, (name,))
+    return None
+
+
+def _unmarked(choices: Sequence[str]) -> tuple[list[str], bool]:
+    """The choices without the letters before them, and whether they had these."""
+    pattern = r"\(?([A-Ja-j])[).:] *"
+    found = [re.match(pattern, choice) for choice in choices]
+    marked = [match[1].upper() for match in found if match] == list(string.ascii_uppercase[: len(choices)])
+    return [re.sub(f"^{pattern}", "", choice) for choice in choices] if marked else list(choices), marked
+
+
+def _literals(values: Sequence[Any]) -> list[list[Any]] | None:
+    """The lists that the texts spell, where all do."""
+    try:
+        read = [ast.literal_eval(value) for value in values]
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return None
+    return read if all(_are(value, str) and len(value) > 1 for value in read) and _are(read, list) else None
+
+
+def _series(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:
+    """Choices in columns such as option_a, option_b, or A, B, C, D, or ending0, ending1."""
+    stems: dict[str, dict[str, str]] = {}
+    for name, values in columns.items():
+        match = _SERIES.fullmatch(name)
+        if match and all(value is None or isinstance(value, str | int | float) for value in values):
+            stems.setdefault(match["stem"], {})[match["mark"].lower()] = name
+    for stem, marked in sorted(stems.items(), key=lambda item: -len(item[1])):
+        for marks in ("abcdefghij", "123456789", "0123456789"):
+            names = [marked[mark] for mark in marks[: len(marked)] if mark in marked]
+            if len(names) < 2 or len(names) < len(marked) or _WRONG.fullmatch(names[0]):
+                continue
+            if stem.lower().rstrip("_ ") in _NO_CHOICES or not any(isinstance(v, str) for v in columns[names[0]]):
+                continue
+            table = list(zip(*(columns[name] for name in names), strict=True))
+            gaps = any(value in (None, "") for row in table for value in row)
+            listed = "[" + ", ".join(guess.name(name) for name in names) + "]"
+            about = "rows with fewer choices leave columns empty" if gaps else ""
+            template = "{{" + listed + ("|select|list" if gaps else "") + "}}"
+            return _Choices(
+                template, [[v for v in row if v not in (None, "")] for row in table], tuple(names), about=about
+            )
+    return None
+
+
+def _right_and_wrong(columns: Mapping[str, list[Any]], guess: Guess) -> _Choices | None:
+    """A column for the right answer, and columns for wrong ones."""
+    wrong = sorted(name for name, values in columns.items() if _WRONG.fullmatch(name) and _are(values, str))
+    right = _named(columns, ("correct_answer", "best_answer", "answer", "right_answer"))
+    if not wrong or not right or not _are(columns[right[0]], str):
+        return None
+    names = [right[0], *wrong]
+    listed = "[" + ", ".join(guess.name(name) for name in names) + "]|sort"
+    values = [sorted(row) for row in zip(*(columns[name] for name in names), strict=True)]
+    target = "{{(" + listed + f").index({guess.name(right[0])})" + "}}"
+    return _Choices("{{" + listed + "}}", values, tuple(names), target=target, about="sorted, to mix right and wrong")
+
+
+def _choice_answer(columns: Mapping[str, list[Any]], choices: _Choices, guess: Guess) -> set[str]:
+    """Add the answer among the choices; the columns that it reads."""
+    if choices.target is not None:
+        guess.add("doc_to_target", choices.target)
+        return set()
+    best: tuple[float, str, str, dict[str, Any]] | None = None
+    for name in _named(columns, _ANSWER):
+        if name in choices.columns:
+            continue
+        how = _as_answer(columns[name], choices.values)
+        if how is not None and (best is None or how[0] > best[0]):
+            best = (how[0], name, how[1], how[2])
+    if best is None:
+        return set()
+    _, name, about, keys = best
+    template = keys.pop("template", None)
+    guess.add("doc_to_target", template.replace("COLUMN", guess.name(name)) if template else guess.name(name), about)
+    for key, value in keys.items():
+        guess.add(key, value, about)
+    _drop_unlabelled(columns[name], name, guess)
+    return {name}
+
+
+def _drop_unlabelled(values: Sequence[Any], name: str, guess: Guess) -> None:
+    missing = [value for value in values if value in _UNLABELLED]
+    if missing:
+        test = "is none" if missing[0] is None else f"== {missing[0]!r}"
+        guess.add("drop_docs", "{{" + f"{guess.name(name)} {test}" + "}}", "rows without an answer")
+
+
+def _as_answer(answers: Sequence[Any], choices: Sequence[list[Any]]) -> tuple[float, str, dict[str, Any]] | None:
+    """How the values of a column name choices: the share of rows that they fit, a comment, and keys of the task."""
+    if _are(answers, list) and all(_are(answer, int) for answer in answers):
+        fits_all = all(0 <= index < len(c) for a, c in zip(answers, choices, strict=True) for index in a)
+        return (1.0, "indexes of the right choices", {}) if fits_all else None
+    pairs = [(a, c) for a, c in zip(answers, choices, strict=True) if a not in _UNLABELLED and not isinstance(a, list)]
+    if not pairs or any(isinstance(answer, dict) for answer, _ in pairs):
+        return None
+    letters = string.ascii_uppercase
+    texts = [str(answer).strip() for answer, _ in pairs]
+    share = len(pairs)
+    by_text = sum(text in map(str, options) for text, (_, options) in zip(texts, pairs, strict=True)) / share
+    if all(re.fullmatch(r"-?\d+(\.0)?", text) for text in texts) and by_text < 1:
+        numbers = [int(float(text)) for text in texts]
+        sizes = [len(options) for _, options in pairs]
+        fits = [all(base <= n < size + base for n, size in zip(numbers, sizes, strict=True)) for base in (0, 1)]
+        if not any(fits):
+            return None
+        stated = (
+            {} if fits[0] and 0 in numbers and not isinstance(pairs[0][0], str) else {"answer_base": int(not fits[0])}
+        )
+        about = f"numbers count from {int(not fits[0])}" + (", or from 1?" if all(fits) else "")
+        return 1.0, about, stated
+    by_letter = [re.fullmatch(r"\(?([A-Za-z])[).]?", text) for text in texts]
+    if all(by_letter):
+        indexes = [letters.index(match[1].upper()) for match in by_letter if match]
+        if all(index < len(options) for index, (_, options) in zip(indexes, pairs, strict=True)) and by_text < 1:
+            plain = all(text in letters and text == answer for text, (answer, _) in zip(texts, pairs, strict=True))
+            template = {} if plain else {"template": "{{COLUMN|trim|replace('(', '')|replace(')', '')|upper}}"}
+            return 1.0, "letters", template
+    return (by_text, "the text of a choice", {}) if by_text > 0.9 else None
+
+
+def _label_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
+    """Add choices and answer of a column with few values: classes, or yes and no; the columns that it reads."""
+    for name in _named(columns, ("label", "final_decision", "gold_label", "answer", "target", "labels")):
+        known = [value for value in columns[name] if value not in _UNLABELLED]
+        distinct = sorted({*map(str, known)}) if all(isinstance(value, str | bool | int) for value in known) else []
+        if not 1 < len(distinct) <= 5 or len(known) < 4 * len(distinct):
+            continue
+        if _are(known, bool) or distinct == ["0", "1"]:
+            guess.add("doc_to_choice", ["no", "yes"], "0 and false are no: is that so?")
+            guess.add("doc_to_target", "{{" + f"{guess.name(name)}|int" + "}}")
+        elif distinct == ["0", "1", "2"] and _named(columns, ("premise",)) and _named(columns, ("hypothesis",)):
+            guess.add(
+                "doc_to_choice", ["True", "Neither", "False"], "entailment, neutral, contradiction: in this order?"
+            )
+            guess.add("doc_to_target", guess.name(name))
+        elif not distinct[0].isdigit():
+            order = sorted(distinct, key=lambda text: -_TRUTH.get(text.lower(), 0.5))
+            guess.add("doc_to_choice", order, "all values of the column")
+            guess.add("doc_to_target", guess.name(name))
+        else:
+            continue
+        _drop_unlabelled(columns[name], name, guess)
+        return {name}
+    return set()
+
+
+def _open_answer(columns: Mapping[str, list[Any]], guess: Guess) -> set[str]:
+    """Add an answer without choices: a text, a number, or several spellings; the columns that it reads."""
+    for name in _named(
+        columns,
+        (
+            "answer_number",
+            "final_answer",
+            "answer",
+            "answers",
+            "target",
+            "expected_answer",
+            "short_answer",
+            "ground_truth",
+            "output",
+        ),
+    ):
+        values, column = columns[name], guess.name(name)
+        known = [value for value in values if value not in (None, "")]
+        if not known:
+            continue
+        first = known[0]
+        if isinstance(first, dict):
+            key = next((key for key in ("aliases", "text") if isinstance(first.get(key), list)), None)
+            if key is None or not any(value.get(key) for value in known):  # none, or an unlabelled split
+                continue
+            guess.add("doc_to_target", "{{" + f"{column}.{key}" + "}}", "any of them is right")
+        elif isinstance(first, str) and all("####" in str(value) for value in known):
+            guess.add("doc_to_target", "{{" + column + ".split('####')[-1].strip()}}", "what follows ####")
+            notes = "|regex_replace('<<.*?>>', '')"
+            guess.add(
+                "doc_to_rationale", "{{" + f"{column}.split('####')[0].strip(){notes}" + "}}", "what stands before"
+            )
+        elif _are(known, list):
+            guess.add("doc_to_target", column, "any of them is right")
+        elif _are(known, str):
+            padded = any(value != value.strip() for value in known)
+            guess.add("doc_to_target", "{{" + column + "|trim}}" if padded else column)
+        elif all(isinstance(value, int | float) for value in known):
+            guess.add("doc_to_target", "{{" + column + "|string}}", "a number as text")
+        else:
+            continue
+        return {name}
+    for name in _named(columns, _RATIONALE):
+        if all(isinstance(value, str) and "\\boxed" in value for value in columns[name]):
+            guess.add("doc_to_target", "{{" + guess.name(name) + "|boxed}}", "what the last box holds")
+            return set()
+    return set()
+
+
+def _texts(columns: Mapping[str, list[Any]], guess: Guess) -> None:
+    """Add question and context."""
+    texts = {name: values for name, values in columns.items() if all(isinstance(v, str) for v in values)}
+    varied = {
+        name: values for name, values in texts.items() if len({*values}) > len(values) / 20 + 1 or len(values) < 5
+    }
+    names = _named(varied, _QUESTION) or sorted(varied, key=lambda name: -sum(map(len, varied[name])))
+    if not names:
+        return
+    pairs = [pair for pair in (("sentence1", "sentence2"), ("question1", "question2")) if {*pair} <= texts.keys()]
+    question = names[0]
+    context = [name for name in _named(columns, _CONTEXT) if name != question and _is_text(columns[name])]
+    body = _named(texts, _BODY)
+    choices = guess.keys.get("doc_to_choice")
+    if pairs and isinstance(choices, list):
+        one, two = pairs[0]
+        guess.add("doc_to_context", f"1: {{{{{one}}}}}\n2: {{{{{two}}}}}")
+        guess.add("doc_to_text", "Do both mean the same?", "what is asked about the two?")
+        return
+    if body:
+        template = "{{" + f"{guess.name(body[0])}|trim" + "}} {{" + f"{guess.name(question)}|trim" + "}}"
+        guess.add("doc_to_text", template, f"{body[0]} leads to {question}")
+    elif choices == ["True", "Neither", "False"]:
+        guess.add("doc_to_text", "{{" + guess.name(question) + "|trim}} True, False or Neither?", "how it is asked")
+    else:
+        guess.add(
+            "doc_to_text", guess.name(question), "" if question in _named(varied, _QUESTION) else "the longest text"
+        )
+    if context:
+        column, listed = guess.name(context[0]), not isinstance(columns[context[0]][0], str)
+        guess.add("doc_to_context", "{{" + column + r"|join('\n')}}" if listed else column)
+
+
+def _is_text(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, str) or (isinstance(value, list) and _are(value, str)) for value in values) and any(
+        values
+    )
+
+
+def _rationale(columns: Mapping[str, list[Any]], used: set[str], guess: Guess) -> None:
+    for name in _named(columns, _RATIONALE):
+        if (
+            name not in used
+            and all(value is None or isinstance(value, str) for value in columns[name])
+            and any(columns[name])
+        ):
+            guess.keys.setdefault("doc_to_rationale", guess.name(name))
+            return
+
+
+def _are(values: Iterable[Any], kind: type) -> bool:
+    values = list(values)
+    return bool(values) and all(isinstance(value, kind) for value in values)

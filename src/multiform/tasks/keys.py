@@ -1,0 +1,173 @@
+"""The keys that a task file may have, with their types and default values, and how they are written as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+from typing_extensions import NotRequired, Required, TypedDict  # pydantic needs these before 3.12
+
+from multiform.formats import FormatConfig, OutputType, TemplateConfig
+from multiform.tasks.fewshot import FewshotConfig
+
+
+class MetricConfig(TypedDict, total=False):
+    """An entry of `metric_list`; other keys than these are passed to the metric as arguments.
+
+    Example::
+
+        metric_list:
+          - metric: exact_match
+            aggregation: mean
+            higher_is_better: true
+            ignore_case: true
+    """
+
+    metric: Required[str | Callable[..., Any]]
+    aggregation: str | Callable[..., Any] | None
+    reduction: str | Callable[..., Any] | None
+    higher_is_better: bool | None
+    kwargs: dict[str, Any] | None
+
+
+class FilterStep(TypedDict, total=False):
+    """One step of a filter pipeline; other keys than these are passed to the filter as arguments."""
+
+    function: Required[str | Callable[..., Any]]
+    kwargs: dict[str, Any]
+
+
+class FilterPipeline(TypedDict):
+    """A named sequence of filters that are applied to the model's responses, optionally with metrics of its own."""
+
+    name: str
+    filter: list[FilterStep]
+    metric_list: NotRequired[list[MetricConfig]]
+
+
+class ScorerConfig(TypedDict, total=False):
+    """A registered scorer and the arguments of its constructor."""
+
+    type: Required[str]
+    kwargs: dict[str, Any]
+
+
+class Unstated(str):
+    """A default value, which equals the plain string but can be told from the same value written in a file."""
+
+    __slots__ = ()
+
+
+class UnstatedFlag(int):
+    """The default of a flag that is off, which can be told from the same value written in a file."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return repr(bool(self))
+
+
+_GENERATION: Any = Unstated("generate_until")
+_OFF: Any = UnstatedFlag(False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskKeys:
+    """The keys of a task file, with their defaults."""
+
+    #: Unique name; ``name@format`` selects a format.
+    task: str = ""
+    #: Shown in tables instead of the name.
+    task_alias: str | None = None
+    #: A format's name, a mapping with `type` and overrides, or a table of several.
+    formats: str | dict[str, Any] | FormatConfig | None = None
+    #: Axes on which formats may be varied: names of values with the fields that they change.
+    variations: dict[str, Any] | None = None
+    output_type: OutputType = _GENERATION
+    tag: list[str] = field(default_factory=list)
+    custom_dataset: Callable[..., Any] | None = None
+    #: Name on the hub, local folder or file, or a file type ("json") with `data_files` in `dataset_kwargs`.
+    dataset_path: str | None = None
+    dataset_name: str | None = None
+    dataset_kwargs: dict[str, Any] = field(default_factory=dict)
+    training_split: str | None = None
+    #: Evaluated when there is no test split.
+    validation_split: str | None = None
+    test_split: str | None = None
+    fewshot_split: str | None = None
+    #: Columns by other names, such as those of another revision of the dataset: the old name with the new one.
+    rename_columns: dict[str, str] | None = None
+    #: Documents to leave out: a template that is true for them, such as ``{{label == -1}}``.
+    drop_docs: str | None = None
+    process_docs: Callable[..., Any] | None = None
+    #: Text or Jinja template before every prompt.
+    description: str | Callable[..., str] = ""
+    #: Whether sentences about choices stay in the description under a format that shows no choices.
+    keep_description: bool = False
+    doc_to_text: str | int | list[Any] | Callable[..., Any] | None = None
+    doc_to_choice: str | list[Any] | dict[str, Any] | Callable[..., Any] | None = None
+    doc_to_target: str | int | float | list[Any] | Callable[..., Any] | None = None
+    #: What the question is about, such as a passage: formats write it before the question.
+    doc_to_context: str | None = None
+    #: The number, 0 or 1, from which `doc_to_target` counts choices; by default numbers count from 0, digits as text
+    #: from what the data show.
+    answer_base: int | None = None
+    #: The reasoning that leads to the answer, shown by few-shot examples of formats that ask for it.
+    doc_to_rationale: str | Callable[..., Any] | None = None
+    #: The beginning of the completion, added to the prompt.
+    gen_prefix: str | None = None
+    doc_to_image: str | list[str] | Callable[..., Any] | None = None
+    doc_to_audio: str | list[str] | Callable[..., Any] | None = None
+    process_results: Callable[..., Any] | None = None
+    target_delimiter: str = " "
+    fewshot_delimiter: str = "\n\n"
+    fewshot_config: dict[str, Any] | FewshotConfig | None = None
+    num_fewshot: int | None = None
+    generation_kwargs: dict[str, Any] = field(default_factory=dict)
+    metric_list: list[MetricConfig] = field(default_factory=list)
+    filter_list: list[FilterPipeline] = field(default_factory=list)
+    scorer: str | ScorerConfig | None = None
+    repeats: int = 1
+    unsafe_code: bool = False
+    use_prompt: str | None = None
+    multiple_inputs: bool = False
+    #: False, where a task says so: a text that spells a list is one answer.
+    multiple_targets: bool = _OFF
+    should_decontaminate: bool = False
+    doc_to_decontamination_query: str | Callable[..., str] | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+    #: A row with the columns of the dataset, made up for the task's page and for tests without the dataset.
+    example: dict[str, Any] | None = None
+    #: What is known to be wrong with the prompts and kept on purpose, such as an error of another harness.
+    known_errors: list[str] | None = None
+    #: Codes of lint that are not reported of this task, each with the reason.
+    lint_ignore: dict[str, str] | None = None
+    #: A template's name, or a mapping with `template_type` and overrides.
+    template: str | dict[str, Any] | TemplateConfig | None = None
+    #: The template as an object: the same as `template`, and what `template` resolves to.
+    template_config: TemplateConfig | None = None
+    #: Noise in the question: `type`, `probability`, `seed` and `unmodifiable_words`.
+    perturbation: dict[str, Any] | None = None
+    perturbation_unmodifiable_words: list[str] | None = None
+
+
+def plain(value: Any, keep_callable: bool = False) -> Any:
+    """Convert dataclasses, tuples and functions to values that JSON and YAML have; functions become their names.
+
+    With `keep_callable`, functions and formats stay as they are.
+    """
+    if isinstance(value, FormatConfig):  # a format that is not registered cannot be written down by name
+        return value if keep_callable else {"type": value.format_name, **value.to_dict()}
+    if is_dataclass(value) and not isinstance(value, type) and not callable(value):
+        inner = {f.name: getattr(value, f.name) for f in fields(value) if not f.name.startswith("_")}
+        return {key: plain(item, keep_callable) for key, item in inner.items() if item is not None}
+    if isinstance(value, str):  # subclasses become plain strings
+        return str(value)
+    if isinstance(value, Mapping):
+        return {key: plain(item, keep_callable) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item, keep_callable) for item in value]
+    if callable(value) and not keep_callable:
+        return f"{value.__module__}.{value.__qualname__}" if hasattr(value, "__qualname__") else str(value)
+    return value

@@ -1,0 +1,395 @@
+"""TaskManager: from the names of tasks, groups, tags and files to task configurations."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from multiform.errors import ConfigError, MultiformError, UsageError, nearest, running, shorten
+from multiform.formats import FieldMapping, formats, supported_formats
+from multiform.formats.grammar import Grammar
+from multiform.formats.select import grammar_of
+from multiform.formats.variation import Variation, drawn_number, split_outside
+from multiform.imports import lm_eval
+from multiform.paths import is_dir, is_file, mirror_path, read_file
+from multiform.tasks import TaskConfig, YamlFile, read_yaml
+from multiform.tasks.design import Design
+from multiform.tasks.eval_yaml import PREFIX, DeclaredTask, declared_tasks
+from multiform.tasks.folders import lm_eval_folder, task_folders
+from multiform.tasks.group import Group, Node, build_group, distinct
+from multiform.tasks.group_config import subset_tasks
+from multiform.tasks.index import Entry, Index, build_index
+from multiform.tasks.python_tasks import PythonTask, TaskClass, task_classes, task_classes_in, with_class
+from multiform.tasks.source import Source, display
+
+_MAX_GROUPS = 1000
+#: The most names that a message lists.
+_LISTED = 20
+_ENDINGS = (".yaml", ".yml", ".py")
+
+
+class UnknownNameError(UsageError):
+    """A name that stands for no task, group, tag or file."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A task file, or a class in a Python file, with the formats that were selected for it.
+
+    `selection` has the labels after the ``@``, which may be ``all``. A class is imported when it is used.
+    """
+
+    path: Path
+    selection: tuple[str, ...] = ()
+    task_class: TaskClass | type[PythonTask] | None = None
+    #: The name of one task of a class with several subjects, or of a group with subsets.
+    member: str | None = None
+    #: What a dataset's own `eval.yaml` says.
+    declared: DeclaredTask | None = None
+
+
+class TaskManager:
+    """Finds tasks by name, tag, glob or path, each with the formats that follow an ``@``."""
+
+    def __init__(
+        self,
+        include_path: str | Path | Iterable[str | Path] | None = None,
+        *,
+        library: bool = True,
+        design: Design | None = None,
+        dataset_mirror: str | Path | Sequence[str | Path] | None = None,
+    ) -> None:
+        """Search the folders of `include_path` and, unless `library` is false, the bundled library.
+
+        `design` has the seed of the variations that ``format~N`` draws. What a dataset declares itself
+        (``hf/ORG/DATASET``) is looked up in `dataset_mirror` before the hub.
+        """
+        self.design = design or Design()
+        self.dataset_mirror = mirror_path(dataset_mirror)
+        self.folders = task_folders(include_path, library=library)
+        self._groups = 0  # that have been built inside of the one that was named
+        lm_eval.finder.folders.update(folder.resolve() for folder in self.folders)
+
+    def __repr__(self) -> str:
+        return f"<TaskManager of {', '.join(map(display, self.folders)) or 'no folders'}>"
+
+    @cached_property
+    def index(self) -> Index:
+        """The tasks, groups and tags of all folders, read when they are first needed."""
+        return build_index(self.folders)
+
+    def load(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[TaskConfig]:
+        """The configurations of all forms that `specs` name, each form once; `overrides` replace keys of all of them.
+
+        >>> [config.form_name for config in TaskManager().load("quiz@mcqa+cloze")]
+        ['quiz@mcqa', 'quiz@cloze']
+        """
+        return list(_by_name(self.tree(specs, overrides)).values())
+
+    def tree(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
+        """The tasks and groups that `specs` name, groups with their members, all with distinct names."""
+        return distinct(self.nodes(specs, overrides))
+
+    def nodes(self, specs: str | Sequence[str], overrides: Mapping[str, Any] | None = None) -> list[Node]:
+        """The same as `tree`, except that different tasks of different groups may have the same name."""
+        selected = [(target, label) for target in self.targets(specs) for label in self.labels(target)]
+        nodes = [self.node(target, label, overrides) for target, label in selected]
+        _by_name(nodes)  # two files that define one form are an error
+        return nodes
+
+    def targets(self, specs: str | Sequence[str]) -> list[Target]:
+        """The task files that `specs` name, without reading them."""
+        names = [specs] if isinstance(specs, str) else list(specs)
+        names = [name for spec in names for name in split_outside(spec, ",")]
+        if not names:
+            raise UsageError("no tasks named", where="--tasks", hint="name some, e.g. --tasks quiz@all")
+        return [target for name in names for target in self._targets(name)]
+
+    def labels(self, target: Target) -> list[str | None]:
+        """The selected formats of a target; a list of None where none is selected.
+
+        ``mcqa~16`` is `mcqa` itself, as the reference, and 16 variations of it.
+        """
+        labels: list[str | None] = []
+        for label in target.selection:
+            base, number = drawn_number(label) or (label, None)
+            named = self._supported(target) if base == "all" else [base]
+            for name in named:
+                labels.append(self._canonical(target, name))
+                labels += [] if number is None else self._drawn(target, name, number)
+        labels = list(dict.fromkeys(labels)) or [None]
+        return [self._shuffled(target, label) for label in labels] if _shuffles(target, self.design) else labels
+
+    def _shuffled(self, target: Target, label: str | None) -> str | None:
+        """The label with shuffled choices, where its format shows them and it names no order itself."""
+        node = self.node(target, label)
+        assert isinstance(node, TaskConfig)
+        if node.format is None or not node.format.shows_choices or "order" in node.axes:
+            return label
+        return str(Variation.parse(str(node.format_label)).changed(order="shuffle:0"))
+
+    def _canonical(self, target: Target, label: str) -> str:
+        """The label without values that a variation has anyway, and in the order of the axes."""
+        if "[" not in label:
+            return label
+        node = self.node(target, label)
+        if isinstance(node, Group):
+            return label if label.startswith("[") else next(node.tasks()).format_label or label
+        return node.format_label or label
+
+    def _drawn(self, target: Target, label: str, number: int) -> list[str]:
+        """The labels of a number of variations of a format."""
+        if number < 1:
+            message, where = "no variations are requested", _shown(f"@{label}~{number}")
+            raise UsageError(message, where=where, hint=f"write e.g. {label}~16")
+        base = Variation.parse(label)
+        node = self.node(target, base.label or None)
+        configs = list(node.tasks()) if isinstance(node, Group) else [node]
+        formats_drawn = [config.format for config in configs if config.format is not None]
+        if len(formats_drawn) < len(configs):
+            message, where = "the task has no format that could be varied", _shown(f"@{label}~{number}")
+            raise UsageError(message, where=where, hint=f"name a format, e.g. mcqa~{number}")
+        if self.design.choice_order is not None:  # the run decides about the order of the choices
+            base = base.changed(order="original")
+        shots = any(config.shots(self.design.num_fewshot) for config in configs)
+        grammar = Grammar.common(
+            [grammar_of(format, config.variations) for format, config in zip(formats_drawn, configs, strict=True)]
+        )
+        drawn = grammar.draw(formats_drawn, base, number, seed=self.design.seed, shots=shots)
+        return [str(variation) for variation in drawn]
+
+    def node(
+        self,
+        target: Target,
+        label: str | None,
+        overrides: Mapping[str, Any] | None = None,
+        chain: tuple[str, ...] = (),
+    ) -> Node:
+        """The task or group of a target under one format.
+
+        `chain` has the names of the groups around it, to find groups that contain themselves.
+        """
+        if target.task_class is not None:
+            return _instance(target.task_class).to_node(label, overrides, member=target.member)
+        changes = {**(overrides or {}), **({} if label is None else {"_formats_selection": label})}
+        if target.declared is not None:
+            return TaskConfig.from_dict({**target.declared.keys, **changes}, source=target.declared.source)
+        file = _read(target.path)
+        if target.member is not None:
+            keys = subset_tasks(file.data, file.source)[target.member]
+            return TaskConfig.from_dict({**keys, **changes}, source=file.source)
+        if _is_group(file):
+            self._check_groups(file, chain)
+            return build_group(file, self._members, changes, chain)
+        data = {**file.data, **changes}
+        return TaskConfig.from_dict(with_class(data) if "class" in data else data, source=file.source)
+
+    def _check_groups(self, file: YamlFile, chain: tuple[str, ...]) -> None:
+        """Refuse groups that contain each other several times, which makes a few files stand for millions of groups."""
+        self._groups = self._groups + 1 if chain else 1
+        if self._groups > _MAX_GROUPS:
+            message = f"more than {_MAX_GROUPS:,} groups inside of '{chain[0]}'"
+            raise ConfigError(message, where=str(file.source.at("group")), hint="name each group once")
+
+    def described_group(self, data: Mapping[str, Any]) -> Group:
+        """The group of a mapping with the keys of a group file."""
+        return build_group(YamlFile(dict(data), Source(Path(str(data.get("group"))))), self._members, {})
+
+    def _members(self, name: str, overrides: Mapping[str, Any], chain: tuple[str, ...]) -> list[Node]:
+        """The nodes of a group's member."""
+        return [
+            self.node(target, label, overrides, chain)
+            for target in self._targets(name)
+            for label in self.labels(target)
+        ]
+
+    def _targets(self, spec: str) -> list[Target]:
+        """The files of ``name``, ``name@format``, ``name@a+b``, ``name@all`` or ``name@format~16``."""
+        if "@" not in spec or is_file(Path(spec)):
+            return self._found(spec, spec)
+        base, _, selection = spec.rpartition("@")
+        if "@" in base and not is_file(Path(base)):
+            name, _, first = base.partition("@")
+            hint = f"join formats with '+': {name}@{first.replace('@', '+')}+{selection}"
+            raise UsageError("more than one '@'", where=_shown(spec), hint=hint)
+        labels = tuple(split_outside(selection, "+"))
+        if not labels:
+            hint = f"name one: {', '.join(formats)}, or all"
+            raise UsageError("no format after the '@'", where=_shown(spec), hint=hint)
+        return [replace(target, selection=labels) for target in self._found(base, spec)]
+
+    def _supported(self, target: Target) -> list[str]:
+        """The formats that a task, or every task of a group, supports."""
+        if target.task_class is not None:
+            return _instance(target.task_class).supported_formats()
+        if target.declared is not None:
+            return _supported_by(target.declared.keys, target.declared.source)
+        file = _read(target.path)
+        if target.member is not None or not _is_group(file) or "subsets" in file.data:
+            return _supported_by(file.data, file.source)
+        node = self.node(target, None)
+        assert isinstance(node, Group)
+        labels = [supported_formats(task.formats, task.mapping) for task in node.tasks()]
+        return [label for label in labels[0] if all(label in supported for supported in labels)]
+
+    def _found(self, base: str, spec: str) -> list[Target]:
+        """The targets of a name, tag, glob, path or dataset with an `eval.yaml`."""
+        if base.startswith(PREFIX) and not base.endswith(_ENDINGS):
+            return [Target(task.path, declared=task) for task in declared_tasks(base, self.dataset_mirror)]
+        if base.endswith(".py"):
+            return _in_python(Path(base))
+        if base.endswith(_ENDINGS):
+            return [Target(Path(base))]
+        entries = self.index.entries
+        if base in entries:
+            return [_target(entries[base])]
+        if base in task_classes:
+            return [Target(Path(base), task_class=task_classes.get(base))]
+        tags = self.index.tags()
+        if base in tags:
+            return [_target(entries[name]) for name in tags[base]]
+        matches = [name for name in sorted(entries) if fnmatch.fnmatchcase(name, base)]
+        if matches:
+            return [_target(entries[name]) for name in matches]
+        member = self._subject(base)
+        if member is not None:
+            return [member]
+        raise self._unknown(base, spec)
+
+    def _subject(self, base: str) -> Target | None:
+        """The target of one subject of a Python task, by the name that results show."""
+        entries = self.index.entries
+        for name in sorted({*entries, *task_classes}, key=len, reverse=True):
+            if not base.startswith(f"{name}_"):
+                continue
+            defined = entries.get(name)
+            target = _target(defined) if defined else Target(Path(name), task_class=task_classes.get(name))
+            if target.task_class is not None and base in _instance(target.task_class).member_names():
+                return replace(target, member=base)
+        return None
+
+    def _unknown(self, base: str, spec: str) -> UnknownNameError:
+        """The error for a name that stands for nothing, with what may have been meant."""
+        message = "no task, tag or file of that name" if base == spec else f"no task, tag or file {shorten(base)}"
+        if not base:
+            message, hint = "no task before the '@'", "write e.g. quiz@mcqa"
+        elif is_dir(Path(base)):
+            message, hint = "it is a folder", f"give it as --include_path {base} and name its tasks"
+        elif is_file(Path(base)):
+            message, hint = "it is not a task file", f"a task file ends in {' or '.join(_ENDINGS)}"
+        elif files := [name for ending in _ENDINGS if is_file(Path(name := base + ending))]:
+            hint = f"there is a file of that name: write {files[0]}{spec.removeprefix(base)}"
+        elif broken := self._broken(base):
+            hint = f"its file cannot be read: {broken}"
+        elif self._may_be_of_lm_eval(base):
+            hint = "for lm-eval's own tasks add --include_path lm_eval"
+        else:
+            known = [*self.index.entries, *self.index.tags(), *task_classes]
+            hint = nearest(base, known, listed="tasks and tags")
+            if len(known) > _LISTED and hint.startswith("tasks and tags"):
+                hint = "'multiform ls tasks' and 'multiform ls tags' list them"
+            if self.index.broken:
+                first = next(iter(self.index.broken.values()))
+                hint += f" (task files that cannot be read: {len(self.index.broken)}, the first: {first})"
+        return UnknownNameError(message, where=_shown(spec), hint=hint)
+
+    def _may_be_of_lm_eval(self, base: str) -> bool:
+        """Whether the installed lm-eval has a file or folder of the name, and its tasks are not included.
+
+        Its files are not read: that would take seconds.
+        """
+        folder = lm_eval_folder()
+        if folder is None or folder in self.folders:
+            return False
+        names = {base, f"{base}.yaml"}
+        return any(not names.isdisjoint((*folders, *files)) for _, folders, files in os.walk(folder))
+
+    def _broken(self, name: str) -> MultiformError | None:
+        """The error of the file that seems to define the name, if it cannot be read."""
+        defined = re.compile(rf"^task:\s*['\"]?{re.escape(name)}['\"]?\s*(#|$)", re.MULTILINE)
+        for path, error in self.index.broken.items():
+            with suppress(OSError):
+                if path.stem == name or defined.search(read_file(path).decode("utf-8", "replace")):
+                    return error
+        return None
+
+
+def _target(entry: Entry) -> Target:
+    return Target(entry.path, task_class=entry.task_class, member=entry.name if entry.family else None)
+
+
+def _shuffles(target: Target, design: Design) -> bool:
+    """Whether a dataset's declaration shuffles the choices, and the run does not decide about their order."""
+    return target.declared is not None and target.declared.shuffled and design.choice_order is None
+
+
+def _in_python(path: Path) -> list[Target]:
+    """The tasks of a Python file."""
+    if not is_file(path):
+        raise UsageError("no such file", where=display(path), hint="check the path")
+    targets = [Target(path, task_class=task_class) for task_class in task_classes_in(path, named=True)]
+    if not targets:
+        hint = "subclass BaseTask and give the class a NAME"
+        raise UsageError("it defines no task", where=display(path), hint=hint)
+    return targets
+
+
+def _instance(kind: TaskClass | type[PythonTask]) -> PythonTask:
+    """An instance of the task class; errors in its constructor name the class."""
+    cls = kind.load() if isinstance(kind, TaskClass) else kind
+    with running(f"{cls.__name__}()", kind=ConfigError, where=cls.NAME, hint="call it to debug it"):
+        return cls()
+
+
+def _read(path: Path) -> YamlFile:
+    if is_dir(path):
+        raise UsageError("it is a folder", where=display(path), hint="give it as --include_path and name its tasks")
+    file = read_yaml(path)
+    for key in file.data:
+        if str(key).startswith("_"):
+            place = f"{file.source.at(str(key))}: {key}"
+            raise ConfigError(f"unknown key '{key}' in a task", where=place, hint="remove it")
+    return file
+
+
+def _is_group(file: YamlFile) -> bool:
+    """Whether a file defines a group; a file with a `class` is a task."""
+    return "group" in file.data and "class" not in file.data
+
+
+def _shown(spec: str) -> str:
+    return spec if len(spec) < 100 else spec[:99] + "…"
+
+
+def _by_name(nodes: Iterable[Node]) -> dict[str, TaskConfig]:
+    """The tasks of the nodes by the names of their forms."""
+    configs: dict[str, TaskConfig] = {}
+    for node in nodes:
+        for config in node.tasks() if isinstance(node, Group) else [node]:
+            _check_unique(config, configs.setdefault(config.form_name, config))
+    return configs
+
+
+def _check_unique(config: TaskConfig, first: TaskConfig) -> None:
+    """Raise a ConfigError for two files that define the same form, whose results would have the same key."""
+    files = [member._source.file for member in (first, config) if member._source is not None]
+    if len(set(files)) > 1:
+        message = f"two files define '{config.form_name}': {' and '.join(map(display, files))}"
+        raise ConfigError(
+            message, where=config.where("task"), hint="rename one of the two tasks, or run them one by one"
+        )
+
+
+def _supported_by(data: Mapping[str, Any], source: Source) -> list[str]:
+    mapping = FieldMapping(data.get("doc_to_text"), data.get("doc_to_choice"), data.get("doc_to_target"))
+    try:
+        return supported_formats(data.get("formats"), mapping)
+    except ConfigError as error:
+        raise error.moved(f"{source.at('formats')}: formats") from error

@@ -1,0 +1,368 @@
+"""Resolve a task configuration: apply its prompt library, perturbation, and format or template to its keys.
+
+    use_prompt -> perturbation -> format or template -> generation arguments -> few-shot configuration
+
+Each step takes the values so far and returns those that it replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from multiform.errors import ConfigError, shorten
+from multiform.fields import Field, FieldSpec
+from multiform.formats import FieldMapping, FormatConfig, compile_format, select_format
+from multiform.formats.compile import check_raw
+from multiform.formats.dialects.template_factory import wrapped
+from multiform.formats.infer import DescriptionWithoutChoices, Prompt, Recovered, Refused, infer, without_choices
+from multiform.formats.perturbation import Perturbation, perturbed
+from multiform.formats.select import Selected, UnknownFormatError, fewshot_draw, grammar_of, task_overrides
+from multiform.prompts.template import compile_template
+from multiform.tasks.check import check_values
+from multiform.tasks.fewshot import FewshotConfig
+from multiform.tasks.generation import generation_defaults
+from multiform.tasks.keys import TaskKeys, Unstated
+from multiform.tasks.prompts import load_prompt
+
+Values = dict[str, Any]
+#: Turns a path of keys into the place that a message names.
+Where = Callable[..., str | None]
+
+_FIELDS = ("doc_to_text", "doc_to_choice", "doc_to_target")
+
+
+def resolve(stated: Mapping[str, Any], *, folder: Path, where: Where) -> Values:
+    """The values that a task runs with; `stated` has all keys of its configuration.
+
+    Beside the keys, the values have `prompt` (the fields as stated), `mapping` (the fields that the format
+    renders), `fewshot_mapping` (those of few-shot examples with fields of their own), `format`, `format_label`, what
+    the variation of the format says, `recovered`, `template_config` and `overridden`. A library of prompts is looked
+    up in `folder`, and `where` turns a path of keys into the place that a message names.
+    """
+    selection = stated["_formats_selection"] or stated["task"].partition("@")[2] or None
+    try:
+        finished, overrides = task_overrides(stated["formats"], selection)
+    except ConfigError as error:
+        raise placed(error, "formats", where) from error
+    check_values(TaskKeys, overrides, lambda *path: where(*format_key(stated["formats"], finished, str(path[0]))))
+    stated = {**stated, **overrides}
+    values: Values = {
+        **stated,
+        "format": None,
+        "format_label": None,
+        "axes": {},
+        "choice_order": None,
+        "fewshot_draw": 0,
+        "fewshot_mapping": None,
+        "recovered": None,
+        "template_config": None,
+        "overridden": (),
+        "multiple_targets": bool(stated["multiple_targets"]),
+        "output_type": str(stated["output_type"]),
+        "output_type_stated": not isinstance(stated["output_type"], Unstated),
+    }
+    values |= _library_prompt(values, folder, where)
+    values["prompt"] = _mapping(values)
+    values["doc_to_text"] = _noisy(values["doc_to_text"], values, where)
+    values["mapping"] = _mapping(values)
+    _compile_fields(values, where)
+    if finished is None:
+        values |= _format(values, stated, where)
+    elif selection is not None:
+        axes = selection.removeprefix(finished)
+        values |= {**(_drawn(axes, values, where) if axes else {}), "format_label": selection}
+    values |= _generation(values, where)
+    values |= _fewshot(values, stated, where)
+    if isinstance(values["scorer"], str):
+        values["scorer"] = {"type": values["scorer"]}
+    return values
+
+
+def _mapping(values: Mapping[str, Any]) -> FieldMapping:
+    question, choices, answer = (values[name] for name in _FIELDS)
+    return FieldMapping(question, choices, answer, values["doc_to_context"])
+
+
+def _library_prompt(values: Values, folder: Path, where: Where) -> Values:
+    """The fields of the prompt that `use_prompt` names."""
+    if values["use_prompt"] is None:
+        return {}
+    try:
+        return load_prompt(
+            values["use_prompt"],
+            folder=folder,
+            dataset_path=values["dataset_path"],
+            dataset_name=values["dataset_name"],
+        )
+    except ConfigError as error:
+        raise error.at(where("use_prompt") or "use_prompt") from error
+
+
+def _noisy(question: FieldSpec, values: Values, where: Where) -> FieldSpec:
+    """The question with the perturbation that the task asks for."""
+    if values["perturbation"] is None:
+        return question
+    try:
+        perturbation = Perturbation.of(values["perturbation"], values["perturbation_unmodifiable_words"] or ())
+    except ConfigError as error:
+        raise placed(error, "perturbation", where) from error
+    return perturbed(question, perturbation)
+
+
+def _compile_fields(values: Values, where: Where) -> None:
+    """Compile every template, so that syntax errors are found when the file is read."""
+    for name in (*_FIELDS, "doc_to_context", "doc_to_rationale", "description", "gen_prefix", "drop_docs"):
+        try:
+            Field.of(values[name])
+            if name == "drop_docs" and values[name] is not None and not compile_template(values[name]).expression:
+                message = f"expected one expression in braces, got {shorten(values[name])}"
+                raise ConfigError(message, hint='write e.g. drop_docs: "{{label == -1}}"')
+        except ConfigError as error:
+            raise error.moved(where(name)) from error
+
+
+def _format(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
+    """The values that the selected format or template replaces; none without one."""
+    selection = values["_formats_selection"] or values["task"].partition("@")[2] or None
+    if values["template"] is not None:
+        if values["formats"] is not None:
+            hint = "keep one of the two; 'multiform convert' turns one into the other"
+            raise ConfigError("a task has formats or a template", where=where("template"), hint=hint)
+        if selection is None:
+            return _template(values, where)
+    if selection is not None and selection.startswith("[") and values["formats"] is None:
+        return _drawn(selection, values, where)
+    try:
+        selected = select_format(values["formats"], selection, values["variations"])
+        _check_variations(values["variations"], selected)
+    except UnknownFormatError as error:
+        if selection is None:
+            raise placed(error, "formats", where) from error
+        raise error.moved(f"{values['task'].partition('@')[0]}@{selection}") from error
+    except ConfigError as error:
+        root = "variations" if (error.where or "").startswith("variations") else "formats"
+        raise placed(error, root, where) from error
+    if selected is None:
+        if values["doc_to_context"] is not None:
+            hint = "name one under 'formats:', or write the context into doc_to_text"
+            raise ConfigError("only a format writes a context", where=where("doc_to_context"), hint=hint)
+        return {}
+    foreign = values["formats"] is None and values["template"] is None and not values["multiple_inputs"]
+    recovered = _recovered(values["prompt"], selected.format, values, stated, where) if foreign else None
+    mapping = _raw_mapping(values["prompt"], recovered, values, where)
+    try:
+        check_raw(selected.format, mapping)
+        templates = compile_format(selected.format, mapping, _own_base(values, recovered))
+    except ConfigError as error:
+        raise placed(error, "formats", where) from error
+    return {
+        "format_label": selected.label,
+        "axes": selected.axes,
+        "choice_order": selected.order,
+        "fewshot_draw": selected.draw,
+        "recovered": recovered,
+        "mapping": mapping,
+        **{name: getattr(templates, name) for name in _FIELDS},
+        **_overridden_by(selected.format, values, foreign=recovered is not None),
+    }
+
+
+def _own_base(values: Values, recovered: Recovered | None) -> int | None:
+    """The stated `answer_base`, for the task's own field; the recovered index of an answer counts from 0."""
+    own = recovered is None or recovered.mapping.answer is values["prompt"].answer
+    base: int | None = values["answer_base"]
+    return base if own else None
+
+
+def _check_variations(declared: Mapping[str, Any] | None, selected: Selected | None) -> None:
+    """Refuse axes that are declared wrongly, even where the format is not varied."""
+    grammar_of(FormatConfig() if selected is None else selected.format, declared)
+
+
+def _drawn(selection: str, values: Values, where: Where) -> Values:
+    """The values of a task without `formats:` of which another draw of few-shot examples is selected."""
+    try:
+        draw = fewshot_draw(selection)
+    except ConfigError as error:
+        raise error.moved(f"{values['task']}@{selection}") from error
+    written = {} if values["template"] is None else _template(values, where)
+    axes = {"draw": str(draw)} if draw else {}
+    return {**written, "format_label": selection, "axes": axes, "fewshot_draw": draw}
+
+
+def _template(values: Values, where: Where) -> Values:
+    """The values that the task's `template:` replaces."""
+    try:
+        template = wrapped(values["template"], values["mapping"], values["output_type"], values["answer_base"])
+    except ConfigError as error:
+        raise placed(error, "template", where) from error
+    replaced = {
+        "template_config": template.template,
+        "format": template.format,
+        "format_label": template.label,
+        "output_type": template.output_type,
+        "output_type_stated": True,
+        **{name: getattr(template, name) for name in _FIELDS},
+    }
+    return replaced if template.format is None else {**replaced, **_overridden_by(template.format, values)}
+
+
+def _overridden_by(format: FormatConfig, values: Values, *, foreign: bool = False) -> Values:
+    """The values of layout and scoring that a format replaces, and `overridden`, a list of those that it overrides."""
+    overridden = []
+    replaced: Values = {}
+    if not format.shows_choices and not values["keep_description"]:
+        replaced["description"], changes = _description(values["description"])
+        overridden += changes
+    until = overridden_until(format, values["generation_kwargs"])
+    if until is not None:
+        overridden.append(f"until {shorten(until, 40)}")
+    if values["gen_prefix"] is not None and values["gen_prefix"] != format.gen_prefix:
+        overridden.append(f"gen_prefix {shorten(values['gen_prefix'], 40)}")
+    if values["scorer"] is not None and format.scorer is not None:
+        overridden.append(f"scorer {shorten(values['scorer'], 40)}")
+    if values["filter_list"] and (format.scorer is not None or format.scored != "generation"):
+        overridden.append("filter_list " + ", ".join(pipeline["name"] for pipeline in values["filter_list"]))
+        replaced["filter_list"] = []
+    if foreign and values["process_results"] is not None and format.output_type != values["output_type"]:
+        overridden.append("process_results")  # it was written for other outputs
+        replaced["process_results"] = None
+    return {
+        **replaced,
+        "format": format,
+        "overridden": tuple(overridden),
+        "output_type": format.output_type,
+        "output_type_stated": True,
+        "gen_prefix": format.gen_prefix,
+        "target_delimiter": format.target_delimiter,
+        "fewshot_delimiter": format.fewshot_delimiter,
+        "scorer": format.scorer if format.scorer is not None else values["scorer"],
+    }
+
+
+def _description(description: str | Callable[..., str]) -> tuple[str | Callable[..., str], list[str]]:
+    """The description without sentences about choices, and a list of what was changed."""
+    if callable(description):
+        return DescriptionWithoutChoices(description), ["what the description says of choices"]
+    rest = without_choices(description)
+    if rest == description:
+        return description, []
+    changed = f"description {shorten(description.strip(), 60)}"
+    return rest, [f"{changed} for {shorten(rest.strip(), 60)}" if rest else changed]
+
+
+def overridden_until(format: FormatConfig, generation_kwargs: Mapping[str, Any]) -> list[str] | None:
+    """The stop sequences of a task, where it generates under a format with other ones; None otherwise."""
+    until = generation_kwargs.get("until")
+    if until is None or format.scored != "generation":
+        return None
+    stops = (format.generation_kwargs or {}).get("until", format.until())
+    until, stops = ([stop] if isinstance(stop, str) else list(stop) for stop in (until, stops))
+    return None if until == stops else until
+
+
+def _recovered(
+    prompt: FieldMapping, format: FormatConfig, values: Values, stated: Mapping[str, Any], where: Where
+) -> Recovered:
+    """The raw mapping behind the fields of a task that was not written for formats."""
+    ranks = stated["output_type"] == "multiple_choice"
+    result = infer(
+        Prompt(
+            text=prompt.question,
+            choices=prompt.choices,
+            target=prompt.answer,
+            ranks=ranks,
+            processed=values["process_docs"] is not None,
+            needs_choices=format.needs_choices,
+            answer_base=values["answer_base"],
+        )
+    )
+    if isinstance(result, Refused):
+        raise result.error(where(result.key))
+    return result.spread_out() if format.shows_choices and ranks and values["process_results"] is None else result
+
+
+def _raw_mapping(prompt: FieldMapping, recovered: Recovered | None, values: Values, where: Where) -> FieldMapping:
+    """The mapping that a format renders: the one recovered from a finished prompt, or the task's own."""
+    raw = prompt if recovered is None else recovered.mapping
+    question = "question" if raw.question is None else raw.question
+    answer = "answer" if raw.answer is None else raw.answer
+    return FieldMapping(_noisy(question, values, where), raw.choices, answer, raw.context)
+
+
+def _generation(values: Values, where: Where) -> Values:
+    format: FormatConfig | None = values["format"]
+    try:
+        kwargs = generation_defaults(
+            values["generation_kwargs"], values["output_type"], values["fewshot_delimiter"], format
+        )
+    except ConfigError as error:
+        if format is None or format.generation_kwargs is None:
+            raise placed(error, "generation_kwargs", where) from error
+        raise error.moved(where(*format_key(values["formats"], values["format_label"], "generation_kwargs"))) from error
+    return {"generation_kwargs": kwargs}
+
+
+def _fewshot(values: Values, stated: Mapping[str, Any], where: Where) -> Values:
+    """The few-shot configuration, completed with the task's values."""
+    config = stated["fewshot_config"]
+    if isinstance(config, FewshotConfig):
+        config = {key: value for key, value in vars(config).items() if value is not None}
+    config = dict(config or {})
+    if config.get("doc_to_text") is not None and values["recovered"] is None:
+        config["doc_to_text"] = _noisy(config["doc_to_text"], values, where)
+    try:
+        format: FormatConfig | None = values["format"]
+        mapping = None
+        if format is not None and any(config.get(name) is not None for name in _FIELDS):
+            mapping = _fewshot_mapping(config, values, stated, where)
+        if format is not None and (mapping is not None or format.of_shots() != format):
+            base = _own_base(values, values["recovered"])
+            templates = compile_format(format.of_shots(), mapping or values["mapping"], base)
+            config |= {name: getattr(templates, name) for name in _FIELDS}
+        inherited = {
+            name: values[name]
+            for name in ("fewshot_delimiter", "target_delimiter", "gen_prefix", "doc_to_rationale", *_FIELDS)
+        }
+        if "split" not in config:
+            inherited["fewshot_split"] = values["fewshot_split"]
+        fewshot = FewshotConfig.from_dict(config, process_docs=values["process_docs"], **inherited)
+    except ConfigError as error:
+        raise placed(error, "fewshot_config", where) from error
+    return {"fewshot_config": fewshot, "fewshot_mapping": mapping}
+
+
+def _fewshot_mapping(
+    config: Mapping[str, Any], values: Values, stated: Mapping[str, Any], where: Where
+) -> FieldMapping:
+    """The mapping of few-shot examples with fields of their own, which goes through the same format as the task."""
+    format: FormatConfig = values["format"]
+    foreign = values["recovered"] is not None
+    raw = values["prompt"] if foreign else values["mapping"]
+    if foreign and format.needs_choices and config.get("samples") is None:
+        config = {}  # examples laid out otherwise, such as with reasoning, get the layout of the format
+    mapping = FieldMapping(
+        config.get("doc_to_text", raw.question),
+        config.get("doc_to_choice", raw.choices),
+        config.get("doc_to_target", raw.answer),
+        raw.context,
+    )
+    if foreign:
+        mapping = _raw_mapping(mapping, _recovered(mapping, format, values, stated, where), values, where)
+    return mapping
+
+
+def format_key(formats: Any, label: str | None, name: str) -> tuple[str, ...]:
+    """The path of a format's key in a task file, where the task itself defines that format."""
+    if not isinstance(formats, dict) or label is None:
+        return ("formats",)
+    return ("formats", name) if "type" in formats else ("formats", label, name)
+
+
+def placed(error: ConfigError, root: str, where: Where) -> ConfigError:
+    """The error, whose place is a path of keys below `root`, at the file and line of the deepest key."""
+    inner = (error.where or "").removeprefix(root).split(".")
+    keys = [int(part) if part.isdigit() else part for part in inner if part]
+    return error.moved(where(root, *keys))

@@ -1,0 +1,147 @@
+"""Reading YAML task files with the files that they include."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from multiform.errors import ConfigError, nearest, shorten
+from multiform.paths import open_file, resolve
+from multiform.tasks.parse import Parsed, parse_yaml
+from multiform.tasks.source import Position, Source, display
+
+#: The most bytes of a task file, the most files that it includes one inside the other, and the most includes in all.
+_MAX_BYTES = 2_000_000
+_MAX_DEPTH = 30
+_MAX_INCLUDES = 1000
+#: Keys of an included file that are not inherited.
+_NOT_INCLUDED = ("task_list",)
+
+
+class IncludeCycleError(ConfigError):
+    """A file includes itself, directly or through others."""
+
+
+@dataclass(frozen=True, slots=True)
+class YamlFile:
+    """The content of a task file, merged with the files that it includes."""
+
+    data: dict[str, Any]
+    source: Source
+
+
+def read_yaml(path: Path) -> YamlFile:
+    """Read a task file with its includes: later includes override earlier ones, and the file overrides all."""
+    return _read(resolve(path), (), {})
+
+
+def read_own(path: Path) -> YamlFile:
+    """Read a task file without its includes; `include` stays one of its keys."""
+    parsed = parse_yaml(read_text(path), resolve(path))
+    return YamlFile(_mapping(parsed, path), Source(path, parsed.positions, parsed.notes))
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, or a ConfigError that says why it cannot be read."""
+    try:
+        with open_file(path) as file:
+            content = file.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            message = f"the file is too large: more than {_MAX_BYTES:,} bytes"
+            raise ConfigError(message, where=display(path), hint="keep documents in a data file, not in the task file")
+        return content.decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    except FileNotFoundError as error:
+        raise ConfigError("no such file", where=display(path), hint=_file_hint(path, "*.y*ml")) from error
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        message = f"not UTF-8: byte 0x{error.object[error.start]:02x} at offset {error.start}"
+        raise ConfigError(message, where=str(Position(path, line)), hint="save the file as UTF-8") from error
+    except (OSError, ValueError) as error:
+        message = f"cannot be read: {getattr(error, 'strerror', None) or error}"
+        raise ConfigError(message, where=display(path), hint="check its path and rights") from error
+
+
+#: A run reads a file once for each format, and thousands of files include the same few: each is parsed once for the
+#: same text.
+_parse = lru_cache(maxsize=512)(parse_yaml)
+
+
+def _read(path: Path, chain: tuple[Path, ...], known: dict[Path, YamlFile]) -> YamlFile:
+    """Read a file with its includes; `chain` has the files that include it, and `known` the files included so far."""
+    parsed = _parse(read_text(path), path)
+    data = _mapping(parsed, path)
+    source = Source(path, parsed.positions, parsed.notes)
+    keys = {key: value for key, value in data.items() if key != "include"}
+    names = _include_list(data.get("include"), source)
+    if len(names) > _MAX_INCLUDES:
+        message = f"{len(names):,} includes, and {_MAX_INCLUDES:,} are allowed"
+        raise ConfigError(message, where=f"{source.at('include')}: include", hint="include each file once")
+    includes = [_included(name, place, path, chain, known) for name, place in names]
+    merged: dict[str, Any] = {}
+    for included in includes:
+        merged |= {key: value for key, value in included.data.items() if key not in _NOT_INCLUDED}
+    return YamlFile(merged | keys, source.over([included.source for included in includes]))
+
+
+def _mapping(parsed: Parsed, path: Path) -> dict[str, Any]:
+    data = parsed.data
+    if isinstance(data, dict):
+        return data
+    content = "an empty file" if data is None else "a list" if isinstance(data, list) else "text or a number"
+    message = f"expected a mapping of task fields, got {content}"
+    raise ConfigError(message, where=f"{display(path)}:1", hint="start with 'task: name'")
+
+
+def _include_list(value: Any, source: Source) -> list[tuple[str, str]]:
+    """The included names, each with its place in the file."""
+    items = [] if value is None else value if isinstance(value, list) else [value]
+    placed = [(item, f"{source.at('include', index)}: include") for index, item in enumerate(items)]
+    for item, place in placed:
+        if not isinstance(item, str) or not item.strip():
+            message = f"expected a file name or a list of them, got {shorten(item)}"
+            raise ConfigError(message, where=place, hint="write e.g. include: common.yaml")
+    return placed
+
+
+def _included(name: str, place: str, path: Path, chain: tuple[Path, ...], known: dict[Path, YamlFile]) -> YamlFile:
+    try:
+        target = (path.parent / name).resolve()
+        exists = target.is_file()
+    except (OSError, ValueError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or ("a link to itself" if isinstance(error, RuntimeError) else error)
+        raise ConfigError(f"no file {shorten(name)}: {why}", where=place, hint="check the name") from error
+    if target.is_dir():
+        raise ConfigError(f"'{name}' is a folder", where=place, hint="name a file in it")
+    if not exists and target.exists():
+        raise ConfigError(f"'{name}' is a pipe or device, not a file", where=place, hint="name a YAML file")
+    if not exists:
+        raise ConfigError(f"no file '{name}'", where=place, hint=_file_hint(target, "*"))
+    chain = (*chain, path)
+    if target in chain:
+        loop = " -> ".join(p.name for p in (*chain[chain.index(target) :], target))
+        raise IncludeCycleError(f"include cycle: {loop}", where=place, hint="remove one of these includes")
+    check_depth(chain, place)
+    if target not in known:
+        if len(known) >= _MAX_INCLUDES:
+            message = f"more than {_MAX_INCLUDES:,} files are included"
+            raise ConfigError(message, where=place, hint="include fewer")
+        known[target] = _read(target, chain, known)
+    return known[target]
+
+
+def check_depth(chain: Sequence[Any], place: str) -> None:
+    """Refuse an include inside of too many others."""
+    if len(chain) > _MAX_DEPTH:
+        message = f"more than {_MAX_DEPTH} files include each other, one inside the other"
+        raise ConfigError(message, where=place, hint="include fewer")
+
+
+def _file_hint(path: Path, pattern: str) -> str:
+    """A hint with the file that may be meant, or with those that are there."""
+    if not path.parent.is_dir():
+        return f"there is no folder {display(path.parent)}"
+    siblings = [p.name for p in path.parent.glob(pattern) if p.is_file()]
+    return nearest(path.name, siblings, listed=f"the files in {display(path.parent)} are")

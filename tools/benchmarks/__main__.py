@@ -1,0 +1,112 @@
+"""The runner: measures what is asked for, prints one table and writes it as JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from tools.benchmarks import (
+    architectures,
+    building,
+    driver,
+    forms,
+    growth,
+    listing,
+    report,
+    rerun,
+    scoring,
+    startup,
+    workers,
+)
+from tools.benchmarks.rows import Row, print_rows, say
+from tools.benchmarks.sides import ROOT, Setting
+
+MEASUREMENTS = {
+    "startup": startup.measure,
+    "listing": listing.measure,
+    "building": building.measure,
+    "rerun": rerun.measure,
+    "scoring": scoring.measure,
+    "growth": growth.measure,
+    "architectures": architectures.measure,
+    "forms": forms.measure,
+    "report": report.measure,
+    "driver": driver.measure,
+    "workers": workers.measure,
+}
+
+
+def main() -> int:
+    """Run the measurements; 1 where a needed figure was missed, 2 where there is nothing to measure on."""
+    parser = argparse.ArgumentParser(prog="python -m tools.benchmarks", description=__doc__)
+    parser.add_argument("--short", action="store_true", help="few documents and one repeat: under five minutes")
+    parser.add_argument("--only", nargs="+", choices=MEASUREMENTS, default=list(MEASUREMENTS), help="what to measure")
+    parser.add_argument(
+        "--docs", type=_positive, nargs=2, metavar=("FEW", "MANY"), help="default: 20 200, or 4 8 if short"
+    )
+    parser.add_argument("--model", type=Path, help="a folder with a model (default: the bundled one)")
+    # With one, CPU seconds are work; with more, they are also waiting for each other.
+    parser.add_argument("--threads", type=_positive, default=1, help="threads of either side (default: 1)")
+    parser.add_argument("--output", type=Path, default=ROOT / "out" / "benchmarks.json", help="the table as JSON")
+    options = parser.parse_args()
+    mirror = Path(os.environ.get("MULTIFORM_DATASET_MIRROR") or ROOT.parent / "shared" / "data")
+    if not (mirror / "cais" / "mmlu").is_dir():
+        say(f"no rows of MMLU at {mirror}: set MULTIFORM_DATASET_MIRROR to a mirror that has cais/mmlu")
+        return 2
+    model = options.model or _bundled()
+    few, many = options.docs or ((4, 8) if options.short else (20, 200))
+    setting = Setting(
+        mirror=mirror.resolve(), model=model, threads=options.threads, docs=(few, many), short=options.short
+    )
+    started = time.monotonic()
+    rows: list[Row] = []
+    for name in options.only:
+        say(f"measuring {name}")
+        for row in MEASUREMENTS[name](setting):
+            rows.append(row)
+            _write(options.output, setting, rows)  # a long run that is stopped has something to show
+    print_rows(rows)
+    say(f"{time.monotonic() - started:.0f} s; wrote {options.output}")
+    return 1 if any(row.met is False for row in rows) else 0
+
+
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected 1 or more, got '{text}'")
+    return int(text)
+
+
+def _bundled() -> Path:
+    """The bundled model; converted first, in another process, where that has not happened yet."""
+    from multiform.models.identity import converted_folder
+
+    if not converted_folder().is_dir():
+        code = "from multiform.models.hf.model import bundled_folder; bundled_folder()"
+        subprocess.run([sys.executable, "-c", code], check=True)
+    return converted_folder()
+
+
+def _write(path: Path, setting: Setting, rows: list[Row]) -> None:
+    content = {
+        "date": time.strftime("%Y-%m-%dT%H:%M:%S"),
+        "short": setting.short,
+        "docs": setting.docs,
+        "threads": setting.threads,
+        "model": setting.model.name,
+        "machine": {"processor": platform.machine(), "cores": os.cpu_count(), "python": platform.python_version()},
+        "packages": {name: version(name) for name in ("multiform", "lm-eval", "torch", "transformers")},
+        "rows": [row.to_json() for row in rows],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,99 @@
+"""The report: how large the page of a large run is, and how long a browser takes to show, filter and search it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tools.benchmarks.rows import Row, say
+from tools.benchmarks.sides import Setting
+
+FORMS = ("mcqa", "cloze", "hybrid", "generate", "cot", "bpb")
+#: What one question holds, and the few prompts that have it as an example.
+SOUGHT = " 457?"
+#: Milliseconds until the browser has painted anything, and from a click until what it changes is painted.
+FIRST_PAINT = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+CLICK_AND_PAINT = """(name) => new Promise((done) => {
+  const started = performance.now();
+  document.querySelector(name).click();
+  requestAnimationFrame(() => setTimeout(() => done(performance.now() - started)));
+})"""
+TASK = """\
+task: large
+dataset_path: rows.jsonl
+test_split: test
+doc_to_text: question
+doc_to_choice: choices
+doc_to_target: answer
+"""
+
+
+def measure(setting: Setting) -> Iterator[Row]:
+    """Write a report of ten thousand documents in six forms, and use it in chromium where there is one."""
+    docs = 1_000 if setting.short else 10_000
+    case = f"{docs:,} documents in {len(FORMS)} forms"
+    with tempfile.TemporaryDirectory() as folder:
+        started = time.process_time()
+        page = _page(Path(folder), docs)
+        writing = time.process_time() - started
+        size = page.stat().st_size / 1e6
+        say(f"{case}: {size:.1f} MB, written in {writing:.0f} s CPU, the run of the dummy model included")
+        yield Row(measure="report", case=f"{case}: size", unit="MB", ours=size)
+        for name, seconds, needed in _used(page):
+            yield Row(measure="report", case=f"{case}: {name}", unit="s", ours=seconds, needed=needed)
+
+
+def _page(folder: Path, docs: int) -> Path:
+    from multiform import evaluate
+    from multiform.report import write_report
+
+    words = ["planet", "river", "engine", "poem", "protein", "theorem", "harbour", "signal"]
+    with (folder / "rows.jsonl").open("w") as file:
+        for number in range(docs):
+            text = " ".join(words[(number * 7 + at * (1 + number % 5)) % len(words)] for at in range(60))
+            choices = [f"{words[(number + at) % len(words)]} {number}" for at in range(4)]
+            file.write(json.dumps({"question": f"{text} {number}?", "choices": choices, "answer": number % 4}) + "\n")
+    (folder / "large.yaml").write_text(TASK)
+    tasks = f"{folder}/large.yaml@{'+'.join(FORMS)}"
+    results = evaluate(model="dummy", tasks=tasks, num_fewshot=2, progress=False, use_cache=False)
+    return write_report([results], folder / "report.html")
+
+
+def _used(page: Path) -> Iterator[tuple[str, float, float]]:
+    """What a browser takes for each step, and what it may take; nothing where there is no browser."""
+    browser_path = shutil.which("chromium")
+    try:
+        from playwright.sync_api import expect, sync_playwright
+    except ImportError:
+        browser_path = None
+    if browser_path is None:
+        say("no chromium or no playwright: what a browser takes is not measured (make browser)")
+        return
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=browser_path, args=["--no-sandbox"])
+        tab = browser.new_page()
+        started = time.perf_counter()
+        tab.goto(page.as_uri(), wait_until="commit")
+        tab.wait_for_selector("html[data-ready=yes]", timeout=120_000)
+        ready = time.perf_counter() - started
+        yield "first paint", tab.evaluate(FIRST_PAINT) / 1000, 5.0
+        yield "all sections are there", ready, 5.0
+        count = tab.locator(".tools [aria-live]")
+        before = count.inner_text()
+        filtering = tab.evaluate(f"({CLICK_AND_PAINT})('[data-filter=differs]')") / 1000
+        expect(count).not_to_have_text(before)  # else it filtered nothing
+        yield "time to filter", filtering, 1.0
+        tab.locator("[data-filter=differs]").click()
+        expect(count).to_have_text(before)
+        started = time.perf_counter()
+        tab.locator("input[type=search]").fill(SOUGHT)
+        expect(count).to_contain_text("…", timeout=60_000)  # the search goes on
+        expect(count).not_to_contain_text("…", timeout=120_000)
+        yield "time to search all texts", time.perf_counter() - started, 20.0
+        if count.inner_text() == before or count.inner_text().startswith("0 of "):
+            raise AssertionError(f"the search did not find {SOUGHT!r}: {count.inner_text()}")
+        browser.close()

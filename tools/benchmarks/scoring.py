@@ -1,0 +1,113 @@
+"""Answering: tokens, CPU and wall time, and memory on the six workloads, with equal results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tools.benchmarks.agreement import PER_TOKEN, differences, errors
+from tools.benchmarks.rows import Row, say
+from tools.benchmarks.sides import NAMES, Setting
+from tools.benchmarks.workloads import WORKLOADS, Workload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pair:
+    """Both sides on one workload."""
+
+    ours: dict[str, Any]
+    theirs: dict[str, Any]
+
+    def row(self, measure: str, case: str, unit: str, key: str, **more: Any) -> Row:
+        return Row(measure=measure, case=case, unit=unit, ours=self.ours[key], theirs=self.theirs[key], **more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """A workload, with another number of shots or choices than it usually has."""
+
+    name: str
+    shots: int | None = None
+    choices: int | None = None
+
+    @property
+    def workload(self) -> Workload:
+        return next(one for one in WORKLOADS if one.name == self.name)
+
+    def config(self) -> dict[str, Any]:
+        config = self.workload.config()
+        if self.shots is not None:
+            config["num_fewshot"] = self.shots
+        if self.choices is not None:
+            config |= {"doc_to_choice": f"{{{{choices[:{self.choices}]}}}}", "doc_to_target": 0}
+        return config
+
+
+ONE_SHOT = Case(name="texts, 5-shot", shots=1)
+TWO_CHOICES = Case(name="texts, 0-shot", choices=2)
+CASES = (*(Case(name=workload.name) for workload in WORKLOADS), ONE_SHOT, TWO_CHOICES)
+
+
+@cache
+def all_requests(setting: Setting) -> dict[Case, list[list[Any]]]:
+    """The requests of every case for many documents; both sides make the same."""
+    details = {"configs": [case.config() for case in CASES], "limit": setting.docs[1]}
+    ours, theirs = (setting.run("requests", side, **details)["requests"] for side in NAMES)
+    for case, mine, other in zip(CASES, ours, theirs, strict=True):
+        if mine != other:
+            raise SystemExit(f"{case.name}: the requests of both sides are not the same")
+    return dict(zip(CASES, ours, strict=True))
+
+
+@cache
+def measured(setting: Setting, case: Case, docs: int) -> Pair:
+    """Run both sides in turn; raises where they do not agree."""
+    every = all_requests(setting)[case]
+    requests = every[: docs * len(every) // setting.docs[1]]
+    say(f"{case.name}, {docs} documents: {len(requests)} requests")
+    return compared(setting, case, requests)
+
+
+def compared(setting: Setting, case: Case, requests: list[Any]) -> Pair:
+    """Run both sides in turn on these requests; raises where they do not agree."""
+    # Turns as long as what is to be expected, so that both sides end at about the same time.
+    made = setting.run_in_turns("score", case.workload.needed or 2, requests=requests)
+    for side, found in made.items():
+        say(f"  {side}: {found['cpu']:.1f} s CPU, {found['wall']:.1f} s, {found['peak_mb']:.0f} MB")
+    ours, theirs = (made[side] for side in NAMES)
+    wrong = differences(requests, ours["answers"], theirs["answers"], theirs["scored"])
+    if wrong:
+        raise SystemExit(f"{case.name}: {len(wrong)} answers differ, such as {'; '.join(wrong[:3])}")
+    return Pair(ours=ours, theirs=theirs)
+
+
+def measure(setting: Setting) -> Iterator[Row]:
+    """The rows of all workloads."""
+    for docs in setting.docs[1 if setting.short else 0 :]:
+        for workload in WORKLOADS:
+            yield from _rows(setting, workload, docs)
+
+
+def _rows(setting: Setting, workload: Workload, docs: int) -> Iterator[Row]:
+    pair = measured(setting, Case(name=workload.name), docs)
+    ours, theirs = pair.ours, pair.theirs
+    case = f"{workload.name}, {docs} docs"
+    writes = isinstance(ours["answers"][0], str)
+    bound = theirs["nodes"]
+    yield pair.row("tokens read", case, "tokens", "read", note=f"tree {bound:,}")
+    # A few tokens go into finding out what the model can do: with few documents they show.
+    limit = None if writes or docs < 200 else 1.03
+    yield Row(measure="tokens read / tree", case=case, unit="times", ours=ours["read"] / bound, needed=limit)
+    if writes:
+        yield pair.row("tokens written", case, "slots", "written")
+    else:
+        found = errors(ours["answers"], theirs["answers"], theirs["scored"])
+        same, beyond = found.count(0.0), sum(error > PER_TOKEN for error in found)
+        note = f"of {len(found):,}, {same:,} the same, {beyond:,} beyond"
+        yield Row(measure="error", case=case, unit="per token", ours=max(found), needed=PER_TOKEN, note=note)
+    needed = workload.needed if docs >= 200 else None
+    yield pair.row("CPU time", case, "s", "cpu", needed=needed)
+    yield pair.row("wall time", case, "s", "wall")
+    yield pair.row("peak memory", case, "MB", "peak_mb", needed=1.0)

@@ -1,0 +1,199 @@
+"""Writes a page for each benchmark of the library, and their index: docs/benchmarks/.
+
+    python tools/scripts/benchmark_pages.py     # or: make benchmark-pages
+
+A page has what the task file says, and an example in three forms: of the file's `example`, or of a row that is made up
+from the columns that its fields read. No page shows a row of a dataset.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import re
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from multiform import Task, TaskConfig, TaskManager
+from multiform.errors import MultiformError
+from multiform.prompts.template import compile_template, has_markup
+from multiform.requests import LoglikelihoodRequest
+from multiform.tasks import Group, read_yaml
+from multiform.tasks.folders import LIBRARY
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ROOT / "docs" / "benchmarks"
+#: The forms of an example: with choices, and without.
+FORMS = (("mcqa", "cloze", "cot"), ("short", "cot", "bpb", "lm-eval"))
+_FIELDS = ("doc_to_context", "doc_to_text", "doc_to_choice", "doc_to_target", "doc_to_rationale")
+#: Values to try for the columns of each field, the likeliest first.
+_CHOICES = ["seven", "red", "narrow", "Monday"]
+_VALUES: dict[str, list[Any]] = {
+    "doc_to_context": ["Ann has a red car and seven cats.", ["Ann has a red car.", "She has seven cats."]],
+    "doc_to_text": ["Which of these is a colour?"],
+    "doc_to_choice": ["red", _CHOICES, {"text": _CHOICES, "label": ["A", "B", "C", "D"]}],
+    "doc_to_target": [1, "B", "2", "red", "b", ["red"], {"text": ["red"]}, {"aliases": ["red"]}, r"\boxed{red}"],
+    "doc_to_rationale": ["Red is a colour, and the others are not."],
+}
+#: The made-up question of each kind of benchmark.
+_QUESTIONS = {
+    "math": "Ann has 2 cats and gets 5 more. How many cats does she have?",
+    "NLI": "Ann has a car",
+    "yes/no": "does Ann have a red car",
+    "open question": "what colour is the car of Ann",
+    "several inputs": "Ann gave the car to Bea as _ needed one.",
+}
+_TRIES = 200
+
+
+def benchmarks() -> dict[str, list[TaskConfig]]:
+    """The tasks of each benchmark of the library, by the name of the task or group."""
+    manager = TaskManager()
+    found = {}
+    for entry in sorted(manager.index.entries.values(), key=lambda entry: entry.name):
+        if entry.folder != LIBRARY or entry.family is not None or "bundled" in entry.tags:
+            continue
+        [node] = manager.nodes(entry.name)
+        if (isinstance(node, TaskConfig) or node.config.subsets) and entry.path.suffix == ".yaml":
+            found[entry.name] = list(node.tasks()) if isinstance(node, Group) else [node]
+    return found
+
+
+def page(name: str, tasks: list[TaskConfig]) -> str:
+    """The page of a benchmark, in Markdown."""
+    config = tasks[0]
+    assert config._source is not None
+    facts, path = config.metadata, config._source.file
+    lines = [f"# {facts.get('title', name)}", "", about(path), ""]
+    for title, value in _facts(name, tasks):
+        lines.append(f"* **{title}**: {value}")
+    lines += ["", f"    multiform run {name} --model hf --model_args pretrained=path/to/model", ""]
+    shown = example(config)
+    if shown:
+        lines += ["## An example", "", "It is made up, not a row of the dataset.", ""]
+        for label, text in shown:
+            fence = "```" if "```" not in text else "````"
+            lines += [f"`{tasks[0].base_name}@{label}`:", "", f"{fence}text", text, fence, ""]
+    if config.lint_ignore:
+        lines += ["## Known errors of the data", ""]
+        lines += [f"* {reason} (`{code}`)" for code, reason in config.lint_ignore.items()] + [""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def about(path: Path) -> str:
+    """What a benchmark asks: the comment at the beginning of its file."""
+    lines = itertools.takewhile(lambda line: line.startswith("#"), path.read_text(encoding="utf-8").splitlines())
+    return " ".join(line.lstrip("# ") for line in lines)
+
+
+def _facts(name: str, tasks: list[TaskConfig]) -> Iterator[tuple[str, str]]:
+    config, facts = tasks[0], tasks[0].metadata
+    paths = list(dict.fromkeys(str(task.dataset_path) for task in tasks))
+    yield "Name", f"`{name}`" + (f", a group of {len(tasks)} tasks such as `{config.task}`" if len(tasks) > 1 else "")
+    yield "Dataset", ", ".join(f"[{path}](https://huggingface.co/datasets/{path})" for path in paths[:3])
+    yield "Kind", str(facts.get("kind", ""))
+    yield "Rows", rows_text(tasks)
+    languages = list(dict.fromkeys(str(task.metadata.get("language")) for task in tasks))
+    yield "Language", ", ".join(languages[:12]) + (f" and {len(languages) - 12} more" if len(languages) > 12 else "")
+    yield "Licence", str(facts.get("licence", "unknown"))
+    paper = str(facts.get("paper", ""))
+    link = f"[{paper}](https://arxiv.org/abs/{paper.removeprefix('arXiv:')})" if paper.startswith("arXiv:") else paper
+    yield "Paper", link
+    yield "Usually reported", str(facts.get("reported", ""))
+    assert config._source is not None
+    formats = read_yaml(config._source.file).data.get("formats")
+    if isinstance(formats, Mapping) and "lm-eval" in formats:
+        yield "In lm-eval", f"`{facts.get('lm_eval', config.task)}`, the same requests as `{config.task}@lm-eval`"
+    if facts.get("seen") is False:
+        yield "Note", "written from a description of the columns, and never run on real rows"
+
+
+def rows_text(tasks: list[TaskConfig]) -> str:
+    """The evaluated rows of all tasks; a file may state the number of the whole family in each of them."""
+    stated = [task.metadata.get("rows") or 0 for task in tasks]
+    if not all(isinstance(number, int) for number in stated):
+        return "unknown"
+    return f"{stated[0] if len({*stated}) == 1 else sum(stated):,}"
+
+
+def example(config: TaskConfig) -> list[tuple[str, str]]:
+    """The rendered example under up to three forms; empty where no row can be made up."""
+    labels = FORMS[config.given("doc_to_choice") is None]
+    for row in [config.example] if config.example else itertools.islice(_made_up(config), _TRIES):
+        shown = [(label, text) for label in labels if (text := _rendered(config, label, row))]
+        if shown:
+            return shown[:3]
+    return []
+
+
+def _made_up(config: TaskConfig) -> Iterator[dict[str, Any]]:
+    """Rows with the columns that the fields read: each column has a value that suits one of its fields."""
+    columns: dict[str, list[Any]] = {}
+    question = _QUESTIONS.get(str(config.metadata.get("kind")), *_VALUES["doc_to_text"])
+    values = {**_VALUES, "doc_to_text": [question]}
+    for field in _FIELDS:
+        spec = config.given(field)
+        specs = [spec] if isinstance(spec, str) else [item for item in spec if isinstance(item, str)] if spec else []
+        for text in specs if isinstance(specs, list) and not callable(spec) else []:
+            names = sorted(compile_template(text).names) if has_markup(text) else [text] if text.isidentifier() else []
+            several = field == "doc_to_choice" and len(names) > 1
+            for number, name in enumerate(names):
+                columns.setdefault(name, [_CHOICES[number % 4]] if several else values[field])
+    for row in itertools.product(*columns.values()):
+        yield dict(zip(columns, row, strict=True))
+
+
+def _rendered(config: TaskConfig, label: str, row: Mapping[str, Any]) -> str | None:
+    """The prompt of a row under a format, and what is scored; None where the row does not suit the task."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.jsonl"
+        path.write_text(json.dumps(row) + "\n", encoding="utf-8")
+        try:
+            data: dict[str, Any] = {"dataset_path": str(path), "dataset_name": None, "dataset_kwargs": {}}
+            changed = config.changed(**data, num_fewshot=0, drop_docs=None, _formats_selection=label)
+            task = Task.from_config(changed)
+            sample = task.sample(*next(iter(task.doc_iterator())))
+        except (MultiformError, StopIteration):
+            return None
+    if sample.doubt is not None or (changed.given("doc_to_choice") is not None and sample.right_choices == ()):
+        return None
+    requests = [instance.request for instance in sample.instances]
+    ranked = [f'--- "{request.continuation}"' for request in requests if isinstance(request, LoglikelihoodRequest)]
+    return "\n".join([sample.prompt, *ranked])
+
+
+def main() -> None:
+    """Write all pages anew."""
+    logging.getLogger("multiform").setLevel(logging.ERROR)
+    PAGES.mkdir(parents=True, exist_ok=True)
+    found = benchmarks()
+    for path in PAGES.glob("*.md"):
+        path.unlink()
+    rows = []
+    without = []
+    for name, tasks in found.items():
+        text = page(name, tasks)
+        without += [] if "## An example" in text else [name]
+        (PAGES / f"{name}.md").write_text(text, encoding="utf-8")
+        facts = tasks[0].metadata
+        cells = (
+            f"[{name}]({name}.md)",
+            facts.get("title"),
+            facts.get("kind"),
+            rows_text(tasks),
+            facts.get("licence"),
+        )
+        rows.append("| " + " | ".join(re.sub(r"[|\n]", " ", str(cell)) for cell in cells) + " |")
+    head = "| name | title | kind | rows | licence |\n|---|---|---|---|---|\n"
+    intro = (
+        f"# Benchmarks\n\nThe {len(found)} benchmarks of the library; `make benchmark-pages` writes these pages.\n\n"
+    )
+    (PAGES / "README.md").write_text(intro + head + "\n".join(rows) + "\n", encoding="utf-8")
+    print(f"{len(found)} pages in {PAGES.relative_to(ROOT)}; without an example: {', '.join(without) or 'none'}")
+
+
+if __name__ == "__main__":
+    main()

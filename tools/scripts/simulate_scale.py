@@ -1,0 +1,184 @@
+"""A run on many workers, simulated: how long it takes, what failures cost, and what breaks first.
+
+    python tools/scripts/simulate_scale.py                        # 10 to 1,000 workers, 10^9 tokens, 1 % of units fail
+    python tools/scripts/simulate_scale.py --tokens_per_response 200
+
+The driver renders and cuts all requests before workers load the model. Units go to whoever is free, the largest first,
+as in `run/executors/pool.py`. A unit that fails kills its worker at a random point: the responses that were sent
+stay, the rest is asked again, with the shared prefix of the unit, and a new worker loads the model first. The driver is
+one process that takes the messages in their order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import heapq
+import random
+from collections import deque
+from dataclasses import dataclass
+
+#: Seconds of the driver for a request before it is asked (render, cut), for a response (check, store, score) and for a
+#: message that holds some of them, and the bytes of a request and its response in its memory. Measured by
+#: `python -m tools.benchmarks --only driver`: see docs/scale.md.
+REQUEST_SECONDS = 60e-6
+RESPONSE_SECONDS = 100e-6
+MESSAGE_SECONDS = 400e-6
+REQUEST_BYTES = 1500
+#: Bytes of a stored response.
+STORED_BYTES = 120
+#: The share of tokens that cuts add at most, and how much longer a run of many workers takes because some of them are
+#: idle while the last units are computed.
+CUTS, TAIL = 0.04, 1 / 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What is simulated; times are in seconds."""
+
+    workers: int
+    tokens: float = 1e9
+    tokens_per_second: float = 5000.0
+    tokens_per_response: float = 25.0
+    units_per_worker: int = 4
+    #: Tokens that begin each unit and are computed again in each.
+    prefix: float = 2000.0
+    #: The share of units whose worker dies.
+    failures: float = 0.01
+    load_seconds: float = 120.0
+    #: The spread of the workers' speeds, as the sigma of a log-normal distribution.
+    spread: float = 0.1
+    request_seconds: float = REQUEST_SECONDS
+    response_seconds: float = RESPONSE_SECONDS
+    message_seconds: float = MESSAGE_SECONDS
+
+    @property
+    def pause(self) -> float:
+        """Seconds between two messages of a worker, as in `run/executors/ray.py`."""
+        return max(0.2, self.workers / 200)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What came of a simulated run.
+
+    `prepared_seconds` pass before workers have anything to do; `seconds` are all, with these.
+    """
+
+    seconds: float
+    prepared_seconds: float
+    workers_seconds: float
+    ideal_seconds: float
+    lost_tokens: float
+    failures: int
+    responses: float
+    driver_busy: float
+
+
+def predicted_seconds(
+    *,
+    tokens: float,
+    tokens_per_second: float,
+    workers: int,
+    requests: float = 0.0,
+    load_seconds: float = 0.0,
+    has_failures: bool = False,
+) -> float:
+    """The cost model of docs/scale.md: how long a run takes, about."""
+    idle = TAIL * (workers - 1) / workers
+    asked = (1 + CUTS) * tokens / (tokens_per_second * workers) * (1 + idle)
+    replaced = load_seconds if has_failures else 0.0
+    return requests * REQUEST_SECONDS + load_seconds + max(asked, requests * RESPONSE_SECONDS) + replaced
+
+
+def simulate(setting: Setting, seed: int = 0) -> Outcome:
+    """One run."""
+    rng = random.Random(seed)
+    count = setting.workers * setting.units_per_worker
+    sizes = sorted((rng.uniform(0.5, 1.5) for _ in range(count)), reverse=True)
+    scale = setting.tokens / sum(sizes)
+    units = deque((size * scale, False) for size in sizes)
+    speeds = [setting.tokens_per_second * rng.lognormvariate(0, setting.spread) for _ in range(setting.workers)]
+    free = [(setting.load_seconds, worker) for worker in range(setting.workers)]
+    heapq.heapify(free)
+    responses = messages = lost = ended = 0.0
+    failed = 0
+    while units:
+        now, worker = heapq.heappop(free)
+        tokens, retried = units.popleft()
+        speed = speeds[worker]
+        begun = now + setting.prefix / speed
+        share = 1.0
+        if not retried and rng.random() < setting.failures:
+            failed += 1
+            share = rng.random()
+            unsent = min(share * tokens, setting.pause * speed)
+            lost += unsent + setting.prefix
+            units.append((tokens * (1 - share) + unsent, True))
+            share -= unsent / tokens
+            end = begun + (share * tokens + unsent) / speed
+            heapq.heappush(free, (end + setting.load_seconds, worker))
+        else:
+            end = begun + tokens / speed
+            heapq.heappush(free, (end, worker))
+        seconds = share * tokens / speed
+        responses += share * tokens / setting.tokens_per_response
+        messages += 1 + seconds / setting.pause
+        ended = max(ended, end)
+    busy = responses * setting.response_seconds + messages * setting.message_seconds
+    prepared = setting.tokens / setting.tokens_per_response * setting.request_seconds
+    # The driver takes messages from the first unit on, and is done when it has taken the last.
+    return Outcome(
+        seconds=prepared + max(ended, setting.load_seconds + busy),
+        prepared_seconds=prepared,
+        workers_seconds=ended,
+        ideal_seconds=setting.load_seconds + setting.tokens / sum(speeds),
+        lost_tokens=lost,
+        failures=failed,
+        responses=responses,
+        driver_busy=busy / (ended - setting.load_seconds),
+    )
+
+
+def main() -> None:
+    """Print a table of runs of 10 to 1,000 workers."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    for name in ("tokens", "tokens_per_second", "tokens_per_response", "failures", "load_seconds", "response_seconds"):
+        parser.add_argument(f"--{name}", type=float, default=Setting.__dataclass_fields__[name].default)
+    parser.add_argument("--workers", type=int, nargs="+", default=[10, 30, 100, 300, 1000])
+    options = vars(parser.parse_args())
+    print("| workers | makespan | formula | prepared | workers alone | ideal | failures | tokens lost | stored |")
+    print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+    for workers in options.pop("workers"):
+        setting = Setting(workers=workers, **options)
+        print(_line(setting, simulate(setting)))
+    requests = setting.tokens / setting.tokens_per_response
+    print(f"memory of the driver: {requests * REQUEST_BYTES / 1e9:,.1f} GB for {requests:,.0f} requests")
+
+
+def _line(setting: Setting, outcome: Outcome) -> str:
+    """A line of the table, in Markdown."""
+    formula = predicted_seconds(
+        tokens=setting.tokens,
+        tokens_per_second=setting.tokens_per_second,
+        workers=setting.workers,
+        requests=setting.tokens / setting.tokens_per_response,
+        load_seconds=setting.load_seconds,
+        has_failures=outcome.failures > 0,
+    )
+    rows = outcome.responses / (outcome.seconds - outcome.prepared_seconds - setting.load_seconds)
+    cells = [
+        f"{setting.workers:,}",
+        f"{outcome.seconds:,.0f} s",
+        f"{formula:,.0f} s",
+        f"{outcome.prepared_seconds:,.0f} s",
+        f"{outcome.workers_seconds:,.0f} s",
+        f"{outcome.ideal_seconds:,.0f} s",
+        f"{outcome.failures}",
+        f"{outcome.lost_tokens / setting.tokens:.2%}",
+        f"{rows:,.0f}/s, {rows * STORED_BYTES / 1e6:.1f} MB/s",
+    ]
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    main()

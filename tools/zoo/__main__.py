@@ -1,0 +1,102 @@
+"""`make zoo`: check every architecture and write docs/architectures.md; `python -m tools.zoo NAME ...` checks some."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import warnings
+from pathlib import Path
+
+import torch
+import transformers
+
+from tools.zoo.check import TOLERANCE, Finding, check
+from tools.zoo.configs import CHUNK, POSITIONS, WINDOW
+from tools.zoo.models import architectures, zoo_model
+
+TABLE = Path(__file__).parents[2] / "docs" / "architectures.md"
+#: What the engine does, in the words of the table.
+WORDS = {
+    "shared": "shared",
+    **dict.fromkeys(("at once", "at once positioned"), "from copied states"),
+    **dict.fromkeys(("stepwise", "stepwise positioned"), "from copied states, stepwise"),
+    "together": "in batches",
+    "padded": "in batches",
+    "resumed": "from copied states",
+    "equal lengths": "in batches of one length",
+    **dict.fromkeys(("alone", "plain"), "alone"),
+    "uncached": "alone, without a cache",
+}
+
+
+def main(names: list[str]) -> int:
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    transformers.logging.set_verbosity_error()
+    findings = []
+    for name in names or architectures():
+        findings.append(_checked(name))
+        print(_line(findings[-1]), flush=True)
+    if not names:
+        TABLE.write_text(page(findings), encoding="utf-8")
+    wrong = [finding.name for finding in findings if not finding.is_right]
+    print(f"{len(findings)} architectures, {len(wrong)} wrong{': ' if wrong else ''}{', '.join(wrong)}")
+    return 1 if wrong else 0
+
+
+def _checked(name: str) -> Finding:
+    with contextlib.redirect_stdout(io.StringIO()):  # some models print
+        try:
+            model = zoo_model(name)
+        except Exception as error:  # noqa: BLE001 - whatever a configuration raises that cannot be made small
+            return Finding(name=name, problem=f"no tiny model: {' '.join(str(error).split())[:80]}")
+        return check(name, model)
+
+
+def page(findings: list[Finding]) -> str:
+    """The page of the documentation."""
+    compared = [finding for finding in findings if not finding.problem]
+    shared = sum(finding.scoring == "shared" for finding in compared)
+    copied = sum(WORDS[finding.scoring].startswith("from copied states") for finding in compared)
+    rows = "\n".join(_line(finding) for finding in compared)
+    others = "\n".join(f"* {finding.name}: {finding.problem}" for finding in findings if finding.problem)
+    right = sum(finding.is_right for finding in compared)
+    worked = sum(finding.lm_eval != "fails" for finding in compared)
+    agree = sum(finding.agrees_with_lm_eval for finding in compared)
+    return f"""# Architectures
+
+`make zoo` writes this page. It builds a tiny model of every causal and encoder-decoder architecture of transformers
+{transformers.__version__}, with random weights of large scale, and holds the engine against transformers itself: the
+plain forward pass of each sequence alone, and `generate`. Sequences have up to {POSITIONS} tokens, beyond every window
+({WINDOW} tokens) and chunk ({CHUNK}); contexts of {POSITIONS + 40} tokens are truncated to the last position.
+
+{len(compared)} architectures were compared; {right} of them give every log-likelihood within {TOLERANCE:g} a token,
+every greedy flag and every text. {shared} share a prefix tree when these sequences are scored, and {copied} go on from
+copied states; the others say in the log why they do not. "Difference" is the largest of a log-likelihood, for each of
+its tokens. The last column is the same from lm-eval in batches of one: of the {worked} that it can score, {agree} agree
+within {TOLERANCE:g} in all numbers, flags and texts. Where they do not, the numbers here are those of the model alone.
+
+| architecture | scoring | generation | why prefixes are not shared | difference | from lm-eval |
+|---|---|---|---|---|---|
+{rows}
+
+Not compared, because no tiny model could be built or run on text alone:
+
+{others}
+"""
+
+
+def _line(finding: Finding) -> str:
+    if finding.problem:
+        return f"| {finding.name} | {finding.problem} |"
+    wrong = f"; {finding.wrong_flags} flags and {finding.wrong_texts} texts differ" if not finding.is_right else ""
+    scoring, decoding = WORDS[finding.scoring], WORDS[finding.decoding]
+    reasons = "; ".join(finding.reasons)
+    return (
+        f"| {finding.name} | {scoring} | {decoding} | {reasons} | {finding.difference:.0e}{wrong} | {finding.lm_eval} |"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
