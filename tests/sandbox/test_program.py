@@ -378,7 +378,7 @@ def test_a_task_like_humaneval_runs_its_programs_here_and_only_with_consent(task
 
 @pytest.mark.parametrize("flags", [(), ("--sandbox", "landlock"), ("--sandbox", "bwrap")])
 def test_a_run_is_refused_where_no_sandbox_works(task, flags, monkeypatch, capsys):
-    monkeypatch.setattr(sandbox, "_problem", lambda name: None if name == "none" else "the kernel is too old")
+    monkeypatch.setattr(command, "_problem", lambda name: None if name == "none" else "the kernel is too old")
     assert main(["run", task, "--model", "dummy", "--confirm_run_unsafe_code", *flags]) == 2
     said = capsys.readouterr().err
     assert "--sandbox" in said
@@ -387,7 +387,7 @@ def test_a_run_is_refused_where_no_sandbox_works(task, flags, monkeypatch, capsy
 
 
 def test_a_run_without_a_sandbox_is_possible_and_said(task, monkeypatch, capsys):
-    monkeypatch.setattr(sandbox, "_problem", lambda name: None if name == "none" else "the kernel is too old")
+    monkeypatch.setattr(command, "_problem", lambda name: None if name == "none" else "the kernel is too old")
     program._say_once.cache_clear()
     assert main(["run", task, "--model", "dummy", "--confirm_run_unsafe_code", "--sandbox", "none"]) == 0
     assert "--sandbox none: programs of the model run with your rights" in capsys.readouterr().err

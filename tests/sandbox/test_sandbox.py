@@ -16,7 +16,7 @@ def working(monkeypatch):
     """Say which sandboxes work."""
 
     def say(*names: str) -> None:
-        monkeypatch.setattr(sandbox, "_problem", lambda name: None if name in names else "it is not there")
+        monkeypatch.setattr(command, "_problem", lambda name: None if name in names else "it is not there")
 
     monkeypatch.delenv("MULTIFORM_SANDBOX", raising=False)
     return say
@@ -86,7 +86,7 @@ def test_a_container_without_an_engine_is_said():
 
 def test_bubblewrap_shows_what_python_needs_and_no_more(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(sandbox, "_bubblewrap_version", lambda: (0, 6))
+    monkeypatch.setattr(command, "_bubblewrap_version", lambda: (0, 6))
     words = command.command("bwrap", "")
     places = {words[index + 1] for index, word in enumerate(words) if word == "--ro-bind-try"}
     assert "/" not in places
