@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import logging
-import os
-import signal
-import subprocess
-import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,20 +12,9 @@ from math import comb
 from typing import Any
 
 from multiform.errors import ModelError
-from multiform.sandbox.command import (
-    ENVIRONMENT,
-    GUEST,
-    chosen_sandbox,
-    command,
-    container_name,
-    readable_paths,
-)
-from multiform.sandbox.guest import STARTED
+from multiform.sandbox.launch import chosen_sandbox, run_in_sandbox
 
 logger = logging.getLogger("multiform")
-
-#: Seconds for starting the processes and ending them, beside those of the program.
-_STARTING = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +40,7 @@ def run_program(
     'AssertionError: '
     """
     sandbox = sandbox or chosen_sandbox()
-    report, words = start(sandbox, source, checks, seconds=seconds, megabytes=megabytes)
+    report, words = run_in_sandbox(sandbox, source, checks, seconds=seconds, megabytes=megabytes)
     if report is None:
         message = f"the sandbox {sandbox} could not be started for a program: {words}"
         raise ModelError(message, hint="check the memory and the processes of the machine, and run it again")
@@ -65,63 +48,6 @@ def run_program(
     if report["protection"]:
         _say_once(protection)
     return Outcome(report["passed"] is True, str(report["result"]), protection)
-
-
-def start(
-    sandbox: str, source: str, checks: str, *, seconds: float, megabytes: int
-) -> tuple[dict[str, Any] | None, str]:
-    """The report of the tests' process; None where it could not be started, with what was said instead."""
-    container = container_name()
-    with tempfile.TemporaryDirectory(prefix="program-", ignore_cleanup_errors=True) as folder:
-        job = {
-            "sandbox": sandbox,
-            "program": source.encode("utf-8", "replace").decode(),  # no source has halves of surrogate pairs
-            "seconds": seconds,
-            "megabytes": megabytes,
-            "folder": folder,
-            "readable": [*readable_paths(), str(GUEST)],
-        }
-        process = subprocess.Popen(
-            command(sandbox, container),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=folder,
-            env=dict(os.environ) if sandbox.startswith("docker") else {**ENVIRONMENT, "HOME": folder},
-            start_new_session=True,
-        )
-        try:
-            output, words = process.communicate(_parts(json.dumps(job), checks), timeout=seconds + _STARTING)
-            late = False
-        except subprocess.TimeoutExpired as error:
-            output, words, late = error.stdout or b"", b"it took too long", True
-            if sandbox.startswith("docker"):
-                subprocess.run(["docker", "kill", container], capture_output=True, check=False)
-        finally:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.kill()
-            process.communicate()
-    started, _, report = output.partition(b"\n")
-    if started + b"\n" != STARTED:
-        return None, _summary(words.decode("utf-8", "replace"))
-    try:
-        return json.loads(report), ""
-    except ValueError:
-        result = "timed out" if late else "the process of its tests ended"
-        return {"passed": False, "result": result, "protection": []}, ""
-
-
-def _summary(words: str) -> str:
-    """What a process said on one line; the last line of a traceback."""
-    lines = words.strip().splitlines() or ["it ended without a word"]
-    return " ".join((lines[-1] if "Traceback" in words else " ".join(lines)).split())[:300]
-
-
-def _parts(*texts: str) -> bytes:
-    """The texts, each after its length."""
-    encoded = [text.encode("utf-8", "replace") for text in texts]
-    return b"".join(len(data).to_bytes(8, "big") + data for data in encoded)
 
 
 @cache
@@ -150,7 +76,7 @@ class CodeEval:
         {'pass@1': 0.5, 'pass@2': 1.0}
         """
         sandbox = chosen_sandbox()  # here, as threads do not know what was chosen
-        places = [(problem, number) for problem, written in enumerate(predictions) for number in range(len(written))]
+        places = [(problem, number) for problem, programs in enumerate(predictions) for number in range(len(programs))]
 
         def outcome(place: tuple[int, int]) -> Outcome:
             problem, number = place

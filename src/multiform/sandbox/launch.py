@@ -1,20 +1,25 @@
-"""Which sandbox programs of models run in, and the command that starts a process in it."""
+"""Which sandbox programs of models run in, and how a process is started in it."""
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from multiform.errors import UsageError, nearest
+from multiform.sandbox.guest import STARTED
 
 #: What `--sandbox` takes; `docker` may be followed by a colon and an image.
 SANDBOXES = ("bwrap", "landlock", "docker", "none")
@@ -28,12 +33,16 @@ _IN_SANDBOX = "/run/multiform"
 _FOLDER_BYTES = 64 * 2**20
 _SYSTEM = ("/usr", "/bin", "/lib", "/lib32", "/lib64", "/nix/store", "/etc/ld.so.cache", "/etc/localtime")
 _DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+#: The whole environment of a program.
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HOME": "/tmp", "LANG": "C.UTF-8"}
+#: Seconds for starting the processes and ending them, beside those of the program.
+_STARTING = 30.0
 _INSTALL = "install bubblewrap (e.g. apt install bubblewrap)"
 
 _chosen: ContextVar[str | None] = ContextVar("sandbox", default=None)
 
 
-@contextmanager
+@contextlib.contextmanager
 def using_sandbox(name: str | None) -> Iterator[None]:
     """Run programs in this sandbox; None stands for that of the environment, or the best one that works here."""
     token = _chosen.set(name)
@@ -84,17 +93,73 @@ def _hint(name: str) -> str:
 def _problem(name: str) -> str | None:
     """Why a sandbox does not work here, by a try; None where it does."""
     from multiform.sandbox.guest import main  # noqa: F401  (writes its bytecode, which then is read in the sandbox)
-    from multiform.sandbox.program import start
 
     if name in _AUTOMATIC and not sys.platform.startswith("linux"):
         return "it needs Linux"
     program = {"bwrap": "bwrap", "docker": "docker"}.get(name.partition(":")[0])
     if program is not None and shutil.which(program) is None:
         return f"{program} is not installed"
-    report, words = start(name, "", "", seconds=10.0, megabytes=2048)
+    report, words = run_in_sandbox(name, "", "", seconds=10.0, megabytes=2048)
     if report is None:
         return words
     return None if report["passed"] else str(report["result"])
+
+
+def run_in_sandbox(
+    sandbox: str, source: str, checks: str, *, seconds: float, megabytes: int
+) -> tuple[dict[str, Any] | None, str]:
+    """The report of the tests' process; None where it could not be started, with what was said instead."""
+    container = f"multiform-{uuid.uuid4().hex[:12]}"
+    with tempfile.TemporaryDirectory(prefix="program-", ignore_cleanup_errors=True) as folder:
+        job = {
+            "sandbox": sandbox,
+            "program": source.encode("utf-8", "replace").decode(),  # no source has halves of surrogate pairs
+            "seconds": seconds,
+            "megabytes": megabytes,
+            "folder": folder,
+            "readable": [*_readable_paths(), str(GUEST)],
+        }
+        process = subprocess.Popen(
+            command(sandbox, container),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=folder,
+            env=dict(os.environ) if sandbox.startswith("docker") else {**ENVIRONMENT, "HOME": folder},
+            start_new_session=True,
+        )
+        try:
+            output, words = process.communicate(_parts(json.dumps(job), checks), timeout=seconds + _STARTING)
+            late = False
+        except subprocess.TimeoutExpired as error:
+            output, words, late = error.stdout or b"", b"it took too long", True
+            if sandbox.startswith("docker"):
+                subprocess.run(["docker", "kill", container], capture_output=True, check=False)
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            process.communicate()
+    started, _, report = output.partition(b"\n")
+    if started + b"\n" != STARTED:
+        return None, _summary(words.decode("utf-8", "replace"))
+    try:
+        return json.loads(report), ""
+    except ValueError:
+        result = "timed out" if late else "the process of its tests ended"
+        return {"passed": False, "result": result, "protection": []}, ""
+
+
+def _summary(words: str) -> str:
+    """What a process said on one line; the last line of a traceback."""
+    lines = words.strip().splitlines() or ["it ended without a word"]
+    return " ".join((lines[-1] if "Traceback" in words else " ".join(lines)).split())[:300]
+
+
+def _parts(*texts: str) -> bytes:
+    """The texts, each after its length."""
+    encoded = [text.encode("utf-8", "replace") for text in texts]
+    return b"".join(len(data).to_bytes(8, "big") + data for data in encoded)
 
 
 def command(name: str, container: str) -> list[str]:
@@ -106,11 +171,6 @@ def command(name: str, container: str) -> list[str]:
     return _python(sys.executable, str(GUEST.parent))
 
 
-def container_name() -> str:
-    """A name for a container that no other one has."""
-    return f"multiform-{uuid.uuid4().hex[:12]}"
-
-
 def _python(executable: str, folder: str) -> list[str]:
     start = f"import sys; sys.path.insert(0, {folder!r}); from guest.main import main; del sys.path[0]; main()"
     return [executable, "-I", "-B", "-c", start]
@@ -118,7 +178,7 @@ def _python(executable: str, folder: str) -> list[str]:
 
 def _bubblewrap() -> list[str]:
     """Namespaces without a network and other processes, and a file system of what Python needs, read-only."""
-    places = [part for path in readable_paths() if path not in _DEVICES for part in ("--ro-bind-try", path, path)]
+    places = [part for path in _readable_paths() if path not in _DEVICES for part in ("--ro-bind-try", path, path)]
     guest = ["--ro-bind", str(GUEST), f"{_IN_SANDBOX}/guest"]
     size = ["--size", str(_FOLDER_BYTES)] if _bubblewrap_version() >= (0, 7) else []
     return [
@@ -130,8 +190,8 @@ def _bubblewrap() -> list[str]:
 
 @cache
 def _bubblewrap_version() -> tuple[int, ...]:
-    told = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=False).stdout
-    return tuple(int(number) for number in re.findall(r"\d+", told)[:2])
+    version = subprocess.run(["bwrap", "--version"], capture_output=True, text=True, check=False).stdout
+    return tuple(int(number) for number in re.findall(r"\d+", version)[:2])
 
 
 def _docker(image: str, container: str) -> list[str]:
@@ -145,11 +205,7 @@ def _docker(image: str, container: str) -> list[str]:
     ]
 
 
-#: The whole environment of a program.
-ENVIRONMENT = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "HOME": "/tmp", "LANG": "C.UTF-8"}
-
-
-def readable_paths() -> Sequence[str]:
+def _readable_paths() -> Sequence[str]:
     """What Python and its packages need: the interpreter, its environment and the system's libraries."""
     prefixes = [sys.prefix, sys.base_prefix, *map(os.path.realpath, (sys.prefix, sys.base_prefix))]
     return [path for path in dict.fromkeys([*prefixes, *_SYSTEM, *_DEVICES]) if os.path.exists(path)]
