@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from multiform.errors import ModelError
 from multiform.models.tokenizer import Encoder, fit, rolling_windows, split
-from multiform.models.torch.sequences import Pair
+from multiform.models.torch.plan import Pair
 
 NASTY = [
     ("The dog", " and"),

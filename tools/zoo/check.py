@@ -18,16 +18,14 @@ from transformers import PreTrainedModel
 
 from multiform.models.hf.backend import Seq2SeqBackend
 from multiform.models.tokenizer import fit
-from multiform.models.torch import batching
-from multiform.models.torch.batching import BatchLimits
+from multiform.models.torch import device
 from multiform.models.torch.engine import generate, score
-from multiform.models.torch.forward import Mode
-from multiform.models.torch.logits import LMHead, accepted_options
+from multiform.models.torch.forward import LMHead, Mode
+from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.planner import Planner
-from multiform.models.torch.sampling import Sampling
+from multiform.models.torch.sampling import Generation, Sampling
 from multiform.models.torch.seq2seq import decoder_tokens
-from multiform.models.torch.sequences import Generation, Pair
-from multiform.models.torch.structure import rope_kinds
+from multiform.models.torch.structure import accepted_options, rope_kinds
 from multiform.models.torch.transformers_loop import greedy_config, prompt_inputs
 from multiform.models.usage import Counters
 from multiform.requests import Completion, LLOutput
@@ -305,12 +303,12 @@ def _first_line(error: Exception) -> str:
 
 @contextmanager
 def _small_passes() -> Iterator[None]:
-    before = batching.PASS_TOKENS["cpu"]
-    batching.PASS_TOKENS["cpu"] = PASS_TOKENS
+    before = device.PASS_TOKENS["cpu"]
+    device.PASS_TOKENS["cpu"] = PASS_TOKENS
     try:
         yield
     finally:
-        batching.PASS_TOKENS["cpu"] = before
+        device.PASS_TOKENS["cpu"] = before
 
 
 @contextmanager

@@ -14,7 +14,7 @@ import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
-from multiform.models.torch.sequences import Pair
+from multiform.models.torch.plan import Pair
 from multiform.requests import LLOutput
 from tools.zoo.configs import POSITIONS, TOKENS, VOCABULARY
 

@@ -12,9 +12,8 @@ from multiform.errors import UsageError
 from multiform.models.generation_options import GenerationOptions, generation_options
 from multiform.models.model import Model
 from multiform.models.tokenizer import Encoder, TokenizedOnce, first_token, score_rolling, special_tokens, think_end
-from multiform.models.torch.plan import Tokens
-from multiform.models.torch.sampling import random_numbers, sampling
-from multiform.models.torch.sequences import Generation, Pair
+from multiform.models.torch.plan import Pair, Tokens
+from multiform.models.torch.sampling import Generation, random_numbers, sampling
 from multiform.models.usage import Counters, Usage
 from multiform.prompts.chat import ChatTemplate
 from multiform.requests import GenerationRequest, LLOutput, LoglikelihoodRequest, Request, Response, RollingRequest

@@ -15,8 +15,8 @@ from multiform.errors import ModelError, UsageError
 from multiform.models.hf.backend import CausalBackend
 from multiform.models.hf.model import HFModel
 from multiform.models.tokenizer import prefix_tokens
+from multiform.models.torch.plan import Pair
 from multiform.models.torch.seq2seq import decoder_tokens
-from multiform.models.torch.sequences import Pair
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, RollingRequest
 
 pytestmark = pytest.mark.long

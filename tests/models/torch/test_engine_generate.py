@@ -15,8 +15,8 @@ from torch import Tensor
 
 from multiform.errors import UsageError
 from multiform.models.hf.model import HFModel
-from multiform.models.torch.batching import BUDGET_SHARE
 from multiform.models.torch.decode_batch import PaddedBatch
+from multiform.models.torch.device import BUDGET_SHARE
 from multiform.models.torch.planner import Decoding
 from multiform.models.torch.sampling import Sampling, next_token
 from multiform.models.usage import Counters
@@ -206,7 +206,7 @@ def test_as_many_texts_are_written_at_a_time_as_free_memory_has_room_for(
     model = HFModel(str(tiny()), batch_size=len(PROMPTS))
     longest = max(len(model.tokenizer(prompt)["input_ids"]) for prompt in PROMPTS) + 12
     free = BUDGET_SHARE * 2 * longest * model.planner.support.token_bytes
-    monkeypatch.setattr("multiform.models.torch.batching.free_memory", lambda _: free)
+    monkeypatch.setattr("multiform.models.torch.device.free_memory", lambda _: free)
     rows: list[int] = []
     model.model.get_input_embeddings().register_forward_pre_hook(
         lambda _, given: rows.append(len(given[0])) if given[0].shape[1] == 1 else None

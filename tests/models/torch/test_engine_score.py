@@ -14,11 +14,11 @@ import torch
 from multiform.errors import ModelError
 from multiform.models.hf.model import HFModel
 from multiform.models.tokenizer import rolling_windows
-from multiform.models.torch.batching import PASS_TOKENS, BatchLimits, run_batches
+from multiform.models.torch.device import PASS_TOKENS, run_batches
 from multiform.models.torch.engine import score
-from multiform.models.torch.logits import token_logprobs
+from multiform.models.torch.forward import token_logprobs
+from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.scoring import InputRow, rows_of
-from multiform.models.torch.sequences import Pair
 from multiform.requests import LLOutput, LoglikelihoodRequest, RollingRequest
 
 CONTEXTS = ["The dog", "Question: what is it?\nAnswer:", "", "the capital of France is", "A"]

@@ -14,12 +14,11 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from multiform.models.hf.model import HFModel
-from multiform.models.torch.attention import TreeAttention
-from multiform.models.torch.batching import PASS_TOKENS, BatchLimits, prefix_budget
-from multiform.models.torch.forward import Forward, Mode, apply_window, attention_mask
-from multiform.models.torch.plan import plan
+from multiform.models.torch.attention import TreeAttention, apply_window, attention_mask
+from multiform.models.torch.device import PASS_TOKENS, prefix_budget
+from multiform.models.torch.forward import Forward, Mode
+from multiform.models.torch.plan import BatchLimits, Pair, plan
 from multiform.models.torch.scoring import ENOUGH, score_by_batch, score_by_plan, scoring_plan
-from multiform.models.torch.sequences import Pair
 from multiform.models.usage import Counters
 from multiform.requests import LLOutput, LoglikelihoodRequest, RollingRequest
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from multiform.models.torch.state_plan import MOST_STEPS, BatchSize, StatePlan, plan_states
+from multiform.models.torch.plan import BatchLimits
+from multiform.models.torch.state_plan import MOST_STEPS, StatePlan, plan_states
 
 TRUNK = list(range(1, 101))
 
@@ -46,7 +47,9 @@ def test_every_output_is_computed_once_after_its_own_tokens(
 ) -> None:
     sequences = sequences_of(*tokens)
     needed_from = [len(each) // 2 for each in tokens]
-    planned = plan_states(sequences, needed_from, size=BatchSize(rows, size, kept), stepwise=stepwise, least=least)
+    planned = plan_states(
+        sequences, needed_from, limits=BatchLimits(rows, size), max_kept=kept, stepwise=stepwise, least=least
+    )
     computed: Counter[tuple[int, int]] = Counter()
     released: set[int] = set()
     for number, (batch, prefixes) in enumerate(zip(planned.batches, paths(planned), strict=True)):
@@ -73,25 +76,25 @@ def test_every_output_is_computed_once_after_its_own_tokens(
 
 def test_what_sequences_share_is_computed_once() -> None:
     ends = [[*TRUNK, *question, *answer] for question in ([200] * 30, [201] * 30) for answer in ([1], [2, 3], [4] * 5)]
-    planned = plan_states(sequences_of(*ends), [130] * 6, size=BatchSize(8, 4096), least=8)
+    planned = plan_states(sequences_of(*ends), [130] * 6, limits=BatchLimits(8, 4096), least=8)
     assert planned.cost.computed == planned.cost.nodes == 100 + 2 * 30 + 2 * 8
     assert [len(batch.rows) for batch in planned.batches] == [1, 2, 6]
 
 
 def test_a_short_common_prefix_is_not_worth_a_state() -> None:
-    planned = plan_states(sequences_of([1, 2, 3], [1, 2, 4]), [2, 2], size=BatchSize(8, 4096))
+    planned = plan_states(sequences_of([1, 2, 3], [1, 2, 4]), [2, 2], limits=BatchLimits(8, 4096))
     assert [len(batch.rows) for batch in planned.batches] == [2]
 
 
 @pytest.mark.parametrize(("tail", "batches"), [(MOST_STEPS, 2), (MOST_STEPS + 1, 1)])
 def test_steps_are_taken_only_where_few_tokens_follow(tail: int, batches: int) -> None:
     sequences = sequences_of([*TRUNK, *[1] * tail], [*TRUNK, *[2] * tail])
-    planned = plan_states(sequences, [100, 100], size=BatchSize(8, 4096), stepwise=True)
+    planned = plan_states(sequences, [100, 100], limits=BatchLimits(8, 4096), stepwise=True)
     assert len(planned.batches) == batches
 
 
 def test_without_room_for_states_sequences_are_computed_whole() -> None:
     sequences = sequences_of([*TRUNK, 1], [*TRUNK, 2])
-    planned = plan_states(sequences, [100, 100], size=BatchSize(8, 4096, 99))
+    planned = plan_states(sequences, [100, 100], limits=BatchLimits(8, 4096), max_kept=99)
     assert planned.cost.computed == 202
     assert planned.cost.cached == 0

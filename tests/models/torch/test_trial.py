@@ -18,17 +18,21 @@ import transformers
 
 from multiform.models.hf.model import HFModel
 from multiform.models.torch import planner as planner_module
-from multiform.models.torch.batching import BatchLimits
 from multiform.models.torch.engine import score, scoring_cost
-from multiform.models.torch.forward import Mode
-from multiform.models.torch.logits import LMHead
-from multiform.models.torch.planner import Decoding, Planner
-from multiform.models.torch.scoring import Grouping, scoring_plan
-from multiform.models.torch.sequences import Pair
-from multiform.models.torch.state_scoring import Resume
+from multiform.models.torch.forward import LMHead, Mode
+from multiform.models.torch.plan import BatchLimits, Pair
+from multiform.models.torch.planner import Decoding, Planner, TrialRecords
+from multiform.models.torch.scoring import Grouping, Resume, scoring_plan
 from multiform.models.torch.structure import is_known, judge_each, selects_tokens
-from multiform.models.torch.trial import PASSES, ScoringTrial, loglikelihood_alone, scoring_trial, state_trial
-from multiform.models.torch.trial_setup import TrialRecords, trial_length, trial_pairs
+from multiform.models.torch.trial import (
+    PASSES,
+    ScoringTrial,
+    loglikelihood_alone,
+    scoring_trial,
+    state_trial,
+    trial_length,
+    trial_pairs,
+)
 from multiform.models.usage import Counters
 from multiform.requests import GenerationRequest, LoglikelihoodRequest
 from tests.tiny_models import llama_config, make_tokenizer

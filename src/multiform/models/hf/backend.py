@@ -18,11 +18,11 @@ from multiform.models.tokenizer import (
     move_whitespace,
     prefix_tokens,
 )
-from multiform.models.torch.batching import BatchLimits
 from multiform.models.torch.device import device_of
 from multiform.models.torch.engine import generate, prefill_cost, score, scoring_cost
-from multiform.models.torch.plan import Cost, Tokens, describe
-from multiform.models.torch.planner import Planner
+from multiform.models.torch.plan import BatchLimits, Cost, Pair, Tokens, describe
+from multiform.models.torch.planner import Planner, TrialRecords
+from multiform.models.torch.sampling import Generation
 from multiform.models.torch.seq2seq import (
     ALONE,
     PLAIN,
@@ -34,9 +34,8 @@ from multiform.models.torch.seq2seq import (
     score_seq2seq,
     scores_together,
 )
-from multiform.models.torch.sequences import Generation, Pair
 from multiform.models.torch.transformers_loop import beam_search
-from multiform.models.torch.trial_setup import TrialRecords, trial_length
+from multiform.models.torch.trial import trial_length
 from multiform.models.usage import Counters
 from multiform.requests import Completion, LLOutput, Response
 

@@ -25,13 +25,11 @@ from multiform.models.hf.source import RULES, WEIGHT_OPTIONS, ModelSource, Weigh
 from multiform.models.identity import BUNDLED_NAME, build_once, converted_folder, gguf_file, identity
 from multiform.models.local import LocalModel
 from multiform.models.tokenizer import rolling_windows
-from multiform.models.torch.batching import generation_limits, scoring_limits
-from multiform.models.torch.device import hold_memory
-from multiform.models.torch.logits import LMHead
-from multiform.models.torch.plan import Tokens
+from multiform.models.torch.device import generation_limits, hold_memory, scoring_limits
+from multiform.models.torch.forward import LMHead
+from multiform.models.torch.plan import Pair, Tokens
 from multiform.models.torch.planner import Planner
 from multiform.models.torch.sampling import check_config, in_force, num_beams
-from multiform.models.torch.sequences import Pair
 from multiform.models.usage import Workload
 from multiform.prompts.chat import template_variables
 from multiform.requests import Completion, GenerationRequest, LLOutput, Request, Response

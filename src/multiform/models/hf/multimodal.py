@@ -22,9 +22,9 @@ from multiform.models.hf.multimodal_inputs import ImageOptions, Inputs, extend_i
 from multiform.models.hf.source import ModelSource, file_options, local_folder, model_errors
 from multiform.models.identity import identity
 from multiform.models.tokenizer import move_whitespace, split
-from multiform.models.torch.batching import BatchLimits, fixed_rows, run_batches
-from multiform.models.torch.plan import Tokens
-from multiform.models.torch.sequences import Generation, end_tokens
+from multiform.models.torch.device import fixed_rows, run_batches
+from multiform.models.torch.plan import BatchLimits, Tokens
+from multiform.models.torch.sampling import Generation, end_tokens
 from multiform.models.torch.transformers_loop import SamplingProcessor, StoppingCriterion
 from multiform.prompts.media import Kind, MediaText
 from multiform.requests import Completion, GenerationRequest, LLOutput, LoglikelihoodRequest, Request, Response

@@ -20,7 +20,7 @@ from huggingface_hub import snapshot_download
 
 from multiform.errors import ModelError, UsageError, nearest
 from multiform.models.arguments import ArgumentRules, Refusal, check_types
-from multiform.models.torch.batching import fixed_rows, parse_budget
+from multiform.models.torch.device import fixed_rows, parse_budget
 
 logger = logging.getLogger("multiform")
 

@@ -1,18 +1,26 @@
-"""The device that a model runs on, its memory, and the number type of a trial."""
+"""The device of a model, its memory, and how many rows and tokens go into one batch or forward pass there."""
 
 from __future__ import annotations
 
 import ctypes
+import gc
 import logging
 import platform
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from multiform.errors import ModelError, UsageError
+from multiform.models.torch.plan import BatchLimits
+from multiform.stopping import stop_requested
+
+logger = logging.getLogger("multiform")
 #: Names of settings in glibc's malloc.h.
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3
 #: The largest value that glibc accepts.
@@ -22,11 +30,25 @@ _TRIM_BYTES = 2**30
 _SYSTEM, _CONTAINER = Path("/proc/meminfo"), Path("/sys/fs/cgroup")
 #: Assumed to be free where the system does not say: 4 GiB.
 _UNKNOWN = 2**32
-logger = logging.getLogger("multiform")
-
 HALF = (torch.float16, torch.bfloat16)
-#: The memory that is needed beyond the weights of a model in half precision, as a multiple of them.
-MORE_MEMORY = 1.5
+#: Padded tokens in one prefill: a bound for memory where the number of rows is fixed.
+PREFILL_TOKENS = 16384
+#: With "auto", a batch of that many tokens keeps the device busy; more would only be more padding.
+BUSY_TOKENS = {"cpu": 1024}
+#: Tokens in a forward pass of a plan: enough to keep the device busy, and none of them is padding.
+PASS_TOKENS = {"cpu": 512}
+OTHER_PASS_TOKENS = 4096
+#: Sequences that are decoded together where `batch_size` is "auto". Four times as many take two thirds of the time
+#: and, for a small model, half a gigabyte more.
+DECODE_ROWS = {"cpu": 16}
+#: Units of an amount of memory.
+UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9}
+#: The cached prefix, and the sequences being decoded, may each take one part in that many of the free memory.
+BUDGET_SHARE = 4
+#: With "auto", the tokens of all sequences being decoded together.
+DECODE_TOKENS = 32768
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def device_of(model: PreTrainedModel) -> torch.device:
@@ -84,48 +106,122 @@ def hold_memory() -> None:
     library.mallopt(_TRIM_THRESHOLD, _TRIM_BYTES)
 
 
-@contextmanager
-def in_float32(model: PreTrainedModel) -> Iterator[None]:
-    """Within this context, a model in half precision computes in float32, where its weights can be converted.
+def scoring_limits(batch_size: int | str, max_batch_size: int, device: torch.device) -> BatchLimits:
+    """The limits for scoring in batches with a `batch_size` argument: a number of rows, or "auto"."""
+    rows = fixed_rows(batch_size)
+    if rows is None:
+        return BatchLimits(max_batch_size, BUSY_TOKENS.get(device.type, PREFILL_TOKENS))
+    return BatchLimits(rows, PREFILL_TOKENS)
 
-    They are converted in place, and afterwards have the same bits as before.
+
+def generation_limits(batch_size: int | str, max_batch_size: int, max_length: int, device: torch.device) -> BatchLimits:
+    """The limits for generation, where a sequence's tokens count until it is finished."""
+    rows = fixed_rows(batch_size)
+    if rows is None:
+        return BatchLimits(min(max_batch_size, DECODE_ROWS.get(device.type, max_batch_size)), DECODE_TOKENS)
+    return BatchLimits(rows, rows * max_length)
+
+
+def fixed_rows(batch_size: int | str) -> int | None:
+    """The number of rows of a `batch_size` argument, or None for "auto"."""
+    text = str(batch_size)
+    if text.partition(":")[0] == "auto":
+        return None
+    if text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise UsageError(f"batch_size must be a positive number or 'auto', not '{batch_size}'", hint="try batch_size=8")
+
+
+def pass_tokens(device: torch.device) -> int:
+    """The number of tokens in a forward pass of a plan on a device."""
+    return PASS_TOKENS.get(device.type, OTHER_PASS_TOKENS)
+
+
+def prefix_budget(budget: int | str | None, token_bytes: int, device: torch.device) -> int:
+    """How many tokens, of `token_bytes` each, may stay cached between forward passes.
+
+    A number is that many tokens; a string such as "500MB" or "2GB" is an amount of memory. None is a
+    share of the memory that is free.
     """
-    tensors = _half_tensors(model)
-    if not tensors:
-        yield
-        return
-    if reason := _obstacle(model, tensors):
-        logger.warning(
-            "the model is tried in %s, which hides differences of up to 3 %%: %s",
-            str(model.dtype).removeprefix("torch."),
-            reason,
-        )
-        yield
-        return
-    before = [(tensor, tensor.dtype) for tensor in tensors]
+    if budget is None:
+        return free_memory(device) // BUDGET_SHARE // token_bytes
+    number, unit = parse_budget(budget)
+    return number * UNITS[unit] // token_bytes if unit else number
+
+
+def parse_budget(budget: int | str) -> tuple[int, str]:
+    """The number and the unit, if any, of a `prefix_budget` argument.
+
+    >>> parse_budget("500MB"), parse_budget(4096)
+    ((500, 'MB'), (4096, ''))
+    """
+    text = str(budget).strip().upper()
+    number, unit = (text[:-2], text[-2:]) if text.endswith(tuple(UNITS)) else (text, "")
+    if not number.isdecimal():
+        message = f"prefix_budget must be a number of tokens or an amount of memory, not '{budget}'"
+        raise UsageError(message, hint="try prefix_budget=4096 or prefix_budget=500MB")
+    return int(number), unit
+
+
+def run_batches(
+    items: Sequence[Item],
+    length: Callable[[Item], int],
+    limits: BatchLimits,
+    run: Callable[[Sequence[Item]], Result],
+) -> Iterator[Result]:
+    """The result of `run` for each batch of items, which are sorted by decreasing length.
+
+    A batch that does not fit into memory is tried again at half its size, and so are those after it;
+    earlier results are not lost. When a stop is requested, no further batch begins.
+    """
+    completed = 0
+    while completed < len(items) and not stop_requested():
+        longest = length(items[completed])
+        batch = items[completed : completed + limits.fit(longest)]
+        result = run_in_memory(partial(run, batch))
+        if result is None:
+            limits = halve_limits(limits, len(batch), longest)
+            continue
+        yield result
+        completed += len(batch)
+
+
+def run_in_memory(run: Callable[[], Result]) -> Result | None:
+    """The result of `run`, or None when it ran out of memory."""
     try:
-        for tensor in tensors:
-            tensor.data = tensor.data.float()
-        yield
-    finally:
-        for tensor, dtype in before:
-            tensor.data = tensor.data.to(dtype)
+        return run()
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+    # Only here, without the exception and the tensors in its frames, can the memory be freed.
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
+    return None
 
 
-def _half_tensors(model: PreTrainedModel) -> list[Tensor]:
-    """The weights and buffers in half precision; none where the model computes in another type."""
-    if model.dtype not in HALF:
-        return []
-    return [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.dtype in HALF]
+def halve_limits(limits: BatchLimits, rows: int, length: int) -> BatchLimits:
+    """Limits under which half of that many rows go into a batch."""
+    if rows == 1:
+        raise ModelError(
+            f"one sequence of {length} tokens does not fit into memory",
+            hint="set a smaller max_length, or another dtype or device",
+        )
+    logger.warning("out of memory with %d rows of %d tokens; going on with half of that", rows, length)
+    return replace(limits, tokens=(rows // 2) * length)
 
 
-def _obstacle(model: PreTrainedModel, tensors: list[Tensor]) -> str:
-    """Why the weights cannot be converted; empty where they can."""
-    if getattr(model, "hf_quantizer", None) is not None or getattr(model, "is_quantized", False):
-        return "its weights are quantized"
-    if any(tensor.device.type == "meta" for tensor in model.parameters()):
-        return "its weights are offloaded"
-    needed = MORE_MEMORY * sum(tensor.nbytes for tensor in tensors)
-    if needed > free_memory(device_of(model)):
-        return f"there is no memory for {needed / 1e9:.1f} GB more"
-    return ""
+def halve_pass(size: int) -> int:
+    """The size of a forward pass after one that did not fit into memory."""
+    if size == 1:
+        raise ModelError("one token does not fit into memory", hint="set another dtype or device")
+    logger.warning("out of memory with passes of %d tokens; going on with half of that", size)
+    return size // 2
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether an error means that memory ran out, on a GPU or a CPU."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    text = str(error).lower()
+    return any(words in text for words in ("out of memory", "can't allocate memory", "not enough memory"))

@@ -16,15 +16,22 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from multiform.models.torch.batching import PREFILL_TOKENS, BatchLimits, halve_limits, run_in_memory
 from multiform.models.torch.decode_batch import DecodeBatch, PaddedBatch, SharedPrefixBatch, UncachedBatch
+from multiform.models.torch.device import PREFILL_TOKENS, halve_limits, run_in_memory
 from multiform.models.torch.forward import Forward, Mode
-from multiform.models.torch.plan import Cost, plan, shared_prefixes
+from multiform.models.torch.plan import BatchLimits, Cost, Pair, plan, shared_prefixes
 from multiform.models.torch.planner import Decoding, Planner
-from multiform.models.torch.sampling import has_processors, logits_processors, next_token
-from multiform.models.torch.scoring import Grouping, rows_of, score_by_batch, score_by_plan, scoring_plan
-from multiform.models.torch.sequences import Generation, Pair, end_tokens
-from multiform.models.torch.state_scoring import Resume, score_by_state, state_plan
+from multiform.models.torch.sampling import Generation, end_tokens, has_processors, logits_processors, next_token
+from multiform.models.torch.scoring import (
+    Grouping,
+    Resume,
+    rows_of,
+    score_by_batch,
+    score_by_plan,
+    score_by_state,
+    scoring_plan,
+    state_plan,
+)
 from multiform.models.torch.transformers_loop import generate_alone
 from multiform.models.usage import Counters
 from multiform.requests import Completion, LLOutput, Response

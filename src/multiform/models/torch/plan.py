@@ -25,6 +25,39 @@ Tokens: TypeAlias = "array[int]"
 STRETCH = 2
 
 
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A context and its continuation as one token sequence; the continuation begins at `start`, which is above 0."""
+
+    tokens: Tokens
+    start: int
+
+    @property
+    def inputs(self) -> int:
+        """The number of tokens that a model reads to score the continuation: all but the last."""
+        return len(self.tokens) - 1 if self.start < len(self.tokens) else 0
+
+    @property
+    def context(self) -> list[int]:
+        return self.tokens[: self.start].tolist()
+
+    @property
+    def continuation(self) -> list[int]:
+        return self.tokens[self.start :].tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class BatchLimits:
+    """The most rows and the most tokens, padding included, in a batch; one row alone may have more tokens."""
+
+    rows: int
+    tokens: int
+
+    def fit(self, length: int) -> int:
+        """How many rows of that length go into a batch."""
+        return max(1, min(self.rows, self.tokens // max(1, length)))
+
+
 class NeededOutput(NamedTuple):
     """The depths from `start` to `stop` at which a request needs the model's output."""
 

@@ -5,17 +5,23 @@ Everything that is faster than the model's plain forward pass is verified by a t
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
 
-from multiform.models.torch.batching import pass_tokens, prefix_budget
-from multiform.models.torch.device import device_of
-from multiform.models.torch.forward import Forward, Mode
-from multiform.models.torch.logits import LMHead
-from multiform.models.torch.scoring import Grouping
-from multiform.models.torch.state_scoring import Resume
+import torch
+import transformers
+
+from multiform.hashing import sha256, source_hash
+from multiform.models.torch.device import device_of, pass_tokens, prefix_budget, run_in_memory
+from multiform.models.torch.forward import Forward, LMHead, Mode
+from multiform.models.torch.scoring import Grouping, Resume
 from multiform.models.torch.structure import (
     POSITIONS,
     SHORTEST,
@@ -29,6 +35,7 @@ from multiform.models.torch.structure import (
     sliding_window,
 )
 from multiform.models.torch.trial import (
+    SHORT,
     candidate_modes,
     decoding_trial,
     first_grouping,
@@ -36,13 +43,14 @@ from multiform.models.torch.trial import (
     first_resume,
     measure_state_bytes,
     measure_token_bytes,
+    trial_length,
     trial_precision,
 )
-from multiform.models.torch.trial_setup import SHORT, TrialRecords, trial_length
+from multiform.paths import cache_root, replace_file
 
 logger = logging.getLogger("multiform")
 
-#: The verdict of a trial in which no mode gave the model's own results.
+#: The verdict of a trial in which no way gave the model's own results.
 NONE = "none"
 #: The length of a trial, times this, is the number of tokens from which on it is worth its time: it computes about a
 #: quarter of them, of which nothing is saved in the worst case.
@@ -65,6 +73,10 @@ class Decoding(Enum):
     UNCACHED = auto()
 
 
+#: A way of computing requests, which trials choose.
+Way = TypeVar("Way", Mode, Resume, Grouping, Decoding)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrefixSupport:
     """Sequences of up to `max_length` tokens can share prefixes; `reason` says why longer ones cannot.
@@ -82,16 +94,19 @@ class PrefixSupport:
 class Planner:
     """How one model's requests are computed.
 
-    `budget` is the model argument `prefix_budget`, and `max_length` the model's context length.
+    `budget` is the model argument `prefix_budget`, and `max_length` the model's context length. With a budget of 0
+    nothing is shared: sequences are scored in batches, as lm-eval scores them.
     """
 
     def __init__(self, head: LMHead, *, budget: int | str | None = None, max_length: int = 2**31) -> None:
         self.head = head
         self.prefix_budget = budget
+        self.shares_prefixes = budget not in (0, "0")
         self.max_length = max_length
         self.records = TrialRecords()
         #: Tokens that were computed alone, as a trial was not worth its time.
         self.computed_alone = 0
+        self._config = head.model.config.get_text_config()
         self._warned: set[str] = set()
 
     def keep_verdicts(self, identity: str) -> None:
@@ -107,12 +122,10 @@ class Planner:
     @cached_property
     def support(self) -> PrefixSupport:
         """Whether the model can share prefixes, by its structure and by a trial of short sequences."""
-        model = self.head.model
-        if reason := obstacle(model):
-            return PrefixSupport(max_length=0, reason=reason)
-        max_length, reason = plain_attention_length(model.config.get_text_config())
-        if max_length < SHORTEST:
-            return PrefixSupport(max_length=0, reason=reason)
+        max_length, reason = plain_attention_length(self._config)
+        problem = obstacle(self.head.model) or (reason if max_length < SHORTEST else "")
+        if problem:
+            return PrefixSupport(max_length=0, reason=problem)
         token_bytes = measure_token_bytes(self.head)
         if not token_bytes:
             return PrefixSupport(max_length=0, reason="it keeps no keys and values for each token")
@@ -135,11 +148,8 @@ class Planner:
     @cached_property
     def state_budget(self) -> int:
         """The tokens whose states may be kept, in memory: a state takes as much as that of a short sequence does."""
-        return prefix_budget(
-            self.prefix_budget,
-            max(1, measure_state_bytes(self.head, self.max_length) // SHORT),
-            device_of(self.head.model),
-        )
+        state_bytes = max(1, measure_state_bytes(self.head, self.max_length) // SHORT)
+        return prefix_budget(self.prefix_budget, state_bytes, device_of(self.head.model))
 
     @cached_property
     def decode_tokens(self) -> int:
@@ -154,27 +164,13 @@ class Planner:
         """
         size = pass_tokens(device_of(self.head.model))
         if not self.is_known:
-            size = min(size, getattr(self.head.model.config.get_text_config(), POSITIONS, None) or size)
+            size = min(size, getattr(self._config, POSITIONS, None) or size)
         return size if self.head.separable else min(size, self.head.max_tokens)
 
     @cached_property
     def short_length(self) -> int:
         """The longest sequence on which sliding windows and scaled positions have no effect, by the configuration."""
-        config = self.head.model.config.get_text_config()
-        return min(plain_attention_length(config)[0], sliding_window(config) or 2**31)
-
-    def scoring(self, longest: int) -> Mode | Resume | Grouping:
-        """How sequences of up to that many tokens are scored: by plan, from copied states, or in batches.
-
-        The log says why where nothing is shared.
-        """
-        if mode := self.scoring_mode(longest):
-            return mode
-        if resume := self.resume(longest):
-            return resume
-        if self.prefix_budget not in (0, "0"):
-            self._warn(self._reason(longest))
-        return self.grouping(longest)
+        return min(plain_attention_length(self._config)[0], sliding_window(self._config) or 2**31)
 
     def is_worth_trial(self, longest: int, work: int) -> bool:
         """Whether sequences of up to `longest` tokens, `work` tokens in all, are worth the trial that they need.
@@ -186,54 +182,67 @@ class Planner:
             return True
         return self.computed_alone + work > WORTH_TRIAL * length
 
-    def scoring_mode(self, longest: int) -> Mode | None:
-        """The mode for scoring sequences of up to that many tokens by plan; None where none fits.
+    def scoring(self, longest: int) -> Mode | Resume | Grouping:
+        """How sequences of up to that many tokens are scored: by plan, from copied states, or in batches.
 
-        With a `prefix_budget` of 0 nothing is shared: sequences are scored in batches, as lm-eval scores them.
+        The log says why where nothing is shared.
         """
-        if self.prefix_budget in (0, "0"):
+        if way := self.scoring_mode(longest) or self.resume(longest):
+            return way
+        if self.shares_prefixes:
+            self._warn(self._reason(longest))
+        return self.grouping(longest)
+
+    def scoring_mode(self, longest: int) -> Mode | None:
+        """The mode for scoring sequences of up to that many tokens by plan; None where none fits."""
+        if not self.shares_prefixes or longest > self.support.max_length:
             return None
-        if longest > self.support.max_length:
-            return None
+        first = self.support.mode
         if self.is_known and longest <= self.short_length:
-            return self.support.mode
+            return first
         most = self.support.max_length if longest > self.short_length else self.short_length
         length = trial_length(longest, min(self.max_length - 1, most))
-        name = self.records.verdict(f"plan of {length}", lambda: self._long_trial(length), otherwise=NONE)
-        return None if name == NONE else Mode[name]
+
+        def trial() -> Mode | None:
+            # Modes that failed on short sequences are not tried again.
+            modes = [mode for mode in candidate_modes(self.head) if first and mode.value >= first.value]
+            return first_mode(self.head, length, modes, self.pass_size)
+
+        return self._choose(Mode, f"plan of {length}", trial)
 
     def resume(self, longest: int) -> Resume | None:
         """How sequences of up to that many tokens resume from the state of a common prefix; None where they cannot."""
-        if self.prefix_budget in (0, "0"):
+        if not self.shares_prefixes:
             return None
         length = trial_length(longest, self.max_length - 1)
-        name = self.records.verdict(f"states of {length}", lambda: self._tried_resume(length), otherwise=NONE)
-        return None if name == NONE else Resume[name]
+        return self._choose(
+            Resume,
+            f"states of {length}",
+            lambda: first_resume(self.head, length) if self._may_resume(length) else None,
+        )
 
     def grouping(self, longest: int) -> Grouping:
         """Which sequences of up to that many tokens may be scored in one batch."""
         if self.is_known:
             return Grouping.PADDED
         length = trial_length(longest, self.max_length - 1)
-        name = self.records.verdict(
-            f"batches of {length}", lambda: self._tried_grouping(length), otherwise=Grouping.ALONE.name
+        grouping = self._choose(
+            Grouping,
+            f"batches of {length}",
+            lambda: Grouping.ALONE if self._depends_on_batch else first_grouping(self.head, length),
         )
-        grouping = Grouping[name]
         if grouping is Grouping.EQUAL_LENGTHS:
             self._warn("padding changes its results, so that only sequences of one length go into a batch")
-        if grouping is Grouping.ALONE:
+        if grouping in (Grouping.ALONE, None):
             self._warn("its results change in a batch, so that each sequence is computed alone")
-        return grouping
+        return grouping or Grouping.ALONE
 
     def decoding(self, longest: int) -> Decoding:
         """How sequences of up to that many tokens, prompts included, are decoded."""
         if self.is_known and longest <= self.short_length and self._shares_short_prefixes:
             return Decoding.SHARED
         length = trial_length(longest, self.max_length)
-        name = self.records.verdict(
-            f"decoding {length}", lambda: self._tried_decoding(length).name, otherwise=Decoding.ALONE.name
-        )
-        return Decoding[name]
+        return self._choose(Decoding, f"decoding {length}", lambda: self._try_decoding(length)) or Decoding.ALONE
 
     def warn_about_decoding(self, decoding: Decoding, longest: int) -> None:
         """Log why sequences of up to that many tokens are not decoded together."""
@@ -242,6 +251,16 @@ class Planner:
             has_reason = slides or longest > self.support.max_length
             reason = self._reason(longest) if has_reason else "its attention is of a special kind"
             self._warn(reason, "completions are generated without shared prefixes")
+
+    def _choose(self, ways: type[Way], question: str, trial: Callable[[], Way | None]) -> Way | None:
+        """The way that a trial chooses, now or earlier; None where it chooses none or runs out of memory."""
+
+        def verdict() -> str:
+            way = trial()
+            return way.name if way else NONE
+
+        name = self.records.verdict(question, verdict, otherwise=NONE)
+        return None if name == NONE else ways[name]
 
     def _reason(self, longest: int) -> str:
         """Why sequences of up to that many tokens do not share prefixes."""
@@ -260,56 +279,87 @@ class Planner:
         """Whether the model's layers call an attention function that can be replaced."""
         return self.support.mode is not None and bool(self.head.model._supports_attention_backend)
 
-    def _long_trial(self, length: int) -> str:
-        """The name of the mode that is right for sequences of that length; modes that failed before are skipped."""
-        first = self.support.mode
-        modes = [mode for mode in candidate_modes(self.head) if first and mode.value >= first.value]
-        mode = first_mode(self.head, length, modes, self.pass_size)
-        return mode.name if mode else NONE
-
-    def _tried_resume(self, length: int) -> str:
-        """The name of the way in which sequences of that length can resume from a state."""
-        resume = first_resume(self.head, length) if self._resumes(length) else None
-        return resume.name if resume else NONE
-
-    def _tried_grouping(self, length: int) -> str:
-        """The name of the grouping that is right for sequences of that length."""
-        return (Grouping.ALONE if self._depends_on_batch else first_grouping(self.head, length)).name
-
     @cached_property
     def _depends_on_batch(self) -> bool:
         """Whether the results of a sequence depend on the others in its forward pass, if only by rounding."""
         return rounds_by_pass(self.head.model)
 
-    def _resumes(self, length: int) -> bool:
+    def _may_resume(self, length: int) -> bool:
         """Whether the configuration lets sequences of that length resume from a state."""
-        shares = self.prefix_budget not in (0, "0") and not self._depends_on_batch
-        return shares and length <= scaled_after(self.head.model.config.get_text_config())
+        return self.shares_prefixes and not self._depends_on_batch and length <= scaled_after(self._config)
 
-    def _tried_decoding(self, length: int) -> Decoding:
-        if not self.head.model.can_generate():
-            return Decoding.UNCACHED
-        _ = self.support  # whose bytes of a token are those in the model's own number type
-        with trial_precision(self.head.model):
-            return self._judged_decoding(length)
-
-    def _judged_decoding(self, length: int) -> Decoding:
+    def _try_decoding(self, length: int) -> Decoding:
+        """The fastest way to decode sequences of that length that gives the model's own results."""
         model = self.head.model
-        trial = decoding_trial(self.head, length, by_generate=True)
-        if trial is None:  # its own `generate` fails, as that of ProphetNet does
+        if not model.can_generate():
             return Decoding.UNCACHED
-        if not is_library_class(model) and not trial.is_plain():
-            return Decoding.UNCACHED
-        if self._depends_on_batch:
-            return Decoding.ALONE
-        fits = length <= self.support.max_length and self._can_attend
-        if fits and trial.allows_shared_prefixes(self.forward, self.pass_size):
-            return Decoding.SHARED
-        if has_plain_cache(model) and trial.allows_padded_batches():
-            return Decoding.PADDED
-        return Decoding.RESUMED if self._resumes(length) and trial.allows_copied_states() else Decoding.ALONE
+        support = self.support  # before the conversion: its bytes of a token are those of the model's number type
+        with trial_precision(model):
+            trial = decoding_trial(self.head, length, by_generate=True)
+            if trial is None:  # its own `generate` fails, as that of ProphetNet does
+                return Decoding.UNCACHED
+            if not is_library_class(model) and not trial.is_plain():
+                return Decoding.UNCACHED
+            if self._depends_on_batch:
+                return Decoding.ALONE
+            fits = length <= support.max_length and self._can_attend
+            if fits and trial.allows_shared_prefixes(self.forward, self.pass_size):
+                return Decoding.SHARED
+            if has_plain_cache(model) and trial.allows_padded_batches():
+                return Decoding.PADDED
+            return Decoding.RESUMED if self._may_resume(length) and trial.allows_copied_states() else Decoding.ALONE
 
     def _warn(self, reason: str, what: str = "prefixes are not shared") -> None:
         if reason not in self._warned:
             logger.warning("%s, which takes longer: %s", what, reason)
             self._warned.add(reason)
+
+
+class TrialRecords:
+    """The verdicts on one model, by what was tried; in a file where the model has an identity."""
+
+    def __init__(self, identity: str | None = None) -> None:
+        self.path = _folder() / f"{_hash(identity)}.json" if identity else None
+        self.verdicts = self._read_verdicts()
+
+    def verdict(self, question: str, ask: Callable[[], str], otherwise: str) -> str:
+        """The verdict on a question: the kept one, or that of a trial.
+
+        A trial that runs out of memory gives the verdict `otherwise`, which is not kept.
+        """
+        if question not in self.verdicts:
+            verdict = run_in_memory(ask)
+            if verdict is None:
+                return otherwise
+            self._add(question, verdict)
+        return self.verdicts[question]
+
+    def _add(self, question: str, verdict: str) -> None:
+        """Keep a verdict; where the folder cannot be written to, for this run only."""
+        self.verdicts[question] = verdict
+        if not self.path:
+            return
+        try:
+            with replace_file(self.path) as file:
+                file.write_text(json.dumps(self._read_verdicts() | self.verdicts, indent=1))
+        except OSError:
+            self.path = None
+
+    def _read_verdicts(self) -> dict[str, str]:
+        try:
+            content = json.loads(self.path.read_text()) if self.path else {}
+        except (OSError, ValueError):
+            return {}
+        return content if isinstance(content, dict) else {}
+
+
+def _folder() -> Path:
+    """The folder of the records: beside the stored responses, or in the user's cache."""
+    store = os.environ.get("MULTIFORM_STORE")
+    return (Path(store).expanduser().parent if store else cache_root()) / "trials"
+
+
+def _hash(identity: str) -> str:
+    # A verdict on another version of the engine would say nothing.
+    content = [identity, transformers.__version__, torch.__version__, source_hash(Path(__file__).parent)]
+    return sha256("\n".join(content))[:24]

@@ -12,20 +12,19 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutput
 
-from multiform.models.torch.batching import BatchLimits, run_batches
-from multiform.models.torch.device import device_of, in_float32
-from multiform.models.torch.logits import LoglikelihoodSums, token_logprobs
-from multiform.models.torch.sequences import Generation, Pair, end_tokens
+from multiform.models.torch.device import device_of, run_batches
+from multiform.models.torch.forward import LoglikelihoodSums, Targets
+from multiform.models.torch.plan import BatchLimits, Pair
+from multiform.models.torch.sampling import Generation, end_tokens
+from multiform.models.torch.structure import in_float32
 from multiform.models.torch.transformers_loop import SamplingProcessor, StoppingCriterion, greedy_config
-from multiform.models.torch.trial import attempt, tolerance
-from multiform.models.torch.trial_setup import FEW, trial_tokens
+from multiform.models.torch.trial import FEW, attempt, is_close, trial_tokens
 from multiform.models.usage import Counters
 from multiform.requests import Completion, LLOutput, Response
 
@@ -151,16 +150,15 @@ class EncodedContexts:
     @torch.inference_mode()
     def batch_logits(self, rows: Sequence[Seq2SeqRow]) -> Tensor:
         """The logits (row, token, vocabulary) of a batch in which each context is encoded once."""
-        device = device_of(self.model)
         self._encode([row.context for row in rows])
-        decoder_ids, _ = right_padded([row.decoder_input for row in rows])
-        _, mask = right_padded([row.context for row in rows])
+        decoder_ids, _ = _pad(self.model, [row.decoder_input for row in rows])
+        _, mask = _pad(self.model, [row.context for row in rows])
         states = pad_sequence([self.states[row.context] for row in rows], batch_first=True)
         # Padding stands to the right of every token that the decoder looks at, so it needs no mask.
         logits: Tensor = self.model(
             encoder_outputs=self.output_type(last_hidden_state=states),
-            attention_mask=mask.to(device),
-            decoder_input_ids=decoder_ids.to(device),
+            attention_mask=mask,
+            decoder_input_ids=decoder_ids,
             use_cache=False,
         ).logits
         self.counters.count_prefill(decoder_ids.numel())
@@ -172,7 +170,7 @@ class EncodedContexts:
         new = list(dict.fromkeys(context for context in contexts if context not in self.states))
         if not new:
             return
-        ids, mask = (tensor.to(device_of(self.model)) for tensor in right_padded(new))
+        ids, mask = _pad(self.model, new)
         encoded = self.model.get_encoder()(input_ids=ids, attention_mask=mask)
         self.output_type = type(encoded)
         for context, states in zip(new, encoded.last_hidden_state, strict=True):
@@ -192,25 +190,21 @@ def plain_row_logits(model: PreTrainedModel, row: Seq2SeqRow, counters: Counters
 
 
 def _score_rows(rows: Sequence[Seq2SeqRow], logits: Tensor, sums: LoglikelihoodSums) -> list[Response[LLOutput]]:
-    targets = [
-        (number * logits.shape[1] + position, owner, token)
-        for number, row in enumerate(rows)
-        for owner, continuation in row.targets
-        for position, token in enumerate(continuation)
-    ]
-    lines, owners, tokens = zip(*targets, strict=True)
-    distinct, inverse = np.unique(np.array(lines, dtype=np.int64), return_inverse=True)
+    targets = Targets()
+    for number, row in enumerate(rows):
+        for owner, continuation in row.targets:
+            targets.add(owner, number * logits.shape[1], continuation)
+    distinct, lines = targets.distinct_lines()
     needed = logits.flatten(0, 1)[torch.from_numpy(distinct).to(logits.device)].float()
-    scores = token_logprobs([(0, needed)], inverse, tokens)
-    return list(sums.add(np.array(owners, dtype=np.int64), *scores))
+    return sums.add([(0, needed)], lines, targets)
 
 
-def right_padded(rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+def _pad(model: PreTrainedModel, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
     """The rows as one tensor, padded at the right, and the mask that is 1 where a row has a token."""
-    width = max(map(len, rows))
-    ids = torch.tensor([[*row, *[0] * (width - len(row))] for row in rows])
-    mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in rows])
-    return ids, mask
+    ids = [torch.tensor(row) for row in rows]
+    tensors = ids, [torch.ones_like(row) for row in ids]
+    padded, mask = (pad_sequence(tensor, batch_first=True).to(device_of(model)) for tensor in tensors)
+    return padded, mask
 
 
 def generate_seq2seq(
@@ -247,7 +241,7 @@ def _generate_batch(
     # A batch that runs out of memory is run again, with the same random numbers.
     generations = [replace(generation, tokens=[], rng=copy.copy(generation.rng)) for generation in batch]
     prompts = [generation.prompt for generation in generations]
-    ids, mask = (tensor.to(device_of(model)) for tensor in right_padded(prompts))
+    ids, mask = _pad(model, prompts)
     config = greedy_config(model, generations[0].limit, tokenizer.pad_token_id)
     config.use_cache = use_cache
     decoded = model.generate(
@@ -285,7 +279,7 @@ def _scoring_verdict(model: PreTrainedModel, length: int) -> str:
     for verdict, batches in ((TOGETHER, [rows[:4], rows[4:]]), (ALONE, [[row] for row in rows])):
         logits = attempt(lambda batches=batches: _logits(model, batches))  # type: ignore[misc]
         if logits is not None and all(
-            _is_close(model, actual[: len(each)], each) for actual, each in zip(logits, expected, strict=True)
+            is_close(model, actual[: len(each)], each) for actual, each in zip(logits, expected, strict=True)
         ):
             return verdict
     return PLAIN
@@ -311,14 +305,14 @@ def _decoding_verdict(model: PreTrainedModel, length: int) -> str:
     together = attempt(lambda: _generate_logits(model, contexts))
     if together is None:
         return ALONE
-    agree = all(_is_close(model, actual, expected) for actual, expected in zip(together, alone, strict=True))
+    agree = all(is_close(model, actual, expected) for actual, expected in zip(together, alone, strict=True))
     return TOGETHER if agree else ALONE
 
 
 @torch.inference_mode()
 def _generate_logits(model: PreTrainedModel, contexts: Sequence[Sequence[int]]) -> list[Tensor]:
     """The logits (step, vocabulary) by which `generate` chooses the first tokens for each context."""
-    ids, mask = (tensor.to(device_of(model)) for tensor in right_padded(contexts))
+    ids, mask = _pad(model, contexts)
     config = greedy_config(model, TRIAL_STEPS, pad_token_id=0)
     config.update(min_new_tokens=TRIAL_STEPS, return_dict_in_generate=True, output_logits=True)
     output = model.generate(input_ids=ids, attention_mask=mask, generation_config=config)
@@ -333,8 +327,3 @@ def _contexts(model: PreTrainedModel, length: int) -> list[list[int]]:
 def _tokens(model: PreTrainedModel, count: int, *, seed: int) -> list[int]:
     tokens = trial_tokens(model.config.get_text_config(decoder=True))
     return random.Random(seed).choices(tokens, k=count)
-
-
-def _is_close(model: PreTrainedModel, actual: Tensor, expected: Tensor) -> bool:
-    scale = expected.abs().max().clamp(min=1.0)
-    return bool((actual - expected).abs().max() <= tolerance(model) * scale)

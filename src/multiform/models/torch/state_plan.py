@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from multiform.models.torch.plan import Branch, Cost, Tokens, build_tree
+from multiform.models.torch.plan import BatchLimits, Branch, Cost, Tokens, build_tree
 
 #: Tokens that a kept state has to save: fewer are computed faster than a batch of their own.
 LEAST_SAVED = 32
@@ -55,19 +55,6 @@ class StatePlan:
     cost: Cost
 
 
-@dataclass(frozen=True, slots=True)
-class BatchSize:
-    """The most rows and tokens in a batch, and the most tokens whose states are kept in memory."""
-
-    rows: int
-    tokens: int
-    max_kept: int = 2**31
-
-    def fit(self, depth: int) -> int:
-        """How many rows of sequences of that length go into a batch."""
-        return max(1, min(self.rows, self.tokens // max(1, depth)))
-
-
 @dataclass(slots=True)
 class _Edge:
     """The tokens of a branch between two depths; the state at its end is kept for its children, if it has any."""
@@ -82,22 +69,25 @@ def plan_states(
     sequences: Sequence[Tokens],
     needed_from: Sequence[int],
     *,
-    size: BatchSize,
+    limits: BatchLimits,
+    max_kept: int = 2**31,
     stepwise: bool = False,
     least: int = LEAST_SAVED,
 ) -> StatePlan:
     """The plan for sequences whose outputs are needed from depth `needed_from` on.
 
-    With `stepwise`, tokens after a state are computed one by one: states are kept only where few tokens follow.
+    The states of at most `max_kept` tokens are in memory at once. With `stepwise`, tokens after a state are computed
+    one by one: states are kept only where few tokens follow.
 
     >>> from array import array
     >>> trunk = list(range(100))
-    >>> planned = plan_states([array("i", [*trunk, 1, 2]), array("i", [*trunk, 3])], [100, 100], size=BatchSize(8, 512))
+    >>> sequences = [array("i", [*trunk, 1, 2]), array("i", [*trunk, 3])]
+    >>> planned = plan_states(sequences, [100, 100], limits=BatchLimits(8, 512))
     >>> [[row.stop - row.start for row in batch.rows] for batch in planned.batches]
     [[100], [2, 1]]
     """
     branches = build_tree(sequences, needed_from)
-    batches = list(_with_releases(_batches(_edges(branches, stepwise, least), size)))
+    batches = list(_with_releases(_batches(_edges(branches, stepwise, least), limits, max_kept)))
     cost = Cost(
         sequences=len(sequences),
         distinct=len(branches),
@@ -142,9 +132,9 @@ def _leaves(branches: Sequence[Branch], numbers: Iterable[int], depth: int) -> I
     )
 
 
-def _batches(roots: Sequence[_Edge], size: BatchSize) -> Iterator[StateBatch]:
+def _batches(roots: Sequence[_Edge], limits: BatchLimits, max_kept: int) -> Iterator[StateBatch]:
     """The batches, each soon after the one whose states it needs, so that few states are in memory."""
-    pending = _groups(-1, [(0, edge) for edge in roots], 0, size)
+    pending = _groups(-1, [(0, edge) for edge in roots], 0, limits, max_kept)
     number = 0
     while pending:
         parent, group, kept_tokens = pending.pop()
@@ -152,12 +142,12 @@ def _batches(roots: Sequence[_Edge], size: BatchSize) -> Iterator[StateBatch]:
         rows = (StateRow(row, edge.branch, edge.start, edge.stop) for row, edge in group)
         yield StateBatch(parent, tuple(rows), is_kept)
         children = [(row, child) for row, (_, edge) in enumerate(group) for child in edge.children]
-        pending.extend(_groups(number, children, kept_tokens, size))
+        pending.extend(_groups(number, children, kept_tokens, limits, max_kept))
         number += 1
 
 
 def _groups(
-    parent: int, items: Sequence[tuple[int, _Edge]], kept_tokens: int, size: BatchSize
+    parent: int, items: Sequence[tuple[int, _Edge]], kept_tokens: int, limits: BatchLimits, max_kept: int
 ) -> list[tuple[int, list[tuple[int, _Edge]], int]]:
     """Edges after the rows of a batch, in groups of one batch each; those without children come last.
 
@@ -165,19 +155,19 @@ def _groups(
     """
     edges: list[tuple[int, _Edge]] = []
     for row, edge in items:
-        fits = not edge.children or kept_tokens + edge.stop <= size.max_kept
+        fits = not edge.children or kept_tokens + edge.stop <= max_kept
         edges.extend([(row, edge)] if fits else [(row, leaf) for leaf in _whole(edge)])
     groups: list[tuple[int, list[tuple[int, _Edge]], int]] = []
     inner = sorted((item for item in edges if item[1].children), key=lambda item: -item[1].stop)
     for depth, group in groupby(inner, key=lambda item: item[1].stop):
         rows = list(group)
-        count = min(size.fit(depth), max(1, (size.max_kept - kept_tokens) // depth))
+        count = min(limits.fit(depth), max(1, (max_kept - kept_tokens) // depth))
         for start in range(0, len(rows), count):
             part = rows[start : start + count]
             groups.append((parent, part, kept_tokens + len(part) * depth))
     leaves = sorted((item for item in edges if not item[1].children), key=lambda item: -item[1].stop)
     while leaves:
-        count = size.fit(leaves[0][1].stop)
+        count = limits.fit(leaves[0][1].stop)
         groups.append((parent, leaves[:count], kept_tokens))
         leaves = leaves[count:]
     return groups

@@ -1,10 +1,13 @@
-"""What a model's class and configuration say about it, before it is tried."""
+"""What a model's class and configuration say about it, and its conversion to float32 for a trial."""
 
 from __future__ import annotations
 
 import inspect
+import logging
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
 from types import FunctionType
 from typing import Any, TypeVar
 
@@ -12,7 +15,13 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 from transformers import DynamicCache, PreTrainedModel
 
-from multiform.models.torch.logits import parameters
+from multiform.models.torch.device import HALF, device_of, free_memory
+
+#: The memory that is needed beyond the weights of a model in half precision, as a multiple of them.
+MORE_MEMORY = 1.5
+
+
+logger = logging.getLogger("multiform")
 
 #: Attention implementations that take a mask in four dimensions.
 ATTENTION = ("sdpa", "eager")
@@ -59,6 +68,26 @@ SEEN_BY_ATTENTION = frozenset({"attention_mask", "past_key_values", "position_em
 LIBRARIES = ("torch", "transformers", "peft", "bitsandbytes")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+
+
+def accepted_options(forward: Callable[..., Any], **options: Any) -> dict[str, Any]:
+    """The options that a model's `forward` takes; some architectures lack even the common ones.
+
+    >>> accepted_options(lambda input_ids, use_cache=None: None, use_cache=False, position_ids=3)
+    {'use_cache': False}
+    """
+    names = parameters(forward)
+    return {name: value for name, value in options.items() if name in names}
+
+
+def parameters(forward: Callable[..., Any]) -> frozenset[str]:
+    """The names of a function's parameters."""
+    return _parameters(getattr(forward, "__func__", forward))
+
+
+@lru_cache(maxsize=64)
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(inspect.signature(function).parameters)
 
 
 def is_library_class(part: nn.Module) -> bool:
@@ -199,3 +228,50 @@ def bytes_per_token(cache: DynamicCache, tokens: int) -> int:
     """The memory of a token's keys and values in a cache of that many tokens; 0 where a model did not use it."""
     tensors = [getattr(layer, name, None) for layer in cache.layers for name in ("keys", "values")]
     return sum(int(tensor.nbytes) for tensor in tensors if tensor is not None) // tokens
+
+
+@contextmanager
+def in_float32(model: PreTrainedModel) -> Iterator[None]:
+    """Within this context, a model in half precision computes in float32, where its weights can be converted.
+
+    They are converted in place, and afterwards have the same bits as before.
+    """
+    tensors = _half_tensors(model)
+    if not tensors:
+        yield
+        return
+    if reason := _obstacle(model, tensors):
+        logger.warning(
+            "the model is tried in %s, which hides differences of up to 3 %%: %s",
+            str(model.dtype).removeprefix("torch."),
+            reason,
+        )
+        yield
+        return
+    before = [(tensor, tensor.dtype) for tensor in tensors]
+    try:
+        for tensor in tensors:
+            tensor.data = tensor.data.float()
+        yield
+    finally:
+        for tensor, dtype in before:
+            tensor.data = tensor.data.to(dtype)
+
+
+def _half_tensors(model: PreTrainedModel) -> list[Tensor]:
+    """The weights and buffers in half precision; none where the model computes in another type."""
+    if model.dtype not in HALF:
+        return []
+    return [tensor for tensor in (*model.parameters(), *model.buffers()) if tensor.dtype in HALF]
+
+
+def _obstacle(model: PreTrainedModel, tensors: list[Tensor]) -> str:
+    """Why the weights cannot be converted; empty where they can."""
+    if getattr(model, "hf_quantizer", None) is not None or getattr(model, "is_quantized", False):
+        return "its weights are quantized"
+    if any(tensor.device.type == "meta" for tensor in model.parameters()):
+        return "its weights are offloaded"
+    needed = MORE_MEMORY * sum(tensor.nbytes for tensor in tensors)
+    if needed > free_memory(device_of(model)):
+        return f"there is no memory for {needed / 1e9:.1f} GB more"
+    return ""

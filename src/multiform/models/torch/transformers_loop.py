@@ -15,12 +15,12 @@ import torch
 from torch import Tensor
 from transformers import GenerationConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from multiform.models.torch.batching import BatchLimits, run_batches
-from multiform.models.torch.cache import ModelState
-from multiform.models.torch.device import device_of
-from multiform.models.torch.logits import accepted_options, parameters, reset_positions
-from multiform.models.torch.sampling import next_token
-from multiform.models.torch.sequences import Generation, end_tokens
+from multiform.models.torch.attention import ModelState
+from multiform.models.torch.device import device_of, run_batches
+from multiform.models.torch.forward import reset_positions
+from multiform.models.torch.plan import BatchLimits
+from multiform.models.torch.sampling import Generation, end_tokens, next_token
+from multiform.models.torch.structure import accepted_options, parameters
 from multiform.models.usage import Counters
 from multiform.requests import Completion, Response
 

@@ -6,6 +6,8 @@ batches by the model's own `generate`.
 
 from __future__ import annotations
 
+import random
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
@@ -16,28 +18,105 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from multiform.models.torch.attention import is_available
-from multiform.models.torch.batching import PREFILL_TOKENS, BatchLimits, is_out_of_memory
-from multiform.models.torch.cache import ModelState
+from multiform.models.torch.attention import ModelState, is_available
 from multiform.models.torch.decode_batch import DecodeBatch, PaddedBatch, SharedPrefixBatch
-from multiform.models.torch.device import device_of, in_float32
-from multiform.models.torch.forward import Forward, Mode
-from multiform.models.torch.logits import LMHead, accepted_options, plain_logits, reset_positions, token_logprobs
-from multiform.models.torch.scoring import Grouping, score_by_batch, score_by_plan
-from multiform.models.torch.sequences import Pair
-from multiform.models.torch.state_scoring import Resume, score_by_state
-from multiform.models.torch.structure import bytes_per_token, is_known, judge_each
+from multiform.models.torch.device import PREFILL_TOKENS, device_of, is_out_of_memory
+from multiform.models.torch.forward import Forward, LMHead, Mode, plain_logits, reset_positions, token_logprobs
+from multiform.models.torch.plan import BatchLimits, Pair
+from multiform.models.torch.scoring import Grouping, Resume, score_by_batch, score_by_plan, score_by_state
+from multiform.models.torch.structure import accepted_options, bytes_per_token, in_float32, is_known, judge_each
 from multiform.models.torch.transformers_loop import PrefixState, greedy_config, prompt_inputs
-from multiform.models.torch.trial_setup import (
-    SHORT,
-    SHORTEST_TRIAL,
-    state_pairs,
-    trial_pairs,
-    trial_prompts,
-    trial_tokens,
-)
 from multiform.models.usage import Counters
 from multiform.requests import LLOutput, Response
+
+#: The inputs of the longest sequence, for a model that is the same at every length: enough for attention in two parts.
+SHORT = 128
+#: The inputs of a trial that only rules out what is wrong at every length: it costs next to nothing.
+SHORTEST_TRIAL = 24
+#: Tokens of a sequence after the shared prefix, and those of them that are scored.
+SUFFIX = 16
+SCORED = 8
+#: The tokens of a short sequence, fewer than any window has.
+FEW = 5
+#: The number of different tokens in a trial.
+TOKENS = 1000
+
+
+def trial_tokens(config: Any) -> list[int]:
+    """Ordinary tokens of a vocabulary: the special ones mean something else to some models."""
+    names = [name for name in config.to_dict() if name.endswith("token_id")]
+    special = {getattr(config, name) for name in names if isinstance(getattr(config, name, None), int)}
+    return [token for token in range(min(int(config.vocab_size), TOKENS)) if token not in special]
+
+
+def trial_length(longest: int, max_length: int) -> int:
+    """The length at which a model is tried before a run whose longest sequence has `longest` tokens.
+
+    Lengths are rounded up, so that one trial serves many runs, but not beyond the model's own.
+
+    >>> trial_length(300, 2048), trial_length(300, 310), trial_length(400, 310)
+    (320, 310, 400)
+    """
+    step = max(SHORT, 1 << longest.bit_length()) // 8
+    rounded = max(SHORT, -(-longest // step) * step)
+    return max(longest, min(rounded, max_length))
+
+
+def trial_pairs(length: int, tokens: Sequence[int]) -> list[Pair]:
+    """Sequences of up to `length` inputs that branch early, late and at the end, scored at their ends, and a short one.
+
+    In the order of a prefix tree, one branch comes before the rest of the longest sequence and the others come after
+    it: so tokens are at other positions of a forward pass than they would be alone, on either side.
+    """
+    numbers = random.Random(length)
+    lowest, *middle, highest = tokens
+
+    def words(count: int) -> list[int]:
+        return numbers.choices(middle, k=count)
+
+    suffix_length = max(1, min(SUFFIX, length // 4))
+    longest = words(length + 1)
+    branches = [(length // 3, lowest), (2 * length // 3, highest), (length - suffix_length, highest)]
+    sequences = [longest, *([*longest[:depth], first, *words(suffix_length)] for depth, first in branches), words(FEW)]
+    return [Pair(array("i", sequence), max(1, len(sequence) - min(SCORED, suffix_length))) for sequence in sequences]
+
+
+def state_pairs(length: int, tokens: Sequence[int]) -> list[Pair]:
+    """Sequences of up to `length` inputs for a trial of copied states, scored at their ends, and a short one.
+
+    Two branches of one length leave a common trunk, so that their states are computed in one batch, and sequences of
+    several lengths come from them, so that copies of both, and two of the first, go on in one batch.
+    """
+    numbers = random.Random(length)
+    lowest, *middle, highest = tokens
+
+    def words(count: int) -> list[int]:
+        return numbers.choices(middle, k=max(1, count))
+
+    suffix_length = max(3, min(SUFFIX, length // 4))
+    trunk = words(length // 2)
+    branches = [[*trunk, first, *words(length - suffix_length - len(trunk))] for first in (lowest, highest)]
+    suffixes = ((0, suffix_length), (0, 2), (1, suffix_length // 2 + 1))
+    sequences = [[*branches[number], *words(count)] for number, count in suffixes]
+    short = words(FEW)
+    return [
+        Pair(array("i", sequence), max(1, len(sequence) - min(SCORED, suffix_length)))
+        for sequence in (*sequences, trunk, short)
+    ]
+
+
+def trial_prompts(length: int, tokens: Sequence[int]) -> tuple[list[list[int]], int]:
+    """Prompts of several lengths up to `length`, and the length of the prefix that the first two share.
+
+    The last is short: beside the others, nearly all of its row is padding.
+    """
+    numbers = random.Random(length)
+    shared = numbers.choices(tokens, k=max(1, length // 2))
+    first, second, third = (
+        numbers.choices(tokens, k=max(1, count)) for count in (length - len(shared), length // 4, FEW)
+    )
+    return [[*shared, *first], [*shared, *second], third], len(shared)
+
 
 #: What a model raises that does not accept the inputs of a plan or of a batch.
 TRIAL_ERRORS = (AssertionError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError, RuntimeError)
@@ -199,6 +278,12 @@ def tolerance(model: PreTrainedModel) -> float:
     return 1e-4 if is_exact(model) else 3e-2
 
 
+def is_close(model: PreTrainedModel, actual: Tensor, expected: Tensor) -> bool:
+    """Whether logits are the expected ones, up to what rounding changes."""
+    scale = expected.abs().max().clamp(min=1.0)
+    return bool((actual - expected.to(actual.device)).abs().max() <= tolerance(model) * scale)
+
+
 def is_exact(model: PreTrainedModel) -> bool:
     """Whether a model computes with at least 32 bits."""
     return model.dtype in (torch.float32, torch.float64)
@@ -274,8 +359,7 @@ class DecodingTrial:
         return logits
 
     def _is_close(self, actual: Tensor, expected: Tensor) -> bool:
-        scale = expected.abs().max().clamp(min=1.0)
-        return bool((actual - expected.to(actual.device)).abs().max() <= tolerance(self.head.model) * scale)
+        return is_close(self.head.model, actual, expected)
 
 
 def decoding_trial(head: LMHead, length: int, *, by_generate: bool) -> DecodingTrial | None:

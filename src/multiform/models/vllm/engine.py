@@ -17,8 +17,7 @@ from multiform.errors import ModelError, UsageError
 from multiform.models.hf.load import load_tokenizer, source_sha, without_progress_bars
 from multiform.models.hf.source import ModelSource, file_options, first_line, hub_commit, local_folder, model_errors
 from multiform.models.instruction_set import check_half_precision
-from multiform.models.torch.sampling import PROCESSED, check_config, in_force, num_beams
-from multiform.models.torch.sequences import Generation
+from multiform.models.torch.sampling import PROCESSED, Generation, check_config, in_force, num_beams
 from multiform.models.vllm.queries import FORCED_ARGUMENT, MAX_LABELS, Abilities, EngineOutput, Query
 from multiform.requests import Completion
 from multiform.stopping import stop_requested

@@ -14,10 +14,9 @@ from multiform.models.generation_options import GenerationOptions
 from multiform.models.hf.source import ModelSource
 from multiform.models.local import LocalModel
 from multiform.models.tokenizer import fit, rolling_windows
-from multiform.models.torch.batching import fixed_rows
-from multiform.models.torch.plan import Tokens, plan
-from multiform.models.torch.sampling import in_force
-from multiform.models.torch.sequences import Pair, end_tokens
+from multiform.models.torch.device import fixed_rows
+from multiform.models.torch.plan import Pair, Tokens, plan
+from multiform.models.torch.sampling import end_tokens, in_force
 from multiform.models.usage import Workload
 from multiform.models.vllm.arguments import (
     check_generation,

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from multiform.errors import ModelError
-from multiform.models.torch.plan import Tokens
-from multiform.models.torch.sequences import Pair
+from multiform.models.torch.plan import Pair, Tokens
 from multiform.requests import LLOutput, Response
 
 Kind: TypeAlias = Literal["labels", "forced", "prompt"]

@@ -10,15 +10,14 @@ import pytest
 import torch
 from torch import nn
 
-from multiform.models.torch import device
-from multiform.models.torch.batching import BatchLimits
-from multiform.models.torch.device import in_float32
+from multiform.models.torch import structure
 from multiform.models.torch.engine import score
-from multiform.models.torch.logits import LMHead
+from multiform.models.torch.forward import LMHead
+from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.planner import Decoding, Planner
 from multiform.models.torch.scoring import Grouping
 from multiform.models.torch.seq2seq import PLAIN, scores_together
-from multiform.models.torch.sequences import Pair
+from multiform.models.torch.structure import in_float32
 from multiform.models.torch.trial import loglikelihood_alone
 from multiform.models.usage import Counters
 from tools.zoo.models import CUSTOM, zoo_model
@@ -63,7 +62,7 @@ def test_weights_have_the_same_bits_afterwards() -> None:
 def test_where_there_is_no_memory_the_log_says_how_the_model_was_tried(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(device, "free_memory", lambda _: 0)
+    monkeypatch.setattr(structure, "free_memory", lambda _: 0)
     model = zoo_model("gpt2").to(torch.bfloat16)
     with in_float32(model):
         assert model.dtype == torch.bfloat16

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from multiform.models.hf.model import HFModel
-from multiform.models.torch import logits as head
+from multiform.models.torch import forward
 
 
 @pytest.mark.parametrize(("lines", "sizes"), [(1, [1]), (3, [3]), (4, [2, 2]), (7, [3, 3, 1]), (0, [])])
@@ -18,7 +18,7 @@ def test_logits_come_in_pieces_of_about_one_size(
 ) -> None:
     model = HFModel(str(tiny()))
     config = model.model.config
-    monkeypatch.setattr(head, "CPU_ELEMENTS", 3 * config.vocab_size)
+    monkeypatch.setattr(forward, "CPU_ELEMENTS", 3 * config.vocab_size)
     states = torch.randn(lines, config.hidden_size)
     with torch.inference_mode():
         pieces = list(model.head.logits(states))

@@ -10,15 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from multiform.models.torch import state_scoring
-from multiform.models.torch.batching import BatchLimits
-from multiform.models.torch.cache import ModelState
+from multiform.models.torch import scoring
+from multiform.models.torch.attention import ModelState
 from multiform.models.torch.engine import score, scoring_cost
-from multiform.models.torch.logits import LMHead
+from multiform.models.torch.forward import LMHead
+from multiform.models.torch.plan import BatchLimits, Pair
 from multiform.models.torch.planner import Decoding, Planner
-from multiform.models.torch.scoring import Grouping
-from multiform.models.torch.sequences import Pair
-from multiform.models.torch.state_scoring import Resume
+from multiform.models.torch.scoring import Grouping, Resume
 from multiform.models.torch.trial import loglikelihood_alone, state_trial
 from multiform.models.usage import Counters
 from tools.zoo.models import CUSTOM, zoo_model
@@ -105,14 +103,14 @@ def test_a_budget_limits_the_states_that_are_kept() -> None:
 def test_a_batch_that_does_not_fit_is_halved_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     pairs, planner = few_shot_pairs(), planner_of("mamba2")
     _ = planner.scoring(110), planner.state_budget
-    original = state_scoring._resume
+    original = scoring._resume
 
     def resumed(head: Any, ids: torch.Tensor, *others: Any) -> Any:
         if len(ids) > 1:
             raise torch.OutOfMemoryError("out of memory")
         return original(head, ids, *others)
 
-    monkeypatch.setattr(state_scoring, "_resume", resumed)
+    monkeypatch.setattr(scoring, "_resume", resumed)
     check(planner, pairs)
 
 
