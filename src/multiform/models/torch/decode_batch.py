@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -140,14 +140,6 @@ def _stack(first: Tensor, first_padding: int, second: Tensor, second_padding: in
     return torch.cat([pad(first, (0, 0, first_padding, 0)), pad(second, (0, 0, second_padding, 0))])
 
 
-@dataclass(frozen=True, slots=True)
-class NewSequence:
-    """A sequence to be prefilled: its own tokens, after the prefix of its group."""
-
-    id: int
-    tokens: Tokens
-
-
 class SharedPrefixBatch:
     """Sequences in groups, each with one prefix; a forward pass computes the next token of all of them."""
 
@@ -162,10 +154,9 @@ class SharedPrefixBatch:
 
     def prefill(self, prompts: Sequence[Sequence[int]], prefixes: Sequence[int]) -> Tensor:
         """Add prompts as new rows at the end, and return the logits after each of them."""
-        by_prefix: dict[tuple[int, ...], list[NewSequence]] = {}
+        by_prefix: dict[tuple[int, ...], dict[int, Tokens]] = {}
         for prompt, length in zip(prompts, prefixes, strict=True):
-            sequence = NewSequence(self.next_id, array("i", prompt[length:]))
-            by_prefix.setdefault(tuple(prompt[:length]), []).append(sequence)
+            by_prefix.setdefault(tuple(prompt[:length]), {})[self.next_id] = array("i", prompt[length:])
             self.ids.append(self.next_id)
             self.next_id += 1
         logits: dict[int, Tensor] = {}
@@ -221,12 +212,12 @@ class SharedPrefixBatch:
             self.groups[prefix] = PrefixGroup(len(prefix), cache)
         return self.groups[prefix]
 
-    def _prefill_group(self, group: PrefixGroup, sequences: Sequence[NewSequence]) -> dict[int, Tensor]:
-        """Compute the own tokens of new sequences and add them to their group; returns the logits after each, by id."""
-        ends = self._compute([sequence.tokens for sequence in sequences], group.shared, group.prefix)
+    def _prefill_group(self, group: PrefixGroup, sequences: Mapping[int, Tokens]) -> dict[int, Tensor]:
+        """Compute the tokens of new sequences after the prefix of their group; returns the logits after each, by id."""
+        ends = self._compute(list(sequences.values()), group.shared, group.prefix)
         group.shared.length = group.prefix
-        group.add([(sequence.id, kv) for sequence, (_, kv) in zip(sequences, ends, strict=True)])
-        return {sequence.id: logits for sequence, (logits, _) in zip(sequences, ends, strict=True)}
+        group.add([(sequence, kv) for sequence, (_, kv) in zip(sequences, ends, strict=True)])
+        return {sequence: logits for sequence, (logits, _) in zip(sequences, ends, strict=True)}
 
     def _compute(
         self, sequences: Sequence[Tokens], cache: KVCache, base: int

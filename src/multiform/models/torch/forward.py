@@ -153,15 +153,6 @@ class LMHead:
     def _vocabulary(self) -> int:
         return int(self.model.config.get_text_config().vocab_size)
 
-    def _base_states(self, **inputs: Any) -> Tensor:
-        base = self.model.base_model
-        state: Tensor = base(**accepted_options(base.forward, **inputs)).last_hidden_state
-        return state
-
-    def _all_logits(self, **inputs: Any) -> Tensor:
-        logits: Tensor = self.model(**accepted_options(self.model.forward, **inputs)).logits
-        return logits
-
     def _project(self, hidden: Tensor) -> Tensor:
         logits: Tensor = self.model.get_output_embeddings()(hidden)
         return logits
@@ -169,12 +160,14 @@ class LMHead:
     @torch.inference_mode()
     def _agrees(self) -> bool:
         # A model may change its logits in a way that no list foresees, so compare once.
-        ids = torch.arange(8, device=device_of(self.model))[None]
+        base = self.model.base_model
+        inputs = {"input_ids": torch.arange(8, device=device_of(self.model))[None], "use_cache": False}
         try:
-            projected = self._project(self._base_states(input_ids=ids, use_cache=False)).float()
+            hidden = base(**accepted_options(base.forward, **inputs)).last_hidden_state
+            projected = self._project(hidden).float()
         except (AttributeError, TypeError, ValueError, RuntimeError):
             return False
-        full = self._all_logits(input_ids=ids, use_cache=False).float()
+        full = self.model(**accepted_options(self.model.forward, **inputs)).logits.float()
         tolerance = 1e-4 if self.model.dtype == torch.float32 else 2e-2
         return projected.shape == full.shape and bool(
             (projected - full).abs().max() <= tolerance * full.abs().max().clamp(min=1e-6)

@@ -79,11 +79,6 @@ class Branch:
     requests: tuple[int, ...]
     needed: tuple[NeededOutput, ...]
 
-    @property
-    def added_tokens(self) -> int:
-        """The number of nodes that the branch adds to the tree."""
-        return len(self.tokens) - self.shared
-
 
 def build_tree(sequences: Sequence[Tokens], needed_from: Sequence[int]) -> list[Branch]:
     """The branches of the prefix tree; a sequence's outputs are needed from depth `needed_from` to its end.
@@ -272,7 +267,6 @@ class Cost:
     """
 
     sequences: int = 0
-    distinct: int = 0
     tokens: int = 0
     nodes: int = 0
     computed: int = 0
@@ -301,18 +295,21 @@ def plan(sequences: Sequence[Tokens], needed_from: Sequence[int], *, size: int, 
     4
     """
     branches = build_tree(sequences, needed_from)
-    nodes = sum(branch.added_tokens for branch in branches)
-    passes = cut_passes(branches, size=even_size(nodes, size), budget=budget)
+    passes = cut_passes(branches, size=even_size(count_nodes(branches), size), budget=budget)
     cost = Cost(
         sequences=len(sequences),
-        distinct=len(branches),
         tokens=sum(map(len, sequences)),
-        nodes=nodes,
+        nodes=count_nodes(branches),
         computed=sum(step.computed_tokens for step in passes),
         passes=len(passes),
         cached=max((step.cached for step in passes), default=0),
     )
     return Plan(branches, passes, cost)
+
+
+def count_nodes(branches: Sequence[Branch]) -> int:
+    """The number of nodes in a prefix tree: the tokens that have to be computed at least."""
+    return sum(len(branch.tokens) - branch.shared for branch in branches)
 
 
 def even_size(total: int, size: int) -> int:
@@ -328,7 +325,7 @@ def even_size(total: int, size: int) -> int:
 def describe(cost: Cost) -> str:
     """The cost in a sentence.
 
-    >>> describe(Cost(sequences=8, distinct=8, tokens=900, nodes=300, computed=300, passes=1))
+    >>> describe(Cost(sequences=8, tokens=900, nodes=300, computed=300, passes=1))
     '8 sequences of 900 tokens: 300 in the prefix tree, 300 computed (3.0 times less) in 1 pass, at most 0 cached'
     """
     times = f"{cost.tokens / max(1, cost.computed):.1f} times less"

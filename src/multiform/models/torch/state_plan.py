@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
-from multiform.models.torch.plan import BatchLimits, Branch, Cost, Tokens, build_tree
+from multiform.models.torch.plan import BatchLimits, Branch, Cost, Tokens, build_tree, count_nodes
 
 #: Tokens that a kept state has to save: fewer are computed faster than a batch of their own.
 LEAST_SAVED = 32
@@ -90,9 +90,8 @@ def plan_states(
     batches = list(_with_releases(_batches(_edges(branches, stepwise, least), limits, max_kept)))
     cost = Cost(
         sequences=len(sequences),
-        distinct=len(branches),
         tokens=sum(map(len, sequences)),
-        nodes=sum(branch.added_tokens for branch in branches),
+        nodes=count_nodes(branches),
         computed=sum(row.stop - row.start for batch in batches for row in batch.rows),
         passes=len(batches),
         cached=_peak_kept_tokens(batches),
