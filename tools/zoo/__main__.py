@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import io
 import sys
@@ -30,13 +31,17 @@ WORDS = {
 }
 
 
-def main(names: list[str]) -> int:
+def main() -> int:
+    """Check architectures; 1 where the engine is wrong about one of them."""
+    parser = argparse.ArgumentParser(prog="python -m tools.zoo", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="architectures, such as llama (default: all)")
+    names = parser.parse_args().names
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     findings = []
     for name in names or architectures():
-        findings.append(_checked(name))
+        findings.append(_check_quietly(name))
         print(_line(findings[-1]), flush=True)
     if not names:
         TABLE.write_text(page(findings), encoding="utf-8")
@@ -45,7 +50,7 @@ def main(names: list[str]) -> int:
     return 1 if wrong else 0
 
 
-def _checked(name: str) -> Finding:
+def _check_quietly(name: str) -> Finding:
     with contextlib.redirect_stdout(io.StringIO()):  # some models print
         try:
             model = zoo_model(name)
@@ -99,4 +104,4 @@ def _line(finding: Finding) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

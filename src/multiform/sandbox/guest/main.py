@@ -37,7 +37,7 @@ def main() -> None:
     The tests are read when the program's process exists, which otherwise would have a copy of them.
     """
     source, report = os.dup(0), os.dup(1)
-    job = json.loads(_read(source))
+    job = json.loads(_read_part(source))
     protection = _separate(job) if job["sandbox"] == "landlock" else []
     _close_streams()
     ours, theirs = socket.socketpair()
@@ -53,10 +53,10 @@ def main() -> None:
     protection += _refuse_calls(job)
     os.write(report, STARTED)
     tests = _Tests(pid, ours, report, [*protection, "resource limits"])
-    tests.run(_read(source).decode(), job["seconds"])
+    tests.run(_read_part(source).decode(), job["seconds"])
 
 
-def _read(source: int) -> bytes:
+def _read_part(source: int) -> bytes:
     """The next part of the input, which begins with its length; nothing beyond it is read."""
     return _read_bytes(source, int.from_bytes(_read_bytes(source, 8), "big"))
 

@@ -207,23 +207,23 @@ class Peer:
     def serve(self, operation: str, values: Sequence[Any]) -> None:
         """Do what the other process asks for, and send the value or the error."""
         try:
-            reply = self._called(*values) if operation == "call" else ["value", self._done(operation, values), []]
+            reply = self._call(*values) if operation == "call" else ["value", self._perform(operation, values), []]
         except BaseException as error:  # noqa: BLE001 - it is raised in the other process
             names = [kind.__name__ for kind in type(error).__mro__]
             reply = ["error", names, self._plain_arguments(error)]
         self.send(reply)
 
-    def _done(self, operation: str, values: Sequence[Any]) -> Any:
+    def _perform(self, operation: str, values: Sequence[Any]) -> Any:
         if operation == "names":
             return list(self.names)
         if operation == "lookup":
-            return self.encode(self._found(self.decode(values[0])))
+            return self.encode(self._find(self.decode(values[0])))
         decoded = [self.decode(value) for value in values]
         if self._guarded and operation in ("getattr", "setattr"):
             _check_access(operation, *decoded)
         return self.encode(_OPERATIONS[operation](*decoded))
 
-    def _called(self, function: Any, args: Sequence[Any], kwargs: Sequence[Any]) -> Any:
+    def _call(self, function: Any, args: Sequence[Any], kwargs: Sequence[Any]) -> Any:
         decoded = [self.decode(value) for value in args]
         before = [self.encode(value) for value in decoded]
         value = self.decode(function)(*decoded, **{name: self.decode(value) for name, value in kwargs})
@@ -314,7 +314,7 @@ class Peer:
             return value
         raise TypeError(f"{content[1]} is neither a function nor a class")
 
-    def _found(self, name: str) -> list[Any]:
+    def _find(self, name: str) -> list[Any]:
         """The value of a name, as `lookup` of the other process reads it."""
         value = self.names[name]
         if isinstance(value, ModuleType):
