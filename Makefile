@@ -16,13 +16,14 @@
 # make zoo  every architecture of transformers against its own forward pass, a quarter of an hour; writes docs/architectures.md
 # make lint-tasks  what lint finds in 589 lm-eval tasks, counted into docs/lint-lm-eval.md; five minutes
 # make foreign-tasks  what formats recover from lm-eval's task files, counted into docs/foreign-tasks.md
+# make docs  the docs as a site in site/, which works offline; fails on a broken link
 # make benchmark-pages  a page for each benchmark of the library, in docs/benchmarks
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo browser sandbox test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray golden check format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks benchmark-pages clean
+.PHONY: help setup demo browser sandbox test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray golden check format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks benchmark-pages docs clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -36,7 +37,7 @@ $(BIN)/.core: pyproject.toml
 	@touch $@
 
 $(BIN)/.dev: $(BIN)/.core
-	$(BIN)/pip install -q -e '.[hf,metrics,charts,dev,parity]'
+	$(BIN)/pip install -q -e '.[hf,metrics,charts,dev,docs,parity]'
 	@touch $@
 
 setup: $(BIN)/.core
@@ -141,6 +142,9 @@ foreign-tasks: $(BIN)/.dev
 
 benchmark-pages: $(BIN)/.core
 	$(BIN)/python tools/scripts/benchmark_pages.py
+
+docs: $(BIN)/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .coverage

@@ -30,6 +30,6 @@ def test_every_link_leads_somewhere(page: Path) -> None:
     assert broken == []
 
 
-def test_every_page_is_linked_from_the_readme() -> None:
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert [page.name for page in PAGES if page.parent.name == "docs" and f"(docs/{page.name})" not in readme] == []
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("nav:")[2]
+    assert [page.name for page in PAGES if page.parent.name == "docs" and page.name not in navigation] == []
