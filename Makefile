@@ -6,6 +6,7 @@
 # make test-vllm  vLLM in process and as a server (CPU build, in an environment of its own) against hf with the same model
 # make bench-vllm  Multiform's and lm-eval's vllm models side by side, five minutes once vLLM is installed
 # make test-ray  many workers: Ray on this machine, and a cluster of which a node is killed
+# make test-wheel  the wheel, installed into every Python of this machine, from the first command to a report
 # make golden  write the golden texts of the public API and of what commands print again
 # make browser  Debian's chromium, for the tests of pages; they are skipped where it cannot be installed
 # make sandbox  Debian's bubblewrap, for the tests of programs; those that need it are skipped where it cannot be installed
@@ -23,7 +24,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo browser sandbox test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray golden check format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks benchmark-pages docs clean
+.PHONY: help setup demo browser sandbox test coverage test-fast test-slow test-servers test-vllm bench-vllm test-ray test-wheel golden check format fuzz bench bench-short parity parity-tasks zoo lint-tasks foreign-tasks benchmark-pages docs clean
 
 help:
 	@sed -n 's/^# make/make/p' $(MAKEFILE_LIST)
@@ -113,6 +114,9 @@ bench-vllm: .venv-vllm/.done
 test-ray: $(BIN)/.dev
 	$(BIN)/pip install -q -e '.[ray]'
 	$(BIN)/pytest -m slow tests/run/executors
+
+test-wheel: $(BIN)/.dev
+	$(BIN)/pytest -m slow tests/test_wheel.py
 
 golden: $(BIN)/.dev
 	$(BIN)/python tests/test_public_api.py
