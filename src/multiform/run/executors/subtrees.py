@@ -1,6 +1,6 @@
 """Sub-trees: the requests of a run, cut where they share little, into units of about equal cost.
 
-Requests in the order of their texts are a walk through the prefix tree, as in `models.torch.plan.build_tree`, and a section
+Requests in the order of their texts are a walk through the prefix tree, as in `models.torch.plan`, and a section
 of that walk is a sub-tree. A cut costs the prefix that the requests on both of its sides share, which is then computed
 twice. Lengths are estimated from the texts, so that the driver needs neither the tokenizer nor torch.
 """
