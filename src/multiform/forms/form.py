@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from multiform.calls import accepted
 from multiform.errors import ConfigError, DataError, MultiformError, running
 from multiform.fields import Doc
+from multiform.forms.aggregator import FormAggregator
 from multiform.forms.examples import check_fewshot
 from multiform.forms.hooks import FIELD_HOOKS
 from multiform.forms.renderer import Renderer
@@ -213,8 +214,13 @@ class Form(FormSpec):
 
     @cached_property
     def scorer(self) -> FormScorer:
-        """Scores samples, and aggregates the scores."""
-        return FormScorer(self)
+        """Scores samples."""
+        return FormScorer(self, self.aggregator)
+
+    @cached_property
+    def aggregator(self) -> FormAggregator:
+        """Aggregates the values of samples."""
+        return FormAggregator(self)
 
     def score(self, sample: Sample, outputs: Sequence[Output]) -> list[ScoredSample]:
         """Filter and score a sample, once for each scorer that does not wait for all of them."""
@@ -226,7 +232,7 @@ class Form(FormSpec):
     ) -> dict[str, Estimate]:
         """All scores of the form with their uncertainty, keyed ``metric,scorer``."""
         estimates: dict[str, Estimate]
-        estimates = self.hooks.get("estimates", self.scorer.estimates)(list(scored), bootstrap_iters)
+        estimates = self.hooks.get("estimates", self.aggregator.estimates)(list(scored), bootstrap_iters)
         return estimates
 
     @property
@@ -235,4 +241,4 @@ class Form(FormSpec):
         if "higher_is_better" in self.hooks:
             directions: dict[str, bool] = self.hooks["higher_is_better"]()
             return directions
-        return self.scorer.directions
+        return self.aggregator.directions

@@ -22,6 +22,7 @@ from multiform.forms.prompt import PromptOptions, context_text, is_chat
 from multiform.forms.request_cache import requests_folder
 from multiform.forms.sample import Context, Responses, Sample, ScoredSample, grouped_responses
 from multiform.forms.samplers import Sampler
+from multiform.forms.scorer import keep_filtered, keep_scored
 from multiform.forms.spec import ChatTemplate, RunSettings
 from multiform.requests import Instance, Output, resolved_names
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
@@ -461,16 +462,10 @@ class Task:
         `filtered_docs`.
         """
         if responses is not None:
-            return self.form.scorer.filtered(self._sample(responses), responses.outputs)
+            return self.form.scorer.filter_outputs(self._sample(responses), responses.outputs)
         for group in self.responses():
-            by_scorer = self.form.scorer.filtered(self._sample(group), group.outputs)
-            for scorer in self.scoring.scorers:
-                filtered = scorer.filtered_docs[group.doc_id] = by_scorer[scorer.name]
-                one_per_request = len(filtered) == len(group.instances)
-                for index, instance in enumerate(group.instances):
-                    instance.filtered_resps[scorer.name] = (
-                        filtered[index] if one_per_request else filtered[0] if len(filtered) == 1 else filtered
-                    )
+            by_scorer = self.form.scorer.filter_outputs(self._sample(group), group.outputs)
+            keep_filtered(self.scoring.scorers, group, by_scorer)
         return None
 
     def process_instances(self, responses: Responses | None = None) -> list[ScoredSample]:
@@ -483,10 +478,7 @@ class Task:
         samples = [(self._sample(group), group.outputs) for group in self.responses()]
         scored = [result for sample, outputs in samples for result in self.score(sample, outputs)]
         scored += self.form.scorer.score_together(samples)
-        for scorer in self.scoring.scorers:
-            results = [result for result in scored if result.scorer == scorer.name]
-            scorer.filtered_docs = {result.doc_id: result.filtered for result in results}
-            scorer.scored_docs = {result.doc_id: result.values for result in results}
+        keep_scored(self.scoring.scorers, scored)
         return scored
 
     def aggregate(
@@ -503,7 +495,7 @@ class Task:
                 hint = "call process_instances() first"
                 raise UsageError("no document is scored yet", where=self.name, hint=hint)
             values = {name: list(docs.values()) for name, docs in kept.items()}
-            estimates = self.form.scorer.value_estimates(values, bootstrap_iters)
+            estimates = self.form.aggregator.value_estimates(values, bootstrap_iters)
         else:
             samples = list(scored)
             estimates, ids = self.estimates(samples, bootstrap_iters), {sample.doc_id for sample in samples}
@@ -519,15 +511,15 @@ class Task:
         self, scored: Iterable[ScoredSample], bootstrap_iters: int = DEFAULT_ITERATIONS
     ) -> dict[str, Estimate]:
         """All scores of the form with their uncertainty, keyed ``metric,scorer``."""
-        return self.form.scorer.estimates(list(scored), bootstrap_iters)
+        return self.form.aggregator.estimates(list(scored), bootstrap_iters)
 
     def aggregation(self) -> dict[str, Callable[[Sequence[Any]], float]]:
         """The function that aggregates each metric."""
-        return {metric.name: metric.aggregate() for metric in self.form.scorer.metrics}
+        return {metric.name: metric.aggregate() for metric in self.form.aggregator.metrics}
 
     def higher_is_better(self) -> dict[str, bool]:
         """Whether higher is better in each metric, and in the values that scored documents have by other names."""
-        return self.form.scorer.directions
+        return self.form.aggregator.directions
 
 
 class MultipleChoiceTask(Task):
