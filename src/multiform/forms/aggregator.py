@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from multiform.calls import name_of
-from multiform.errors import ConfigError, DataError, MultiformError, running, shorten
+from multiform.errors import ConfigError, DataError, MultiformError, UsageError, running, shorten
 from multiform.forms.sample import Sample, ScoredSample
 from multiform.forms.spec import FormSpec
 from multiform.scoring.aggregations import Aggregation, aggregated, mean, plain_aggregation
@@ -99,6 +99,15 @@ class FormAggregator:
                 self._warn_missing(scorer, set(keys))
         return estimates
 
+    def kept_estimates(self, bootstrap_iters: int) -> tuple[dict[str, Estimate], int]:
+        """The estimates of the values that the scorers keep, and the number of documents."""
+        ids = {doc_id for scorer in self.scorers for doc_id in scorer.scored_docs}
+        if not ids:
+            hint = "call process_instances() first"
+            raise UsageError("no document is scored yet", where=self.form.name, hint=hint)
+        values = {scorer.name: list(scorer.scored_docs.values()) for scorer in self.scorers}
+        return self.value_estimates(values, bootstrap_iters), len(ids)
+
     def first_estimate(self, samples: Sequence[ScoredSample]) -> tuple[str, Estimate] | None:
         """The metric and the score that tables show first, of some of the documents; None where there is none.
 
@@ -121,7 +130,7 @@ class FormAggregator:
 
         These are the means of values from 0 to 1 over the other documents, which are `scored`.
         """
-        worst = {key: float(not better) for key, better in self._rated(scored)}
+        worst = {key: float(not better) for key, better in self._unit_means(scored)}
         return [
             ScoredSample(
                 sample=sample,
@@ -138,13 +147,13 @@ class FormAggregator:
     def bounds(self, scored: Sequence[ScoredSample], failed: int) -> dict[str, tuple[float, float]]:
         """The lowest and highest score that each mean of values from 0 to 1 can have, whatever failed documents get."""
         bounds = {}
-        for (name, key), _ in self._rated(scored):
+        for (name, key), _ in self._unit_means(scored):
             values = [float(doc.values[key]) for doc in scored if doc.scorer == name and key in doc.values]
             total, n = math.fsum(values), len(values) + failed
             bounds[f"{key},{name}"] = (total / n, (total + failed) / n)
         return bounds
 
-    def _rated(self, scored: Sequence[ScoredSample]) -> Iterator[tuple[tuple[str, str], bool]]:
+    def _unit_means(self, scored: Sequence[ScoredSample]) -> Iterator[tuple[tuple[str, str], bool]]:
         """The scorer and key of each score that is a mean of values from 0 to 1, and whether higher is better."""
         for scorer in self.scorers:
             docs = [doc.values for doc in scored if doc.scorer == scorer.name]
@@ -176,6 +185,17 @@ class FormAggregator:
             self._warned.add(name)
             message = "%s: metric '%s' has no score, as process_results gave no document a value of that name"
             logger.warning(message, self.form.config.where("metric_list"), name)
+
+
+def scores_with_errors(estimates: Mapping[str, Estimate]) -> dict[str, float]:
+    """The scores, keyed ``metric,scorer``, with their standard errors, as lm-eval names them."""
+    scores: dict[str, float] = {}
+    for key, estimate in estimates.items():
+        metric, _, scorer = key.partition(",")
+        scores[key] = estimate.value
+        if estimate.stderr is not None:
+            scores[f"{metric}_stderr,{scorer}"] = estimate.stderr
+    return scores
 
 
 @contextmanager

@@ -131,7 +131,7 @@ class ChoiceKind(OutputKind):
         indexes, problem = self._known_gold(fields)
         return {
             "target": fields.target,
-            "choices": tuple(self._ranked(fields)),
+            "choices": tuple(self._candidates(fields)),
             "gold": indexes,
             "problem": problem,
             "texts": tuple(fields.shown_choices or ()) if labels else (),
@@ -196,7 +196,7 @@ class ChoiceKind(OutputKind):
             hint = "make one for each choice, or give process_results"
             raise DataError(message, where=self.form.name, hint=hint)
 
-    def _ranked(self, fields: DocFields) -> Sequence[str]:
+    def _candidates(self, fields: DocFields) -> Sequence[str]:
         """What is ranked: the choices, or the inputs of a document that has several."""
         if fields.several_inputs:
             return self.inputs(fields)
@@ -208,7 +208,7 @@ class ChoiceKind(OutputKind):
         """The indexes of the right choices; an answer that is none of them is an error."""
         if fields.gold is not None:
             return fields.gold
-        choices = self._ranked(fields)
+        choices = self._candidates(fields)
         by_question = fields.several_inputs and not self.form.config.multiple_inputs
         target = fields.question if by_question else fields.target
         if target is None and not fields.has_target:
@@ -241,7 +241,7 @@ class ChoiceKind(OutputKind):
             if self.form.format is not None and compares:
                 raise
             target = fields.target
-            known = known_indexes(target, self._ranked(fields)) if isinstance(target, list | tuple) else ()
+            known = known_indexes(target, self._candidates(fields)) if isinstance(target, list | tuple) else ()
             return known, error if compares else None
 
 

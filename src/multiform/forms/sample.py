@@ -124,7 +124,7 @@ class ScoredSample:
         return frozenset(output.ending for output in completions if output.ending is not None)
 
     @property
-    def tied(self) -> tuple[int, ...]:
+    def tied_choices(self) -> tuple[int, ...]:
         """The choices that share the best log-likelihood, where there are several: the first of them is picked."""
         ranked = self.outputs[: len(self.sample.choices)]
         scores = [output.loglikelihood for output in ranked if isinstance(output, LLOutput)]

@@ -49,7 +49,7 @@ class Sampler(ABC):
         free = [i for i in range(len(self.pool)) if i not in drawn and differ(self.pool[i], leaked)]
         bad = [index for index in drawn if not differ(self.pool[index], leaked)]
         self._need(len(drawn), len(drawn) - len(bad) + len(free))
-        fresh = dict(zip(bad, random.Random(f"{seed} {_spelled(leaked)}").sample(free, len(bad)), strict=True))
+        fresh = dict(zip(bad, random.Random(f"{seed} {_plain_values(leaked)}").sample(free, len(bad)), strict=True))
         return [fresh.get(index, index) for index in drawn]
 
     def _need(self, n: int, available: int) -> None:
@@ -157,8 +157,8 @@ def differ(doc: Any, other: Any) -> bool:
         return json.dumps(doc, default=named) != json.dumps(other, default=named)
 
 
-def _spelled(doc: Any) -> Any:
-    """The document with images by their content, where they would spell the place that they have in memory."""
+def _plain_values(doc: Any) -> Any:
+    """The document with images named by their content, not by their address in memory."""
     if not isinstance(doc, dict):
         return doc
     plain = (str, int, float, list, dict, type(None))
