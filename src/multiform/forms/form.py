@@ -12,11 +12,11 @@ from multiform.calls import accepted
 from multiform.errors import ConfigError, DataError, MultiformError, nearest, running
 from multiform.fields import Doc
 from multiform.forms.aggregator import FormAggregator
-from multiform.forms.examples import check_fewshot
 from multiform.forms.hooks import FIELD_HOOKS
 from multiform.forms.renderer import Renderer
 from multiform.forms.request_cache import RequestCache
 from multiform.forms.sample import Sample, ScoredSample
+from multiform.forms.samplers import check_fewshot
 from multiform.forms.scorer import FormScorer
 from multiform.forms.spec import ChatTemplate, FormSpec, RunSettings
 from multiform.requests import Instance, Output, resolved_names

@@ -14,11 +14,11 @@ from multiform.fields import Doc
 from multiform.formats.fewshot_answer import after_prefix, written_answer
 from multiform.forms import prompt
 from multiform.forms.doc_fields import DocFields, FieldReader
-from multiform.forms.examples import FewshotExamples
 from multiform.forms.media import MediaReader
 from multiform.forms.output_kinds import OUTPUT_KINDS, ChoiceKind
 from multiform.forms.prompt import Message, PromptOptions, constructed
 from multiform.forms.sample import Context, Sample
+from multiform.forms.samplers import FewshotExamples
 from multiform.forms.spec import ChatTemplate, FormSpec
 from multiform.requests import Instance
 from multiform.tasks.datasets.documents import Docs

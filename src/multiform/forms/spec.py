@@ -14,11 +14,13 @@ from multiform.formats import FieldMapping, FormatConfig, OutputType
 from multiform.formats.compile import CompiledFormat
 from multiform.formats.variation import ChoiceOrder
 from multiform.forms.hooks import Hooks
-from multiform.forms.samplers import DEFAULT_SEED
 from multiform.hashing import short_hash
 from multiform.scoring.build import Scoring, build_scoring
 from multiform.tasks import FewshotConfig, TaskConfig
 from multiform.tasks.keys import plain
+
+#: The seed of few-shot examples.
+DEFAULT_SEED = 1234
 
 #: Turns messages into one string; called with the messages and `add_generation_prompt`.
 ChatTemplate: TypeAlias = Callable[..., str]
