@@ -257,7 +257,7 @@ def test_the_steps_without_arguments_keep_their_state_on_the_scorers(choosing):
     task.build_all_requests(limit=3)
     answer(task, LLOutput(-2.0), LLOutput(-1.0, is_greedy=True))
     task.apply_filters()
-    [scorer] = task.scoring.scorers
+    [scorer] = task.form.scoring.scorers
     assert scorer.filtered_docs[0] == [(-2.0, False), (-1.0, True)]
     assert task.instances[1].filtered_resps == {"none": (-1.0, True)}
     task.process_instances()

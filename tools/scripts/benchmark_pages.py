@@ -158,7 +158,7 @@ def _rendered(config: TaskConfig, label: str, row: Mapping[str, Any]) -> str | N
             sample = task.sample(*next(iter(task.doc_iterator())))
         except (MultiformError, StopIteration):
             return None
-    if sample.doubt is not None or (changed.given("doc_to_choice") is not None and sample.right_choices == ()):
+    if sample.problem is not None or (changed.given("doc_to_choice") is not None and sample.right_choices == ()):
         return None
     requests = [instance.request for instance in sample.instances]
     ranked = [f'--- "{request.continuation}"' for request in requests if isinstance(request, LoglikelihoodRequest)]

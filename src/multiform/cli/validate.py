@@ -109,7 +109,7 @@ def _rendered(
             for doc_id, doc in form.docs(limit=options.limit):
                 samples.append(form.sample(doc_id, doc))
                 count += 1
-            notes += [*form.notes, *form.renderer.doubts]
+            notes += [*form.notes, *form.renderer.problems]
             findings += unsilenced(form, reference_findings(form, samples))
         findings += lint_tasks((form, form.docs()) for form in forms)
         _log(findings, logged)

@@ -53,7 +53,7 @@ class FieldReader:
         try:
             return compiled.read(doc)
         except MultiformError as error:
-            raise self.blamed(error, doc, key) from error
+            raise self.locate_error(error, doc, key) from error
 
     def text(self, spec: FieldSpec, doc: Doc, key: str) -> str:
         """A text that may be a template; empty where it is not set."""
@@ -86,13 +86,13 @@ class FieldReader:
         # The index of a template without a format counts from 0 already.
         base = 0 if self.config.template_config is not None else self.config.answer_base or 0
         if not isinstance(value, str):
-            return _counted(value, base) if self.config.doc_to_choice is not None else value
+            return _from_zero(value, base) if self.config.doc_to_choice is not None else value
         index = whole_number(value.strip()) if self.config.doc_to_choice is not None else None
         index = None if index is None or index < base else index - base
         if isinstance(spec, str) and spec not in doc:
             # A text that spells a list is one answer where the task says that there is one.
             listed = None if self.config.given("multiple_targets") is False else parse_literal_list(value)
-            return index if index is not None else value if listed is None else _counted(listed, base)
+            return index if index is not None else value if listed is None else _from_zero(listed, base)
         return index if index is not None and value not in choices() else value
 
     def base_of(self, answer: Any) -> int | None:
@@ -160,11 +160,10 @@ class FieldReader:
         if self.config.recovered is None or self._checked >= _CHECKED:
             return
         self._checked += 1
-        value = question()
+        value, message = question(), None
         hint = (
             "run the task without a format, or give formats:, doc_to_text and doc_to_choice in a file that includes it"
         )
-        message = None
         if isinstance(value, list | int | float):
             message = f"doc_to_text gives {shorten(value, 40)}, not a question"
         elif (fault := problem(str(value), choices)) is not None:
@@ -180,7 +179,7 @@ class FieldReader:
         hint = "name the column that holds the list, e.g. doc_to_choice: choices"
         return DataError(what, where=self.config.where("doc_to_choice"), hint=hint)
 
-    def blamed(self, error: MultiformError, doc: Doc, key: str) -> MultiformError:
+    def locate_error(self, error: MultiformError, doc: Doc, key: str) -> MultiformError:
         """The error at the field of the task that causes it, where a format's template holds several."""
         mapping = self.config.mapping
         specs = {"doc_to_text": mapping.question, "doc_to_choice": mapping.choices, "doc_to_target": mapping.answer}
@@ -206,10 +205,10 @@ class FieldReader:
         return error.moved(self.config.where(*key), what=message)
 
 
-def _counted(value: Any, base: int) -> Any:
+def _from_zero(value: Any, base: int) -> Any:
     """An answer whose numbers count from `base`, as one whose numbers count from 0."""
     if isinstance(value, list | tuple):
-        return [_counted(item, base) for item in value] if base else value
+        return [_from_zero(item, base) for item in value] if base else value
     return value - base if base and isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -280,7 +279,7 @@ class DocFields:
         try:
             return compiled.prompt(self.doc, question=question, choices=choices)
         except MultiformError as error:
-            raise self.reader.blamed(error, self.doc, "doc_to_text") from error
+            raise self.reader.locate_error(error, self.doc, "doc_to_text") from error
 
     @_once
     def instruction(self) -> str:
@@ -304,7 +303,7 @@ class DocFields:
         try:
             return compiled.choices(self.shown_choices or ())
         except MultiformError as error:
-            raise self.reader.blamed(error, self.doc, "doc_to_choice") from error
+            raise self.reader.locate_error(error, self.doc, "doc_to_choice") from error
 
     @_once
     def target(self) -> Any:
@@ -333,7 +332,7 @@ class DocFields:
                 return compiled.target(gold, choices)
             return compiled.target(moved(gold, permutation), self.shown_choices)
         except MultiformError as error:
-            raise self.reader.blamed(error, self.doc, "doc_to_target") from error
+            raise self.reader.locate_error(error, self.doc, "doc_to_target") from error
 
     @_once
     def _raw_gold(self) -> Any:
@@ -347,7 +346,7 @@ class DocFields:
         try:
             return gold_index(answer, choices, compiled.format.choice_labels or "letters", base)
         except MultiformError as error:
-            raise self.reader.blamed(error, self.doc, "doc_to_target") from error
+            raise self.reader.locate_error(error, self.doc, "doc_to_target") from error
 
     @property
     def right_choices(self) -> tuple[int, ...] | None:

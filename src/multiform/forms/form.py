@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
 from multiform.calls import accepted
-from multiform.errors import ConfigError, DataError, MultiformError, running
+from multiform.errors import ConfigError, DataError, MultiformError, nearest, running
 from multiform.fields import Doc
-from multiform.forms.examples import check_fewshot
+from multiform.forms.aggregator import FormAggregator
 from multiform.forms.hooks import FIELD_HOOKS
 from multiform.forms.renderer import Renderer
 from multiform.forms.request_cache import RequestCache
 from multiform.forms.sample import Sample, ScoredSample
+from multiform.forms.samplers import check_fewshot
 from multiform.forms.scorer import FormScorer
 from multiform.forms.spec import ChatTemplate, FormSpec, RunSettings
-from multiform.requests import Instance, Output
+from multiform.requests import Instance, Output, resolved_names
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
 from multiform.statistics.estimates import Estimate
 from multiform.tasks import TaskConfig
+from multiform.tasks.config import task_keys
 from multiform.tasks.datasets.documents import Docs, DocSource, selected
 from multiform.tasks.datasets.splits import Dataset
 
@@ -78,19 +80,37 @@ class Form(FormSpec):
             raise ConfigError(message, where=self.name, hint="leave the order out, or run the task without the code")
 
     def under(self, settings: RunSettings) -> Form:
-        """The same form with the settings of a run; this one stays as it is."""
+        """The same form with the settings of a run; this one stays as it is. Its hooks are those of a task with it."""
+        config, settings = self.values_under(settings)
+        if self.task is not None:
+            return self.task.copy_with(config, settings).form
+        return Form(config, settings, self.hooks, mirror=self.mirror, loaded=self.source)
+
+    def values_under(self, settings: RunSettings) -> tuple[TaskConfig, RunSettings]:
+        """The configuration and settings that the form has under the settings of a run."""
         settings = replace(settings, metric=settings.metric or self.settings.metric)
         makes_prompts = not self.hooks.keys().isdisjoint({"doc_to_text", "fewshot_context"})
         if settings.perturbation is not None and makes_prompts and "perturbation" not in self.hooks:
             message = f"{type(self.task).__name__} makes its prompts itself, so that no perturbation can change them"
             raise ConfigError(message, where=self.name, hint="run it without a perturbation")
-        return self.changed(self.config.changed(**settings.overrides) if settings.overrides else self.config, settings)
+        return self.config.changed(**settings.overrides) if settings.overrides else self.config, settings
 
-    def changed(self, config: TaskConfig, settings: RunSettings) -> Form:
-        """This form with another configuration or other settings; its hooks are those of a task that has them, too."""
-        if self.task is not None:
-            return self.task.copy_with(config, settings).form
-        return Form(config, settings, self.hooks, mirror=self.mirror, loaded=self.source)
+    def change_key(self, key: str, value: Any, *, update: bool = False) -> tuple[TaskConfig, RunSettings]:
+        """The configuration and settings with another value of a key; with `update`, added to the mapping it has."""
+        if key not in task_keys():
+            known = [name for name in task_keys() if not name.startswith("_")]
+            raise ConfigError(f"unknown key '{key}' in a task", where=self.name, hint=nearest(key, known))
+        if key == "generation_kwargs" and isinstance(value, Mapping):
+            value = resolved_names(value)
+        current = getattr(self.config, key)
+        if update:
+            if not isinstance(current, dict) or not isinstance(value, Mapping):
+                message = f"'{key}' is a {type(current).__name__}, not a mapping that can be updated"
+                raise ConfigError(message, where=self.name, hint="call it without update=True")
+            value = {**current, **value}
+        if key == "generation_kwargs" and self.format is not None:  # a run's arguments are over the format's
+            return self.config, replace(self.settings, gen_kwargs={**self.settings.gen_kwargs, **value})
+        return self.config.changed(**{key: value}), self.settings
 
     @property
     def notes(self) -> list[MultiformError]:
@@ -213,8 +233,13 @@ class Form(FormSpec):
 
     @cached_property
     def scorer(self) -> FormScorer:
-        """Scores samples, and aggregates the scores."""
-        return FormScorer(self)
+        """Scores samples."""
+        return FormScorer(self, self.aggregator)
+
+    @cached_property
+    def aggregator(self) -> FormAggregator:
+        """Aggregates the values of samples."""
+        return FormAggregator(self)
 
     def score(self, sample: Sample, outputs: Sequence[Output]) -> list[ScoredSample]:
         """Filter and score a sample, once for each scorer that does not wait for all of them."""
@@ -226,7 +251,7 @@ class Form(FormSpec):
     ) -> dict[str, Estimate]:
         """All scores of the form with their uncertainty, keyed ``metric,scorer``."""
         estimates: dict[str, Estimate]
-        estimates = self.hooks.get("estimates", self.scorer.estimates)(list(scored), bootstrap_iters)
+        estimates = self.hooks.get("estimates", self.aggregator.estimates)(list(scored), bootstrap_iters)
         return estimates
 
     @property
@@ -235,4 +260,4 @@ class Form(FormSpec):
         if "higher_is_better" in self.hooks:
             directions: dict[str, bool] = self.hooks["higher_is_better"]()
             return directions
-        return self.scorer.directions
+        return self.aggregator.directions

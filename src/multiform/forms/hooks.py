@@ -42,7 +42,7 @@ REFUSED = {
     "aggregate": "override aggregation, which gives a function for each metric",
     **dict.fromkeys(("get_config", "set_config", "dump_config", "override_metric"), _SETTING),
     "name": "set task in the configuration",
-    **dict.fromkeys(("config", "num_fewshot", "scoring", "notes", "under", "copy_with"), _SETTING),
+    **dict.fromkeys(("config", "num_fewshot", "under", "copy_with"), _SETTING),
     **dict.fromkeys(("set_repeats", "set_num_fewshot", "set_fewshot_seed"), _SETTING),
 }
 

@@ -14,11 +14,11 @@ from multiform.fields import Doc
 from multiform.formats.fewshot_answer import after_prefix, written_answer
 from multiform.forms import prompt
 from multiform.forms.doc_fields import DocFields, FieldReader
-from multiform.forms.examples import FewshotExamples
-from multiform.forms.kinds import KINDS, Kind, choice
 from multiform.forms.media import MediaReader
+from multiform.forms.output_kinds import OUTPUT_KINDS, ChoiceKind
 from multiform.forms.prompt import Message, PromptOptions, constructed
 from multiform.forms.sample import Context, Sample
+from multiform.forms.samplers import FewshotExamples
 from multiform.forms.spec import ChatTemplate, FormSpec
 from multiform.requests import Instance
 from multiform.tasks.datasets.documents import Docs
@@ -44,7 +44,7 @@ class Renderer:
     ) -> None:
         self.form = form
         #: How requests are built and responses scored, by output type.
-        self.kind: Kind = KINDS[form.config.output_type]
+        self.kind = OUTPUT_KINDS[form.output_type](form)
         self.hooks = form.hooks
         self._overrides = {name: self.hooks[name] for name in _FIELDS if name in self.hooks}
         self._fewshot_overrides = {
@@ -56,7 +56,7 @@ class Renderer:
             form, pool=fewshot_docs, render=self._shot, label_of=lambda doc: self._shot_fields(doc).answer
         )
         #: Documents that count as wrong whatever a model says, each as the error that says why.
-        self.doubts: list[DataError] = []
+        self.problems: list[DataError] = []
         self._eval_docs = eval_docs
         self._layout = prompt.Layout(form.config.target_delimiter, form.config.fewshot_delimiter)
         self._options = PromptOptions.of(form.settings)
@@ -66,14 +66,14 @@ class Renderer:
         with locating(f"doc {doc_id}"):
             fields = self.fields(doc)
             answer_key = self._answer_key(fields)
-            if answer_key.get("doubt") is not None:
-                self._note_doubt(doc_id, answer_key["doubt"])
+            if answer_key.get("problem") is not None:
+                self._note_problem(doc_id, answer_key["problem"])
             if self._options.chat_template is not chat_template:
                 self._options = PromptOptions.of(self.form.settings, chat_template)
             instances = self._requests(doc_id, fields, self._options)
             sample = Sample(doc_id=doc_id, doc=doc, instances=tuple(instances), **answer_key)
             if instances and "construct_requests" in self.hooks and self.form.compares:
-                self.kind.check_requests(self.form, sample)
+                self.kind.check_requests(sample)
             return sample
 
     def with_requests(self, doc_id: int, doc: Doc, instances: Sequence[Instance]) -> Sample:
@@ -84,7 +84,7 @@ class Renderer:
 
     def _answer_key(self, fields: DocFields) -> dict[str, Any]:
         """What is right, as fields of a `Sample`."""
-        answer_key = {**self.kind.answer_key(self.form, fields)}
+        answer_key = {**self.kind.answer_key(fields)}
         if not self.form.compares or fields.several_inputs:
             return answer_key
         right = fields.right_choices
@@ -127,7 +127,7 @@ class Renderer:
 
     def gold(self, doc: Doc) -> tuple[int, ...]:
         """The indexes of the right choices; an answer that is none of them is an error."""
-        return choice.gold(self.form, self.fields(doc))
+        return ChoiceKind(self.form).gold(self.fields(doc))
 
     def decontamination_query(self, doc: Doc) -> str:
         """The text that is looked up in a training corpus: the task's query, or the question."""
@@ -154,14 +154,14 @@ class Renderer:
         shots = self.examples.messages(doc, num_fewshot)
         instruction = fields.instruction if shots else ""  # without examples it stays where it is
         opening += prompt.led(instruction, shots)
-        questions = [question.removeprefix(instruction) for question in self.kind.inputs(self.form, fields)]
+        questions = [question.removeprefix(instruction) for question in self.kind.inputs(fields)]
         return [opening + prompt.query(self.media.place(question, doc), gen_prefix, layout) for question in questions]
 
     def _shot(self, doc: Doc) -> list[Message]:
         """A few-shot example: a document with its answer."""
         config, fields = self.form.fewshot, self._shot_fields(doc)
         layout = prompt.Layout(config.target_delimiter or "", config.fewshot_delimiter or "")
-        question, answer = self.kind.shot(self.form, fields)
+        question, answer = self.kind.solved_example(fields)
         answer = after_prefix(self._shot_answer(fields, answer), fields.gen_prefix)
         return prompt.shot(self.media.place(question, doc), answer, fields.gen_prefix, layout)
 
@@ -203,14 +203,14 @@ class Renderer:
     ) -> list[Instance]:
         """The requests of a document with this context, as instances of the document."""
         texts = [self.media.place(text, fields.doc) for text in ([context] if isinstance(context, str) else context)]
-        requests = self.kind.requests(self.form, fields, texts[0] if isinstance(context, str) else texts, chat=chat)
+        requests = self.kind.requests(fields, texts[0] if isinstance(context, str) else texts, chat=chat)
         return [Instance(doc_id, index, request, metadata) for index, request in enumerate(requests)]
 
-    def _note_doubt(self, doc_id: int, doubt: DataError) -> None:
-        """Refuse an odd document that is the first one, as the task is wrong then; warn about the first of others."""
+    def _note_problem(self, doc_id: int, problem: DataError) -> None:
+        """Raise the problem of the first document, as the task is wrong then; warn about the first of others."""
         if doc_id == 0:
-            raise doubt
-        message, where = f"{doubt.what}; it counts as wrong", f"{doubt.where or self.form.name}: doc {doc_id}"
-        self.doubts.append(DataError(message, where=where, hint=doubt.hint))
-        if len(self.doubts) == 1:
-            logger.warning("%s", self.doubts[0])
+            raise problem
+        message, where = f"{problem.what}; it counts as wrong", f"{problem.where or self.form.name}: doc {doc_id}"
+        self.problems.append(DataError(message, where=where, hint=problem.hint))
+        if len(self.problems) == 1:
+            logger.warning("%s", self.problems[0])

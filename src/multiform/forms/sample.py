@@ -18,7 +18,7 @@ Context: TypeAlias = str | list[str]
 class Sample:
     """One document of a form, rendered: its prompt, choices, gold answer, and the requests to a model.
 
-    Which of the fields are set depends on the kind of the task: `choices` and `gold` where choices are ranked,
+    Which of the fields are set depends on the output type: `choices` and `gold` where choices are ranked,
     `references` where completions are compared.
     """
 
@@ -33,7 +33,7 @@ class Sample:
     #: The indexes of the right choices in the order of the document, whatever is scored; None where nobody compares.
     right_choices: tuple[int, ...] | None = None
     #: Why the document counts as wrong whatever the model picks: its answer is none of the choices.
-    doubt: DataError | None = None
+    problem: DataError | None = None
     #: What the choices say, and the labels that the prompt gives them, where a format has both.
     texts: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
@@ -55,8 +55,10 @@ class Sample:
 
     def __repr__(self) -> str:
         number = len(self.instances)
-        requests = f"{number} request{'' if number == 1 else 's'}" + (f" about {_end(self.prompt)}" if number else "")
-        return f"<Sample of doc {self.doc_id}: {requests}, gold {_told(self, _gold(self))}>"
+        requests = f"{number} request{'' if number == 1 else 's'}" + (
+            f" about {_last_words(self.prompt)}" if number else ""
+        )
+        return f"<Sample of doc {self.doc_id}: {requests}, gold {_describe(self, _gold(self))}>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +124,7 @@ class ScoredSample:
         return frozenset(output.ending for output in completions if output.ending is not None)
 
     @property
-    def tied(self) -> tuple[int, ...]:
+    def tied_choices(self) -> tuple[int, ...]:
         """The choices that share the best log-likelihood, where there are several: the first of them is picked."""
         ranked = self.outputs[: len(self.sample.choices)]
         scores = [output.loglikelihood for output in ranked if isinstance(output, LLOutput)]
@@ -137,8 +139,8 @@ class ScoredSample:
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{name} {shorten(value, 20)}" for name, value in self.values.items())
-        read = "" if self.prediction is None else f"predicted {_told(self.sample, self.prediction)}, "
-        gold = _told(self.sample, self.gold)
+        read = "" if self.prediction is None else f"predicted {_describe(self.sample, self.prediction)}, "
+        gold = _describe(self.sample, self.gold)
         return f"<ScoredSample of doc {self.doc_id} by '{self.scorer}': {read}gold {gold}; {scores or 'no scores'}>"
 
 
@@ -147,14 +149,14 @@ def _gold(sample: Sample) -> Any:
     return sample.target if not indexes else indexes[0] if len(indexes) == 1 else list(indexes)
 
 
-def _told(sample: Sample, value: Any) -> str:
+def _describe(sample: Sample, value: Any) -> str:
     """A prediction or gold answer, in a few words; the index of a choice by what the choice says."""
     if isinstance(value, int) and 0 <= value < len(sample.choices):
         return f"{value} ({shorten(sample.choices[value], 40)})"
     return shorten(value, 40)
 
 
-def _end(text: str) -> str:
+def _last_words(text: str) -> str:
     """The last words of a prompt."""
     return shorten(text if len(text) <= 50 else f"…{text[-49:]}", 80)
 

@@ -12,14 +12,15 @@ from typing import Any, TypeAlias
 
 from multiform.formats import FieldMapping, FormatConfig, OutputType
 from multiform.formats.compile import CompiledFormat
-from multiform.formats.infer import Recovered
 from multiform.formats.variation import ChoiceOrder
 from multiform.forms.hooks import Hooks
-from multiform.forms.samplers import DEFAULT_SEED
 from multiform.hashing import short_hash
 from multiform.scoring.build import Scoring, build_scoring
 from multiform.tasks import FewshotConfig, TaskConfig
 from multiform.tasks.keys import plain
+
+#: The seed of few-shot examples.
+DEFAULT_SEED = 1234
 
 #: Turns messages into one string; called with the messages and `add_generation_prompt`.
 ChatTemplate: TypeAlias = Callable[..., str]
@@ -159,11 +160,6 @@ class FormSpec:
     def stated_mapping(self) -> FieldMapping:
         """The fields that the task itself reads, before any format or perturbation."""
         return self.config.prompt if self.config.recovered is None else self.config.recovered.mapping
-
-    @property
-    def recovered(self) -> Recovered | None:
-        """How the mapping was recovered from a finished prompt; None where the task states it."""
-        return self.config.recovered
 
     @property
     def output_type(self) -> OutputType:
@@ -357,7 +353,7 @@ class FormSpec:
         return short_hash(
             {
                 "config": {key: value for key, value in described.items() if key not in _NOT_IDENTITY},
-                "format": None if format is None else _counted(format.to_dict()),
+                "format": None if format is None else _identity_fields(format.to_dict()),
                 "seed": self.fewshot_seed if self.num_fewshot else None,
                 "system_instruction": settings.system_instruction,
                 "chat": chat_template if settings.apply_chat_template else None,
@@ -368,7 +364,7 @@ class FormSpec:
         )
 
 
-def _counted(format: Mapping[str, Any]) -> dict[str, Any]:
+def _identity_fields(format: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in format.items() if key not in _SELDOM or value != _SELDOM[key]}
 
 

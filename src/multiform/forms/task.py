@@ -12,23 +12,23 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from multiform.errors import ConfigError, MultiformError, UsageError, nearest
+from multiform.errors import ConfigError
 from multiform.fields import Doc, FieldSpec
 from multiform.formats import OutputType
 from multiform.forms import spec as lengths
+from multiform.forms.aggregator import scores_with_errors
 from multiform.forms.form import Form
 from multiform.forms.hooks import FIELD_HOOKS, collect_hooks
 from multiform.forms.prompt import PromptOptions, context_text, is_chat
 from multiform.forms.request_cache import requests_folder
 from multiform.forms.sample import Context, Responses, Sample, ScoredSample, grouped_responses
 from multiform.forms.samplers import Sampler
+from multiform.forms.scorer import keep_filtered, keep_scored
 from multiform.forms.spec import ChatTemplate, RunSettings
-from multiform.requests import Instance, Output, resolved_names
+from multiform.requests import Instance, Output
 from multiform.scoring.aggregations import DEFAULT_ITERATIONS
-from multiform.scoring.build import Scoring
 from multiform.statistics.estimates import Estimate
 from multiform.tasks import TaskConfig
-from multiform.tasks.config import task_keys
 from multiform.tasks.datasets.documents import Docs
 
 _CLASSES: dict[str, type[Task]] = {}
@@ -136,12 +136,7 @@ class Task:
 
     def under(self, settings: RunSettings) -> Self:
         """The same task with the settings of a run; this one stays as it is."""
-        form = self.form.under(settings)
-        if isinstance(form.task, type(self)):
-            return form.task
-        task = copy.copy(self)
-        task._instances, task.form = [], form
-        return task
+        return self.copy_with(*self.form.values_under(settings))
 
     @property
     def config(self) -> TaskConfig:
@@ -156,15 +151,6 @@ class Task:
     def num_fewshot(self) -> int:
         return self.form.num_fewshot
 
-    @property
-    def scoring(self) -> Scoring:
-        return self.form.scoring
-
-    @property
-    def notes(self) -> list[MultiformError]:
-        """Warnings about the task's files, and its known errors."""
-        return self.form.notes
-
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.form.summary()}>"
 
@@ -173,22 +159,7 @@ class Task:
 
     def set_config(self, key: str, value: Any, update: bool = False) -> None:
         """Change a key of the configuration; with `update`, add to the mapping that is there."""
-        if key not in task_keys():
-            known = [name for name in task_keys() if not name.startswith("_")]
-            raise ConfigError(f"unknown key '{key}' in a task", where=self.name, hint=nearest(key, known))
-        if key == "generation_kwargs" and isinstance(value, Mapping):
-            value = resolved_names(value)
-        current = getattr(self.config, key)
-        if update:
-            if not isinstance(current, dict) or not isinstance(value, Mapping):
-                message = f"'{key}' is a {type(current).__name__}, not a mapping that can be updated"
-                raise ConfigError(message, where=self.name, hint="call it without update=True")
-            value = {**current, **value}
-        settings = self.form.settings
-        if key == "generation_kwargs" and self.config.format is not None:  # a run's arguments are over the format's
-            self._configure(self.config, replace(settings, gen_kwargs={**settings.gen_kwargs, **value}))
-        else:
-            self._configure(self.config.changed(**{key: value}), settings)
+        self._configure(*self.form.change_key(key, value, update=update))
 
     def dump_config(self) -> dict[str, Any]:
         """The configuration as it is used, as plain data."""
@@ -461,16 +432,10 @@ class Task:
         `filtered_docs`.
         """
         if responses is not None:
-            return self.form.scorer.filtered(self._sample(responses), responses.outputs)
+            return self.form.scorer.filter_outputs(self._sample(responses), responses.outputs)
         for group in self.responses():
-            by_scorer = self.form.scorer.filtered(self._sample(group), group.outputs)
-            for scorer in self.scoring.scorers:
-                filtered = scorer.filtered_docs[group.doc_id] = by_scorer[scorer.name]
-                one_per_request = len(filtered) == len(group.instances)
-                for index, instance in enumerate(group.instances):
-                    instance.filtered_resps[scorer.name] = (
-                        filtered[index] if one_per_request else filtered[0] if len(filtered) == 1 else filtered
-                    )
+            by_scorer = self.form.scorer.filter_outputs(self._sample(group), group.outputs)
+            keep_filtered(self.form.scoring.scorers, group, by_scorer)
         return None
 
     def process_instances(self, responses: Responses | None = None) -> list[ScoredSample]:
@@ -483,10 +448,7 @@ class Task:
         samples = [(self._sample(group), group.outputs) for group in self.responses()]
         scored = [result for sample, outputs in samples for result in self.score(sample, outputs)]
         scored += self.form.scorer.score_together(samples)
-        for scorer in self.scoring.scorers:
-            results = [result for result in scored if result.scorer == scorer.name]
-            scorer.filtered_docs = {result.doc_id: result.filtered for result in results}
-            scorer.scored_docs = {result.doc_id: result.values for result in results}
+        keep_scored(self.form.scoring.scorers, scored)
         return scored
 
     def aggregate(
@@ -497,37 +459,25 @@ class Task:
         Without samples, of those that `process_instances()` scored and the scorers keep.
         """
         if scored is None:
-            kept = {scorer.name: scorer.scored_docs for scorer in self.scoring.scorers}
-            ids = {doc_id for docs in kept.values() for doc_id in docs}
-            if not ids:
-                hint = "call process_instances() first"
-                raise UsageError("no document is scored yet", where=self.name, hint=hint)
-            values = {name: list(docs.values()) for name, docs in kept.items()}
-            estimates = self.form.scorer.value_estimates(values, bootstrap_iters)
+            estimates, number = self.form.aggregator.kept_estimates(bootstrap_iters)
         else:
             samples = list(scored)
-            estimates, ids = self.estimates(samples, bootstrap_iters), {sample.doc_id for sample in samples}
-        scores: dict[str, float] = {}
-        for key, estimate in estimates.items():
-            metric, _, scorer_name = key.partition(",")
-            scores[key] = estimate.value
-            if estimate.stderr is not None:
-                scores[f"{metric}_stderr,{scorer_name}"] = estimate.stderr
-        return scores, len(ids)
+            estimates, number = self.estimates(samples, bootstrap_iters), len({sample.doc_id for sample in samples})
+        return scores_with_errors(estimates), number
 
     def estimates(
         self, scored: Iterable[ScoredSample], bootstrap_iters: int = DEFAULT_ITERATIONS
     ) -> dict[str, Estimate]:
         """All scores of the form with their uncertainty, keyed ``metric,scorer``."""
-        return self.form.scorer.estimates(list(scored), bootstrap_iters)
+        return self.form.aggregator.estimates(list(scored), bootstrap_iters)
 
     def aggregation(self) -> dict[str, Callable[[Sequence[Any]], float]]:
         """The function that aggregates each metric."""
-        return {metric.name: metric.aggregate() for metric in self.form.scorer.metrics}
+        return {metric.name: metric.aggregate() for metric in self.form.aggregator.metrics}
 
     def higher_is_better(self) -> dict[str, bool]:
         """Whether higher is better in each metric, and in the values that scored documents have by other names."""
-        return self.form.scorer.directions
+        return self.form.aggregator.directions
 
 
 class MultipleChoiceTask(Task):

@@ -26,8 +26,8 @@ def gold_hits(prompts: Prompts) -> Iterator[Hit]:
     """Documents with more choices than labels, or whose answer is none of their choices."""
     form = prompts.form
     for sample in prompts.samples:
-        if sample.doubt is not None:
-            yield _hit("gold_not_a_choice", sample.doc_id, sample.doubt, form.where("doc_to_target"))
+        if sample.problem is not None:
+            yield _hit("gold_not_a_choice", sample.doc_id, sample.problem, form.where("doc_to_target"))
     for doc_id, error in prompts.failures.items():
         code = _cause(form, prompts.docs[doc_id])
         if code is None:

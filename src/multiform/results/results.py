@@ -82,7 +82,7 @@ class FormResult:
     @property
     def ties(self) -> int:
         """The number of documents in which several choices share the best log-likelihood."""
-        return len({sample.doc_id for sample in self.samples if sample.tied})
+        return len({sample.doc_id for sample in self.samples if sample.tied_choices})
 
     @property
     def endings(self) -> dict[str, int]:

@@ -72,8 +72,8 @@ def _plain(sample: ScoredSample) -> dict[str, Any]:
         added["loglikelihoods"] = [output.loglikelihood for output in scored]
         added["is_greedy"] = [output.is_greedy for output in scored]
         added["num_tokens"] = [output.tokens for output in scored]
-    if sample.tied:
-        added["tied_choices"] = list(sample.tied)
+    if sample.tied_choices:
+        added["tied_choices"] = list(sample.tied_choices)
     if written:
         added["completions_truncated"] = [output.truncated for output in written]
         if any(output.finish_reason is not None for output in written):

@@ -66,7 +66,7 @@ def check_budget(contests: Sequence[Contest], budget: Budget) -> None:
 
 def _check_means(form: Form) -> None:
     """Refuse a first metric that is no mean over documents, such as BLEU or perplexity."""
-    first = next(iter(form.scorer.metrics), None)
+    first = next(iter(form.aggregator.metrics), None)
     if first is not None and item_kind(first.aggregation) == "pair":
         message = f"the first metric of '{form.name}' ({first.name}) is no mean over documents"
         raise UsageError(

@@ -89,7 +89,7 @@ def _pooled(groups: Sequence[Group], tasks: Mapping[str, Form]) -> Contest | Non
         return None
     entry = groups[0].config.aggregates()[0]
     filters = entry.get("filter_list")
-    if filters is not None and any(tasks[name].scorer.scorers[0].name not in filters for name in members):
+    if filters is not None and any(tasks[name].scoring.scorers[0].name not in filters for name in members):
         return None
     return Contest(
         name=groups[0].path,

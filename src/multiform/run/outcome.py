@@ -144,9 +144,9 @@ def form_result(
     wrong; with `contaminated`, there are also the scores without these documents.
     """
     scored, failed = list(outcome.scored[form.name]), outcome.failed.get(form.name, ())
-    bounds = form.scorer.bounds(scored, len(failed)) if failed else {}
+    bounds = form.aggregator.bounds(scored, len(failed)) if failed else {}
     if failed and count:
-        scored += form.scorer.counted_wrong([(doc.sample, doc.reason) for doc in failed], scored)
+        scored += form.aggregator.count_wrong([(doc.sample, doc.reason) for doc in failed], scored)
         scored.sort(key=lambda sample: sample.doc_id)
     estimates = form.estimates(scored, iterations)
     if contaminated is not None:

@@ -263,7 +263,7 @@ class Rounds:
         """The scores of a form on the documents of a round."""
         column: dict[_Document, float] = {}
         for subject, task in self.contest.forms[name].items():
-            first = task.scorer.scorers[0].name
+            first = task.scoring.scorers[0].name
             scored = [sample for sample in outcome.scored.get(task.name, ()) if sample.scorer == first]
             column |= {(subject, s.doc_id): self._value(task.name, s, bounded=bounded) for s in scored}
             if self._log.counts_failed:

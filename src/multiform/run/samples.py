@@ -277,7 +277,7 @@ class _Run:
         tasks = {entry.form.name: entry.form for entry in self.pending}
         scores = []
         for form, samples in self._scored.items():
-            first = tasks[form].scorer.first_estimate(samples)
+            first = tasks[form].aggregator.first_estimate(samples)
             if first is not None:
                 metric, estimate = first
                 scores.append(

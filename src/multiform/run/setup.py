@@ -163,12 +163,12 @@ def check_consent(forms: Sequence[Form], confirmed: bool, judge: JudgeChoice | N
     if unsafe:
         chosen_sandbox()  # so that a missing one is not noticed after the model has run
     for form in forms:
-        for metric in form.scorer.metrics:
+        for metric in form.aggregator.metrics:
             if isinstance(metric.fn, HubMetric):
                 if not confirmed:
                     raise metric.fn.refused().moved(form.where("metric_list"))
                 metric.fn.load()
-    judged = [(form, scorer) for form in forms for scorer in form.scorer.scorers if isinstance(scorer, AIJudge)]
+    judged = [(form, scorer) for form in forms for scorer in form.scoring.scorers if isinstance(scorer, AIJudge)]
     if judge and not judged:
         logger.warning("--judge_model and --judge_args change nothing: no task of this run has a judge")
     for form, scorer in judged:

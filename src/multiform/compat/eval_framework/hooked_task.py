@@ -218,7 +218,7 @@ class HookedTask(Task):
         if not self._calculates:
             return super().estimates(docs, bootstrap_iters)
         estimates: dict[str, Estimate] = {}
-        for scorer in self.scoring.scorers:
+        for scorer in self.form.scoring.scorers:
             values = [doc.values for doc in docs if doc.scorer == scorer.name]
             for key in dict.fromkeys(key for value in values for key in value):
                 per_doc = [value[key] for value in values if key in value]

@@ -231,7 +231,7 @@ class Task(OurTask):
         renderer = self.form.renderer
         asked = renderer.instances(renderer.fields(doc), "", doc_id=0, chat=False)
         sample = renderer.with_requests(0, doc, asked)
-        return self.form.scorer.computed(sample, [_output(r) for r in results], results)
+        return self.form.scorer.compute_values(sample, [_output(r) for r in results], results)
 
     def estimates(self, scored: Any, bootstrap_iters: int = 100_000) -> dict[str, Estimate]:
         try:

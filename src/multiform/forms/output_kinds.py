@@ -1,0 +1,415 @@
+"""What differs between output types: the requests of a document, and what metrics get of the responses."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any
+
+from multiform.errors import ConfigError, DataError, shorten
+from multiform.fields import Doc
+from multiform.formats import OutputType
+from multiform.forms.doc_fields import DocFields
+from multiform.forms.sample import Context, Sample
+from multiform.forms.spec import FormSpec
+from multiform.labels import gold_index, label_list
+from multiform.prompts.media import media_of
+from multiform.requests import (
+    Completion,
+    GenerationRequest,
+    LLOutput,
+    LoglikelihoodRequest,
+    Output,
+    Request,
+    RollingRequest,
+)
+from multiform.scoring.filters import Pipeline
+from multiform.scoring.outcome import ChoiceOutcome, LikelihoodOutcome, Outcome, TextOutcome
+
+
+class OutputKind(ABC):
+    """How a form of one output type builds requests and reads responses."""
+
+    def __init__(self, form: FormSpec) -> None:
+        self.form = form
+
+    def inputs(self, fields: DocFields) -> list[str]:
+        """The questions of a document: one, or one for each of several inputs."""
+        if fields.question is None:
+            raise self._missing("doc_to_text")
+        if isinstance(fields.question, list):
+            message, place = f"expected one question, got {shorten(fields.question)}", self.form.where("doc_to_text")
+            hint = "set multiple_inputs: true if each is scored with the same ending"
+            raise DataError(message, where=place, hint=hint)
+        return [str(fields.question)]
+
+    def solved_example(self, fields: DocFields) -> tuple[str, str]:
+        """The question and the answer of a few-shot example: the first of several answers, a choice for an index."""
+        target = fields.target[0] if isinstance(fields.target, list) else fields.target
+        if not isinstance(target, int) or isinstance(target, bool) or fields.choices is None:
+            return str(fields.question), str(target)
+        choices = fields.choices
+        if not 0 <= target < len(choices):
+            message = f"the answer {target} is not between 0 and {len(choices) - 1}"
+            raise DataError(message, where=self.form.where("doc_to_target"), hint="check doc_to_target")
+        return str(fields.question), choices[target]
+
+    def answer_key(self, fields: DocFields) -> dict[str, Any]:
+        """The gold answer of a document, as fields of a `Sample`."""
+        return {"target": fields.target}
+
+    @abstractmethod
+    def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+        """The requests of a document with this context; `chat` says that it is a chat."""
+
+    def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
+        """The filtered outputs, in the types that filters, metrics and a task's own code take.
+
+        A task's own `construct_requests` may ask for completions and for log-likelihoods.
+        """
+        return [
+            (output.loglikelihood, output.is_greedy)
+            if isinstance(output, LLOutput)
+            else pipeline([output.text], doc)[0]
+            for output in outputs
+        ]
+
+    @abstractmethod
+    def outcomes(
+        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
+    ) -> list[Outcome]:
+        """The outcomes that metrics get for a sample, one for each repeat that is left after filtering.
+
+        With `all_repeats` all repeats are one outcome, as a task's own metric takes them.
+        """
+
+    @abstractmethod
+    def check_requests(self, sample: Sample) -> None:
+        """Refuse requests of a task's own `construct_requests` that the metrics could not be computed from."""
+
+    def _delimiter(self, chat: bool) -> str:
+        """What stands between the prompt and a scored answer; in a chat, the end of the turn stands there."""
+        prefix = self.form.config.gen_prefix or ""
+        if chat and (not prefix or prefix[-1].isspace()):
+            return ""
+        return self.form.config.target_delimiter
+
+    def _missing(self, key: str) -> ConfigError:
+        """The error of a task that lacks a field which its scores need."""
+        return ConfigError(f"the task has no {key}", where=self.form.where(), hint=f"set {key}")
+
+
+class ChoiceKind(OutputKind):
+    """multiple_choice: one log-likelihood request for each choice.
+
+    With several inputs it is the other way round: the inputs are prompts that share one continuation.
+    """
+
+    def inputs(self, fields: DocFields) -> list[str]:
+        if not fields.several_inputs:
+            return super().inputs(fields)
+        if not self.form.config.multiple_inputs:
+            return fields.choices or []
+        if not isinstance(fields.question, list) or not fields.question:
+            message = f"multiple_inputs needs a list of inputs, got {shorten(fields.question)}"
+            raise DataError(message, where=self.form.where("doc_to_text"), hint="return one text for each choice")
+        return [str(text) for text in fields.question]
+
+    def solved_example(self, fields: DocFields) -> tuple[str, str]:
+        if not fields.several_inputs:
+            return super().solved_example(fields)
+        if self.form.config.multiple_inputs:
+            return self.inputs(fields)[self.gold(fields)[0]], self._continuation(fields)
+        return (fields.choices or [])[fields.question], self._continuation(fields)
+
+    def _continuation(self, fields: DocFields) -> str:
+        """What all inputs share: the task's only choice, or its target where the choices are the inputs."""
+        return (fields.choices or [""])[0] if self.form.config.multiple_inputs else str(fields.target)
+
+    def answer_key(self, fields: DocFields) -> dict[str, Any]:
+        labels = self.form.format is not None and self.form.format.scored == "labels"
+        indexes, problem = self._known_gold(fields)
+        return {
+            "target": fields.target,
+            "choices": tuple(self._candidates(fields)),
+            "gold": indexes,
+            "problem": problem,
+            "texts": tuple(fields.shown_choices or ()) if labels else (),
+            "permutation": fields.permutation,
+        }
+
+    def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+        delimiter = self._delimiter(chat)
+        if isinstance(context, list):
+            pairs = [(text, delimiter + self._continuation(fields)) for text in context]
+        else:
+            pairs = [(context, delimiter + choice) for choice in fields.choices or ()]
+        for number, (_, text) in enumerate(pairs, start=1):
+            if not text:
+                raise self._empty_choice(number, "is empty")
+        if self._wants_mutual_info(fields):
+            pairs += [("", continuation) for _, continuation in pairs]
+        return [LoglikelihoodRequest.of(context, text, media_of(context)) for context, text in pairs]
+
+    def _empty_choice(self, number: int, what: str) -> DataError:
+        """The error about a choice without tokens: its log-likelihood would be 0, which no other choice reaches."""
+        hint = "drop the document in process_docs, or give every choice a text"
+        message = f"the text of choice {number} {what}, so that its log-likelihood would be 0 and it would always win"
+        return DataError(message, where=self.form.where("doc_to_choice"), hint=hint)
+
+    def _wants_mutual_info(self, fields: DocFields) -> bool:
+        scorers = self.form.scoring.scorers
+        has_metric = any(metric.name == "acc_mutual_info" for scorer in scorers for metric in scorer.metrics)
+        if has_metric and fields.several_inputs:
+            message = "acc_mutual_info is not defined for several inputs"
+            raise ConfigError(message, where=self.form.where("metric_list"), hint="use acc")
+        return has_metric
+
+    def outcomes(
+        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
+    ) -> list[Outcome]:
+        number = len(sample.choices)
+        lengths = [output.tokens for output in outputs[:number] if isinstance(output, LLOutput)]
+        requests = [instance.request for instance in sample.instances[:number]]
+        for position, output in enumerate(outputs[:number], start=1):
+            if isinstance(output, LLOutput) and output.tokens == 0 and output.loglikelihood == 0:
+                raise self._empty_choice(position, "has no token of the model's")
+        return [
+            ChoiceOutcome(
+                loglikelihoods=tuple(ll for ll, _ in results[:number]),
+                greedy=tuple(greedy for _, greedy in results[:number]),
+                choices=sample.choices,
+                gold=sample.gold,
+                tokens=tuple(n for n in lengths if n is not None) if None not in lengths else (),
+                unconditional=tuple(ll for ll, _ in results[number:]),
+                scored=tuple(request.continuation for request in requests if isinstance(request, LoglikelihoodRequest)),
+                texts=sample.texts,
+            )
+        ]
+
+    def check_requests(self, sample: Sample) -> None:
+        number = len(sample.choices)
+        requests = [instance.request for instance in sample.instances[:number]]
+        likelihoods = [request for request in requests if isinstance(request, LoglikelihoodRequest)]
+        if len(likelihoods) < number:
+            message = f"construct_requests made {len(likelihoods)} log-likelihood requests for {number} choices"
+            hint = "make one for each choice, or give process_results"
+            raise DataError(message, where=self.form.name, hint=hint)
+
+    def _candidates(self, fields: DocFields) -> Sequence[str]:
+        """What is ranked: the choices, or the inputs of a document that has several."""
+        if fields.several_inputs:
+            return self.inputs(fields)
+        if fields.choices is None and self.form.compares:
+            raise self._missing("doc_to_choice")
+        return fields.choices or ()
+
+    def gold(self, fields: DocFields) -> tuple[int, ...]:
+        """The indexes of the right choices; an answer that is none of them is an error."""
+        if fields.gold is not None:
+            return fields.gold
+        choices = self._candidates(fields)
+        by_question = fields.several_inputs and not self.form.config.multiple_inputs
+        target = fields.question if by_question else fields.target
+        if target is None and not fields.has_target:
+            raise self._missing("doc_to_target")
+        if isinstance(target, str) and target in choices:
+            return (choices.index(target),)
+        try:
+            index = gold_index(target, choices)
+        except DataError as error:
+            if not by_question:
+                raise error.moved(self.form.where("doc_to_target")) from error
+            message = f"the question is the whole number {shorten(target)}, so it is the index of the right choice, "
+            message += f"and there are {len(choices)} choices"
+            hint = 'where it is meant as text, write more than the number, e.g. doc_to_text: "Question: {{question}}"'
+            raise DataError(message, where=self.form.where("doc_to_text"), hint=hint) from error
+        return tuple(index) if isinstance(index, list) else (index,)
+
+    def _known_gold(self, fields: DocFields) -> tuple[tuple[int, ...], DataError | None]:
+        """The indexes of the right choices, and why a document counts as wrong whatever the model picks.
+
+        lm-eval scores a document as wrong without a word where its answer is none of the choices, so that a task
+        without a format has to as well; under a format that is an error.
+        """
+        compares = self.form.compares
+        if not compares and fields.target is None and fields.gold is None:
+            return (), None
+        try:
+            return self.gold(fields), None
+        except DataError as error:
+            if self.form.format is not None and compares:
+                raise
+            target = fields.target
+            known = known_indexes(target, self._candidates(fields)) if isinstance(target, list | tuple) else ()
+            return known, error if compares else None
+
+
+def known_indexes(answers: Sequence[Any], choices: Sequence[str]) -> tuple[int, ...]:
+    """The indexes of those answers that are among the choices.
+
+    >>> known_indexes([1, 7, "C"], ["x", "y", "z"])
+    (1, 2)
+    """
+    indexes: list[int] = []
+    for answer in answers:
+        try:
+            index = gold_index(answer, choices)
+        except DataError:
+            continue
+        indexes += index if isinstance(index, list) else [index]
+    return tuple(indexes)
+
+
+class GenerationKind(OutputKind):
+    """generate_until: the model completes the prompt, once or as often as `repeats` says."""
+
+    def answer_key(self, fields: DocFields) -> dict[str, Any]:
+        format = self.form.format
+        texts: tuple[str, ...] = ()
+        labels: tuple[str, ...] = ()
+        if format is not None and format.shows_choices and fields.shown_choices is not None:
+            texts = tuple(fields.shown_choices)
+            labels = tuple(label_list(len(texts), format.choice_labels)) if format.choice_labels else ()
+        return {
+            "target": fields.target,
+            "references": self._references(fields),
+            "texts": texts,
+            "labels": labels,
+            "gen_prefix": fields.gen_prefix,
+            "permutation": fields.permutation,
+        }
+
+    def _references(self, fields: DocFields) -> tuple[str, ...]:
+        """The completions that count as right; where nothing is compared with them, those that there are."""
+        compares = self.form.compares
+        if compares and not fields.has_target:
+            raise self._missing("doc_to_target")
+        targets = fields.target if isinstance(fields.target, list) else [fields.target]
+        if self.form.format is None and self.form.config.doc_to_choice is not None:
+            choices = fields.choices or []
+            targets = [choices[t] if isinstance(t, int) and 0 <= t < len(choices) else t for t in targets]
+        if compares and (not targets or any(target is None for target in targets)):
+            raise self._no_answer()
+        return tuple(str(target) for target in targets if target is not None)
+
+    def _no_answer(self) -> DataError:
+        place = self.form.where("doc_to_target")
+        return DataError("there is no answer", where=place, hint="check doc_to_target")
+
+    def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+        assert isinstance(context, str)
+        repeats = range(self.form.repeats)
+        return [GenerationRequest.of(context, self.form.generation_kwargs, n, media_of(context)) for n in repeats]
+
+    def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
+        completions = [output.text for output in outputs if isinstance(output, Completion)]
+        if len(completions) < len(outputs):
+            return super().filter_outputs(pipeline, doc, outputs)
+        texts = pipeline(completions, doc)
+        return texts if pipeline.single else [texts]
+
+    def outcomes(
+        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
+    ) -> list[Outcome]:
+        if not sample.references:
+            raise self._no_answer()
+        first, request = outputs[0], sample.instances[0].request
+        # Each repeat by itself; all together for a task's own metric, where no filter picked one.
+        repeated = bool(results) and isinstance(results[0], list)
+        predictions = results if not repeated else [results[0]] if all_repeats else results[0]
+        return [
+            TextOutcome(
+                prediction=prediction,
+                references=sample.references,
+                truncated=isinstance(first, Completion) and first.truncated,
+                choices=sample.texts,
+                labels=sample.labels,
+                primed=sample.gen_prefix,
+                prompt=request.context if isinstance(request, GenerationRequest) else "",
+            )
+            for prediction in predictions
+        ]
+
+    def check_requests(self, sample: Sample) -> None:
+        requests = [instance.request for instance in sample.instances]
+        unsupported = [request for request in requests if not isinstance(request, GenerationRequest)]
+        if unsupported:
+            message = f"construct_requests made {type(unsupported[0]).__name__}, and the metrics are of completions"
+            hint = "set the output_type of these requests, or give process_results"
+            raise DataError(message, where=self.form.name, hint=hint)
+
+
+class LoglikelihoodKind(OutputKind):
+    """loglikelihood: how likely the right answer is after the prompt."""
+
+    #: The type of its only request.
+    request_type: type[Request] = LoglikelihoodRequest
+
+    def _target_text(self, fields: DocFields) -> str:
+        """The text that is scored, the first of several."""
+        target = fields.target[0] if isinstance(fields.target, list) and fields.target else fields.target
+        if not fields.has_target:
+            raise self._missing("doc_to_target")
+        if target is None or target == "":
+            place = self.form.where("doc_to_target")
+            raise DataError("there is no answer to score", where=place, hint="check it")
+        return str(target)
+
+    def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+        assert isinstance(context, str)
+        # Without a format, the target's own text carries the delimiter, as in lm-eval.
+        delimiter = self._delimiter(chat) if self.form.format is not None else ""
+        return [LoglikelihoodRequest.of(context, delimiter + self._target_text(fields), media_of(context))]
+
+    def outcomes(
+        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
+    ) -> list[Outcome]:
+        request = sample.instances[0].request
+        assert isinstance(request, LoglikelihoodRequest)
+        loglikelihood, is_greedy = results[0]
+        return [self._outcome(request.continuation, loglikelihood, is_greedy)]
+
+    def _outcome(self, text: str, loglikelihood: float, is_greedy: bool = False) -> LikelihoodOutcome:
+        words, bytes = self.form.count_words(text), self.form.count_bytes(text)
+        return LikelihoodOutcome(loglikelihood=loglikelihood, is_greedy=is_greedy, text=text, words=words, bytes=bytes)
+
+    def check_requests(self, sample: Sample) -> None:
+        types = [type(instance.request) for instance in sample.instances]
+        if types != [self.request_type]:
+            names = ", ".join(request_type.__name__ for request_type in types)
+            message = f"construct_requests made {names}, and the metrics are of one {self.request_type.__name__}"
+            hint = "make one, set another output_type, or give process_results"
+            raise DataError(message, where=self.form.name, hint=hint)
+
+
+class RollingKind(LoglikelihoodKind):
+    """loglikelihood_rolling: how likely the whole text of a document is."""
+
+    request_type = RollingRequest
+
+    def inputs(self, fields: DocFields) -> list[str]:
+        """No question: a text stands by itself."""
+        return []
+
+    def requests(self, fields: DocFields, context: Context, *, chat: bool) -> list[Request]:
+        return [RollingRequest(self._target_text(fields))]
+
+    def filter_outputs(self, pipeline: Pipeline, doc: Doc, outputs: Sequence[Output]) -> list[Any]:
+        likelihoods = [output.loglikelihood for output in outputs if isinstance(output, LLOutput)]
+        return likelihoods if len(likelihoods) == len(outputs) else super().filter_outputs(pipeline, doc, outputs)
+
+    def outcomes(
+        self, sample: Sample, outputs: Sequence[Output], results: Sequence[Any], *, all_repeats: bool
+    ) -> list[Outcome]:
+        request = sample.instances[0].request
+        assert isinstance(request, RollingRequest)
+        return [self._outcome(request.text, results[0])]
+
+
+OUTPUT_KINDS: dict[OutputType, type[OutputKind]] = {
+    "multiple_choice": ChoiceKind,
+    "generate_until": GenerationKind,
+    "loglikelihood": LoglikelihoodKind,
+    "loglikelihood_rolling": RollingKind,
+}
