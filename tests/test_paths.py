@@ -21,8 +21,8 @@ from multiform import MultiformError, Results, evaluate
 from multiform.cli.main import main
 from multiform.paths import replace_file
 from multiform.report import write_report
-from multiform.results.charts import save_chart
-from multiform.results.rows import write_parquet
+from multiform.results.drawing import save_chart
+from multiform.results.export import write_parquet
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,8 @@ import pytest
 from multiform import Results, evaluate
 from multiform.cli.main import main
 from multiform.errors import DataError, UsageError
-from multiform.results.charts import CHARTS, save_chart
+from multiform.results.charts import CHARTS
+from multiform.results.drawing import save_chart
 
 pytestmark = pytest.mark.long
 

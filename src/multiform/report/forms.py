@@ -20,10 +20,10 @@ from multiform.results.compare import (
     position_bias_of,
     scoring_of,
 )
-from multiform.results.extraction import is_unread
+from multiform.results.notes import is_unread
 from multiform.results.pivot import p_words
-from multiform.results.results import FormResult, GroupResult
 from multiform.results.samples import choices_and_labels
+from multiform.results.values import FormResult, GroupResult
 from multiform.statistics.estimates import ALPHA, Estimate
 from multiform.statistics.position import PositionBias
 

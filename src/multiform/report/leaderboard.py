@@ -8,8 +8,9 @@ from typing import Any
 
 from multiform.errors import MultiformError
 from multiform.report.command import arguments_text
-from multiform.results.results import FormResult, Results
+from multiform.results.results import Results
 from multiform.results.run_comparison import compare_form
+from multiform.results.values import FormResult
 from multiform.statistics.ranking import kendall_tau
 
 #: The level at which a lead is clear.

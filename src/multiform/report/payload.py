@@ -13,13 +13,13 @@ from multiform.forms import ScoredSample
 from multiform.report.command import arguments_text, command
 from multiform.report.forms import form_entry, group_entry, primary_samples, short_formats, variation_table
 from multiform.results.compare import compare_forms
+from multiform.results.export import sample_row
 from multiform.results.form_comparison import FormatPopulation, FormComparison
-from multiform.results.notes import result_notes
+from multiform.results.notes import result_notes, stop_lines
 from multiform.results.provenance import usage_words
-from multiform.results.results import FormResult, Results
-from multiform.results.rows import sample_row
+from multiform.results.results import Results
 from multiform.results.run_comparison import compare_wordings
-from multiform.results.stops import stop_lines
+from multiform.results.values import FormResult
 from multiform.statistics.estimates import Estimate
 from multiform.statistics.paired import Difference, simultaneous_bounds
 from multiform.statistics.spread import Spread

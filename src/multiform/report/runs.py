@@ -17,9 +17,16 @@ from multiform.report.command import arguments_text
 from multiform.report.leaderboard import leaderboard
 from multiform.report.payload import Payload, minute, payload
 from multiform.results.export import json_line
-from multiform.results.read import results_of_run
-from multiform.results.recorded import MALFORMED, partial_results_files, read_json, recorded_run, results_files
-from multiform.results.results import FormResult, Results
+from multiform.results.read import (
+    MALFORMED,
+    partial_results_files,
+    read_json,
+    recorded_run,
+    results_files,
+    results_of_run,
+)
+from multiform.results.results import Results
+from multiform.results.values import FormResult
 
 #: What tells whether a file has changed: its time and size; None where it cannot be read.
 Stamp = tuple[int, int] | None

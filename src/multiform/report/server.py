@@ -30,7 +30,7 @@ from multiform.report.page import SCRIPTS, asset
 from multiform.report.runs import Runs, UnknownPageError
 from multiform.results.export import json_line
 from multiform.results.provenance import package_version
-from multiform.results.recorded import MALFORMED
+from multiform.results.read import MALFORMED
 
 logger = logging.getLogger("multiform")
 

@@ -13,7 +13,7 @@ from multiform.formats.variation import Variation
 from multiform.forms import ScoredSample
 from multiform.requests import LLOutput
 from multiform.results.form_comparison import FormatPopulation, FormComparison, Scoring
-from multiform.results.results import FormResult, GroupResult
+from multiform.results.values import FormResult, GroupResult
 from multiform.scoring.metrics.base import RIGHT_OR_WRONG
 from multiform.statistics.agreement import MISSING, agreement, fleiss_kappa, rightness
 from multiform.statistics.calibration import Calibration, calibration

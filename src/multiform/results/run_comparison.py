@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from multiform.errors import DataError, UsageError
 from multiform.forms import ScoredSample
 from multiform.results.compare import can_be_compared, is_mean, metric_family
-from multiform.results.results import FormResult, GroupResult, Results
+from multiform.results.values import FormResult, GroupResult, ResultsData
 from multiform.statistics.estimates import ALPHA, Estimate, normal_estimate
 from multiform.statistics.means import form_means
 from multiform.statistics.paired import holm, paired_difference, simultaneous_bounds
@@ -69,7 +69,7 @@ class FormChange:
         return self.difference.value if self.higher_is_better else -self.difference.value
 
 
-def compare_runs(first: Results, second: Results, *, metric: str | None = None) -> list[FormChange]:
+def compare_runs(first: ResultsData, second: ResultsData, *, metric: str | None = None) -> list[FormChange]:
     """Every form that both runs have, on its first metric or on `metric`; two single forms are matched by their task.
 
     Scores are compared document by document. A document that differs between the runs is refused, as its scores do not
@@ -78,7 +78,7 @@ def compare_runs(first: Results, second: Results, *, metric: str | None = None) 
     return _corrected([compare_form(form, counterpart, metric) for form, counterpart in _pairs(first, second)])
 
 
-def compare_groups(first: Results, second: Results, *, metric: str | None = None) -> list[FormChange]:
+def compare_groups(first: ResultsData, second: ResultsData, *, metric: str | None = None) -> list[FormChange]:
     """Every group with a score that both runs have: over the documents of its tasks, weighted as the group says.
 
     A group whose score is no mean, or whose tasks differ, is compared by its scores alone; a group without the score
@@ -144,7 +144,7 @@ class WordingChange:
     reversal: float
 
 
-def compare_wordings(first: Results, second: Results, *, metric: str | None = None) -> list[WordingChange]:
+def compare_wordings(first: ResultsData, second: ResultsData, *, metric: str | None = None) -> list[WordingChange]:
     """The difference between two runs over the wordings of each format of which both have three or more."""
     by_format: dict[tuple[str, str], list[tuple[FormResult, FormResult]]] = {}
     for form, counterpart in _pairs(first, second):
@@ -179,13 +179,13 @@ def _wording_differences(pairs: Sequence[tuple[FormResult, FormResult]], metric:
     return document_scores([[column[doc] for column in columns] for doc in shared], _clusters(pairs[0][0], shared))
 
 
-def only_in(first: Results, second: Results) -> list[str]:
+def only_in(first: ResultsData, second: ResultsData) -> list[str]:
     """The forms of the first run that have no counterpart in the second."""
     paired = {form.name for form, _ in _pairs(first, second)}
     return [form.name for form in first.forms if form.name not in paired]
 
 
-def _pairs(first: Results, second: Results) -> list[tuple[FormResult, FormResult]]:
+def _pairs(first: ResultsData, second: ResultsData) -> list[tuple[FormResult, FormResult]]:
     named = {form.name: form for form in second.forms}
     pairs = [(form, named[form.name]) for form in first.forms if form.name in named]
     if pairs:
@@ -264,7 +264,9 @@ def _group_key(group: GroupResult, metric: str | None) -> str | None:
     return next((key for key in group.estimates if metric in (None, key, key.partition(",")[0])), None)
 
 
-def _compare_group(first: tuple[Results, GroupResult], second: tuple[Results, GroupResult], key: str) -> FormChange:
+def _compare_group(
+    first: tuple[ResultsData, GroupResult], second: tuple[ResultsData, GroupResult], key: str
+) -> FormChange:
     sides = [(g, {form.name: form for form in run.forms if form.name in g.forms}) for run, g in (first, second)]
     (group, before), (other, after) = sides
     metric = key.partition(",")[0]

@@ -15,13 +15,11 @@ from multiform.hashing import short_hash
 from multiform.models import Model
 from multiform.paths import sanitized
 from multiform.results import FormResult, GroupResult, Results
-from multiform.results.export import described_config, output_folder, write_results
-from multiform.results.failures import described
-from multiform.results.intervals import with_intervals
-from multiform.results.journal import Journal
-from multiform.results.provenance import model_name, provenance, usage_entry
-from multiform.results.results import group_results
-from multiform.results.stops import TaskStops
+from multiform.results.export import output_folder, write_results
+from multiform.results.groups import TaskStops, group_results, with_intervals
+from multiform.results.provenance import described_config, model_name, provenance, usage_entry
+from multiform.run.failures import described
+from multiform.run.journal import Journal
 from multiform.run.options import RunOptions
 from multiform.run.pending import PendingSample
 from multiform.run.samples import RunOutcome

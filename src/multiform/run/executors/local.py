@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeAlias, get_args
 from multiform.errors import ModelError, MultiformError, reason
 from multiform.models.model import Model
 from multiform.requests import FailedRequest, LoglikelihoodRequest, Output, Request, RollingRequest
-from multiform.results.failures import checked
+from multiform.run.failures import checked
 from multiform.run.store import Store
 from multiform.stopping import stop_requested
 
